@@ -1,0 +1,107 @@
+"""Write the pages that come from the catalog, or with --check say which of them are out of date."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from glassformer.views.reference import AXES, Entry, entries, themes
+
+DOCS = Path(__file__).parent
+NOTICE = "<!-- Written by `make docs` from the catalog of equations; a change made here would be lost. -->"
+
+
+def main() -> None:
+    """Write every page, or only compare."""
+    pages = {"equations.md": equations_page(), "glossary.md": glossary_page()}
+    if "--check" not in sys.argv[1:]:
+        for name, text in pages.items():
+            (DOCS / name).write_text(text, encoding="utf-8")
+        return
+    stale = [name for name, text in pages.items() if not _same(DOCS / name, text)]
+    if stale:
+        sys.exit(f"out of date: {', '.join(stale)}; run `make docs`")
+
+
+def equations_page() -> str:
+    """Every formula by theme, in the order of the files."""
+    lines = [NOTICE, "", "# Equations", ""]
+    for theme, members in themes().items():
+        lines.append(f"- [{theme}](#theme-{theme}): {', '.join(map(_link_here, members))}")
+    for theme, members in themes().items():
+        lines += ["", f"## Theme: {theme}", "", _first_line(import_module(f"glassformer.equations.{theme}").__doc__)]
+        for entry in members:
+            lines += ["", *_section(entry)]
+    return "\n".join(lines) + "\n"
+
+
+def glossary_page() -> str:
+    """Equations in words, then letters, then axes, each in the order of the alphabet."""
+    lines = [NOTICE, "", "# Glossary", "", "## Equations", ""]
+    for entry in sorted(entries(), key=lambda entry: entry.name):
+        words = entry.name.replace("_", " ")
+        lines.append(f"- **[{words}](equations.md#{entry.name})**: {entry.meaning} {entry.intuition}".rstrip())
+    lines += ["", "## Symbols", "", "The letters of the formulas, as the functions name them.", ""]
+    lines += _table(("symbol", "meaning", "where"), _symbols())
+    lines += ["", "## Axes", "", "The words in shapes; a star before one stands for any number of such axes.", ""]
+    lines += _table(("axis", "what it counts"), _axes())
+    return "\n".join(lines) + "\n"
+
+
+def _section(entry: Entry) -> list[str]:
+    lines = [f"### {entry.name}", "", f"$$ {entry.latex} $$", "", entry.meaning]
+    if entry.intuition:
+        lines += ["", f"*{entry.intuition}*"]
+    lines += ["", entry.summary, ""]
+    symbols = [(f"`{s.name}`", s.role, f"`{s.shape}`" if s.shape else "", s.meaning) for s in entry.symbols]
+    lines += _table(("symbol", "role", "shape", "meaning"), symbols)
+    if entry.gradient:
+        lines += ["", "Gradient:", "", f"$$ {entry.gradient} $$"]
+    operations = f"`{entry.flops}`" if entry.flops else "the sum of its parts"
+    file = f"src/glassformer/equations/{entry.theme}.py"
+    return [*lines, "", f"Operations: {operations}. Written in [{file}](../{file})."]
+
+
+def _symbols() -> list[tuple[str, str, str]]:
+    places: dict[tuple[str, str], list[str]] = {}
+    for entry in entries():
+        for symbol in entry.symbols:
+            places.setdefault((symbol.name, symbol.meaning), []).append(_link(entry))
+    ordered = sorted(places, key=lambda key: (key[0].casefold(), key))
+    return [(f"`{name}`", meaning, ", ".join(places[name, meaning])) for name, meaning in ordered]
+
+
+def _axes() -> list[tuple[str, str]]:
+    used = sorted({axis for entry in entries() for axis in entry.axes})
+    unknown = [axis for axis in used if axis not in AXES]
+    if unknown:
+        sys.exit(f"no explanation of the axes {', '.join(unknown)}; add them to AXES in glassformer/views/reference.py")
+    return [(f"`{axis}`", AXES[axis]) for axis in used]
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    return [_row(columns), _row(["---"] * len(columns)), *map(_row, rows)]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def _link(entry: Entry) -> str:
+    return f"[{entry.name}](equations.md#{entry.name})"
+
+
+def _link_here(entry: Entry) -> str:
+    return f"[{entry.name}](#{entry.name})"
+
+
+def _first_line(text: str | None) -> str:
+    return (text or "").partition("\n")[0]
+
+
+def _same(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+if __name__ == "__main__":
+    main()

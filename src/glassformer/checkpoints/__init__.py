@@ -1,0 +1,1 @@
+"""Files: our own, and the public world's, in and out."""

@@ -1,0 +1,31 @@
+"""Marian: the translator of 2017 with waves laid out in halves and a bias on the scores."""
+
+from glassformer.checkpoints.naming import Row, pair
+
+
+def _attention(ours: str, theirs: str, per: str) -> list[Row]:
+    names = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+    return [row for a, b in names.items() for row in pair(f"{ours}.{a}", f"{theirs}.{b}", per, turned=True)]
+
+
+def _stack(side: str, per: str) -> list[Row]:
+    ours, theirs = f"{side}.blocks.{{i}}", f"model.{side}.layers.{{i}}"
+    return [
+        *_attention(f"{ours}.attention", f"{theirs}.self_attn", per),
+        *pair(f"{ours}.around_attention.norm", f"{theirs}.self_attn_layer_norm", per),
+        *pair(f"{ours}.feed_forward.up", f"{theirs}.fc1", per, turned=True),
+        *pair(f"{ours}.feed_forward.down", f"{theirs}.fc2", per, turned=True),
+        *pair(f"{ours}.around_feed_forward.norm", f"{theirs}.final_layer_norm", per),
+    ]
+
+
+MARIAN = [
+    Row("embedding.weight", "model.shared.weight"),
+    *_stack("encoder", "layers"),
+    *_stack("decoder", "decoder_layers"),
+    *_attention("decoder.blocks.{i}.cross", "model.decoder.layers.{i}.encoder_attn", "decoder_layers"),
+    *pair("decoder.blocks.{i}.around_cross.norm", "model.decoder.layers.{i}.encoder_attn_layer_norm", "decoder_layers"),
+    Row((), "lm_head.weight", same_as="model.shared.weight"),
+    Row((), "model.encoder.embed_tokens.weight", same_as="model.shared.weight"),
+    Row((), "model.decoder.embed_tokens.weight", same_as="model.shared.weight"),
+]

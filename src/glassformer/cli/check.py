@@ -1,0 +1,118 @@
+"""`glassformer check`: every worked example, computed again."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from glassformer.cli.report import FAILED, Json, UsageError, did_you_mean, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from glassformer.worked.examples import Example
+    from glassformer.worked.verdicts import Result
+
+VALUE_WIDTH = 30  # columns for a value in the table
+ENTRIES = 12  # of a list that are written out
+SIGNIFICANT = 9
+
+
+def check(example: str | None = None, /, *, json: Json = False) -> int | None:
+    """Recompute every worked example: reproduced, rounded or corrected.
+
+    Exits with 1 if any of our numbers is not the right one.
+
+    Parameters
+    ----------
+    example
+        One example, such as gd-x2-iteration-10; all of them if left out.
+    """
+    return _check_all(json) if example is None else _check_one(example, json)
+
+
+def _check_all(json: bool) -> int | None:
+    from glassformer.worked.verdicts import check_all
+
+    results = check_all()
+    if json:
+        write_json(results)
+    else:
+        _show_results(results)
+    return _status(results)
+
+
+def _check_one(name: str, json: bool) -> int | None:
+    from glassformer.worked.examples import examples
+    from glassformer.worked.verdicts import check_example
+
+    found = {example.id: example for example in examples()}
+    if name not in found:
+        raise UsageError(f"there is no example {name!r}; {did_you_mean(name, found, 'glassformer check')}")
+    result = check_example(found[name])
+    if json:
+        write_json(result)
+    else:
+        _show_result(found[name], result)
+    return _status([result])
+
+
+def _status(results: Iterable["Result"]) -> int | None:
+    return None if all(result.expected_ok for result in results) else FAILED
+
+
+def _show_results(results: Sequence["Result"]) -> None:
+    for source in dict.fromkeys(result.source for result in results):
+        rows = [_row(result) for result in results if result.source == source]
+        write_table(("example", "verdict", "value", "in print", "right"), rows, title=source)
+    counts = Counter(result.verdict for result in results)
+    parts = [f"{counts[verdict]} {verdict}" for verdict in ("reproduced", "rounding", "corrected", "wrong")]
+    write(f"{len(results)} examples: {', '.join(parts)}")
+
+
+def _row(result: "Result") -> tuple[str, str, str, str, str]:
+    """One line of the table; of all that is in print it shows what is farthest from ours."""
+    if result.verdict == "wrong":
+        return result.id, "WRONG", ", ".join(result.differing), "", f"glassformer check {result.id}"
+    if result.farthest is None:
+        name, value = next(iter(result.value.items()))
+        return result.id, result.verdict, name, "", _cut(_brief(value))
+    entry = result.farthest
+    claim = isinstance(entry.value, bool) and not isinstance(entry.printed, bool)
+    ours = _held(bool(entry.value)) if claim else _brief(entry.value)
+    return result.id, result.verdict, entry.name, _cut(_brief(entry.printed)), _cut(ours)
+
+
+def _held(truth: bool) -> str:
+    return "holds" if truth else "does not hold"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= VALUE_WIDTH else text[: VALUE_WIDTH - 1] + "…"
+
+
+def _brief(value: object) -> str:
+    """A value in few digits, a list in few entries."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.{SIGNIFICANT}g}"
+    if isinstance(value, list):
+        shown = ", ".join(_brief(item) for item in value[:ENTRIES])
+        return f"[{shown}, …]" if len(value) > ENTRIES else f"[{shown}]"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {_brief(item)}" for key, item in value.items())
+    return str(value)
+
+
+def _show_result(example: "Example", result: "Result") -> None:
+    write(f"{result.id}: {result.verdict}\n{result.source}, {result.section}\n")
+    write(f"{result.what}\n\n    {result.equation}\n")
+    write_table(("input", "value"), [(key, _brief(value)) for key, value in example.inputs.items()])
+    ours = {**{key: _held(truth) for key, truth in result.claims.items()}, **result.value}
+    columns = (ours, result.printed or {}, *([example.expected] if result.differing else []))
+    names = ("result", "ours", "in print", "expected")[: 1 + len(columns)]
+    rows = [(key, *(_brief(values.get(key, "")) for values in columns)) for key in dict.fromkeys(chain(*columns))]
+    write_table(names, rows)
+    if example.recipe is not None:
+        write(f"How what is in print came about: {example.recipe.how}.")
+    if result.note:
+        write(result.note)

@@ -1,0 +1,42 @@
+"""The list of commands; each is loaded only when it is called, so that help comes at once."""
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from glassformer import __version__
+from glassformer.cli.report import run
+
+COMMANDS = {
+    "check": "Recompute every worked example: reproduced, rounded or corrected.",
+    "equations": "Show the quick reference, or everything about one equation.",
+}
+
+app = App(
+    name="glassformer",
+    help="The Transformer with glass walls: every number beside the equation that made it.",
+    version=__version__,
+    result_action="return_value",
+    suppress_keyboard_interrupt=False,
+)
+for _name, _help in COMMANDS.items():
+    app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)
+app.meta.suppress_keyboard_interrupt = False  # not handed down; `run` answers for both
+
+
+@app.meta.default
+def launch(
+    *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
+    debug: Annotated[bool, Parameter(negative="", show_default=False, help="Show the traceback of an error.")] = False,
+) -> int | None:
+    """Run the command that the words ask for."""
+    del debug  # read by main, which sees errors from before this; it stands here to be listed and left out of the words
+    return app(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the command line and give the exit status; words it cannot make sense of end it with status 2."""
+    given = sys.argv[1:] if words is None else words
+    return run(lambda: app.meta(given), debug="--debug" in given)

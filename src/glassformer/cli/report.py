@@ -1,0 +1,98 @@
+"""How commands speak: data on standard output, talk on standard error, an exit status, no tracebacks."""
+
+import difflib
+import io
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Annotated, TypeAlias
+
+import msgspec
+from cyclopts import Parameter
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from glassformer.errors import GlassformerError
+
+FAILED = 1
+BAD_USE = 2
+INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
+PIPE_CLOSED = 141  # and for one whose reader went away
+PAGE_WIDTH = 120  # columns where nothing says how many there are
+
+Json: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False, help="Write JSON instead of text.")]
+
+
+class UsageError(GlassformerError):
+    """The command line asks for something that does not exist; exit status 2."""
+
+
+def run(command: Callable[[], int | None], debug: bool) -> int:
+    """Run a command and turn whatever happens into an exit status, with one line of error at most."""
+    try:
+        status = command() or 0
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The interpreter flushes standard output once more on its way out, and would complain again.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+    return status
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, GlassformerError):
+        talk(f"error: {error}")
+        return BAD_USE if isinstance(error, UsageError) else FAILED
+    talk(f"unexpected error: {type(error).__name__}: {error} (run again with --debug to see where)")
+    return FAILED
+
+
+def talk(text: str) -> None:
+    """Say something to the person at the terminal, out of the way of the data."""
+    print(f"glassformer: {text}", file=sys.stderr)
+
+
+def did_you_mean(name: str, names: Iterable[str], command: str) -> str:
+    """The end of an error about an unknown name: the nearest ones, or the command that lists them all."""
+    close = difflib.get_close_matches(name, names, cutoff=0.5)
+    return f"did you mean {' or '.join(close)}?" if close else f"`{command}` lists them all"
+
+
+def write(text: str = "") -> None:
+    """Write lines of data."""
+    print(text)
+
+
+def write_json(value: object) -> None:
+    """Write data as JSON; a number that is none comes out as null, since JSON has no word for it."""
+    write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
+def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
+    """Write a table that fits the terminal, and a blank line; cells are plain text, never markup."""
+    table = Table(title=title or None, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+    for place, column in enumerate(columns):
+        # Names stay in one piece, to be copied; a long formula runs on in the next line, whole.
+        table.add_column(column, no_wrap=place == 0, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    terminal = sys.stdout.isatty()
+    text = io.StringIO()  # rich would end the program itself on a closed pipe, with another status
+    console = Console(
+        file=text,
+        force_terminal=terminal or None,
+        width=None if terminal or "COLUMNS" in os.environ else PAGE_WIDTH,
+        markup=False,
+        highlight=False,
+        emoji=False,
+    )
+    console.print(table)
+    lines = [line.rstrip() for line in text.getvalue().splitlines()]
+    write("\n".join(lines).strip("\n") + "\n")

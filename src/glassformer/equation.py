@@ -1,0 +1,279 @@
+"""The one idea: an equation is an object, and everything else is built on it."""
+
+import ast
+import functools
+import inspect
+import math
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, ParamSpec, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from glassformer.arithmetic import number
+from glassformer.errors import EquationError
+from glassformer.recording import MODE, Tape, unchecked
+from glassformer.shapes import Axes, Parameter, read_parameters, read_results
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Rule = TypeVar("Rule", bound=Callable[..., object])
+
+_CATALOG: dict[str, "Equation[..., object]"] = {}
+_HALF = (torch.float16, torch.bfloat16)
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A letter of an equation: its role, its shape and what it stands for."""
+
+    name: str
+    role: str
+    shape: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one call takes: floating-point operations, and bytes read and written."""
+
+    flops: int
+    bytes: int
+
+    def __add__(self, other: "Cost") -> "Cost":
+        return Cost(self.flops + other.flops, self.bytes + other.bytes)
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """A hand-derived vector-Jacobian product: `rule` asks for values by name, and gives one gradient per `wrt`."""
+
+    latex: str
+    rule: Callable[..., object]
+    wrt: tuple[str, ...]
+    needs: tuple[str, ...]
+
+    def __call__(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Gradients by input name from inputs, outputs and cotangents (`name_bar`) by name."""
+        result = self.rule(**{name: values[name] for name in self.needs})
+        parts = result if len(self.wrt) > 1 and isinstance(result, tuple) else (result,)
+        return dict(zip(self.wrt, parts, strict=True))
+
+
+class Equation(Generic[P, R]):
+    """A formula with everything known about it; call it to compute.
+
+    With no tape on, a call runs the fused form where there is one. Under a tape it runs the plain
+    function and is recorded.
+    """
+
+    def __init__(
+        self, fn: Callable[P, R], *, latex: str, meaning: str, intuition: str, symbols: Mapping[str, str], wide: bool
+    ) -> None:
+        self.fn = _widened(fn) if wide else fn
+        self._wide = wide
+        self.name: str = getattr(fn, "__name__", "")
+        self.latex = latex
+        self.meaning = meaning
+        self.intuition = intuition
+        self.fused: Callable[P, R] | None = None
+        self.gradient: Gradient | None = None
+        self._run: Callable[P, R] = self.fn
+        self._checks: tuple[Callable[..., object], tuple[str, ...]] | None = None
+        self._flops: Callable[..., int] | None = None
+        self._cell: Callable[..., str] | None = None
+        self._signature = inspect.signature(fn)
+        self.parameters = read_parameters(fn)
+        names = {parameter.name for parameter in self.parameters}
+        self.results = read_results(fn, [name for name in symbols if name not in names])
+        self._words = dict(symbols)
+        functools.update_wrapper(self, fn)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Compute; recorded if a tape is on, checked if this call comes from outside the library."""
+        if MODE.tape is not None and not torch.compiler.is_compiling():
+            return cast(R, MODE.tape.record(self, args, kwargs))
+        if MODE.checking and not torch.compiler.is_compiling():
+            self.check(*args, **kwargs)
+            with unchecked():
+                return self._run(*args, **kwargs)
+        return self._run(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<Equation {self.name}: {self.meaning}>"
+
+    # What hangs on an equation, each defined right under it.
+
+    def def_fused(self, fn: Callable[P, R]) -> Callable[P, R]:
+        """Attach a fast implementation of the same function."""
+        self.fused = self._run = fn
+        return fn
+
+    def def_gradient(self, latex: str, wrt: str = "") -> Callable[[Rule], Rule]:
+        """Attach the gradient rule; `wrt` names the inputs it answers for, by default every float one."""
+
+        def attach(rule: Rule) -> Rule:
+            floats = tuple(parameter.name for parameter in self.parameters if parameter.is_float)
+            run = _widened(rule) if self._wide else rule
+            self.gradient = Gradient(
+                latex, run, tuple(wrt.split()) or floats, tuple(inspect.signature(rule).parameters)
+            )
+            return rule
+
+        return attach
+
+    def def_check(self, check: Rule) -> Rule:
+        """Attach a check beyond types and shapes; it calls `require` for each thing it asks."""
+        self._checks = check, tuple(inspect.signature(check).parameters)
+        return check
+
+    def def_cost(self, flops: Callable[..., int]) -> Callable[..., int]:
+        """Attach the count of floating-point operations, a function of axis sizes and settings by name."""
+        self._flops = flops
+        return flops
+
+    def def_cell(self, cell: Callable[..., str]) -> Callable[..., str]:
+        """Attach the arithmetic behind one output number: `index` and values by name in, text out."""
+        self._cell = cell
+        return cell
+
+    # What others ask of it.
+
+    @property
+    def symbols(self) -> tuple[Symbol, ...]:
+        """Every letter with its role, shape and meaning, inputs first."""
+        inputs = [Symbol(p.name, "input" if p.is_tensor else "setting", p.text, self._word(p)) for p in self.parameters]
+        return (*inputs, *(Symbol(r.name, "output", r.text, self._word(r)) for r in self.results))
+
+    def _word(self, parameter: Parameter) -> str:
+        return self._words.get(parameter.name, "")
+
+    def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
+        """Arguments by name, defaults filled in."""
+        bound = self._signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def check(self, *args: object, **kwargs: object) -> None:
+        """Raise an `EquationError` that names the symbol if these arguments do not fit."""
+        arguments = self.bind(args, kwargs)
+        Axes(self.name).bind(self.parameters, arguments)
+        if self._checks is not None:
+            check, names = self._checks
+            check(**{name: arguments[name] for name in names})
+
+    def require(self, holds: bool | Tensor, symbol: str, got: object, wanted: str) -> None:
+        """Raise an `EquationError` unless the condition holds."""
+        if not holds:
+            raise EquationError(f"{self.name}: {symbol} is {got}, wanted {wanted}")
+
+    def require_type(self, symbol: str, like: Tensor, **others: Tensor | None) -> None:
+        """Raise an `EquationError` unless all these tensors have one number type."""
+        for name, tensor in others.items():
+            if tensor is not None:
+                self.require(tensor.dtype == like.dtype, name, tensor.dtype, f"{like.dtype}, the type of {symbol}")
+
+    def pull_back(
+        self, inputs: Mapping[str, object], outputs: Sequence[Tensor], cotangents: Sequence[Tensor]
+    ) -> dict[str, object] | None:
+        """Gradients of the inputs by the hand-derived rule, or None where there is no rule."""
+        if self.gradient is None:
+            return None
+        values = dict(inputs)
+        for result, output, cotangent in zip(self.results, outputs, cotangents, strict=True):
+            values |= {result.name: output, f"{result.name}_bar": cotangent}
+        return self.gradient(values)
+
+    def cost(self, *args: P.args, **kwargs: P.kwargs) -> Cost:
+        """Operations and bytes of one call, from shapes alone: nothing is computed."""
+        arguments = {name: _to_meta(value) for name, value in self.bind(args, kwargs).items()}
+        with unchecked(), Tape() as tape:
+            self(**arguments)  # pyright: ignore[reportCallIssue] - the same arguments, by name
+        step = tape.steps[0]
+        moved = sum(t.numel() * t.element_size() for t in (*step.input_tensors, *step.output_tensors))
+        if self._flops is None:
+            return Cost(sum(_CATALOG[child.equation.name].cost(**child.inputs).flops for child in step.children), moved)
+        axes = Axes(self.name)
+        axes.bind(self.parameters, arguments)
+        sizes = {name: math.prod(size) for name, size in axes.sizes.items()} | arguments
+        wanted = inspect.signature(self._flops).parameters
+        return Cost(self._flops(**{name: sizes[name] for name in wanted}), moved)
+
+    @property
+    def flops_text(self) -> str:
+        """The operation count as a formula, read from the function that computes it."""
+        if self._flops is None:
+            return ""
+        tree = ast.parse(textwrap.dedent(inspect.getsource(self._flops)))
+        returned = next(node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value)
+        return ast.unparse(returned).replace(" ** ", "^").replace(" * ", "·")
+
+    def cell(self, index: Sequence[int], *args: P.args, **kwargs: P.kwargs) -> str:
+        """How the output number at `index` was made, in arithmetic."""
+        if self._cell is None:
+            raise EquationError(f"{self.name}: has no cell arithmetic")
+        arguments = self.bind(args, kwargs)
+        with unchecked(), torch.no_grad():
+            result = self.fn(*args, **kwargs)
+            wanted = [name for name in inspect.signature(self._cell).parameters if name != "index"]
+            text = self._cell(tuple(index), **{name: arguments[name] for name in wanted})
+        first = result[0] if isinstance(result, tuple) else result
+        value = first[tuple(index)] if isinstance(first, Tensor) else first
+        return f"{text} = {number(cast(float, value))}"
+
+
+def equation(
+    latex: str, *, meaning: str, intuition: str = "", symbols: Mapping[str, str], wide: bool = False
+) -> Callable[[Callable[P, R]], Equation[P, R]]:
+    """Make a plain function an `Equation` and enter it in the catalog under its own name.
+
+    `symbols` says in words what each letter stands for; names that are not arguments are the
+    outputs, in order. A `wide` equation given half-precision numbers computes in float32 and
+    rounds once at the end, as the fused kernels do.
+    """
+
+    def make(fn: Callable[P, R]) -> Equation[P, R]:
+        made = Equation(fn, latex=latex, meaning=meaning, intuition=intuition, symbols=symbols, wide=wide)
+        if made.name in _CATALOG:
+            raise ValueError(f"two equations are called {made.name}")
+        _CATALOG[made.name] = cast("Equation[..., object]", made)
+        return made
+
+    return make
+
+
+def catalog() -> dict[str, Equation[..., object]]:
+    """Every equation by name, in the order of their files."""
+    return dict(_CATALOG)
+
+
+def _widened(fn: Callable[P, R]) -> Callable[P, R]:
+    @functools.wraps(fn)
+    def wide(*args: P.args, **kwargs: P.kwargs) -> R:
+        narrow = next((a.dtype for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and a.dtype in _HALF), None)
+        if narrow is None:
+            return fn(*args, **kwargs)
+        result = fn(*map(_to_float, args), **{name: _to_float(value) for name, value in kwargs.items()})  # pyright: ignore
+        if isinstance(result, tuple):
+            return cast(R, tuple(_round(item, narrow) for item in result))
+        return cast(R, _round(result, narrow))
+
+    return wide
+
+
+def _to_float(value: object) -> object:
+    return value.float() if isinstance(value, Tensor) and value.dtype in _HALF else value
+
+
+def _round(value: object, dtype: torch.dtype) -> object:
+    return value.to(dtype) if isinstance(value, Tensor) and value.is_floating_point() else value
+
+
+def _to_meta(value: object) -> object:
+    if isinstance(value, Tensor):
+        return value.to("meta")
+    if isinstance(value, (list, tuple)):
+        return type(value)(_to_meta(item) for item in value)
+    return value

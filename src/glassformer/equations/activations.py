@@ -1,0 +1,281 @@
+"""Activations: the bends between linear maps, without which depth would collapse to one map."""
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional
+
+from glassformer.arithmetic import factor, number
+from glassformer.equation import equation
+from glassformer.equations.algebra import multiply
+
+
+@equation(
+    r"a = \sigma(z) = \frac{1}{1 + e^{-z}}",
+    meaning="Any number is pressed smoothly between zero and one.",
+    intuition="A door that is nearly shut, half open or nearly open, never quite either.",
+    symbols={"z": "pre-activation", "a": "activation"},
+    wide=True,
+)
+def sigmoid(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The logistic function."""
+    return (1 + (-z).exp()).reciprocal()
+
+
+@sigmoid.def_fused
+def _sigmoid_fused(z: Tensor) -> Tensor:
+    return torch.sigmoid(z)
+
+
+@sigmoid.def_gradient(r"\bar z = \bar a \odot a (1 - a)")
+def _sigmoid_gradient(a_bar: Tensor, a: Tensor) -> Tensor:
+    return a_bar * a * (1 - a)
+
+
+@sigmoid.def_cost
+def _sigmoid_cost(shape: int) -> int:
+    return 4 * shape
+
+
+@sigmoid.def_cell
+def _sigmoid_cell(index: tuple[int, ...], z: Tensor) -> str:
+    return f"1 / (1 + e^({number(-z[index])}))"
+
+
+@equation(
+    r"a = \tanh z = \frac{2}{1 + e^{-2z}} - 1",
+    meaning="Any number is pressed smoothly between minus one and one.",
+    intuition="A spring that gives way at first and then will not move further, to either side.",
+    symbols={"z": "pre-activation", "a": "activation"},
+    wide=True,
+)
+def tanh(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The hyperbolic tangent, a sigmoid stretched to be symmetric about zero."""
+    return 2 / (1 + (-2 * z).exp()) - 1
+
+
+@tanh.def_fused
+def _tanh_fused(z: Tensor) -> Tensor:
+    return torch.tanh(z)
+
+
+@tanh.def_gradient(r"\bar z = \bar a \odot (1 - a^2)")
+def _tanh_gradient(a_bar: Tensor, a: Tensor) -> Tensor:
+    return a_bar * (1 - a * a)
+
+
+@tanh.def_cost
+def _tanh_cost(shape: int) -> int:
+    return 6 * shape
+
+
+@tanh.def_cell
+def _tanh_cell(index: tuple[int, ...], z: Tensor) -> str:
+    return f"2 / (1 + e^(−2·{factor(z[index])})) − 1"
+
+
+@equation(
+    r"a = \max(0, z)",
+    meaning="Positive numbers pass, negative ones become zero.",
+    intuition="A one-way valve.",
+    symbols={"z": "pre-activation", "a": "activation"},
+)
+def relu(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The rectified linear unit (Nair and Hinton, 2010)."""
+    return z.clamp_min(0)
+
+
+@relu.def_fused
+def _relu_fused(z: Tensor) -> Tensor:
+    return functional.relu(z)
+
+
+@relu.def_gradient(r"\bar z = \bar a \odot \mathbb{1}[z > 0]")
+def _relu_gradient(a_bar: Tensor, z: Tensor) -> Tensor:
+    return a_bar * (z > 0)
+
+
+@relu.def_cost
+def _relu_cost(shape: int) -> int:
+    return shape
+
+
+@relu.def_cell
+def _relu_cell(index: tuple[int, ...], z: Tensor) -> str:
+    return f"max(0, {number(z[index])})"
+
+
+@equation(
+    r"a = \max(0, z)^2",
+    meaning="Positive numbers are squared, negative ones become zero.",
+    intuition="A one-way valve that opens wider the harder one pushes.",
+    symbols={"z": "pre-activation", "a": "activation"},
+    wide=True,
+)
+def squared_relu(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The square of the rectified linear unit (So et al., 2021)."""
+    return z.clamp_min(0).square()
+
+
+@squared_relu.def_gradient(r"\bar z = 2 \, \bar a \odot \max(0, z)")
+def _squared_relu_gradient(a_bar: Tensor, z: Tensor) -> Tensor:
+    return 2 * a_bar * z.clamp_min(0)
+
+
+@squared_relu.def_cost
+def _squared_relu_cost(shape: int) -> int:
+    return 2 * shape
+
+
+@squared_relu.def_cell
+def _squared_relu_cell(index: tuple[int, ...], z: Tensor) -> str:
+    return f"max(0, {number(z[index])})^2"
+
+
+@equation(
+    r"a = x \, \Phi(x) = \tfrac{x}{2}\left(1 + \operatorname{erf}\tfrac{x}{\sqrt 2}\right)",
+    meaning="A number is kept in proportion to how many normal numbers lie below it.",
+    intuition="A doorman who lets the tall in, keeps the small out, and thinks it over in between.",
+    symbols={"x": "pre-activation", "a": "activation"},
+    wide=True,
+)
+def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The Gaussian error linear unit, exact (Hendrycks and Gimpel, 2016)."""
+    return x / 2 * (1 + torch.erf(x / math.sqrt(2)))
+
+
+@gelu.def_fused
+def _gelu_fused(x: Tensor) -> Tensor:
+    return functional.gelu(x)
+
+
+@gelu.def_gradient(r"\bar x = \bar a \odot \left(\Phi(x) + x \, \varphi(x)\right)")
+def _gelu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
+    below = (1 + torch.erf(x / math.sqrt(2))) / 2
+    density = torch.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+    return a_bar * (below + x * density)
+
+
+@gelu.def_cost
+def _gelu_cost(shape: int) -> int:
+    return 5 * shape
+
+
+@gelu.def_cell
+def _gelu_cell(index: tuple[int, ...], x: Tensor) -> str:
+    return f"{number(x[index])}·Φ({number(x[index])})"
+
+
+@equation(
+    r"a = \tfrac{x}{2}\left(1 + \tanh\left(\sqrt{2/\pi}\,(x + 0.044715\,x^3)\right)\right)",
+    meaning="The Gaussian unit with its curve drawn by a hyperbolic tangent.",
+    intuition="The same doorman, judging by eye instead of by a ruler.",
+    symbols={"x": "pre-activation", "a": "activation"},
+    wide=True,
+)
+def gelu_tanh(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The Gaussian error linear unit by its tanh approximation, as GPT-2 uses it."""
+    return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+@gelu_tanh.def_fused
+def _gelu_tanh_fused(x: Tensor) -> Tensor:
+    return functional.gelu(x, approximate="tanh")
+
+
+@gelu_tanh.def_gradient(
+    r"\bar x = \bar a \odot \tfrac12\left(1 + t + x (1 - t^2) \sqrt{2/\pi}\,(1 + 0.134145\,x^2)\right)"
+)
+def _gelu_tanh_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
+    c = math.sqrt(2 / math.pi)
+    t = torch.tanh(c * (x + 0.044715 * x**3))
+    return a_bar / 2 * (1 + t + x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x))
+
+
+@gelu_tanh.def_cost
+def _gelu_tanh_cost(shape: int) -> int:
+    return 8 * shape
+
+
+@gelu_tanh.def_cell
+def _gelu_tanh_cell(index: tuple[int, ...], x: Tensor) -> str:
+    v = factor(x[index])
+    return f"{v}/2·(1 + tanh(√(2/π)·({v} + 0.044715·{v}^3)))"
+
+
+@equation(
+    r"a = x \, \sigma(x)",
+    meaning="A number passes through a gate that it opens itself.",
+    intuition="A self-opening door: the faster one walks up to it, the wider it swings.",
+    symbols={"x": "pre-activation", "a": "activation"},
+    wide=True,
+)
+def silu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The sigmoid linear unit, also called swish (Ramachandran et al., 2017)."""
+    return x * sigmoid.fn(x)
+
+
+@silu.def_fused
+def _silu_fused(x: Tensor) -> Tensor:
+    return functional.silu(x)
+
+
+@silu.def_gradient(r"\bar x = \bar a \odot \sigma(x)\left(1 + x (1 - \sigma(x))\right)")
+def _silu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
+    s = sigmoid.fn(x)
+    return a_bar * s * (1 + x * (1 - s))
+
+
+@silu.def_cost
+def _silu_cost(shape: int) -> int:
+    return 5 * shape
+
+
+@silu.def_cell
+def _silu_cell(index: tuple[int, ...], x: Tensor) -> str:
+    return f"{number(x[index])} / (1 + e^({number(-x[index])}))"
+
+
+@equation(
+    r"a = (g \, \sigma(g)) \odot u",
+    meaning="One projection decides how much of another may pass.",
+    intuition="Two lanes merge at a traffic light, and one of the lanes controls the light.",
+    symbols={"g": "gate projection", "u": "value projection", "a": "gated value"},
+    wide=True,
+)
+def swiglu(g: Float[Tensor, "*shape"], u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The gated unit of modern feed-forward layers (Shazeer, 2020)."""
+    return silu.fn(g) * u
+
+
+@swiglu.def_fused
+def _swiglu_fused(g: Tensor, u: Tensor) -> Tensor:
+    return functional.silu(g) * u
+
+
+@swiglu.def_gradient(r"\bar g = (\bar a \odot u) \odot \text{silu}'(g), \quad \bar u = \bar a \odot \text{silu}(g)")
+def _swiglu_gradient(a_bar: Tensor, g: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
+    return _silu_gradient(a_bar * u, g), a_bar * silu.fn(g)
+
+
+@swiglu.def_cost
+def _swiglu_cost(shape: int) -> int:
+    return 6 * shape
+
+
+@swiglu.def_cell
+def _swiglu_cell(index: tuple[int, ...], g: Tensor, u: Tensor) -> str:
+    return f"{number(g[index])} / (1 + e^({number(-g[index])}))·{factor(u[index])}"
+
+
+@equation(
+    r"a = \text{GELU}(g) \odot u",
+    meaning="One projection, bent by the Gaussian unit, decides how much of another may pass.",
+    intuition="The doorman of one lane works the barrier of the other.",
+    symbols={"g": "gate projection", "u": "value projection", "a": "gated value"},
+)
+def geglu(g: Float[Tensor, "*shape"], u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+    """The Gaussian gated unit of T5 version 1.1 (Shazeer, 2020)."""
+    return multiply(gelu_tanh(g), u)

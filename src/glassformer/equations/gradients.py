@@ -1,0 +1,135 @@
+"""Slopes: how they are measured, how large they are all together, and how to keep them in bounds."""
+
+import math
+from collections.abc import Sequence
+from numbers import Real
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from glassformer.arithmetic import factor, number, total
+from glassformer.equation import equation
+from glassformer.equations.ranges import not_negative, positive
+
+
+@equation(
+    r"q = \frac{f(x + h) - f(x)}{h} \;\to\; \frac{df}{dx} \text{ as } h \to 0",
+    meaning="The slope over a short stretch: how much the value changes for each unit of x.",
+    intuition="Walk one short pace along a hillside and read off how much height you have won or lost.",
+    symbols={"f_ahead": "f(x + h)", "f_here": "f(x)", "h": "length of the stretch", "q": "slope"},
+    wide=True,
+)
+def difference_quotient(
+    f_ahead: Float[Tensor, "*size"], f_here: Float[Tensor, "*size"], h: float
+) -> Float[Tensor, "*size"]:
+    """Estimate a derivative from two values of a function, h apart."""
+    return (f_ahead - f_here) / h
+
+
+@difference_quotient.def_gradient(r"\bar f(x + h) = \bar q / h, \quad \bar f(x) = -\bar q / h")
+def _difference_quotient_gradient(q_bar: Tensor, h: float) -> tuple[Tensor, Tensor]:
+    return q_bar / h, -q_bar / h
+
+
+@difference_quotient.def_cost
+def _difference_quotient_cost(size: int) -> int:
+    return 2 * size
+
+
+@difference_quotient.def_cell
+def _difference_quotient_cell(index: tuple[int, ...], f_ahead: Tensor, f_here: Tensor, h: float) -> str:
+    return f"({number(f_ahead[index])} − {factor(f_here[index])}) / {factor(h)}"
+
+
+@difference_quotient.def_check
+def _difference_quotient_check(f_ahead: Tensor, f_here: Tensor, h: float) -> None:
+    apart = isinstance(h, Real) and 0 < abs(h) < math.inf
+    difference_quotient.require(apart, "h", repr(h), "a finite number other than zero")
+    difference_quotient.require_type("f_ahead", f_ahead, f_here=f_here)
+
+
+@equation(
+    r"\lVert g \rVert = \sqrt{\sum_k \sum_i g_{k,i}^2}",
+    meaning="The length of all gradients together, laid end to end as one long vector.",
+    intuition="However many axes there are, a ruler laid from start to finish gives one number.",
+    symbols={"gradients": "gradients g_k of any shapes", "norm": "their length"},
+)
+def global_norm(gradients: Sequence[Float[Tensor, "..."]]) -> Float[Tensor, ""]:
+    """Measure many gradients as one (Pascanu et al., 2013); half precision is added up in single."""
+    squares = [(g.float() if g.dtype.itemsize < 4 else g).square().sum() for g in gradients]
+    return torch.stack(squares).sum().sqrt().to(gradients[0].dtype)
+
+
+@global_norm.def_gradient(r"\bar g_k = \frac{\bar n}{\lVert g \rVert} \, g_k")
+def _global_norm_gradient(norm_bar: Tensor, gradients: Sequence[Tensor], norm: Tensor) -> list[Tensor]:
+    return [norm_bar * (g / norm.clamp_min(torch.finfo(norm.dtype).tiny)) for g in gradients]
+
+
+@global_norm.def_cost
+def _global_norm_cost(gradients: Sequence[Tensor]) -> int:
+    return sum(2 * g.numel() + 1 for g in gradients) + 1
+
+
+@global_norm.def_cell
+def _global_norm_cell(index: tuple[int, ...], gradients: Sequence[Tensor]) -> str:
+    numbers = torch.cat([g.flatten() for g in gradients]).tolist()
+    return f"√({total([f'{factor(x)}^2' for x in numbers], [x * x for x in numbers])})"
+
+
+@global_norm.def_check
+def _global_norm_check(gradients: Sequence[Tensor]) -> None:
+    several = isinstance(gradients, Sequence) and len(gradients) > 0
+    got = f"{len(gradients)} tensors" if isinstance(gradients, Sequence) else f"a {type(gradients).__name__}"
+    global_norm.require(several, "gradients", got, "a list of at least one tensor")
+
+
+@equation(
+    r"g' = g \cdot \min\left(1,\; \frac{c}{\lVert g \rVert + \epsilon}\right)",
+    meaning="A gradient that is too long is shortened to the limit; its direction stays.",
+    intuition="A dog on a lead: it may run where it likes, but never further than the lead is long.",
+    symbols={
+        "g": "gradient",
+        "norm": "length of all gradients together",
+        "limit": "c, the greatest length allowed",
+        "eps": "ε, keeps the division away from zero",
+        "g_new": "gradient after",
+    },
+    wide=True,
+)
+def clip_gradient(
+    g: Float[Tensor, "*size"], norm: Float[Tensor, ""], limit: float, eps: float = 1e-6
+) -> Float[Tensor, "*size"]:
+    """Keep the length of a gradient in bounds (Pascanu et al., 2013); `norm` comes from `global_norm`."""
+    return g * (limit / (norm + eps)).clamp_max(1)
+
+
+@clip_gradient.def_gradient(
+    r"s = \frac{c}{\lVert g \rVert + \epsilon}, \quad \bar g = \min(1, s) \, \bar g', \quad "
+    r"\bar n = -[s \le 1] \frac{s}{\lVert g \rVert + \epsilon} \langle \bar g', g \rangle"
+)
+def _clip_gradient_gradient(
+    g_new_bar: Tensor, g: Tensor, norm: Tensor, limit: float, eps: float
+) -> tuple[Tensor, Tensor]:
+    s = limit / (norm + eps)
+    shorter = -s / (norm + eps) * (g_new_bar * g).sum()
+    return g_new_bar * s.clamp_max(1), torch.where(s <= 1, shorter, 0)
+
+
+@clip_gradient.def_cost
+def _clip_gradient_cost(size: int) -> int:
+    return size + 4
+
+
+@clip_gradient.def_cell
+def _clip_gradient_cell(index: tuple[int, ...], g: Tensor, norm: Tensor, limit: float, eps: float) -> str:
+    return f"{number(g[index])}·min(1, {number(limit)}/({number(norm)} + {number(eps)}))"
+
+
+@clip_gradient.def_check
+def _clip_gradient_check(g: Tensor, norm: Tensor, limit: float, eps: float) -> None:
+    positive(clip_gradient.require, limit=limit)
+    not_negative(clip_gradient.require, eps=eps)
+    clip_gradient.require_type("g", g, norm=norm)
+    fits = bool((norm >= 0) & norm.isfinite())
+    clip_gradient.require(fits, "norm", number(norm.detach()), "a finite length, zero or more")

@@ -1,0 +1,191 @@
+"""Steps downhill: from a slope to better parameters, with the state of each method passed in and handed back."""
+
+from numbers import Real
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from glassformer.arithmetic import factor, number, times, total
+from glassformer.equation import equation
+from glassformer.equations.ranges import below_one, finite, not_negative
+
+
+@equation(
+    r"\theta' = \theta - \eta \, g",
+    meaning="Every parameter moves a little against its slope.",
+    intuition="In fog on a hillside, feel which way the ground falls and take one step that way.",
+    symbols={"theta": "parameters", "g": "gradient", "rate": "η, the learning rate", "theta_new": "parameters after"},
+    wide=True,
+)
+def gradient_descent(theta: Float[Tensor, "*size"], g: Float[Tensor, "*size"], rate: float) -> Float[Tensor, "*size"]:
+    """Take one step downhill (Cauchy, 1847)."""
+    return theta - rate * g
+
+
+@gradient_descent.def_fused
+def _gradient_descent_fused(theta: Tensor, g: Tensor, rate: float) -> Tensor:
+    return torch.sub(theta, g, alpha=rate)
+
+
+@gradient_descent.def_gradient(r"\bar\theta = \bar\theta', \quad \bar g = -\eta \, \bar\theta'")
+def _gradient_descent_gradient(theta_new_bar: Tensor, rate: float) -> tuple[Tensor, Tensor]:
+    return theta_new_bar, -rate * theta_new_bar
+
+
+@gradient_descent.def_cost
+def _gradient_descent_cost(size: int) -> int:
+    return 2 * size
+
+
+@gradient_descent.def_cell
+def _gradient_descent_cell(index: tuple[int, ...], theta: Tensor, g: Tensor, rate: float) -> str:
+    return total([number(theta[index]), times(-rate, g[index])], [])
+
+
+@gradient_descent.def_check
+def _gradient_descent_check(theta: Tensor, g: Tensor, rate: float) -> None:
+    not_negative(gradient_descent.require, rate=rate)
+    gradient_descent.require_type("theta", theta, g=g)
+    finite(gradient_descent.require, g=g)
+
+
+@equation(
+    r"\theta' = (1 - \eta \lambda) \, \theta",
+    meaning="Every parameter shrinks a little, so that only those the data keep asking for stay large.",
+    intuition="A garden path that grows over unless someone keeps walking on it.",
+    symbols={
+        "theta": "parameters",
+        "rate": "η, the learning rate",
+        "decay": "λ, strength of the decay",
+        "theta_new": "parameters after",
+    },
+    wide=True,
+)
+def weight_decay(theta: Float[Tensor, "*size"], rate: float, decay: float) -> Float[Tensor, "*size"]:
+    """Shrink parameters towards zero, apart from the gradient step (Loshchilov and Hutter, 2019)."""
+    return (1 - rate * decay) * theta
+
+
+@weight_decay.def_gradient(r"\bar\theta = (1 - \eta \lambda) \, \bar\theta'")
+def _weight_decay_gradient(theta_new_bar: Tensor, rate: float, decay: float) -> Tensor:
+    return (1 - rate * decay) * theta_new_bar
+
+
+@weight_decay.def_cost
+def _weight_decay_cost(size: int) -> int:
+    return size
+
+
+@weight_decay.def_cell
+def _weight_decay_cell(index: tuple[int, ...], theta: Tensor, rate: float, decay: float) -> str:
+    return f"(1 − {times(rate, decay)})·{factor(theta[index])}"
+
+
+@weight_decay.def_check
+def _weight_decay_check(rate: float, decay: float) -> None:
+    not_negative(weight_decay.require, rate=rate, decay=decay)
+
+
+@equation(
+    r"a' = \beta \, a + (1 - \beta) \, x",
+    meaning="A running average that forgets: the newest value counts a little, the older ones less and less.",
+    intuition="Milk in tea: each splash changes the colour a bit, and every earlier splash fades.",
+    symbols={"average": "a, the average so far", "theta": "x, the newest value", "decay": "β", "average_new": "a'"},
+    wide=True,
+)
+def exponential_moving_average(
+    average: Float[Tensor, "*size"], theta: Float[Tensor, "*size"], decay: float
+) -> Float[Tensor, "*size"]:
+    """Mix a new value into an average of the past (Roberts, 1959)."""
+    return decay * average + (1 - decay) * theta
+
+
+@exponential_moving_average.def_fused
+def _exponential_moving_average_fused(average: Tensor, theta: Tensor, decay: float) -> Tensor:
+    return torch.lerp(average, theta, 1 - decay)
+
+
+@exponential_moving_average.def_gradient(r"\bar a = \beta \, \bar a', \quad \bar x = (1 - \beta) \, \bar a'")
+def _exponential_moving_average_gradient(average_new_bar: Tensor, decay: float) -> tuple[Tensor, Tensor]:
+    return decay * average_new_bar, (1 - decay) * average_new_bar
+
+
+@exponential_moving_average.def_cost
+def _exponential_moving_average_cost(size: int) -> int:
+    return 3 * size
+
+
+@exponential_moving_average.def_cell
+def _exponential_moving_average_cell(index: tuple[int, ...], average: Tensor, theta: Tensor, decay: float) -> str:
+    return total([times(decay, average[index]), times(1 - decay, theta[index])], [])
+
+
+@exponential_moving_average.def_check
+def _exponential_moving_average_check(average: Tensor, theta: Tensor, decay: float) -> None:
+    share = isinstance(decay, Real) and 0 <= decay <= 1
+    exponential_moving_average.require(share, "decay", repr(decay), "at least 0, at most 1")
+    exponential_moving_average.require_type("average", average, theta=theta)
+
+
+@equation(
+    r"v' = \beta v + g, \quad \theta' = \theta - \eta v' \;\; \text{(Nesterov: } \theta - \eta (g + \beta v') \text{)}",
+    meaning="Past slopes add up to a speed, and the parameters move with the speed instead of the slope.",
+    intuition="A heavy ball rolls on through small bumps and gathers pace down a long valley.",
+    symbols={
+        "theta": "parameters",
+        "g": "gradient",
+        "velocity": "v, the speed so far, zeros at first",
+        "rate": "η, the learning rate",
+        "beta": "share of the speed that is kept",
+        "nesterov": "look one step ahead along the speed",
+        "theta_new": "parameters after",
+        "velocity_new": "speed after",
+    },
+    wide=True,
+)
+def momentum(
+    theta: Float[Tensor, "*size"],
+    g: Float[Tensor, "*size"],
+    velocity: Float[Tensor, "*size"],
+    rate: float,
+    beta: float = 0.9,
+    nesterov: bool = False,
+) -> tuple[Float[Tensor, "*size"], Float[Tensor, "*size"]]:
+    """Descend with a rolling start (Polyak, 1964; Nesterov, 1983)."""
+    velocity = beta * velocity + g
+    return gradient_descent.fn(theta, g + beta * velocity if nesterov else velocity, rate), velocity
+
+
+@momentum.def_gradient(
+    r"u = \bar v' - \eta \bar\theta', \quad \bar\theta = \bar\theta', \quad \bar g = u, \quad \bar v = \beta u "
+    r"\;\; \text{(Nesterov: } u = \bar v' - \eta \beta \bar\theta', \; \bar g = u - \eta \bar\theta' \text{)}"
+)
+def _momentum_gradient(
+    theta_new_bar: Tensor, velocity_new_bar: Tensor, rate: float, beta: float, nesterov: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    step = rate * theta_new_bar
+    u = velocity_new_bar - (beta * step if nesterov else step)
+    return theta_new_bar, u - step if nesterov else u, beta * u
+
+
+@momentum.def_cost
+def _momentum_cost(size: int, nesterov: bool) -> int:
+    return (6 if nesterov else 4) * size
+
+
+@momentum.def_cell
+def _momentum_cell(
+    index: tuple[int, ...], theta: Tensor, g: Tensor, velocity: Tensor, rate: float, beta: float, nesterov: bool
+) -> str:
+    speed = total([times(beta, velocity[index]), number(g[index])], [])
+    move = f"{number(g[index])} + {number(beta)}·({speed})" if nesterov else speed
+    return f"{number(theta[index])} − {number(rate)}·({move})"
+
+
+@momentum.def_check
+def _momentum_check(theta: Tensor, g: Tensor, velocity: Tensor, rate: float, beta: float) -> None:
+    not_negative(momentum.require, rate=rate)
+    below_one(momentum.require, beta=beta)
+    momentum.require_type("theta", theta, g=g, velocity=velocity)
+    finite(momentum.require, g=g)

@@ -1,0 +1,258 @@
+"""From scores to the next token: sharpen, cut off, penalise, and draw."""
+
+import math
+from numbers import Real
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glassformer.arithmetic import factor, number
+from glassformer.equation import equation
+from glassformer.equations.probability import require_distribution, require_scores, softmax
+from glassformer.equations.ranges import Require, not_negative, positive, whole
+
+_FILL = "score of what is cut off, −∞ or a number far below all others"
+
+
+def _require_share(require: Require, p: float) -> None:
+    require(isinstance(p, Real) and 0 < p <= 1, "p", repr(p), "a share above 0 and up to 1")
+
+
+@equation(
+    r"y = \frac{z}{\tau}",
+    meaning="Scores are pulled apart when the temperature is below one, together when above.",
+    intuition="Cold water freezes into one shape, hot water tries them all.",
+    symbols={"z": "scores", "tau": "temperature, τ", "y": "tempered scores"},
+    wide=True,
+)
+def temperature(z: Float[Tensor, "*rows vocab"], tau: float) -> Float[Tensor, "*rows vocab"]:
+    """Divide scores by a temperature; towards zero, sampling becomes the greedy choice."""
+    return z / tau
+
+
+@temperature.def_gradient(r"\bar z = \frac{\bar y}{\tau}")
+def _temperature_gradient(y_bar: Tensor, tau: float) -> Tensor:
+    return y_bar / tau
+
+
+@temperature.def_cost
+def _temperature_cost(rows: int, vocab: int) -> int:
+    return rows * vocab
+
+
+@temperature.def_cell
+def _temperature_cell(index: tuple[int, ...], z: Tensor, tau: float) -> str:
+    return f"{number(z[index])} / {number(tau)}"
+
+
+@temperature.def_check
+def _temperature_check(z: Tensor, tau: float) -> None:
+    require_scores(temperature.require, "z", z)
+    positive(temperature.require, tau=tau)
+
+
+@equation(
+    r"y_i = z_i \text{ if } z_i \text{ is among the } k \text{ largest, else } -\infty",
+    meaning="Only the k best scores stay in play.",
+    intuition="A final with k places: however close the others came, they watch.",
+    symbols={"z": "scores", "k": "how many to keep", "fill": _FILL, "y": "scores of those kept"},
+    wide=True,
+)
+def top_k(z: Float[Tensor, "*rows vocab"], k: int, fill: float = -math.inf) -> Float[Tensor, "*rows vocab"]:
+    """Keep the k largest scores (Fan et al., 2018); among equal ones, those that come first."""
+    least = z.topk(k).values[..., -1:]
+    above, level = z > least, z == least
+    places = k - above.sum(-1, keepdim=True)
+    return z.masked_fill(~(above | (level & (level.cumsum(-1) <= places))), fill)
+
+
+@top_k.def_gradient(r"\bar z_i = \bar y_i \text{ if } i \text{ is kept, else } 0")
+def _top_k_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    return y_bar.masked_fill(y != z, 0)
+
+
+@top_k.def_cost
+def _top_k_cost() -> int:
+    return 0
+
+
+@top_k.def_check
+def _top_k_check(z: Tensor, k: int) -> None:
+    require_scores(top_k.require, "z", z)
+    whole(top_k.require, k=k)
+    top_k.require(k <= z.shape[-1], "k", k, f"from 1 to {z.shape[-1]}, the size of the vocabulary")
+
+
+@equation(
+    r"y_i = z_i \text{ if } i \in S, \text{ else } -\infty, \quad"
+    r"S \text{ smallest with } \sum_{i \in S} \operatorname{softmax}(z)_i \ge p",
+    meaning="Only the fewest choices that hold a share p of the probability stay in play.",
+    intuition="Count votes from the top until a majority of p is reached; the rest go home.",
+    symbols={"z": "scores", "p": "share to hold", "fill": _FILL, "y": "scores of those kept"},
+    wide=True,
+)
+def top_p(z: Float[Tensor, "*rows vocab"], p: float, fill: float = -math.inf) -> Float[Tensor, "*rows vocab"]:
+    """Nucleus sampling's cut (Holtzman et al., 2020); the best choice always stays, and the first of equals."""
+    best, order = z.sort(dim=-1, descending=True, stable=True)
+    rest = (
+        softmax.fn(best).flip(-1).cumsum(-1).flip(-1)
+    )  # what each choice and all below it hold, summed from the smallest
+    kept = (rest > 1 - p) | (torch.arange(z.shape[-1], device=z.device) == 0)
+    return z.masked_fill(~kept.scatter(-1, order, kept), fill)
+
+
+@top_p.def_gradient(r"\bar z_i = \bar y_i \text{ if } i \text{ is kept, else } 0")
+def _top_p_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    return y_bar.masked_fill(y != z, 0)
+
+
+@top_p.def_cost
+def _top_p_cost(rows: int, vocab: int) -> int:
+    return 6 * rows * vocab + 2 * rows
+
+
+@top_p.def_check
+def _top_p_check(z: Tensor, p: float) -> None:
+    require_scores(top_p.require, "z", z)
+    _require_share(top_p.require, p)
+
+
+@equation(
+    r"y_i = z_i \text{ if } z_i \ge \max z + \log p, \text{ else } -\infty",
+    meaning="Only choices at least p times as likely as the best one stay in play.",
+    intuition="A bar that the winner sets: on a clear day it is high, in doubt it is low.",
+    symbols={"z": "scores", "p": "share of the best choice's probability", "fill": _FILL, "y": "scores of those kept"},
+    wide=True,
+)
+def min_p(z: Float[Tensor, "*rows vocab"], p: float, fill: float = -math.inf) -> Float[Tensor, "*rows vocab"]:
+    """Cut off what is unlikely beside the best choice (Nguyen et al., 2024); no softmax is needed for it."""
+    return z.masked_fill(z < z.amax(-1, keepdim=True) + math.log(p), fill)
+
+
+@min_p.def_gradient(r"\bar z_i = \bar y_i \text{ if } i \text{ is kept, else } 0")
+def _min_p_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
+    return y_bar.masked_fill(y != z, 0)
+
+
+@min_p.def_cost
+def _min_p_cost(rows: int, vocab: int) -> int:
+    return rows * vocab + rows
+
+
+@min_p.def_check
+def _min_p_check(z: Tensor, p: float) -> None:
+    require_scores(min_p.require, "z", z)
+    _require_share(min_p.require, p)
+
+
+@equation(
+    r"y_i = \begin{cases} z_i / \theta & z_i \ge 0 \\ z_i \theta & z_i < 0 \end{cases}"
+    r"\text{ for } i \text{ seen, else } z_i",
+    meaning="What was said already becomes less likely to be said again.",
+    intuition="A speaker who hears each used word a little fainter the next time it offers itself.",
+    symbols={
+        "z": "scores",
+        "ids": "tokens seen so far",
+        "penalty": "how much fainter, θ; one changes nothing",
+        "y": "penalised scores",
+    },
+    wide=True,
+)
+def repetition_penalty(
+    z: Float[Tensor, "*rows vocab"], ids: Int[Tensor, "*rows seen"], penalty: float
+) -> Float[Tensor, "*rows vocab"]:
+    """Penalise tokens seen before (CTRL: Keskar et al., 2019), each once, however often it was seen."""
+    return torch.where(_seen(z, ids), torch.where(z < 0, z * penalty, z / penalty), z)
+
+
+@repetition_penalty.def_gradient(
+    r"\bar z_i = \bar y_i / \theta \text{ or } \bar y_i \theta \text{ for } i \text{ seen, else } \bar y_i"
+)
+def _repetition_penalty_gradient(y_bar: Tensor, z: Tensor, ids: Tensor, penalty: float) -> Tensor:
+    return torch.where(_seen(z, ids), torch.where(z < 0, y_bar * penalty, y_bar / penalty), y_bar)
+
+
+@repetition_penalty.def_cost
+def _repetition_penalty_cost(rows: int, vocab: int) -> int:
+    return 2 * rows * vocab
+
+
+@repetition_penalty.def_cell
+def _repetition_penalty_cell(index: tuple[int, ...], z: Tensor, ids: Tensor, penalty: float) -> str:
+    score = number(z[index])
+    if not _seen(z, ids)[index]:
+        return score
+    return f"{score}·{factor(penalty)}" if z[index] < 0 else f"{score} / {number(penalty)}"
+
+
+@repetition_penalty.def_check
+def _repetition_penalty_check(z: Tensor, ids: Tensor, penalty: float) -> None:
+    require_scores(repetition_penalty.require, "z", z)
+    wrong = (ids < 0) | (ids >= z.shape[-1])
+    got, wanted = f"{ids[wrong].tolist()[:3]} in places", f"ids from 0 to {z.shape[-1] - 1}"
+    repetition_penalty.require(not wrong.any(), "ids", got, wanted)
+    positive(repetition_penalty.require, penalty=penalty)
+
+
+@equation(
+    r"i \sim p",
+    meaning="One choice is drawn from each distribution, each as often as its share says.",
+    intuition="Spin a wheel of fortune whose fields are as wide as the shares.",
+    symbols={
+        "p": "shares",
+        "generator": "source of the random numbers; torch's own when none is given",
+        "ids": "the choices drawn",
+    },
+    wide=True,
+)
+def sample(p: Float[Tensor, "*rows vocab"], generator: torch.Generator | None = None) -> Int[Tensor, "*rows"]:
+    """Draw one id from each row of probabilities."""
+    return torch.multinomial(p.reshape(-1, p.shape[-1]), 1, generator=generator).reshape(p.shape[:-1])
+
+
+@sample.def_check
+def _sample_check(p: Tensor) -> None:
+    require_distribution(sample.require, "p", p)
+
+
+@equation(
+    r"i = \arg\max_j z_j",
+    meaning="The best choice, every time.",
+    intuition="A traveller who takes the widest road at each fork, and never looks further.",
+    symbols={"z": "scores", "ids": "the best choice of each row"},
+)
+def greedy(z: Float[Tensor, "*rows vocab"]) -> Int[Tensor, "*rows"]:
+    """The id of the largest score in each row; among equal ones, the first."""
+    return z.argmax(-1)
+
+
+@greedy.def_check
+def _greedy_check(z: Tensor) -> None:
+    require_scores(greedy.require, "z", z)
+
+
+@equation(
+    r"lp = \left(\frac{5 + n}{6}\right)^\alpha",
+    meaning="What a hypothesis's log-probability is divided by, so that short ones do not win by being short.",
+    intuition="A handicap in golf: longer courses are allowed more strokes.",
+    symbols={"length": "number of tokens, n", "alpha": "strength, α; zero changes nothing", "penalty": "divisor, lp"},
+)
+def length_penalty(length: int, alpha: float) -> float:
+    """Length normalisation of beam search (Wu et al., 2016)."""
+    return ((5 + length) / 6) ** alpha
+
+
+@length_penalty.def_cell
+def _length_penalty_cell(index: tuple[int, ...], length: int, alpha: float) -> str:
+    return f"((5 + {number(length)}) / 6)^{factor(alpha)}"
+
+
+@length_penalty.def_check
+def _length_penalty_check(length: int) -> None:
+    not_negative(length_penalty.require, length=length)
+
+
+def _seen(z: Tensor, ids: Tensor) -> Tensor:
+    """Which entries of the vocabulary stand among the ids."""
+    return torch.zeros_like(z, dtype=torch.bool).scatter(-1, ids.long(), True)

@@ -1,0 +1,151 @@
+"""What training and decoding take, and how good a model will be for it.
+
+Here a multiply-add counts as two floating-point operations.
+"""
+
+from glassformer.arithmetic import number
+from glassformer.equation import equation
+from glassformer.equations.ranges import not_negative, positive, whole
+
+
+@equation(
+    r"C = 6 N D",
+    meaning="Training takes six floating-point operations for each parameter and token.",
+    intuition="Each token goes through each parameter once forward and twice back, with a product and a sum each time.",
+    symbols={"parameters": "N, without embeddings", "tokens": "D, tokens seen", "C": "floating-point operations"},
+)
+def training_flops(parameters: float, tokens: float) -> float:
+    """Estimate the operations of a whole training run (Kaplan et al., 2020)."""
+    return 6.0 * parameters * tokens
+
+
+@training_flops.def_cell
+def _training_flops_cell(index: tuple[int, ...], parameters: float, tokens: float) -> str:
+    return f"6·{number(parameters)}·{number(tokens)}"
+
+
+@training_flops.def_check
+def _training_flops_check(parameters: float, tokens: float) -> None:
+    positive(training_flops.require, parameters=parameters, tokens=tokens)
+
+
+@equation(
+    r"L(N, D) = E + \frac{A}{N^\alpha} + \frac{B}{D^\beta}",
+    meaning="The loss falls as a power of the model's size and of the data, down to what no model can know.",
+    intuition="A photograph gets sharper with a better lens and with more light, but never sharper than the scene.",
+    symbols={
+        "N": "parameters",
+        "D": "training tokens",
+        "E": "loss that stays, the entropy of text",
+        "A": "what a small model loses",
+        "B": "what little data loses",
+        "alpha": "α, how fast size helps",
+        "beta": "β, how fast data helps",
+        "L": "loss in nats per token",
+    },
+)
+def scaling_law_loss(
+    N: float,
+    D: float,
+    E: float = 1.69,
+    A: float = 406.4,
+    B: float = 410.7,
+    alpha: float = 0.34,
+    beta: float = 0.28,
+) -> float:
+    """Predict the loss of a language model, by default with Chinchilla's constants (Hoffmann et al., 2022)."""
+    return E + A / N**alpha + B / D**beta
+
+
+@scaling_law_loss.def_cell
+def _scaling_law_loss_cell(
+    index: tuple[int, ...], N: float, D: float, E: float, A: float, B: float, alpha: float, beta: float
+) -> str:
+    return f"{number(E)} + {number(A)}/{number(N)}^{number(alpha)} + {number(B)}/{number(D)}^{number(beta)}"
+
+
+@scaling_law_loss.def_check
+def _scaling_law_loss_check(N: float, D: float, E: float, A: float, B: float, alpha: float, beta: float) -> None:
+    positive(scaling_law_loss.require, N=N, D=D, alpha=alpha, beta=beta)
+    not_negative(scaling_law_loss.require, E=E, A=A, B=B)
+
+
+@equation(
+    r"N = G \left(\frac{C}{6}\right)^{\frac{\beta}{\alpha + \beta}}, \quad "
+    r"D = G^{-1} \left(\frac{C}{6}\right)^{\frac{\alpha}{\alpha + \beta}}, \quad "
+    r"G = \left(\frac{\alpha A}{\beta B}\right)^{\frac{1}{\alpha + \beta}}",
+    meaning="For a given amount of computing there is one best size of model, and one best amount of data.",
+    intuition="A fixed budget for a library: too many shelves leave no money for books, too many books no shelves.",
+    symbols={
+        "flops": "C, floating-point operations to spend",
+        "A": "what a small model loses",
+        "B": "what little data loses",
+        "alpha": "α, how fast size helps",
+        "beta": "β, how fast data helps",
+        "N": "parameters",
+        "D": "training tokens",
+    },
+)
+def compute_optimal_size(
+    flops: float, A: float = 406.4, B: float = 410.7, alpha: float = 0.34, beta: float = 0.28
+) -> tuple[float, float]:
+    """Find the size and the data of least predicted loss where C = 6ND (Hoffmann et al., 2022)."""
+    G = (alpha * A / (beta * B)) ** (1 / (alpha + beta))
+    N = G * (flops / 6) ** (beta / (alpha + beta))
+    return N, (flops / 6) ** (alpha / (alpha + beta)) / G
+
+
+@compute_optimal_size.def_check
+def _compute_optimal_size_check(flops: float, A: float, B: float, alpha: float, beta: float) -> None:
+    positive(compute_optimal_size.require, flops=flops, A=A, B=B, alpha=alpha, beta=beta)
+
+
+@equation(
+    r"I = \frac{\text{operations}}{\text{bytes}}",
+    meaning="How much computing is done with each byte that is fetched.",
+    intuition="A cook who fetches one carrot at a time spends the day walking; one who fetches a crate can cook.",
+    symbols={"flops": "floating-point operations", "bytes": "bytes read and written", "I": "operations per byte"},
+)
+def arithmetic_intensity(flops: float, bytes: float) -> float:
+    """Compare work with traffic; below a machine's own ratio its memory sets the pace (Williams et al., 2009)."""
+    return flops / bytes
+
+
+@arithmetic_intensity.def_cell
+def _arithmetic_intensity_cell(index: tuple[int, ...], flops: float, bytes: float) -> str:
+    return f"{number(flops)} / {number(bytes)}"
+
+
+@arithmetic_intensity.def_check
+def _arithmetic_intensity_check(flops: float, bytes: float) -> None:
+    not_negative(arithmetic_intensity.require, flops=flops)
+    positive(arithmetic_intensity.require, bytes=bytes)
+
+
+@equation(
+    r"M = 2 L h_\text{kv} d_h n b",
+    meaning="The cache keeps one key and one value for each layer, head and token.",
+    intuition="Minutes of a meeting: every speaker's words are kept, so nobody has to say them again.",
+    symbols={
+        "layers": "L, layers",
+        "kv_heads": "h_kv, key and value heads",
+        "head_dim": "d_h, width of a head",
+        "length": "n, tokens kept",
+        "bytes_per_number": "b, 2 for half precision",
+        "batch": "sequences at once, each with a cache of its own",
+        "M": "bytes",
+    },
+)
+def cache_bytes(
+    layers: int, kv_heads: int, head_dim: int, length: int, bytes_per_number: int = 2, batch: int = 1
+) -> int:
+    """Measure the memory of a key-value cache (Pope et al., 2022)."""
+    return 2 * layers * kv_heads * head_dim * length * bytes_per_number * batch
+
+
+@cache_bytes.def_check
+def _cache_bytes_check(
+    layers: int, kv_heads: int, head_dim: int, length: int, bytes_per_number: int, batch: int
+) -> None:
+    sizes = {"layers": layers, "kv_heads": kv_heads, "head_dim": head_dim, "length": length}
+    whole(cache_bytes.require, **sizes, bytes_per_number=bytes_per_number, batch=batch)

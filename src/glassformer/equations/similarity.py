@@ -1,0 +1,363 @@
+"""How alike two vectors are, which vectors are nearest, and what chance alone would give."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from glassformer.arithmetic import dot, factor, number, total
+from glassformer.equation import equation
+from glassformer.equations.ranges import Require, not_negative, whole
+
+
+def along_sphere(v_bar: Tensor, v: Tensor, length: Tensor) -> Tensor:
+    """The part of a push on a unit vector that turns it, at a radius of `length`; nothing where there is no length."""
+    turn = v_bar - v * (v_bar * v).sum(-1, keepdim=True)
+    return turn / _or_infinite(length).unsqueeze(-1)
+
+
+def _or_infinite(length: Tensor) -> Tensor:
+    """Lengths to divide by: a division by no length at all gives zero, and so does its gradient."""
+    return length.masked_fill(length == 0, torch.inf)
+
+
+def _require_finite(require: Require, **vectors: Tensor) -> None:
+    for name, vector in vectors.items():
+        require(vector.shape[-1] > 0, name, f"of shape {list(vector.shape)}", "at least one number in each vector")
+        require(bool(vector.isfinite().all()), name, "NaN or infinite in places", "finite numbers")
+
+
+def _spread(index: tuple[int, ...], *vectors: Tensor) -> list[Tensor]:
+    """The vectors behind one output of a broadcast call."""
+    lead = torch.broadcast_shapes(*(vector.shape[:-1] for vector in vectors))
+    return [vector.expand(*lead, vector.shape[-1])[index] for vector in vectors]
+
+
+@equation(
+    r"s = u \cdot v = \sum_i u_i v_i",
+    meaning="How far two vectors agree, counting their lengths.",
+    intuition="Two shopping lists against two price lists: multiply item by item and add up.",
+    symbols={"u": "one vector", "v": "the other", "s": "agreement"},
+    wide=True,
+)
+def inner_product(u: Float[Tensor, "*#rows dim"], v: Float[Tensor, "*#rows dim"]) -> Float[Tensor, "*rows"]:
+    """Multiply two vectors number by number and add up."""
+    return (u * v).sum(-1)
+
+
+@inner_product.def_gradient(r"\bar u = \bar s \, v, \quad \bar v = \bar s \, u")
+def _inner_product_gradient(s_bar: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    return s_bar.unsqueeze(-1) * v, s_bar.unsqueeze(-1) * u
+
+
+@inner_product.def_cost
+def _inner_product_cost(rows: int, dim: int) -> int:
+    return 2 * rows * dim
+
+
+@inner_product.def_cell
+def _inner_product_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str:
+    return dot(*_spread(index, u, v))
+
+
+@inner_product.def_check
+def _inner_product_check(u: Tensor, v: Tensor) -> None:
+    _require_finite(inner_product.require, u=u, v=v)
+
+
+@equation(
+    r"\|u\| = \sqrt{\textstyle\sum_i u_i^2}",
+    meaning="The length of a vector.",
+    intuition="The straight way across town, when you know how far you walked along every street.",
+    symbols={"u": "vector", "length": "its length"},
+    wide=True,
+)
+def l2_norm(u: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows"]:
+    """The Euclidean length of each vector; its slope at length zero is taken as zero."""
+    s = (u * u).sum(-1)
+    return s.where(s > 0, 1).sqrt().where(s > 0, 0)  # the root of zero has no slope, so it is never taken
+
+
+@l2_norm.def_fused
+def _l2_norm_fused(u: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(u, dim=-1)
+
+
+@l2_norm.def_gradient(r"\bar u = \overline{\|u\|} \, \frac{u}{\|u\|}")
+def _l2_norm_gradient(length_bar: Tensor, u: Tensor, length: Tensor) -> Tensor:
+    return (length_bar / _or_infinite(length)).unsqueeze(-1) * u
+
+
+@l2_norm.def_cost
+def _l2_norm_cost(rows: int, dim: int) -> int:
+    return 2 * rows * dim + rows
+
+
+@l2_norm.def_cell
+def _l2_norm_cell(index: tuple[int, ...], u: Tensor) -> str:
+    return _root_of_squares(u[index])
+
+
+@l2_norm.def_check
+def _l2_norm_check(u: Tensor) -> None:
+    _require_finite(l2_norm.require, u=u)
+
+
+@equation(
+    r"\hat u = \frac{u}{\|u\|}",
+    meaning="The same direction at length one.",
+    intuition="A compass needle: it shows where to go, not how far.",
+    symbols={"u": "vector", "unit": "the vector of length one in its direction"},
+    wide=True,
+)
+def normalize(u: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
+    """Scale each vector to length one; a zero vector has no direction and stays zero."""
+    return u / _or_infinite(l2_norm.fn(u)).unsqueeze(-1)
+
+
+@normalize.def_gradient(r"\bar u = \frac{1}{\|u\|} (\bar{\hat u} - \hat u \langle \bar{\hat u}, \hat u \rangle)")
+def _normalize_gradient(unit_bar: Tensor, unit: Tensor, u: Tensor) -> Tensor:
+    return along_sphere(unit_bar, unit, l2_norm.fn(u))
+
+
+@normalize.def_cost
+def _normalize_cost(rows: int, dim: int) -> int:
+    return 3 * rows * dim + rows
+
+
+@normalize.def_cell
+def _normalize_cell(index: tuple[int, ...], u: Tensor) -> str:
+    row = u[index[:-1]]
+    return f"{number(row[index[-1]])} / {_root_of_squares(row)}" if row.any() else "0"
+
+
+@normalize.def_check
+def _normalize_check(u: Tensor) -> None:
+    _require_finite(normalize.require, u=u)
+
+
+@equation(
+    r"\cos\theta = \frac{u \cdot v}{\|u\| \, \|v\|}",
+    meaning="How far two vectors point the same way, whatever their lengths.",
+    intuition="Two people facing the same way (1), at right angles (0) or away from each other (−1).",
+    symbols={"u": "one vector", "v": "the other", "cosine": "cosine of the angle between them"},
+    wide=True,
+)
+def cosine_similarity(u: Float[Tensor, "*#rows dim"], v: Float[Tensor, "*#rows dim"]) -> Float[Tensor, "*rows"]:
+    """The cosine of the angle between two vectors; 0 where one of them is zero."""
+    return inner_product.fn(normalize.fn(u), normalize.fn(v))
+
+
+@cosine_similarity.def_gradient(
+    r"\bar u = \frac{\overline{\cos\theta}}{\|u\|} (\hat v - \hat u \cos\theta), \quad"
+    r"\bar v = \frac{\overline{\cos\theta}}{\|v\|} (\hat u - \hat v \cos\theta)"
+)
+def _cosine_similarity_gradient(cosine_bar: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    u_hat, v_hat, bar = normalize.fn(u), normalize.fn(v), cosine_bar.unsqueeze(-1)
+    return along_sphere(bar * v_hat, u_hat, l2_norm.fn(u)), along_sphere(bar * u_hat, v_hat, l2_norm.fn(v))
+
+
+@cosine_similarity.def_cost
+def _cosine_similarity_cost(rows: int, dim: int, u: Tensor, v: Tensor) -> int:
+    return 2 * rows * dim + 3 * (u.numel() + v.numel()) + (u.numel() + v.numel()) // dim
+
+
+@cosine_similarity.def_cell
+def _cosine_similarity_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str:
+    u, v = _spread(index, u, v)
+    if not (u.any() and v.any()):
+        return "0"
+    return f"({dot(u, v)}) / ({_root_of_squares(u)}·{_root_of_squares(v)})"
+
+
+@cosine_similarity.def_check
+def _cosine_similarity_check(u: Tensor, v: Tensor) -> None:
+    _require_finite(cosine_similarity.require, u=u, v=v)
+
+
+@equation(
+    r"d = \|u - v\|",
+    meaning="The straight-line distance between two points.",
+    intuition="A taut string between two pins.",
+    symbols={"u": "one point", "v": "the other", "d": "distance"},
+    wide=True,
+)
+def euclidean_distance(u: Float[Tensor, "*#rows dim"], v: Float[Tensor, "*#rows dim"]) -> Float[Tensor, "*rows"]:
+    """The length of the difference of two vectors; its slope at distance zero is taken as zero."""
+    return l2_norm.fn(u - v)
+
+
+@euclidean_distance.def_fused
+def _euclidean_distance_fused(u: Tensor, v: Tensor) -> Tensor:
+    return torch.linalg.vector_norm(u - v, dim=-1)
+
+
+@euclidean_distance.def_gradient(r"\bar u = \bar d \, \frac{u - v}{d}, \quad \bar v = -\bar u")
+def _euclidean_distance_gradient(d_bar: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    away = d_bar.unsqueeze(-1) * normalize.fn(u - v)
+    return away, -away
+
+
+@euclidean_distance.def_cost
+def _euclidean_distance_cost(rows: int, dim: int) -> int:
+    return 3 * rows * dim + rows
+
+
+@euclidean_distance.def_cell
+def _euclidean_distance_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str:
+    u, v = _spread(index, u, v)
+    terms = [f"({number(a)} − {factor(b)})^2" for a, b in zip(u, v, strict=True)]
+    return f"√({total(terms, (u - v).square().tolist())})"
+
+
+@euclidean_distance.def_check
+def _euclidean_distance_check(u: Tensor, v: Tensor) -> None:
+    _require_finite(euclidean_distance.require, u=u, v=v)
+
+
+@equation(
+    r"i_1, \dots, i_k = \operatorname{top-}k_i \; q \cdot v_i",
+    meaning="The vectors that agree most with a query, best first.",
+    intuition="Attention that makes up its mind: not a blend of all answers but the best few.",
+    symbols={
+        "query": "what is looked for, q",
+        "vectors": "what it is held against, one row each",
+        "k": "how many to give",
+        "indices": "rows of the best",
+        "scores": "their inner products with the query",
+    },
+)
+def nearest(
+    query: Float[Tensor, "*rows dim"], vectors: Float[Tensor, "n dim"], k: int = 1
+) -> tuple[Int[Tensor, "*rows k"], Float[Tensor, "*rows k"]]:
+    """Exact maximum inner product search; equal scores come in the order of the rows."""
+    s = query @ vectors.mT
+    scores, indices = s.sort(dim=-1, descending=True, stable=True)
+    return indices[..., :k], scores[..., :k]
+
+
+@nearest.def_gradient(r"\bar q = \sum_j \bar s_j v_{i_j}, \quad \bar v_{i_j} = \bar s_j q")
+def _nearest_gradient(scores_bar: Tensor, indices: Tensor, query: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    s_bar = scores_bar.new_zeros(*query.shape[:-1], len(vectors)).scatter(-1, indices, scores_bar)
+    return s_bar @ vectors, s_bar.reshape(-1, len(vectors)).T @ query.reshape(-1, vectors.shape[-1])
+
+
+@nearest.def_cost
+def _nearest_cost(rows: int, n: int, dim: int) -> int:
+    return 2 * rows * n * dim
+
+
+@nearest.def_check
+def _nearest_check(query: Tensor, vectors: Tensor, k: int) -> None:
+    _require_finite(nearest.require, query=query, vectors=vectors)
+    whole(nearest.require, k=k)
+    nearest.require(k <= len(vectors), "k", k, f"from 1 to {len(vectors)}, the number of vectors")
+
+
+@equation(
+    r"i_1, \dots, i_k = \operatorname{top-}k_i \; \cos(q, v_i)",
+    meaning="The vectors that point most nearly the way of a query, best first.",
+    intuition="A thesaurus: the words used in the same way, however often they are used.",
+    symbols={
+        "query": "what is looked for, q",
+        "vectors": "what it is held against, one row each",
+        "k": "how many to give",
+        "indices": "rows of the best",
+        "scores": "their cosines with the query",
+    },
+)
+def nearest_by_cosine(
+    query: Float[Tensor, "*rows dim"], vectors: Float[Tensor, "n dim"], k: int = 1
+) -> tuple[Int[Tensor, "*rows k"], Float[Tensor, "*rows k"]]:
+    """Nearest neighbours by direction alone; equal cosines come in the order of the rows."""
+    return nearest(normalize(query), normalize(vectors), k)
+
+
+@nearest_by_cosine.def_check
+def _nearest_by_cosine_check(query: Tensor, vectors: Tensor, k: int) -> None:
+    _require_finite(nearest_by_cosine.require, query=query, vectors=vectors)
+    whole(nearest_by_cosine.require, k=k)
+    nearest_by_cosine.require(k <= len(vectors), "k", k, f"from 1 to {len(vectors)}, the number of vectors")
+
+
+@equation(
+    r"d = b - a + c",
+    meaning="What stands to c as b stands to a.",
+    intuition="From man to king is a step; take the same step from woman, and look who lives there: queen.",
+    symbols={"a": "man", "b": "king", "c": "woman", "d": "near queen"},
+    wide=True,
+)
+def analogy(
+    a: Float[Tensor, "*#rows dim"], b: Float[Tensor, "*#rows dim"], c: Float[Tensor, "*#rows dim"]
+) -> Float[Tensor, "*rows dim"]:
+    """Complete "a is to b as c is to …" by vector arithmetic (Mikolov et al., 2013)."""
+    return b - a + c
+
+
+@analogy.def_gradient(r"\bar a = -\bar d, \quad \bar b = \bar d, \quad \bar c = \bar d")
+def _analogy_gradient(d_bar: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return -d_bar, d_bar, d_bar
+
+
+@analogy.def_cost
+def _analogy_cost(rows: int, dim: int, a: Tensor, b: Tensor) -> int:
+    return rows * dim + math.prod(torch.broadcast_shapes(a.shape, b.shape))
+
+
+@analogy.def_cell
+def _analogy_cell(index: tuple[int, ...], a: Tensor, b: Tensor, c: Tensor) -> str:
+    a, b, c = (vector[index[-1]] for vector in _spread(index[:-1], a, b, c))
+    return f"{number(b)} − {factor(a)} + {factor(c)}"
+
+
+@equation(
+    r"\sqrt{\mathbb{E}[\cos^2\theta]} = \frac{1}{\sqrt{d}}",
+    meaning="The cosine that chance alone gives two random directions, typically.",
+    intuition="In a hall with thousands of walls, almost everything is nearly at right angles to everything else.",
+    symbols={"dim": "number of dimensions, d", "cosine": "root mean square of the cosine"},
+)
+def random_cosine_rms(dim: int) -> float:
+    """The typical cosine of independent random directions: high dimensions are nearly orthogonal."""
+    return 1 / math.sqrt(dim)
+
+
+@random_cosine_rms.def_cell
+def _random_cosine_rms_cell(index: tuple[int, ...], dim: int) -> str:
+    return f"1 / √({number(dim)})"
+
+
+@random_cosine_rms.def_check
+def _random_cosine_rms_check(dim: int) -> None:
+    whole(random_cosine_rms.require, dim=dim)
+
+
+@equation(
+    r"\operatorname{Var}(q \cdot k) = d_k (\sigma^4 + 2 \mu^2 \sigma^2)",
+    meaning="Scores spread with the width of a head, which is why they are divided by its root.",
+    intuition="Throw more dice and the sum strays further: keep the table the same size by shrinking the dice.",
+    symbols={
+        "head_dim": "width of queries and keys, d_k",
+        "sigma": "standard deviation of their entries, σ",
+        "mu": "mean of their entries, μ",
+        "variance": "variance of one score",
+    },
+)
+def score_variance(head_dim: int, sigma: float, mu: float = 0.0) -> float:
+    """The variance of one query-key product with independent entries; with mean zero it is d_k σ⁴."""
+    return head_dim * (sigma**4 + 2 * mu**2 * sigma**2)
+
+
+@score_variance.def_cell
+def _score_variance_cell(index: tuple[int, ...], head_dim: int, sigma: float, mu: float) -> str:
+    return f"{number(head_dim)}·({number(sigma)}^4 + 2·{factor(mu)}^2·{number(sigma)}^2)"
+
+
+@score_variance.def_check
+def _score_variance_check(head_dim: int, sigma: float) -> None:
+    whole(score_variance.require, head_dim=head_dim)
+    not_negative(score_variance.require, sigma=sigma)
+
+
+def _root_of_squares(vector: Tensor) -> str:
+    return f"√({total([f'{factor(x)}^2' for x in vector], vector.square().tolist())})"

@@ -1,0 +1,25 @@
+"""The errors a user can meet; each says what was wrong, where, and what was wanted."""
+
+
+class GlassformerError(Exception):
+    """Anything a user can mend; the command line prints it without a traceback."""
+
+
+class EquationError(GlassformerError, ValueError):
+    """An equation was given something it is not defined for."""
+
+
+class TapeError(GlassformerError, RuntimeError):
+    """A tape cannot be replayed or reversed as asked."""
+
+
+class ConfigError(GlassformerError, ValueError):
+    """A configuration that no model can be built from."""
+
+
+class ModelError(GlassformerError, ValueError):
+    """A model was given something it cannot take."""
+
+
+class CheckpointError(GlassformerError, ValueError):
+    """A file does not hold what a model needs, or holds more."""

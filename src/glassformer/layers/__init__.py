@@ -1,0 +1,1 @@
+"""Parameters around equations: the parts that models are built from."""

@@ -1,0 +1,92 @@
+"""Attention with its projections: project, split into heads, attend, merge, project."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.equations.attention import attention
+from glassformer.equations.heads import merge_heads, split_heads
+from glassformer.equations.masks import combine_masks
+from glassformer.errors import ConfigError
+from glassformer.layers.linear import Linear
+from glassformer.layers.patterns import Everything
+from glassformer.layers.rotary import Rotary
+
+
+@dataclass(frozen=True, kw_only=True)
+class Heads:
+    """How a width is shared among heads; keys and values may have fewer, and a head any width."""
+
+    dim: int
+    heads: int
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    bias: bool = True
+    output_bias: bool | None = None
+
+    def __post_init__(self) -> None:
+        if self.head_dim is None and self.dim % self.heads:
+            raise ConfigError(f"heads is {self.heads}, which does not divide dim {self.dim}; or give head_dim")
+        if self.heads % self.groups:
+            raise ConfigError(f"kv_heads is {self.groups}, which does not divide heads {self.heads}")
+
+    @property
+    def groups(self) -> int:
+        """Key-value heads."""
+        return self.heads if self.kv_heads is None else self.kv_heads
+
+    @property
+    def width(self) -> int:
+        """Numbers in one head."""
+        return self.dim // self.heads if self.head_dim is None else self.head_dim
+
+
+class Attention(nn.Module):
+    """Self-attention, or cross-attention when a memory is given."""
+
+    def __init__(
+        self,
+        shape: Heads,
+        pattern: Everything | None = None,
+        rotary: Rotary | None = None,
+        norms: tuple[nn.Module, nn.Module] | None = None,
+        scale: float | None = None,
+        cap: float | None = None,
+    ) -> None:
+        super().__init__()
+        self.shape = shape
+        self.pattern = pattern or Everything()
+        self.query = Linear(shape.dim, shape.heads * shape.width, shape.bias)
+        self.key = Linear(shape.dim, shape.groups * shape.width, shape.bias)
+        self.value = Linear(shape.dim, shape.groups * shape.width, shape.bias)
+        output_bias = shape.bias if shape.output_bias is None else shape.output_bias
+        self.output = Linear(shape.heads * shape.width, shape.dim, output_bias)
+        self.query_norm, self.key_norm = norms or (None, None)
+        self.rotary = rotary
+        self.scale = scale
+        self.cap = cap
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor | None = None,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        positions: Tensor | None = None,
+    ) -> Tensor:
+        """Rows [batch, seq, dim] look at the memory, or at each other, and come back as rows."""
+        source = x if memory is None else memory
+        query = split_heads(self.query(x), self.shape.heads)
+        key = split_heads(self.key(source), self.shape.groups)
+        value = split_heads(self.value(source), self.shape.groups)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
+        if self.rotary is not None:
+            places = torch.arange(x.shape[-2], device=x.device) if positions is None else positions
+            query, key = self.rotary(query, places), self.rotary(key, places)
+        pattern = self.pattern.mask(x.shape[-2], source.shape[-2], x)
+        if pattern is not None:
+            mask = pattern if mask is None else combine_masks(pattern, mask)
+        mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap)
+        return self.output(merge_heads(mixed))

@@ -1,0 +1,47 @@
+"""Feed-forward sublayers: widen each row, bend it, narrow it again."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from glassformer.equations.activations import gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, tanh
+from glassformer.layers.linear import Linear
+
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "relu": relu,
+    "squared_relu": squared_relu,
+    "gelu": gelu,
+    "gelu_tanh": gelu_tanh,
+    "silu": silu,
+}
+
+
+class FeedForward(nn.Module):
+    """Two matrices with an activation between; the same for every place."""
+
+    def __init__(self, dim: int, hidden: int, activation: Callable[[Tensor], Tensor], bias: bool = True) -> None:
+        super().__init__()
+        self.up = Linear(dim, hidden, bias)
+        self.down = Linear(hidden, dim, bias)
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each row on its own."""
+        return self.down(self.activation(self.up(x)))
+
+
+class GatedFeedForward(nn.Module):
+    """Three matrices: one projection gates another, and the third narrows the result."""
+
+    def __init__(self, dim: int, hidden: int, unit: Callable[[Tensor, Tensor], Tensor], bias: bool = False) -> None:
+        super().__init__()
+        self.gate = Linear(dim, hidden, bias)
+        self.up = Linear(dim, hidden, bias)
+        self.down = Linear(hidden, dim, bias)
+        self.unit = unit
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Each row on its own."""
+        return self.down(self.unit(self.gate(x), self.up(x)))

@@ -1,0 +1,19 @@
+"""A matrix and a shift, learned."""
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.equations.algebra import linear
+
+
+class Linear(nn.Module):
+    """Rows times a learned matrix, plus a learned shift; weights are stored as [inputs, outputs]."""
+
+    def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(inputs, outputs))
+        self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map the last axis."""
+        return linear(x, self.weight, self.bias)

@@ -1,0 +1,94 @@
+"""What every model has: its configuration, one check at its boundary, a readable picture of itself."""
+
+import functools
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.errors import ModelError
+from glassformer.recording import unchecked
+
+P = ParamSpec("P")
+R = TypeVar("R")
+M = TypeVar("M", bound="Model")
+
+
+class Model(nn.Module):
+    """A network that checks its inputs once, at its boundary, and prints itself as a tree."""
+
+    def check_tokens(self, symbol: str, ids: Tensor, vocab: int, context: int | None = None) -> None:
+        """Raise unless these are whole numbers [batch, seq] inside the vocabulary and the context."""
+        where = f"{type(self).__name__}: {symbol}"
+        if ids.dtype not in (torch.int64, torch.int32):
+            raise ModelError(f"{where} has type {ids.dtype}, wanted token ids of type int64")
+        if ids.dim() != 2:
+            raise ModelError(f"{where} has shape {list(ids.shape)}, wanted [batch seq]")
+        if context is not None and ids.shape[1] > context:
+            raise ModelError(f"{where} has {ids.shape[1]} tokens, wanted at most {context}, the model's context")
+        if ids.numel() and not ids.is_meta:
+            low, high = int(ids.min()), int(ids.max())
+            if low < 0 or high >= vocab:
+                bad = low if low < 0 else high
+                raise ModelError(f"{where} holds the id {bad}, wanted ids from 0 to {vocab - 1}, the vocabulary")
+
+    def check_keep(self, symbol: str, keep: Tensor | None, ids: Tensor) -> None:
+        """Raise unless a padding mask is true or false for every token."""
+        if keep is None:
+            return
+        where = f"{type(self).__name__}: {symbol}"
+        if keep.dtype != torch.bool:
+            raise ModelError(f"{where} has type {keep.dtype}, wanted bool, true for real tokens")
+        if keep.shape != ids.shape:
+            raise ModelError(f"{where} has shape {list(keep.shape)}, wanted {list(ids.shape)}, one for each token")
+
+    def check_batch(self, symbol: str, ids: Tensor, like: Tensor) -> None:
+        """Raise unless two batches hold equally many sequences."""
+        if ids.shape[0] != like.shape[0]:
+            where = f"{type(self).__name__}: {symbol}"
+            raise ModelError(f"{where} has {ids.shape[0]} sequences, wanted {like.shape[0]}, as many as the source")
+
+    def parameter_count(self) -> int:
+        """Numbers that training can change, shared ones counted once."""
+        return sum(parameter.numel() for parameter in self.parameters())
+
+    def __repr__(self) -> str:
+        return "\n".join(_tree(type(self).__name__, self, 0))
+
+
+def _tree(name: str, module: nn.Module, depth: int) -> list[str]:
+    """One line for each part: its name, its kind, the shapes it holds, how many numbers in all."""
+    shapes = [f"{key} {list(value.shape)}" for key, value in module.named_parameters(recurse=False)]
+    total = sum(parameter.numel() for parameter in module.parameters())
+    kind = type(module).__name__
+    title = "  " * depth + (name if kind in (name, "ModuleList") else f"{name}: {kind}")
+    line = f"{title:<48}{total:>16,}" + (f"   {', '.join(shapes)}" if shapes else "")
+    children = list(module.named_children())
+    if kind == "ModuleList" and len({str(_sizes(child)) for _, child in children}) == 1 and len(children) > 1:
+        first = _tree(f"0 to {len(children) - 1}, each", children[0][1], depth + 1)
+        return [line.rstrip(), *first]
+    return [line.rstrip(), *(row for key, child in children for row in _tree(key, child, depth + 1))]
+
+
+def _sizes(module: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
+    return [(key, tuple(value.shape)) for key, value in module.named_parameters()]
+
+
+def checked_at_the_boundary(
+    check: Callable[Concatenate[M, P], None],
+) -> Callable[[Callable[Concatenate[M, P], R]], Callable[Concatenate[M, P], R]]:
+    """Check a model's inputs once, then run its equations without checking each; under compile neither is there."""
+
+    def decorate(forward: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P], R]:
+        @functools.wraps(forward)
+        def guarded(self: M, *args: P.args, **kwargs: P.kwargs) -> R:
+            if torch.compiler.is_compiling():
+                return forward(self, *args, **kwargs)
+            check(self, *args, **kwargs)
+            with unchecked():
+                return forward(self, *args, **kwargs)
+
+        return guarded
+
+    return decorate

@@ -1,0 +1,74 @@
+"""Where a token stands: added to its row, or counted in the scores as a bias."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.equations.algebra import add
+from glassformer.equations.positions import (
+    alibi_bias,
+    learned_positions,
+    relative_position_bias,
+    sinusoidal_positions,
+)
+
+
+class SinusoidalPositions(nn.Module):
+    """Waves of every length added to the rows; nothing learned, no longest sequence."""
+
+    def __init__(self, layout: Literal["adjacent", "halves"] = "adjacent") -> None:
+        super().__init__()
+        self.layout: Literal["adjacent", "halves"] = layout
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Add the waves of the places from `start` on."""
+        length, dim = x.shape[-2:]
+        waves = sinusoidal_positions(length, dim, start=start, layout=self.layout, dtype=x.dtype, device=x.device)
+        return add(x, waves)
+
+
+class LearnedPositions(nn.Module):
+    """One learned row for each place, added to the rows."""
+
+    def __init__(self, places: int, dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(places, dim))
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """Add the rows of the places from `start` on."""
+        return add(x, learned_positions(self.weight, x.shape[-2], start))
+
+
+class NoPositions(nn.Module):
+    """Nothing added: order does not matter, or something else says where a token stands."""
+
+    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+        """The rows as they are."""
+        return x
+
+
+class AlibiBias(nn.Module):
+    """The farther a key, the lower its score, each head with its own slope."""
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+
+    def forward(self, queries: int, keys: int, like: Tensor) -> Tensor:
+        """What to add to the scores, in the type and on the device of another tensor."""
+        return alibi_bias(self.heads, queries, keys, dtype=like.dtype, device=like.device)
+
+
+class RelativeBias(nn.Module):
+    """A learned number for each head and each bucket of distances, as in T5."""
+
+    def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(buckets, heads))
+        self.max_distance = max_distance
+        self.bidirectional = bidirectional
+
+    def forward(self, queries: int, keys: int, like: Tensor) -> Tensor:
+        """What to add to the scores."""
+        return relative_position_bias(self.weight, queries, keys, self.bidirectional, self.max_distance)

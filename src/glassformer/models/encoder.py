@@ -1,0 +1,116 @@
+"""BERT: an encoder alone, norms after the sublayers (Devlin et al., 2018), with the heads that use it."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.equations.activations import gelu, tanh
+from glassformer.equations.algebra import add
+from glassformer.equations.embedding import unembed
+from glassformer.equations.initialization import truncated_normal
+from glassformer.equations.masks import padding_mask
+from glassformer.equations.regularization import dropout
+from glassformer.equations.sequences import mean_pool, row_at
+from glassformer.equations.similarity import normalize
+from glassformer.layers.attention import Attention, Heads
+from glassformer.layers.block import Around, Block
+from glassformer.layers.embedding import Embedding
+from glassformer.layers.feed_forward import FeedForward
+from glassformer.layers.linear import Linear
+from glassformer.layers.model import Model, checked_at_the_boundary
+from glassformer.layers.normalization import LayerNorm
+from glassformer.layers.positions import LearnedPositions
+from glassformer.layers.stack import Stack
+
+
+@dataclass(frozen=True, kw_only=True)
+class EncoderConfig:
+    """Sizes of a BERT; `head` says what comes out."""
+
+    vocab: int = 30522
+    context: int = 512
+    dim: int = 768
+    layers: int = 12
+    heads: int = 12
+    hidden: int = 3072
+    segments: int = 2
+    head: Literal["rows", "first", "sentence", "masked", "classes"] = "rows"
+    classes: int = 2
+    dropout: float = 0.0
+    eps: float = 1e-12
+
+
+class MaskedHead(nn.Module):
+    """Scores for the token that was masked, by the tied embedding."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.transform = Linear(config.dim, config.dim)
+        self.norm = LayerNorm(config.dim, config.eps)
+        self.bias = nn.Parameter(torch.zeros(config.vocab))
+
+    def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
+        """Scores [batch, seq, vocab]."""
+        return add(unembed(self.norm(gelu(self.transform(x))), embedding), self.bias)
+
+
+class Encoder(Model):
+    """Tokens in; rows, a sentence vector, scores for masked tokens or scores for classes out."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(config.vocab, config.dim)
+        self.segments = Embedding(config.segments, config.dim) if config.segments else None
+        self.positions = LearnedPositions(config.context, config.dim)
+        self.norm = self._norm()
+        self.stack = Stack([self._block() for _ in range(config.layers)])
+        self.pooler = Linear(config.dim, config.dim) if config.head in ("first", "classes") else None
+        self.masked = MaskedHead(config) if config.head == "masked" else None
+        self.classes = Linear(config.dim, config.classes) if config.head == "classes" else None
+
+    def _norm(self) -> LayerNorm:
+        return LayerNorm(self.config.dim, self.config.eps)
+
+    def _block(self) -> Block:
+        config = self.config
+        return Block(
+            Attention(Heads(dim=config.dim, heads=config.heads)),
+            FeedForward(config.dim, config.hidden, gelu),
+            around=lambda: Around(self._norm(), "post", config.dropout),
+        )
+
+    def check(self, ids: Tensor, keep: Tensor | None = None, segments: Tensor | None = None) -> None:
+        """Raise on tokens the model cannot take."""
+        self.check_tokens("ids", ids, self.config.vocab, self.config.context)
+        self.check_keep("keep", keep, ids)
+        if segments is not None:
+            self.check_tokens("segments", segments, self.config.segments)
+
+    @checked_at_the_boundary(check)
+    def forward(self, ids: Tensor, keep: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
+        """What the head makes of the rows; `keep` is false for padding, `segments` says first or second text."""
+        x = self.embedding(ids)
+        if self.segments is not None:
+            x = add(x, self.segments(torch.zeros_like(ids) if segments is None else segments))
+        x = self.norm(self.positions(x))
+        if self.training and self.config.dropout > 0:
+            x = dropout(x, self.config.dropout)
+        x = self.stack(x, None if keep is None else padding_mask(keep, dtype=x.dtype))
+        if self.masked is not None:
+            return self.masked(x, self.embedding.weight)
+        if self.config.head == "sentence":
+            return normalize(mean_pool(x, keep))
+        if self.pooler is None:
+            return x
+        first = tanh(self.pooler(row_at(x, 0)))
+        return first if self.classes is None else self.classes(first)
+
+    @torch.no_grad()
+    def reset(self, generator: torch.Generator | None = None) -> None:
+        """Start afresh: small normal weights, cut at two deviations."""
+        for weight in self.parameters():
+            if weight.dim() > 1:
+                weight.copy_(truncated_normal(tuple(weight.shape), 0.02, generator=generator))

@@ -1,0 +1,92 @@
+"""Llama, Mistral, Qwen2: rotary positions, RMS norms, gated feed-forward, grouped queries (Touvron et al., 2023)."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.equations.activations import swiglu
+from glassformer.equations.embedding import unembed
+from glassformer.equations.initialization import normal
+from glassformer.equations.masks import padding_mask
+from glassformer.layers.attention import Attention, Heads
+from glassformer.layers.block import Around, Block
+from glassformer.layers.embedding import Embedding
+from glassformer.layers.feed_forward import GatedFeedForward
+from glassformer.layers.linear import Linear
+from glassformer.layers.model import Model, checked_at_the_boundary
+from glassformer.layers.normalization import RMSNorm
+from glassformer.layers.patterns import Past, Window
+from glassformer.layers.rotary import Rotary, Scaling
+from glassformer.layers.stack import Stack
+
+
+@dataclass(frozen=True, kw_only=True)
+class LlamaConfig:
+    """Sizes of a Llama; a `window` makes it a Mistral, `qkv_bias` a Qwen2."""
+
+    vocab: int = 32000
+    context: int = 2048
+    dim: int = 4096
+    layers: int = 32
+    heads: int = 32
+    kv_heads: int | None = None
+    head_dim: int | None = None
+    hidden: int = 11008
+    base: float = 10000.0
+    scaling: Scaling | None = None
+    window: int | None = None
+    qkv_bias: bool = False
+    tied: bool = False
+    eps: float = 1e-5
+
+
+class Llama(Model):
+    """Tokens in, scores for the next token out."""
+
+    def __init__(self, config: LlamaConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(config.vocab, config.dim)
+        self.stack = Stack([self._block() for _ in range(config.layers)], norm=self._norm())
+        self.output = None if config.tied else Linear(config.dim, config.vocab, bias=False)
+
+    def _norm(self) -> RMSNorm:
+        return RMSNorm(self.config.dim, self.config.eps)
+
+    def _block(self) -> Block:
+        config = self.config
+        shape = Heads(
+            dim=config.dim,
+            heads=config.heads,
+            kv_heads=config.kv_heads,
+            head_dim=config.head_dim,
+            bias=config.qkv_bias,
+            output_bias=False,
+        )
+        pattern = Past() if config.window is None else Window(window=config.window)
+        return Block(
+            Attention(shape, pattern, Rotary(shape.width, config.base, config.scaling)),
+            GatedFeedForward(config.dim, config.hidden, swiglu),
+            around=lambda: Around(self._norm()),
+        )
+
+    def check(self, ids: Tensor, keep: Tensor | None = None) -> None:
+        """Raise on tokens the model cannot take."""
+        self.check_tokens("ids", ids, self.config.vocab, self.config.context)
+        self.check_keep("keep", keep, ids)
+
+    @checked_at_the_boundary(check)
+    def forward(self, ids: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Scores [batch, seq, vocab] from tokens [batch, seq]; `keep` is false for padding."""
+        x = self.embedding(ids)
+        mask = None if keep is None else padding_mask(keep, dtype=x.dtype)
+        x = self.stack(x, mask)
+        return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
+
+    @torch.no_grad()
+    def reset(self, generator: torch.Generator | None = None) -> None:
+        """Start afresh: small normal weights."""
+        for weight in self.parameters():
+            if weight.dim() > 1:
+                weight.copy_(normal(tuple(weight.shape), 0.02, generator))

@@ -1,0 +1,59 @@
+"""A multi-layer perceptron: linear maps with a bend between each two."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.equations.initialization import xavier_uniform
+from glassformer.errors import ModelError
+from glassformer.layers.feed_forward import ACTIVATIONS
+from glassformer.layers.linear import Linear
+from glassformer.layers.model import Model, checked_at_the_boundary
+
+
+@dataclass(frozen=True, kw_only=True)
+class MLPConfig:
+    """Widths of a perceptron, from inputs to outputs."""
+
+    inputs: int = 2
+    hidden: tuple[int, ...] = (2,)
+    outputs: int = 1
+    activation: Literal["sigmoid", "tanh", "relu", "gelu"] = "relu"
+
+
+class MLP(Model):
+    """Rows of numbers in, rows of numbers out."""
+
+    def __init__(self, config: MLPConfig) -> None:
+        super().__init__()
+        self.config = config
+        widths = (config.inputs, *config.hidden, config.outputs)
+        self.layers = nn.ModuleList(Linear(a, b) for a, b in pairwise(widths))
+        self.activation = ACTIVATIONS[config.activation]
+
+    def check(self, x: Tensor) -> None:
+        """Raise on rows the model cannot take."""
+        if not x.is_floating_point() or x.dim() == 0 or x.shape[-1] != self.config.inputs:
+            raise ModelError(
+                f"MLP: x has shape {list(x.shape)} and type {x.dtype}, "
+                f"wanted rows of {self.config.inputs} float numbers"
+            )
+
+    @checked_at_the_boundary(check)
+    def forward(self, x: Tensor) -> Tensor:
+        """Each row on its own."""
+        for layer in self.layers[:-1]:
+            x = self.activation(layer(x))
+        return self.layers[-1](x)
+
+    @torch.no_grad()
+    def reset(self, generator: torch.Generator | None = None) -> None:
+        """Start afresh: Xavier weights, no shifts."""
+        for weight in self.parameters():
+            if weight.dim() > 1:
+                weight.copy_(xavier_uniform(*weight.shape, generator=generator))
+            else:
+                weight.zero_()

@@ -1,0 +1,119 @@
+"""The Transformer of "Attention is all you need" (Vaswani et al., 2017): an encoder reads, a decoder writes."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.equations.algebra import add
+from glassformer.equations.embedding import scale_embedding, unembed
+from glassformer.equations.initialization import normal, xavier_uniform
+from glassformer.equations.masks import padding_mask
+from glassformer.equations.regularization import dropout
+from glassformer.layers.attention import Attention, Heads
+from glassformer.layers.block import Around, Block, Order
+from glassformer.layers.embedding import Embedding
+from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
+from glassformer.layers.model import Model, checked_at_the_boundary
+from glassformer.layers.normalization import LayerNorm
+from glassformer.layers.patterns import Past
+from glassformer.layers.positions import LearnedPositions, SinusoidalPositions
+from glassformer.layers.stack import Stack
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seq2SeqConfig:
+    """Sizes of a translator; one vocabulary and one embedding serve both languages and the output."""
+
+    vocab: int = 37000
+    context: int = 512
+    dim: int = 512
+    layers: int = 6
+    decoder_layers: int | None = None
+    heads: int = 8
+    hidden: int = 2048
+    activation: Literal["relu", "gelu", "silu"] = "relu"
+    order: Order = "post"
+    positions: Literal["adjacent", "halves", "learned"] = "adjacent"
+    scaled: bool = True
+    embedding_norm: bool = False
+    output_bias: bool = False
+    dropout: float = 0.0
+    eps: float = 1e-5
+
+
+class Seq2Seq(Model):
+    """A source and a target so far in, scores for each next target token out."""
+
+    def __init__(self, config: Seq2SeqConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.embedding = Embedding(config.vocab, config.dim)
+        self.source_start, self.target_start = (self._start() for _ in range(2))
+        final = self._norm if config.order == "pre" else lambda: None
+        self.encoder = Stack([self._block() for _ in range(config.layers)], norm=final())
+        writers = config.layers if config.decoder_layers is None else config.decoder_layers
+        self.decoder = Stack([self._block(decoder=True) for _ in range(writers)], norm=final())
+        self.output_bias = nn.Parameter(torch.zeros(config.vocab)) if config.output_bias else None
+
+    def _norm(self) -> LayerNorm:
+        return LayerNorm(self.config.dim, self.config.eps)
+
+    def _start(self) -> nn.Sequential:
+        """What happens to embeddings before the first block: positions, and in some families a norm."""
+        config = self.config
+        places = (
+            LearnedPositions(config.context, config.dim)
+            if config.positions == "learned"
+            else SinusoidalPositions(config.positions)
+        )
+        return nn.Sequential(places, self._norm()) if config.embedding_norm else nn.Sequential(places)
+
+    def _block(self, decoder: bool = False) -> Block:
+        config = self.config
+        shape = Heads(dim=config.dim, heads=config.heads)
+        return Block(
+            Attention(shape, Past() if decoder else None),
+            FeedForward(config.dim, config.hidden, ACTIVATIONS[config.activation]),
+            around=lambda: Around(self._norm(), config.order, config.dropout),
+            cross=Attention(shape) if decoder else None,
+        )
+
+    def _embed(self, ids: Tensor, start: nn.Sequential) -> Tensor:
+        x = self.embedding(ids)
+        x = start(scale_embedding(x) if self.config.scaled else x)
+        return dropout(x, self.config.dropout) if self.training and self.config.dropout > 0 else x
+
+    def encode(self, source: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Read the source [batch, seq] into rows [batch, seq, dim]; `keep` is false for padding."""
+        x = self._embed(source, self.source_start)
+        return self.encoder(x, None if keep is None else padding_mask(keep, dtype=x.dtype))
+
+    def decode(self, target: Tensor, memory: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Scores [batch, seq, vocab] for the token after each target token; `keep` is of the source."""
+        y = self._embed(target, self.target_start)
+        memory_mask = None if keep is None else padding_mask(keep, dtype=y.dtype)
+        scores = unembed(self.decoder(y, None, memory, memory_mask), self.embedding.weight)
+        return scores if self.output_bias is None else add(scores, self.output_bias)
+
+    def check(self, source: Tensor, target: Tensor, keep: Tensor | None = None) -> None:
+        """Raise on tokens the model cannot take."""
+        self.check_tokens("source", source, self.config.vocab, self.config.context)
+        self.check_tokens("target", target, self.config.vocab, self.config.context)
+        self.check_keep("keep", keep, source)
+        self.check_batch("target", target, source)
+
+    @checked_at_the_boundary(check)
+    def forward(self, source: Tensor, target: Tensor, keep: Tensor | None = None) -> Tensor:
+        """Scores [batch, seq, vocab] for every next target token, given the right ones before it."""
+        return self.decode(target, self.encode(source, keep), keep)
+
+    @torch.no_grad()
+    def reset(self, generator: torch.Generator | None = None) -> None:
+        """Start afresh: Xavier for matrices, normal of one over root width for embeddings."""
+        for name, weight in self.named_parameters():
+            if weight.dim() > 1 and ("embedding" in name or "_start" in name):
+                weight.copy_(normal(tuple(weight.shape), self.config.dim**-0.5, generator))
+            elif weight.dim() > 1:
+                weight.copy_(xavier_uniform(*weight.shape, generator=generator))

@@ -1,0 +1,5 @@
+"""Looking into a model."""
+
+from glassformer.probes.agreement import Agreement, agreement
+
+__all__ = ["Agreement", "agreement"]

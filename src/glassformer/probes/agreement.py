@@ -1,0 +1,74 @@
+"""Fast equals shown: run every equation both ways on the same inputs and report how far apart they come."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.recording import MODE, Recordable, Tape, plain
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One equation over a whole run: how often it ran and how far its fast form strayed, and where most."""
+
+    equation: str
+    calls: int
+    difference: float
+    relative: float
+    place: str
+
+
+class _BothWays(Tape):
+    """A tape that goes on with the fast result and notes its distance from the plain one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, list[Agreement]] = {}
+
+    def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Run an equation fast and plain on the same inputs; hand on the fast result."""
+        path = self._path(equation)
+        state = torch.get_rng_state()
+        MODE.tape = None
+        try:
+            fast = equation(*args, **kwargs)
+            torch.set_rng_state(state)  # both ways drop the same numbers
+            with plain():
+                shown = equation(*args, **kwargs)
+        finally:
+            MODE.tape = self
+        self.found.setdefault(equation.name, []).append(_compare(equation.name, path, fast, shown))
+        return fast
+
+
+def agreement(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Agreement]:
+    """The largest difference between fast and plain for each equation of one run, worst first."""
+    tape = _BothWays()
+    with torch.no_grad(), tape:
+        model(**inputs)
+    worst = [max(rows, key=lambda row: row.difference) for rows in tape.found.values()]
+    return sorted(
+        (
+            Agreement(row.equation, len(tape.found[row.equation]), row.difference, row.relative, row.place)
+            for row in worst
+        ),
+        key=lambda row: -row.difference,
+    )
+
+
+def _compare(name: str, path: str, fast: object, shown: object) -> Agreement:
+    """How far two results are apart, absolutely and against the largest number shown."""
+    pairs = zip(*(part if isinstance(part, tuple) else (part,) for part in (fast, shown)), strict=True)
+    difference = relative = 0.0
+    for one, other in pairs:
+        if isinstance(one, Tensor) and isinstance(other, Tensor) and one.is_floating_point() and one.numel():
+            finite = other.isfinite()
+            apart = float((one - other)[finite].abs().max()) if finite.any() else 0.0
+            if not torch.equal(one.isfinite(), finite):
+                apart = torch.inf
+            difference = max(difference, apart)
+            size = float(other[finite].abs().max()) if finite.any() else 0.0
+            relative = max(relative, apart / size if size else 0.0)
+    return Agreement(name, 1, difference, relative, path)

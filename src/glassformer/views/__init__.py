@@ -1,0 +1,1 @@
+"""What was computed, and what is known, as something to look at."""

@@ -1,0 +1,175 @@
+"""The command line: what it writes where, and the status it ends with."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+import glassformer as gf
+from glassformer.cli import report
+from glassformer.cli.main import COMMANDS, app, main
+
+
+def outcome(*words: str) -> int:
+    """The exit status of a command line, whichever way it ends."""
+    try:
+        return main(words)
+    except SystemExit as end:
+        assert isinstance(end.code, int)
+        return end.code
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Make `glassformer equations` fail in a given way."""
+
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setattr("glassformer.views.reference.entries", fail)
+
+
+def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("--help") == 0
+    text = capsys.readouterr().out
+    assert [name for name in COMMANDS if name not in text] == []
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_says_what_the_command_says(name: str) -> None:
+    command = app[name].default_command
+    assert command is not None
+    assert (command.__doc__ or "").partition("\n")[0] == COMMANDS[name]
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("--version") == 0
+    assert capsys.readouterr().out.strip() == gf.__version__
+
+
+def test_quick_reference_names_every_equation(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("equations") == 0
+    words = capsys.readouterr().out.split()
+    assert [name for name in gf.catalog() if name not in words] == []
+
+
+def test_quick_reference_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("equations", "--json") == 0
+    entries = json.loads(capsys.readouterr().out)
+    assert [entry["name"] for entry in entries] == list(gf.catalog())
+    assert all(entry["latex"] and entry["meaning"] and entry["symbols"] for entry in entries)
+
+
+def test_one_equation_in_full(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("equations", "softmax") == 0
+    text = capsys.readouterr().out
+    softmax = gf.equations.softmax
+    assert softmax.gradient is not None
+    parts = [softmax.latex, softmax.meaning, softmax.intuition, softmax.gradient.latex, softmax.flops_text]
+    assert [part for part in parts if part not in text] == []
+    assert [symbol.meaning for symbol in softmax.symbols if symbol.meaning not in text] == []
+
+
+def test_one_equation_says_where_it_is_written(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("equations", "softmax", "--json") == 0
+    entry = json.loads(capsys.readouterr().out)
+    with open(entry["file"], encoding="utf-8") as file:
+        assert file.readlines()[entry["line"] - 1].startswith("@equation")
+    assert entry["theme"] == "probability"
+
+
+def test_an_unknown_equation_is_bad_use_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("equations", "softmx") == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert "did you mean softmax" in err
+
+
+def test_a_name_like_no_other_points_to_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome("equations", "qqqqqq") == 2
+    assert "`glassformer equations` lists them all" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["equatins"], ["--debugg"], ["equations", "--jsn"], ["equations", "relu", "gelu"]])
+def test_bad_use_ends_with_two_and_writes_no_data(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome(*words) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, gf.EquationError("softmax: z is empty"))
+    assert outcome("equations", "softmax") == 1
+    assert capsys.readouterr().err == "glassformer: error: softmax: z is empty\n"
+
+
+def test_even_an_unexpected_one(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, KeyError("z"))
+    assert outcome("equations", "softmax") == 1
+    err = capsys.readouterr().err
+    assert len(err.splitlines()) == 1
+    assert "KeyError: 'z'" in err
+    assert "--debug" in err
+
+
+def test_even_from_a_command_that_cannot_be_loaded() -> None:
+    program = (
+        "import sys; sys.modules['glassformer.cli.equations'] = None; from glassformer.cli.main import main; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program, "equations"], capture_output=True, text=True, check=False)
+    assert len(done.stderr.splitlines()) == 1
+    assert "glassformer.cli.equations" in done.stderr
+
+
+@pytest.mark.parametrize("words", [["--debug", "equations", "softmax"], ["equations", "softmax", "--debug"]])
+def test_debug_lets_the_error_through(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, KeyError("z"))
+    with pytest.raises(KeyError):
+        main(words)
+
+
+def test_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing(monkeypatch, KeyboardInterrupt())
+    assert outcome("equations", "softmax") == 130
+
+
+@pytest.mark.parametrize("words", [["equations"], ["equations", "softmax"]], ids=["more than a buffer", "less"])
+def test_a_closed_pipe_ends_quietly(words: list[str]) -> None:
+    program = [sys.executable, "-m", "glassformer", *words]
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    with subprocess.Popen(program, env=buffered, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_json_has_no_word_for_what_is_not_a_number(capsys: pytest.CaptureFixture[str]) -> None:
+    report.write_json({"nan": float("nan"), "infinity": float("inf"), "one": 1.0})
+    assert json.loads(capsys.readouterr().out) == {"nan": None, "infinity": None, "one": 1.0}
+
+
+def test_cells_are_not_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    report.write_table(("shape",), [("[bold]",), (":smile:",)])
+    assert {"[bold]", ":smile:"} <= set(capsys.readouterr().out.split())
+
+
+def test_a_long_cell_is_written_whole(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    report.write_table(("name", "formula"), [("relative_position_bucket", "z" * 100)])
+    lines = capsys.readouterr().out.splitlines()
+    assert "".join(lines).count("z") == 100
+    assert any("relative_position_bucket" in line for line in lines)
+    assert max(map(len, lines)) <= 40
+
+
+@pytest.mark.parametrize(("no_color", "colored"), [("1", False), ("", True)])
+def test_no_color_is_respected(no_color: str, colored: bool) -> None:
+    environment = {**os.environ, "FORCE_COLOR": "1", "NO_COLOR": no_color}
+    program = [sys.executable, "-m", "glassformer", "--help"]
+    done = subprocess.run(program, env=environment, capture_output=True, text=True, check=True)
+    assert ("\x1b[3" in done.stdout) is colored

@@ -1,0 +1,9 @@
+"""Arguments of the norms whose values matter."""
+
+from tests.equations.drawing import Draw
+
+
+def layer_norm_outside(draw: Draw) -> dict:
+    """Rows of at least two numbers: a row with no spread has no slope here."""
+    d = draw.integer(2, 5)
+    return {"x": draw.normal(*draw.lead(), d), "gamma": draw.normal(d), "beta": draw.normal(d)}

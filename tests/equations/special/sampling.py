@@ -1,0 +1,45 @@
+"""Arguments of sampling: cuts that leave something, a finite fill so that differences can be taken."""
+
+import torch
+
+from tests.equations.drawing import Draw
+
+
+def temperature(draw: Draw) -> dict[str, object]:
+    """Scores and a temperature above zero."""
+    return {"z": draw.normal(*draw.lead(), draw.integer(1, 8)), "tau": draw.number(0.1, 3)}
+
+
+def top_k(draw: Draw) -> dict[str, object]:
+    """Scores and how many to keep."""
+    z = draw.normal(*draw.lead(), draw.integer(1, 8))
+    return {"z": z, "k": draw.integer(1, z.shape[-1]), "fill": -50.0}
+
+
+def top_p(draw: Draw) -> dict[str, object]:
+    """Scores and a share to hold."""
+    z = draw.normal(*draw.lead(), draw.integer(1, 8))
+    return {"z": z, "p": draw.choose(0.01, 0.5, 0.9, 1.0), "fill": -50.0}
+
+
+def min_p(draw: Draw) -> dict[str, object]:
+    """Scores and a share of the best."""
+    return top_p(draw)
+
+
+def repetition_penalty(draw: Draw) -> dict[str, object]:
+    """Scores, ids seen so far (perhaps none, perhaps twice), and a penalty."""
+    rows, vocab = draw.lead(), draw.integer(1, 8)
+    ids = draw.below(vocab, *rows, draw.integer(0, 4))
+    return {"z": draw.normal(*rows, vocab), "ids": ids, "penalty": draw.choose(1.0, 1.2, 0.8)}
+
+
+def sample(draw: Draw) -> dict[str, object]:
+    """Distributions and a generator."""
+    generator = torch.Generator().manual_seed(draw.integer(0, 1000))
+    return {"p": draw.distribution(*draw.lead(), draw.integer(1, 8)), "generator": generator}
+
+
+def length_penalty(draw: Draw) -> dict[str, object]:
+    """A length and a strength."""
+    return {"length": draw.integer(0, 100), "alpha": draw.number(-1, 2)}

@@ -1,0 +1,24 @@
+"""Arguments of the sequence plumbing whose values matter."""
+
+from tests.equations.drawing import Draw
+
+
+def cut(draw: Draw) -> dict:
+    n = draw.integer(1, 5)
+    start = draw.integer(0, n - 1)
+    return {"x": draw.normal(*draw.lead(), n), "start": start, "stop": draw.integer(start + 1, n)}
+
+
+def row_at(draw: Draw) -> dict:
+    seq = draw.integer(1, 4)
+    return {"x": draw.normal(*draw.lead(), seq, 3), "t": draw.integer(-seq, seq - 1)}
+
+
+def stack_rows(draw: Draw) -> dict:
+    shape = (*draw.lead(), draw.integer(1, 3))
+    return {"rows": [draw.normal(*shape) for _ in range(draw.integer(1, 3))]}
+
+
+def mean_pool(draw: Draw) -> dict:
+    batch, seq = draw.lead(), draw.integer(1, 4)
+    return {"x": draw.normal(*batch, seq, 3), "keep": draw.choose(None, draw.flags(*batch, seq))}

@@ -1,0 +1,239 @@
+"""Counts against real modules and the sources' numbers, and the scaling law against a search."""
+
+import math
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
+
+from glassformer.equations import (
+    arithmetic_intensity,
+    attention,
+    attention_operations,
+    attention_parameters,
+    cache_bytes,
+    compute_optimal_size,
+    crossover_length,
+    feed_forward_parameters,
+    gpt_parameters,
+    layer_operations,
+    linear,
+    model_operations,
+    projection_operations,
+    quadratic_share,
+    scaling_law_loss,
+    training_flops,
+)
+from glassformer.errors import EquationError
+
+CASES = settings(max_examples=100, deadline=None)
+SIZE = st.integers(1, 4096)
+
+
+def held(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+# The sources' numbers.
+
+
+def test_gpt_sizes_are_the_worked_examples() -> None:
+    assert gpt_parameters(40478, 512, 768, 12, final_norm=False) == 116_534_784
+    assert gpt_parameters(50257, 1024, 1600, 48) == 1_557_611_200
+    assert gpt_parameters(50257, 2048, 12288, 96) == 174_604_259_328
+
+
+def test_the_matrices_of_gpt3_are_the_worked_example() -> None:
+    def matrices(layers: int, dim: int) -> int:
+        return layers * (attention_parameters(dim, 1) + feed_forward_parameters(dim, 4 * dim, bias=False))
+
+    assert matrices(96, 12288) == 173_946_175_488
+    assert matrices(175, 1024) == 2_202_009_600
+
+
+def test_attention_costs_are_the_worked_examples() -> None:
+    assert [attention_operations(n, n, 512) for n in (512, 1024)] == [268_435_456, 1_073_741_824]
+    assert quadratic_share(2048, 12288) == pytest.approx(0.02702702702702703, rel=1e-15)
+    assert crossover_length(12288) == 73728
+
+
+# Parameters, counted in real modules.
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("dim", "heads"), [(12, 3), (8, 8), (5, 1)])
+def test_attention_parameters_are_those_of_torch(dim: int, heads: int, bias: bool) -> None:
+    assert attention_parameters(dim, heads, bias=bias) == held(nn.MultiheadAttention(dim, heads, bias=bias))
+    assert bias or attention_parameters(dim, heads) == 4 * dim**2
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(("heads", "groups", "head_dim"), [(4, 2, 3), (6, 1, 8), (2, 2, 6)])
+def test_grouped_attention_parameters_are_those_of_llama(heads: int, groups: int, head_dim: int, bias: bool) -> None:
+    config = LlamaConfig(
+        hidden_size=24,
+        num_attention_heads=heads,
+        num_key_value_heads=groups,
+        head_dim=head_dim,
+        attention_bias=bias,
+    )
+    assert attention_parameters(24, heads, head_dim, groups, bias) == held(LlamaAttention(config, 0))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_feed_forward_parameters_are_those_of_real_layers(bias: bool) -> None:
+    plain = nn.Sequential(nn.Linear(6, 20, bias=bias), nn.ReLU(), nn.Linear(20, 6, bias=bias))
+    gated = LlamaMLP(LlamaConfig(hidden_size=6, num_attention_heads=1, intermediate_size=20, mlp_bias=bias))
+    assert feed_forward_parameters(6, 20, bias=bias) == held(plain)
+    assert feed_forward_parameters(6, 20, bias=bias, gated=True) == held(gated)
+
+
+@pytest.mark.parametrize(("vocab", "context", "dim", "layers"), [(50, 16, 8, 3), (7, 5, 12, 1)])
+def test_gpt_parameters_are_those_of_gpt2(vocab: int, context: int, dim: int, layers: int) -> None:
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=vocab, n_positions=context, n_embd=dim, n_layer=layers, n_head=2))
+    assert gpt_parameters(vocab, context, dim, layers) == held(model)
+
+
+@CASES
+@given(vocab=SIZE, context=SIZE, dim=SIZE, layers=st.integers(1, 96))
+def test_a_gpt_is_the_sum_of_its_parts(vocab: int, context: int, dim: int, layers: int) -> None:
+    block = attention_parameters(dim, 1, bias=True) + feed_forward_parameters(dim, 4 * dim) + 2 * 2 * dim
+    assert gpt_parameters(vocab, context, dim, layers, final_norm=False) == (vocab + context) * dim + layers * block
+
+
+# Operations, counted by the equations' own costs.
+
+
+@pytest.mark.parametrize(("length", "dim", "hidden"), [(5, 8, None), (7, 4, 10)])
+def test_layer_operations_are_half_the_flops_of_its_products(length: int, dim: int, hidden: int | None) -> None:
+    wide = hidden or 4 * dim
+    x, square = torch.zeros(length, dim), torch.zeros(dim, dim)
+    products = 4 * linear.cost(x, square).flops
+    products += linear.cost(x, torch.zeros(dim, wide)).flops
+    products += linear.cost(torch.zeros(length, wide), torch.zeros(wide, dim)).flops
+    products += 2 * 2 * length * length * dim  # scores and weighted sum
+    assert 2 * layer_operations(length, dim, hidden) == products
+
+
+def test_attention_operations_are_the_products_in_attention() -> None:
+    flops = [attention.cost(*(torch.zeros(1, 1, n, dim),) * 3).flops for n, dim in ((64, 32), (64, 33))]
+    assert flops[1] - flops[0] >= 2 * attention_operations(64, 64, 1)
+    assert flops[1] - flops[0] < 2.1 * attention_operations(64, 64, 1)
+
+
+@CASES
+@given(length=SIZE, dim=SIZE, layers=st.integers(1, 96), vocab=st.integers(0, 60000), hidden=st.none() | SIZE)
+def test_operations_add_up(length: int, dim: int, layers: int, vocab: int, hidden: int | None) -> None:
+    layer = layer_operations(length, dim, hidden)
+    wide = 4 * dim if hidden is None else hidden
+    assert layer == (
+        projection_operations(length, dim) + attention_operations(length, length, dim) + 2 * length * dim * wide
+    )
+    assert model_operations(length, dim, layers, vocab, hidden) == layers * layer + length * dim * vocab
+
+
+@CASES
+@given(length=SIZE, dim=SIZE)
+def test_the_quadratic_share_is_attentions_part_of_a_layer(length: int, dim: int) -> None:
+    share = attention_operations(length, length, dim) / layer_operations(length, dim)
+    assert quadratic_share(length, dim) == pytest.approx(share)
+    assert quadratic_share(crossover_length(dim), dim) == 0.5
+
+
+@CASES
+@given(length=SIZE, dim=SIZE)
+def test_twice_the_length_is_four_times_the_pairs_and_twice_the_projections(length: int, dim: int) -> None:
+    assert attention_operations(2 * length, 2 * length, dim) == 4 * attention_operations(length, length, dim)
+    assert projection_operations(2 * length, dim) == 2 * projection_operations(length, dim)
+
+
+# The scaling law.
+
+
+def test_chinchilla_beats_gopher_at_the_same_cost() -> None:
+    gopher, chinchilla = (280e9, 300e9), (70e9, 1.4e12)
+    assert training_flops(*gopher) == pytest.approx(training_flops(*chinchilla), rel=0.2)
+    assert scaling_law_loss(*gopher) == pytest.approx(1.993, abs=5e-4)
+    assert scaling_law_loss(*chinchilla) == pytest.approx(1.937, abs=5e-4)
+
+
+@CASES
+@given(exponent=st.floats(15, 27), alpha=st.floats(0.1, 0.9), beta=st.floats(0.1, 0.9), A=st.floats(1, 1e3))
+def test_no_other_size_is_better_at_the_same_cost(exponent: float, alpha: float, beta: float, A: float) -> None:
+    flops, law = 10**exponent, {"A": A, "alpha": alpha, "beta": beta}
+    N, D = compute_optimal_size(flops, **law)
+    assert training_flops(N, D) == pytest.approx(flops)
+    best = scaling_law_loss(N, D, E=0.0, **law)
+    assert all(scaling_law_loss(N * step, D / step, E=0.0, **law) > best for step in (0.5, 0.9, 1.1, 2))
+
+
+@CASES
+@given(N=st.floats(1e6, 1e12), D=st.floats(1e6, 1e13), more=st.floats(1.01, 100))
+def test_more_of_either_lowers_the_loss_but_not_below_the_floor(N: float, D: float, more: float) -> None:
+    loss = scaling_law_loss(N, D)
+    assert loss > scaling_law_loss(N * more, D) > 1.69 and loss > scaling_law_loss(N, D * more) > 1.69
+
+
+def test_a_cache_is_what_it_holds() -> None:
+    keys = torch.zeros(3, 32, 8, 100, 128, dtype=torch.bfloat16)  # batch, layers, heads, tokens, width
+    assert cache_bytes(32, 8, 128, 100, batch=3) == 2 * keys.numel() * keys.element_size()
+    assert cache_bytes(32, 8, 128, 100, 4) == 2 * cache_bytes(32, 8, 128, 100)
+
+
+def test_intensity_is_work_over_traffic() -> None:
+    x, W = torch.zeros(64, 64), torch.zeros(64, 64)
+    cost = linear.cost(x, W)
+    assert arithmetic_intensity(cost.flops, cost.bytes) == pytest.approx(2 * 64**3 / (3 * 64 * 64 * 4))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: attention_parameters(0, 1), "dim is 0, wanted a whole number, at least 1"),
+        (lambda: attention_parameters(8, 0), "heads is 0"),
+        (lambda: attention_parameters(8, 3), "heads is 3, wanted a divisor of dim = 8"),
+        (lambda: attention_parameters(8, 4, kv_heads=3), "kv_heads is 3, wanted a divisor of heads = 4"),
+        (lambda: attention_parameters(8, 4, kv_heads=0), "kv_heads is 0"),
+        (lambda: attention_parameters(8, 4, head_dim=0), "head_dim is 0"),
+        (lambda: feed_forward_parameters(8, 0), "hidden is 0"),
+        (lambda: feed_forward_parameters(-8, 4), "dim is -8"),
+        (lambda: gpt_parameters(0, 1, 1, 1), "vocab is 0"),
+        (lambda: gpt_parameters(1, 0, 1, 1), "context is 0"),
+        (lambda: gpt_parameters(1, 1, 1.5, 1), "dim is 1.5"),
+        (lambda: gpt_parameters(1, 1, 1, 0), "layers is 0"),
+        (lambda: attention_operations(0, 1, 1), "queries is 0"),
+        (lambda: attention_operations(1, 0, 1), "keys is 0"),
+        (lambda: attention_operations(1, 1, 0), "dim is 0"),
+        (lambda: projection_operations(0, 1), "length is 0"),
+        (lambda: layer_operations(1, 0), "dim is 0"),
+        (lambda: layer_operations(1, 1, 0), "hidden is 0"),
+        (lambda: model_operations(1, 1, 0), "layers is 0"),
+        (lambda: model_operations(1, 1, 1, -1), "vocab is -1"),
+        (lambda: model_operations(1, 1, 1, 1, 0), "hidden is 0"),
+        (lambda: quadratic_share(0, 1), "length is 0"),
+        (lambda: crossover_length(0), "dim is 0"),
+        (lambda: training_flops(0, 1), "parameters is 0, wanted a number above zero"),
+        (lambda: training_flops(1, -1), "tokens is -1"),
+        (lambda: scaling_law_loss(0, 1), "N is 0"),
+        (lambda: scaling_law_loss(1, 0), "D is 0"),
+        (lambda: scaling_law_loss(math.nan, 1), "N is nan"),
+        (lambda: scaling_law_loss(1, 1, alpha=0), "alpha is 0"),
+        (lambda: scaling_law_loss(1, 1, E=-1), "E is -1"),
+        (lambda: compute_optimal_size(0), "flops is 0"),
+        (lambda: compute_optimal_size(math.inf), "flops is inf"),
+        (lambda: compute_optimal_size(1, beta=-0.1), "beta is -0.1"),
+        (lambda: arithmetic_intensity(1, 0), "bytes is 0"),
+        (lambda: arithmetic_intensity(-1, 1), "flops is -1"),
+        (lambda: cache_bytes(0, 1, 1, 1), "layers is 0"),
+        (lambda: cache_bytes(1, 1, 1, 1, 0), "bytes_per_number is 0"),
+        (lambda: cache_bytes(1, 1, 1, 1, batch=0), "batch is 0"),
+    ],
+)
+def test_bad_input_is_named(call: Callable[[], object], words: str) -> None:
+    with pytest.raises(EquationError, match=words):
+        call()

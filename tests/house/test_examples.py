@@ -1,0 +1,21 @@
+"""Examples are short, and run."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+from tests.house.source import ROOT
+
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+def test_an_example_is_short_and_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
+    runpy.run_path(str(path), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+def test_there_is_an_example() -> None:
+    assert EXAMPLES

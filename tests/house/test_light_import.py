@@ -1,0 +1,31 @@
+"""Importing the package and asking for help load no torch: help comes at once."""
+
+import subprocess
+import sys
+
+import pytest
+
+from glassformer.cli.main import COMMANDS
+
+LIST = "import sys; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+HELP = "import sys, glassformer.cli.main as cli; cli.main(sys.argv[1:])"
+
+
+def loaded(program: str, *words: str) -> list[str]:
+    """Top-level modules that are loaded at the end of a program."""
+    command = [sys.executable, "-c", f"{program}\n{LIST}", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    return done.stdout.splitlines()[-1].split()
+
+
+def test_import_loads_nothing_heavy() -> None:
+    modules = loaded("import glassformer")
+    assert "glassformer" in modules
+    assert not {"torch", "numpy", "rich", "cyclopts"} & set(modules)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)], ids=" ".join)
+def test_help_loads_no_torch(words: list[str]) -> None:
+    modules = loaded(HELP, *words)
+    assert "cyclopts" in modules
+    assert not {"torch", "numpy", "transformers"} & set(modules)

@@ -1,0 +1,39 @@
+"""Agreement of fast and shown, equation by equation."""
+
+import pytest
+import torch
+
+from glassformer.equations.attention import attention
+from glassformer.probes.agreement import agreement
+from glassformer.recording import MODE
+from tests.models.zoo import ZOO, specimen
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_equation_of_every_model_agrees(name: str) -> None:
+    subject = specimen(name, torch.float32)
+    rows = agreement(subject.model, subject.inputs)
+    assert rows
+    assert max(row.difference for row in rows) < 1e-5
+    assert MODE.tape is None
+
+
+def test_a_wrong_fast_form_is_found_and_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = attention._run
+    monkeypatch.setattr(attention, "_run", lambda *args: right(*args) * 1.01)
+    subject = specimen("gpt", torch.float32)
+    worst = agreement(subject.model, subject.inputs)[0]
+    assert worst.equation == "attention"
+    assert worst.calls == 2
+    assert worst.relative == pytest.approx(0.01, rel=0.01)
+    assert worst.place in ("stack.blocks.0.attention.attention", "stack.blocks.1.attention.attention")
+
+
+def test_dropout_draws_the_same_numbers_both_ways() -> None:
+    import dataclasses
+
+    from glassformer.models.build import build
+
+    model = build(dataclasses.replace(ZOO["gpt"], dropout=0.5)).train()
+    rows = {row.equation: row for row in agreement(model, specimen("gpt").inputs)}
+    assert rows["dropout"].difference == 0
