@@ -13,7 +13,7 @@ from glassformer.equations.activations import gelu, relu
 from glassformer.equations.algebra import linear, scale
 from glassformer.equations.probability import softmax
 from glassformer.errors import EquationError
-from glassformer.recording import MODE, Tape, unchecked
+from glassformer.recording import CHECKS, MODE, Tape, unchecked
 
 
 def test_names_are_unique() -> None:
@@ -28,7 +28,7 @@ def test_names_are_unique() -> None:
 
 def test_with_no_tape_the_fused_form_runs_and_under_a_tape_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(gelu, "_run", lambda x: calls.append("fused") or x)
+    monkeypatch.setattr(gelu, "run", lambda x: calls.append("fused") or x)
     monkeypatch.setattr(gelu, "fn", lambda x: calls.append("plain") or x + 1)
     gelu(torch.ones(2))
     with Tape():
@@ -98,7 +98,7 @@ def test_checks_can_be_left_to_the_boundary_and_come_back() -> None:
         assert softmax(bad).isnan().all()
     with pytest.raises(EquationError):
         softmax(bad)
-    assert MODE.checking
+    assert MODE.checking and MODE.watcher is CHECKS
 
 
 def test_an_error_inside_does_not_switch_checks_off() -> None:
@@ -108,7 +108,7 @@ def test_an_error_inside_does_not_switch_checks_off() -> None:
 
     with pytest.raises(RuntimeError, match="inside"):
         fails_on_purpose(torch.ones(2))
-    assert MODE.checking
+    assert MODE.checking and MODE.watcher is CHECKS
     from glassformer.equation import _CATALOG
 
     del _CATALOG["fails_on_purpose"]

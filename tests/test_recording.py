@@ -11,7 +11,7 @@ from glassformer.equations.activations import relu, tanh
 from glassformer.equations.algebra import add, linear, matmul, multiply
 from glassformer.equations.heads import concat, merge_heads, split_heads
 from glassformer.errors import EquationError, TapeError
-from glassformer.recording import MODE, Tape
+from glassformer.recording import CHECKS, MODE, Tape
 
 
 def normal(*shape: int) -> Tensor:
@@ -116,7 +116,7 @@ def test_a_module_that_fails_leaves_no_place_behind() -> None:
             Fails()(normal(2))
         relu(normal(2))
     assert tape.steps[0].path == "relu"
-    assert MODE.tape is None
+    assert MODE.watcher is CHECKS
 
 
 def test_a_failed_equation_does_not_stay_open() -> None:

@@ -4,29 +4,50 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from glassformer import equations
+    from glassformer import equations, probes
     from glassformer.equation import Equation, catalog
-    from glassformer.errors import EquationError, GlassformerError, TapeError
+    from glassformer.errors import ConfigError, EquationError, GlassformerError, ModelError, TapeError
+    from glassformer.models.build import build
+    from glassformer.models.presets import Config, presets
     from glassformer.recording import Tape as tape  # noqa: N813 - reads as a word: `with gf.tape() as tape:`
 
 __version__ = "0.1.0"
 
-__all__ = ["Equation", "EquationError", "GlassformerError", "TapeError", "catalog", "equations", "tape"]
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Equation",
+    "EquationError",
+    "GlassformerError",
+    "ModelError",
+    "TapeError",
+    "build",
+    "catalog",
+    "equations",
+    "presets",
+    "probes",
+    "tape",
+]
 
 # Where each public name lives; it is loaded on first use, so that `import glassformer` needs no torch.
 _HOMES = {
+    "Config": ("glassformer.models.presets", "Config"),
+    "ConfigError": ("glassformer.errors", "ConfigError"),
     "Equation": ("glassformer.equation", "Equation"),
     "EquationError": ("glassformer.errors", "EquationError"),
     "GlassformerError": ("glassformer.errors", "GlassformerError"),
+    "ModelError": ("glassformer.errors", "ModelError"),
     "TapeError": ("glassformer.errors", "TapeError"),
+    "build": ("glassformer.models.build", "build"),
     "catalog": ("glassformer.equation", "catalog"),
+    "presets": ("glassformer.models.presets", "presets"),
     "tape": ("glassformer.recording", "Tape"),
 }
 
 
 def __getattr__(name: str) -> object:
-    if name == "equations":
-        return import_module("glassformer.equations")
+    if name in ("equations", "probes"):
+        return import_module(f"glassformer.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "catalog":

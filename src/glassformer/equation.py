@@ -80,7 +80,7 @@ class Equation(Generic[P, R]):
         self.intuition = intuition
         self.fused: Callable[P, R] | None = None
         self.gradient: Gradient | None = None
-        self._run: Callable[P, R] = self.fn
+        self.run: Callable[P, R] = self.fn
         self._checks: tuple[Callable[..., object], tuple[str, ...]] | None = None
         self._flops: Callable[..., int] | None = None
         self._cell: Callable[..., str] | None = None
@@ -93,13 +93,9 @@ class Equation(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Compute; recorded if a tape is on, checked if this call comes from outside the library."""
-        if MODE.tape is not None and not torch.compiler.is_compiling():
-            return cast(R, MODE.tape.record(self, args, kwargs))
-        if MODE.checking and not torch.compiler.is_compiling():
-            self.check(*args, **kwargs)
-            with unchecked():
-                return self._run(*args, **kwargs)
-        return self._run(*args, **kwargs)
+        if MODE.watcher is None or torch.compiler.is_compiling():
+            return self.run(*args, **kwargs)
+        return cast(R, MODE.watcher.record(self, args, kwargs))
 
     def __repr__(self) -> str:
         return f"<Equation {self.name}: {self.meaning}>"
@@ -108,7 +104,7 @@ class Equation(Generic[P, R]):
 
     def def_fused(self, fn: Callable[P, R]) -> Callable[P, R]:
         """Attach a fast implementation of the same function."""
-        self.fused = self._run = fn
+        self.fused = self.run = fn
         return fn
 
     def def_gradient(self, latex: str, wrt: str = "") -> Callable[[Rule], Rule]:

@@ -23,3 +23,11 @@ class ModelError(GlassformerError, ValueError):
 
 class CheckpointError(GlassformerError, ValueError):
     """A file does not hold what a model needs, or holds more."""
+
+
+class TokenizerError(GlassformerError, ValueError):
+    """A tokenizer cannot be read or learnt, or was given something it cannot take."""
+
+
+class DataError(GlassformerError, ValueError):
+    """Data that cannot be read, or that nothing can be learnt from."""

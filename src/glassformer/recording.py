@@ -26,8 +26,9 @@ class Recordable(Protocol):
         """The plain function."""
         ...
 
-    def __call__(self, *args: object, **kwargs: object) -> object:
-        """Compute, the way the mode of this thread says."""
+    @property
+    def run(self) -> Callable[..., object]:
+        """The fast form where there is one, else the plain function."""
         ...
 
     def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
@@ -46,18 +47,31 @@ class Recordable(Protocol):
 
 
 @runtime_checkable
-class Recorder(Protocol):
-    """Whatever stands between a call and the plain function while someone is looking."""
+class Watcher(Protocol):
+    """Whoever stands between a call and its kernel: a check at the boundary, a tape, the plain path."""
 
     def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Run the equation's plain function."""
+        """Run the equation in the watcher's way."""
         ...
 
 
-class Mode(threading.local):
-    """How equations run on this thread: recorded or not, arguments checked or not."""
+class Checks:
+    """Check a call that comes from outside, then run it and all it calls without checking again."""
 
-    tape: Recorder | None = None
+    def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Check, then run the fast form."""
+        equation.check(*args, **kwargs)
+        with unchecked():
+            return equation.run(*args, **kwargs)
+
+
+CHECKS = Checks()
+
+
+class Mode(threading.local):
+    """How equations run on this thread; with no watcher a call goes straight to its kernel."""
+
+    watcher: Watcher | None = CHECKS
     checking: bool = True
 
 
@@ -68,21 +82,23 @@ class unchecked:  # noqa: N801 - reads as a word: `with unchecked():`
     """Leave argument checks out inside, for a caller that has made its own at the boundary."""
 
     def __enter__(self) -> None:
-        self._before = MODE.checking
+        self._before = MODE.watcher, MODE.checking
         MODE.checking = False
+        if MODE.watcher is CHECKS:
+            MODE.watcher = None
 
     def __exit__(self, *_: object) -> None:
-        MODE.checking = self._before
+        MODE.watcher, MODE.checking = self._before
 
 
 class plain:  # noqa: N801 - reads as a word: `with plain():`
     """Run plain functions inside, never fused ones, and keep nothing."""
 
     def __enter__(self) -> None:
-        self._before, MODE.tape = MODE.tape, self
+        self._before, MODE.watcher = MODE.watcher, self
 
     def __exit__(self, *_: object) -> None:
-        MODE.tape = self._before
+        MODE.watcher = self._before
 
     def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run the equation's plain function."""
@@ -166,10 +182,10 @@ class Tape:
         self._modules: list[Module] = []
         self._seen: Counter[str] = Counter()
         self._hooks: list[RemovableHandle] = []
-        self._outside: Recorder | None = None
+        self._outside: Watcher | None = None
 
     def __enter__(self) -> "Tape":
-        self._outside, MODE.tape = MODE.tape, self
+        self._outside, MODE.watcher = MODE.watcher, self
         self._hooks = [
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
@@ -177,19 +193,19 @@ class Tape:
         return self
 
     def __exit__(self, *_: object) -> None:
-        MODE.tape = self._outside
+        MODE.watcher = self._outside
         for hook in self._hooks:
             hook.remove()
 
     def _enter_module(self, module: Module, _args: object) -> None:
-        if MODE.tape is not self:
+        if MODE.watcher is not self:
             return
         if not self._modules:
             self._names = {id(part): name for name, part in module.named_modules()}
         self._modules.append(module)
 
     def _leave_module(self, _module: Module, _args: object, _result: object) -> None:
-        if MODE.tape is self and self._modules:
+        if MODE.watcher is self and self._modules:
             self._modules.pop()
 
     def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:

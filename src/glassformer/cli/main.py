@@ -12,6 +12,7 @@ from glassformer.cli.report import run
 COMMANDS = {
     "check": "Recompute every worked example: reproduced, rounded or corrected.",
     "equations": "Show the quick reference, or everything about one equation.",
+    "models": "List the named models, or show one as a tree with shapes and parameter counts.",
 }
 
 app = App(
