@@ -31,3 +31,15 @@ class TokenizerError(GlassformerError, ValueError):
 
 class DataError(GlassformerError, ValueError):
     """Data that cannot be read, or that nothing can be learnt from."""
+
+
+class RunFolderError(GlassformerError, RuntimeError):
+    """A run folder cannot be read, written or shared as asked."""
+
+
+class BrokenCheckpointError(RunFolderError):
+    """A checkpoint is not what was saved: cut short, altered or incomplete."""
+
+
+class RunFolderWarning(UserWarning):
+    """Something in a run folder was passed over or set aside, and work goes on."""

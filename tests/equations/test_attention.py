@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from glassformer.equations.attention import attention, attention_scores, tiled_attention
+from glassformer.equations.attention import attention, attention_scores
 from glassformer.equations.heads import merge_heads, share_heads, split_heads
 from glassformer.equations.masks import causal_mask
+from glassformer.equations.tiled import tiled_attention
 from glassformer.errors import EquationError
 from glassformer.recording import Tape, plain, unchecked
 from tests.equations.drawing import Draw

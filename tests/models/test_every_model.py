@@ -34,6 +34,28 @@ def test_replay_is_exact_and_reverse_equals_autograd(name: str) -> None:
 
 
 @EVERY
+def test_reverse_equals_central_differences(name: str) -> None:
+    """The slope along a random direction through all parameters at once, by rule and by two runs nearby."""
+    subject, generator = specimen(name), torch.Generator().manual_seed(2)
+    with Tape() as tape:
+        y = subject()
+    seed = torch.randn(y.shape, generator=generator, dtype=y.dtype)
+    found = tape.reverse(seed)
+    parameters = [p for p in subject.model.parameters() if p in found]
+    directions = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in parameters]
+    slope = sum((found[p] * d).sum().item() for p, d in zip(parameters, directions, strict=True))
+    sides = []
+    for step in (1e-6, -1e-6):
+        with torch.no_grad():
+            for p, d in zip(parameters, directions, strict=True):
+                p.add_(d, alpha=step)
+            sides.append((subject() * seed).sum().item())
+            for p, d in zip(parameters, directions, strict=True):
+                p.sub_(d, alpha=step)
+    assert slope == pytest.approx((sides[0] - sides[1]) / 2e-6, rel=1e-4, abs=1e-4)
+
+
+@EVERY
 def test_nothing_happens_outside_an_equation(name: str) -> None:
     """Every float that enters the tape from outside is a parameter or an input."""
     subject = specimen(name)
@@ -171,6 +193,12 @@ def test_bad_input_is_named_before_anything_runs(name: str, inputs: dict, messag
         subject(**inputs)
     assert tape.steps == []
     assert MODE.checking and MODE.watcher is CHECKS
+
+
+def test_a_decoder_block_without_its_memory_is_refused() -> None:
+    decoder = specimen("seq2seq").model.decoder
+    with pytest.raises(ModelError, match="memory is missing"):
+        decoder(torch.zeros(1, 3, 8, dtype=torch.float64))
 
 
 def test_segments_of_a_model_without_them_are_refused() -> None:

@@ -9,7 +9,6 @@ from glassformer.equations.attention import (
     attention,
     attention_scores,
     soft_cap,
-    tiled_attention,
     weighted_sum,
 )
 from glassformer.equations.counts import (
@@ -123,6 +122,7 @@ from glassformer.equations.similarity import (
     random_cosine_rms,
     score_variance,
 )
+from glassformer.equations.tiled import tiled_attention
 
 __all__ = [
     "adam",

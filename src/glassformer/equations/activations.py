@@ -77,24 +77,24 @@ def _tanh_cell(index: tuple[int, ...], z: Tensor) -> str:
 
 
 @equation(
-    r"a = \max(0, z)",
+    r"a = \max(0, x)",
     meaning="Positive numbers pass, negative ones become zero.",
     intuition="A one-way valve.",
-    symbols={"z": "pre-activation", "a": "activation"},
+    symbols={"x": "pre-activation", "a": "activation"},
 )
-def relu(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+def relu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The rectified linear unit (Nair and Hinton, 2010)."""
-    return z.clamp_min(0)
+    return x.clamp_min(0)
 
 
 @relu.def_fused
-def _relu_fused(z: Tensor) -> Tensor:
-    return functional.relu(z)
+def _relu_fused(x: Tensor) -> Tensor:
+    return functional.relu(x)
 
 
-@relu.def_gradient(r"\bar z = \bar a \odot \mathbb{1}[z > 0]")
-def _relu_gradient(a_bar: Tensor, z: Tensor) -> Tensor:
-    return a_bar * (z > 0)
+@relu.def_gradient(r"\bar x = \bar a \odot \mathbb{1}[x > 0]")
+def _relu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
+    return a_bar * (x > 0)
 
 
 @relu.def_cost
@@ -103,25 +103,25 @@ def _relu_cost(shape: int) -> int:
 
 
 @relu.def_cell
-def _relu_cell(index: tuple[int, ...], z: Tensor) -> str:
-    return f"max(0, {number(z[index])})"
+def _relu_cell(index: tuple[int, ...], x: Tensor) -> str:
+    return f"max(0, {number(x[index])})"
 
 
 @equation(
-    r"a = \max(0, z)^2",
+    r"a = \max(0, x)^2",
     meaning="Positive numbers are squared, negative ones become zero.",
     intuition="A one-way valve that opens wider the harder one pushes.",
-    symbols={"z": "pre-activation", "a": "activation"},
+    symbols={"x": "pre-activation", "a": "activation"},
     wide=True,
 )
-def squared_relu(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+def squared_relu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The square of the rectified linear unit (So et al., 2021)."""
-    return z.clamp_min(0).square()
+    return x.clamp_min(0).square()
 
 
-@squared_relu.def_gradient(r"\bar z = 2 \, \bar a \odot \max(0, z)")
-def _squared_relu_gradient(a_bar: Tensor, z: Tensor) -> Tensor:
-    return 2 * a_bar * z.clamp_min(0)
+@squared_relu.def_gradient(r"\bar x = 2 \, \bar a \odot \max(0, x)")
+def _squared_relu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
+    return 2 * a_bar * x.clamp_min(0)
 
 
 @squared_relu.def_cost
@@ -130,8 +130,8 @@ def _squared_relu_cost(shape: int) -> int:
 
 
 @squared_relu.def_cell
-def _squared_relu_cell(index: tuple[int, ...], z: Tensor) -> str:
-    return f"max(0, {number(z[index])})^2"
+def _squared_relu_cell(index: tuple[int, ...], x: Tensor) -> str:
+    return f"max(0, {number(x[index])})^2"
 
 
 @equation(

@@ -36,7 +36,8 @@ def attention_scores(
 
 
 @attention_scores.def_gradient(r"\bar Q = \bar S K / \sqrt{d_k}, \quad \bar K = \bar S^\top Q / \sqrt{d_k}")
-def _attention_scores_gradient(s_bar: Tensor, q: Tensor, k: Tensor, scale: float | None) -> tuple[Tensor, Tensor]:
+def attention_scores_gradient(s_bar: Tensor, q: Tensor, k: Tensor, scale: float | None) -> tuple[Tensor, Tensor]:
+    """The rule of `attention_scores`, which whole attention uses too."""
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     return s_bar @ k * scale, s_bar.mT @ q * scale
 
@@ -141,7 +142,8 @@ def weighted_sum(
 
 
 @weighted_sum.def_gradient(r"\bar A = \bar O V^\top, \quad \bar V = A^\top \bar O")
-def _weighted_sum_gradient(o_bar: Tensor, a: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+def weighted_sum_gradient(o_bar: Tensor, a: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """The rule of `weighted_sum`, which whole attention uses too."""
     return o_bar @ v.mT, a.mT @ o_bar
 
 
@@ -273,12 +275,12 @@ def _attention_gradient(  # noqa: PLR0913, PLR0917 - attention has these inputs
     if cap is not None:
         capped = soft_cap.fn(capped, cap)
     a = _weights(capped, mask, bias, causal)
-    a_bar, v_bar = _weighted_sum_gradient(o_bar, a, values)
+    a_bar, v_bar = weighted_sum_gradient(o_bar, a, values)
     s_bar = a * (a_bar - (a_bar * a).sum(-1, keepdim=True))
     added = s_bar
     if cap is not None:
         s_bar = s_bar * (1 - (capped / cap).square())
-    q_bar, k_bar = _attention_scores_gradient(s_bar, q, keys, scale)
+    q_bar, k_bar = attention_scores_gradient(s_bar, q, keys, scale)
     if shared:
         k_bar, v_bar = (t.unflatten(-3, (k.shape[-3], -1)).sum(-3) for t in (k_bar, v_bar))
     learned_mask = mask is not None and mask.dtype != torch.bool
@@ -309,77 +311,3 @@ def _attention_check(q: Tensor, k: Tensor, v: Tensor, cap: float | None) -> None
     for name, tensor in {"q": q, "k": k, "v": v}.items():
         finite = not (tensor.isnan() | tensor.isinf()).any()
         attention.require(finite, name, "NaN or infinite in places", "finite numbers")
-
-
-@equation(
-    r"m' = \max(m, \max_j s_j), \; \ell' = e^{m-m'}\ell + \textstyle\sum_j e^{s_j-m'}, \; "
-    r"o' = e^{m-m'} o + \sum_j e^{s_j-m'} v_j, \quad O = o / \ell",
-    meaning="Attention computed block by block, keeping only a running maximum, a running sum and a running mix.",
-    intuition="Counting votes ward by ward: when a new front runner appears, the old tallies are rescaled.",
-    symbols={
-        "q": "queries",
-        "k": "keys",
-        "v": "values",
-        "mask": "added to the scores, or true where a query may look",
-        "block": "keys taken at a time",
-        "scale": "factor, one over the root of the width if not given",
-        "O": "outputs, the same as attention's",
-    },
-    wide=True,
-)
-def tiled_attention(
-    q: Float[Tensor, "*batch queries head_dim"],
-    k: Float[Tensor, "*batch keys head_dim"],
-    v: Float[Tensor, "*batch keys value_dim"],
-    mask: Float[Tensor, "*#batch #queries #keys"] | Bool[Tensor, "*#batch #queries #keys"] | None = None,
-    block: int = 64,
-    scale: float | None = None,
-) -> Float[Tensor, "*batch queries value_dim"]:
-    """Exact attention without the score matrix ever being whole: the FlashAttention recurrence (Dao et al., 2022)."""
-    m = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
-    l, o = torch.zeros_like(m), q.new_zeros(*q.shape[:-1], v.shape[-1])
-    for start in range(0, k.shape[-2], block):
-        s = _tile(q, k, mask, slice(start, start + block), scale)
-        m_new = torch.maximum(m, s.amax(-1, keepdim=True))
-        old, e = (m - m_new).exp(), (s - m_new).exp()
-        l = old * l + e.sum(-1, keepdim=True)
-        o = old * o + e @ v[..., start : start + block, :]
-        m = m_new
-    return o / l.clamp_min(1)  # the largest term is e^0, so only a row that saw nothing sums to less
-
-
-def _tile(q: Tensor, k: Tensor, mask: Tensor | None, keys: slice, scale: float | None) -> Tensor:
-    """Masked scores against one block of keys."""
-    s = attention_scores.fn(q, k[..., keys, :], scale)
-    return s if mask is None else apply_mask.fn(s, mask.expand(*mask.shape[:-1], k.shape[-2])[..., keys])
-
-
-@tiled_attention.def_gradient(
-    r"D = \textstyle\sum_i \bar O_i O_i, \; A = e^{S - L}, \; \bar V = A^\top \bar O, \; "
-    r"\bar S = A \odot (\bar O V^\top - D), \; \bar Q = \bar S K / \sqrt{d_k}, \; \bar K = \bar S^\top Q / \sqrt{d_k}"
-)
-def _tiled_attention_gradient(
-    O_bar: Tensor, O: Tensor, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, block: int, scale: float | None
-) -> tuple[Tensor | None, ...]:
-    tiles = [slice(start, start + block) for start in range(0, k.shape[-2], block)]
-    sums = [_tile(q, k, mask, keys, scale).logsumexp(-1, keepdim=True) for keys in tiles]
-    L = torch.cat(sums, -1).logsumexp(-1, keepdim=True).clamp_min(torch.finfo(q.dtype).min)
-    D = (O_bar * O).sum(-1, keepdim=True)
-    q_bar, k_bars, v_bars, s_bars = torch.zeros_like(q), [], [], []
-    for keys in tiles:
-        a = (_tile(q, k, mask, keys, scale) - L).exp()
-        a_bar, v_bar = _weighted_sum_gradient(O_bar, a, v[..., keys, :])
-        s_bars.append(a * (a_bar - D))
-        more, k_bar = _attention_scores_gradient(s_bars[-1], q, k[..., keys, :], scale)
-        q_bar = q_bar + more
-        k_bars.append(k_bar)
-        v_bars.append(v_bar)
-    learned_mask = mask is not None and mask.dtype != torch.bool
-    return q_bar, torch.cat(k_bars, -2), torch.cat(v_bars, -2), torch.cat(s_bars, -1) if learned_mask else None
-
-
-@tiled_attention.def_check
-def _tiled_attention_check(q: Tensor, k: Tensor, v: Tensor, block: int) -> None:
-    tiled_attention.require_type("q", q, k=k, v=v)
-    tiled_attention.require(block >= 1, "block", block, "at least 1")
-    tiled_attention.require(k.shape[-2] > 0, "k", f"of shape {list(k.shape)}", "at least one key")

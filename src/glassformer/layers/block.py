@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from glassformer.equations.algebra import residual
 from glassformer.equations.regularization import dropout
+from glassformer.errors import ModelError
 from glassformer.layers.attention import Attention
 
 Order = Literal["pre", "post"]
@@ -60,6 +61,8 @@ class Block(nn.Module):
         """Rows in, rows out, each sublayer adding to them."""
         x = self.around_attention(x, lambda h: self.attention(h, mask=mask, bias=bias))
         if self.cross is not None and self.around_cross is not None:
+            if memory is None:
+                raise ModelError("Block: memory is missing, wanted the encoder's output for the cross-attention")
             cross = self.cross
             x = self.around_cross(x, lambda h: cross(h, memory, mask=memory_mask))
         return self.around_feed_forward(x, self.feed_forward)
