@@ -20,7 +20,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(READY)
-	@$(BIN)/glassformer check
+	@$(BIN)/glassformer demo
 
 # Shapes are checked at run time by a hook that torch.compile cannot see through: compiled tests run without it.
 test: $(READY)

@@ -43,3 +43,7 @@ class BrokenCheckpointError(RunFolderError):
 
 class RunFolderWarning(UserWarning):
     """Something in a run folder was passed over or set aside, and work goes on."""
+
+
+class TrainingError(GlassformerError, RuntimeError):
+    """A run cannot go on."""

@@ -5,7 +5,7 @@ from importlib.resources import files
 import msgspec
 
 
-class Recipe(msgspec.Struct, frozen=True):
+class PrintedRecipe(msgspec.Struct, frozen=True):
     """How a number in print came about where it is not the right one."""
 
     how: str
@@ -27,7 +27,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     note: str
     printed_decimals: dict[str, int] | None = None
-    recipe: Recipe | None = None
+    recipe: PrintedRecipe | None = None
 
 
 def examples() -> list[Example]:

@@ -1,0 +1,41 @@
+"""The built-in phrase book, from nothing to a translation, saved on the way so that it could be stopped."""
+
+import sys
+import tempfile
+
+import torch
+
+import glassformer as gf
+from glassformer.data.batches import PairBatches
+from glassformer.data.phrase_book import split_phrase_book
+from glassformer.decoding.translate import translate
+from glassformer.models.seq2seq import Seq2SeqConfig
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.training.loop import train
+from glassformer.training.objective import next_target_token
+from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import RunFolder
+
+STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 10  # 700 steps, a minute and a half, translate nearly all of it
+
+known, unseen = split_phrase_book(3000 if STEPS < 100 else 60000, 100)
+tokenizer = learn_tokenizer((side for pair in known for side in pair), "bpe", 1000)
+pairs = [(tokenizer.encode(english), tokenizer.encode(spanish)) for english, spanish in known]
+pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
+batches = PairBatches(pairs, 1024, pad, start, end, seed=0)
+print(f"{batches.padding:.1%} of each batch is padding")
+
+config = Seq2SeqConfig(vocab=tokenizer.vocab, context=64, dim=96, layers=2, heads=4, hidden=384, order="pre")
+model = gf.build(config)
+recipe = Recipe(steps=STEPS, rate=4e-3, warmup=max(1, STEPS // 10), log_every=max(1, STEPS // 5), save_every=50)
+with tempfile.TemporaryDirectory() as place:
+    for log in train(model, batches, next_target_token, recipe, RunFolder(place)):
+        print(f"step {log.step}: loss {log.loss:.3f}, gradient {log.norm:.2f} long")
+
+for (english, spanish), answer in zip(unseen[:3], translate(model, tokenizer, [e for e, _ in unseen[:3]]), strict=True):
+    print(f"{english} -> {answer!r}, in the book {spanish!r}")
+
+maps = gf.probes.attention_maps(
+    model, {"source": torch.tensor([pairs[0][0]]), "target": torch.tensor([[start, *pairs[0][1]]])}
+)
+print(f"{len(maps)} attentions, the last one {list(maps)[-1]} of shape {list(list(maps.values())[-1].shape)}")

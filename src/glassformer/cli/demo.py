@@ -1,0 +1,105 @@
+"""`glassformer demo`: train a translator on the built-in phrase book, use it, and show its work."""
+
+from typing import TYPE_CHECKING
+
+from glassformer.cli.report import Json, talk, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from glassformer.models.seq2seq import Seq2Seq
+    from glassformer.text.tokenizer import Tokenizer
+
+TRAINING, HELD_OUT = 60_000, 500
+FAINT = 0.05  # shares below this are left out of the table
+COURTESY = "You are welcome"
+
+
+def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
+    """Train a small translator on the built-in phrase book, translate unseen sentences, show its attention.
+
+    Parameters
+    ----------
+    steps
+        Training steps; fewer are faster and worse.
+    seed
+        Another seed draws other sentences and other weights.
+    """
+    from glassformer.data.phrase_book import split_phrase_book
+    from glassformer.decoding.translate import translate
+
+    talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
+    known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
+    model, tokenizer = _learn(_lesson(known), steps, seed)
+    talk(f"translating {HELD_OUT} sentences that were never seen")
+    answers = translate(model, tokenizer, [english for english, _ in unseen])
+    right = sum(answer == spanish for answer, (_, spanish) in zip(answers, unseen, strict=True))
+    score, signature = _bleu(answers, [spanish for _, spanish in unseen])
+    (courtesy,) = translate(model, tokenizer, [COURTESY])
+    rows = [(COURTESY, courtesy, "De nada"), *((e, a, s) for (e, s), a in zip(unseen[:5], answers[:5], strict=True))]
+    if json:
+        write_json({"bleu": score, "signature": signature, "exact": right / HELD_OUT, "translations": rows})
+        return
+    write_table(("English", "translated", "phrase book"), rows)
+    _show_attention(model, tokenizer, unseen[0][0], answers[0])
+    write(f"{right} of {HELD_OUT} unseen sentences word for word right; BLEU {score:.1f} ({signature})")
+    write("next: `glassformer equations attention` for the formula, `glassformer models` for larger ones")
+
+
+def _lesson(known: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs, courtesies again and again, for there are few of them, and some sentences without their full stop."""
+    from glassformer.data.phrases.courtesy import courtesies
+
+    bare = [(e.removesuffix("."), s.removesuffix(".")) for e, s in known[::8] if e.endswith(".") and s.endswith(".")]
+    return [*known, *courtesies() * 40, *bare]
+
+
+def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Seq, Tokenizer]":
+    import torch
+
+    from glassformer.data.batches import PairBatches
+    from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
+    from glassformer.text.learn_tokenizer import learn_tokenizer
+    from glassformer.training.loop import train
+    from glassformer.training.objective import next_target_token
+    from glassformer.training.recipe import Recipe
+
+    tokenizer = learn_tokenizer((side for pair in pairs for side in pair), "bpe", 1500)
+    sides = [tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1)]
+    pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
+    batches = PairBatches(list(zip(*sides, strict=True)), 1024, pad, start, end, seed)
+    config = Seq2SeqConfig(vocab=tokenizer.vocab, context=64, dim=96, layers=2, heads=4, hidden=384, order="pre")
+    model = Seq2Seq(config)
+    model.reset(torch.Generator().manual_seed(seed))
+    talk(f"training a translator of {model.parameter_count():,} parameters for {steps} steps")
+    recipe = Recipe(steps=steps, rate=4e-3, warmup=max(1, steps // 10), seed=seed, log_every=50)
+    for log in train(model, batches, next_target_token, recipe):
+        left = log.seconds / log.step * (steps - log.step)
+        speed = log.tokens / log.seconds
+        talk(f"step {log.step} of {steps}: loss {log.loss:.3f}, {speed:,.0f} target tokens/s, {left:.0f} s left")
+    return model, tokenizer
+
+
+def _bleu(answers: list[str], right: list[str]) -> tuple[float, str]:
+    """BLEU and the signature it was measured under."""
+    from sacrebleu.metrics.bleu import BLEU
+
+    metric = BLEU()
+    score = metric.corpus_score(answers, [right]).score
+    return score, str(metric.get_signature())
+
+
+def _show_attention(model: "Seq2Seq", tokenizer: "Tokenizer", english: str, spanish: str) -> None:
+    """A table of how much each word written looked at each word read, all heads of the last block together."""
+    import torch
+
+    from glassformer.probes.attention_maps import attention_maps
+
+    source, target = tokenizer.encode(english), tokenizer.encode(spanish)
+    start = tokenizer.required("start")
+    inputs = {"source": torch.tensor([source]), "target": torch.tensor([[start, *target]])}
+    weights = list(attention_maps(model, inputs).values())[-1][0].mean(0)
+    columns = ["wrote", *(tokenizer.token(id) for id in source)]
+    rows = [
+        (tokenizer.token(id), *(f"{share:.2f}" if share >= FAINT else "·" for share in row))
+        for id, row in zip(target, weights.tolist(), strict=False)
+    ]
+    write_table(columns, rows, title="what each word looked at while it was written (cross-attention, last block)")

@@ -1,0 +1,363 @@
+"""Batches without end: shuffle, pad, pack, and where we were."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Int64, Integer
+from torch import Tensor
+
+from glassformer.errors import DataError
+
+Batch = dict[str, Tensor]
+Rows = Int64[np.ndarray, " _"]  # the numbers of what a batch is made of
+Plan = Sequence[Rows]
+
+IGNORE = -100  # a target that does not count, as in cross_entropy
+POOL = 50  # batches that are sorted by length together
+
+
+class Batches(ABC):
+    """Batches without end, in an order that depends on seed and epoch alone.
+
+    `state` tells the place, `resume` goes to it, and what follows is what would have followed. Of
+    `world` processes each gets every world-th row of the same batches, beginning with its `rank`.
+    """
+
+    def __init__(self, seed: int, rank: int, world: int) -> None:
+        if seed < 0:
+            raise DataError(f"seed is {seed}, wanted 0 or more")
+        if not 0 <= rank < world:
+            raise DataError(f"rank is {rank} of {world}, wanted 0 to {world - 1}")
+        self.seed, self.rank, self.world = seed, rank, world
+        self._epoch = self._index = 0
+        self._planned: tuple[int, Plan] | None = None
+
+    @abstractmethod
+    def settings(self) -> dict[str, int]:
+        """What the order depends on; a state resumes only where these are the same."""
+
+    @abstractmethod
+    def _shuffled(self, random: np.random.Generator) -> Plan:
+        """The rows of each batch of an epoch."""
+
+    @abstractmethod
+    def _in_order(self) -> Plan:
+        """The rows of each batch of one pass in the order given."""
+
+    @abstractmethod
+    def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
+        """This process's part of a batch."""
+
+    @property
+    def padding(self) -> float:
+        """The share of positions in this epoch's batches that are only there to make rows equally long."""
+        return 0.0
+
+    def __iter__(self) -> Iterator[Batch]:
+        return self
+
+    def __next__(self) -> Batch:
+        if self._index == len(self._plan()):
+            self._epoch, self._index = self._epoch + 1, 0
+        batch = self._make(self._plan()[self._index], self._epoch, self._index)
+        self._index += 1
+        return batch
+
+    def once(self) -> Iterator[Batch]:
+        """One pass over everything in the order given, for validation; the place is left alone."""
+        for index, rows in enumerate(self._in_order()):
+            yield self._make(rows, 0, index)
+
+    def state(self) -> dict[str, int]:
+        """The place: epoch, batches of it already given, and what the order depends on."""
+        return {"epoch": self._epoch, "index": self._index, "seed": self.seed, **self.settings()}
+
+    def resume(self, state: Mapping[str, int]) -> None:
+        """Go to the place of a state."""
+        for name, here in (self.state() | {"epoch": None, "index": None}).items():
+            if name not in state:
+                raise DataError(f"the place in the data has no {name!r}")
+            if here is not None and state[name] != here:
+                raise DataError(f"the place in the data is for {name} {state[name]}, here {name} is {here}")
+        epoch, index = state["epoch"], state["index"]
+        if epoch < 0 or not 0 <= index <= len(self._plan_of(epoch)):
+            raise DataError(f"the place in the data is batch {index} of epoch {epoch}, which there is not")
+        self._epoch, self._index = epoch, index
+
+    def _plan(self) -> Plan:
+        return self._plan_of(self._epoch)
+
+    def _plan_of(self, epoch: int) -> Plan:
+        if self._planned is None or self._planned[0] != epoch:
+            self._planned = epoch, self._shuffled(_chance(self.seed, epoch))
+        return self._planned[1]
+
+
+class PackedBatches(Batches):
+    """Windows over one long row of ids: `ids` [batch, length] and `targets`, the same one further.
+
+    Windows begin at another place in each epoch. `once` gives every id but the first as a target,
+    the last ones in a shorter window.
+    """
+
+    def __init__(
+        self,
+        tokens: Integer[np.ndarray, " tokens"],
+        batch: int,
+        length: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(seed, rank, world)
+        _require_rows(batch, world)
+        if length < 1:
+            raise DataError(f"length is {length}, wanted at least 1")
+        if len(tokens) <= batch * length:
+            raise DataError(
+                f"{len(tokens)} tokens, wanted at least {batch * length + 1} for {batch} windows of {length}"
+            )
+        self.tokens, self.batch, self.length = tokens, batch, length
+
+    def settings(self) -> dict[str, int]:
+        """Tokens, batch and length."""
+        return {"tokens": len(self.tokens), "batch": self.batch, "length": self.length}
+
+    def _shuffled(self, random: np.random.Generator) -> Plan:
+        last = len(self.tokens) - 1
+        start = int(random.integers(min(self.length, last - self.batch * self.length + 1)))
+        windows = start + self.length * random.permutation((last - start) // self.length)
+        return list(windows[: len(windows) // self.batch * self.batch].reshape(-1, self.batch))
+
+    def _in_order(self) -> Plan:
+        starts = np.arange(0, len(self.tokens) - 1, self.length)
+        whole = (len(self.tokens) - 1) // self.length
+        batches = [starts[at : min(at + self.batch, whole)] for at in range(0, whole, self.batch)]
+        return batches if whole == len(starts) else [*batches, starts[-1:]]
+
+    def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
+        windows = torch.from_numpy(self._windows(rows[self.rank :: self.world], self._length(rows) + 1))
+        return {"ids": windows[:, :-1].contiguous(), "targets": windows[:, 1:].contiguous()}
+
+    def _length(self, rows: Rows) -> int:
+        return min(self.length, len(self.tokens) - 1 - int(rows.max()))
+
+    def _windows(self, starts: Rows, length: int) -> Int64[np.ndarray, "_ _"]:
+        return self.tokens[starts[:, None] + np.arange(length)].astype(np.int64)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Masking:
+    """How tokens are hidden for a masked language model (Devlin et al., 2019), of those that are not special."""
+
+    mask: int
+    vocab: int
+    specials: frozenset[int] = frozenset()
+    share: float = 0.15
+    masked: float = 0.8
+    replaced: float = 0.1
+
+
+class MaskedBatches(PackedBatches):
+    """Windows of which some tokens are hidden: `ids`, and `targets` that hold the hidden ones and ignore the rest.
+
+    Of the tokens chosen most become the mask, some another token, some stay. The choice depends on
+    seed, epoch and batch alone.
+    """
+
+    def __init__(
+        self,
+        tokens: Integer[np.ndarray, " tokens"],
+        batch: int,
+        length: int,
+        masking: Masking,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(tokens, batch, length, seed, rank, world)
+        self.masking = masking
+        self._ordinary = np.setdiff1d(np.arange(masking.vocab), list(masking.specials))
+        if not len(self._ordinary):
+            raise DataError(f"all {masking.vocab} tokens are special, so none can be hidden")
+
+    def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
+        # The whole batch is hidden before it is shared out, so that the number of processes changes nothing.
+        ids, targets = self._hidden(self._windows(rows, self._length(rows)), _chance(self.seed, epoch, index))
+        parts = {"ids": torch.from_numpy(ids), "targets": torch.from_numpy(targets)}
+        return {name: part[self.rank :: self.world].contiguous() for name, part in parts.items()}
+
+    def _hidden(
+        self, ids: Int64[np.ndarray, "rows length"], random: np.random.Generator
+    ) -> tuple[Int64[np.ndarray, "rows length"], Int64[np.ndarray, "rows length"]]:
+        masking = self.masking
+        may = np.isin(ids, self._ordinary)
+        count = np.where(may.any(1), np.maximum(np.rint(masking.share * may.sum(1)), 1), 0)
+        place = np.where(may, random.random(ids.shape), 1).argsort(1).argsort(1)
+        chosen = place < count[:, None]
+        fate = random.random(ids.shape)
+        others = random.choice(self._ordinary, ids.shape)
+        hidden = np.where(chosen & (fate < masking.masked), masking.mask, ids)
+        hidden = np.where(chosen & (fate >= 1 - masking.replaced), others, hidden)
+        return hidden, np.where(chosen, ids, IGNORE)
+
+
+class PairBatches(Batches):
+    """Pairs of about one length: `source`, `keep` (false for padding), `target` and `targets`, one further.
+
+    A batch holds as many pairs as fit: rows times the longer side, padding and all, stay within
+    `tokens_per_batch`. `target` begins with the start token; `targets` end with the end token.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
+        tokens_per_batch: int,
+        pad: int,
+        start: int,
+        end: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(seed, rank, world)
+        self.pairs, self.tokens_per_batch = pairs, tokens_per_batch
+        self.pad, self.start, self.end = pad, start, end
+        self._sources = _lengths([source for source, _ in pairs], "the source of pair")
+        self._targets = _lengths([target for _, target in pairs], "the target of pair") + 1
+        self._sides = np.maximum(self._sources, self._targets)
+        _require_rows(len(pairs), world)
+        longest = int(self._sides.argmax())
+        least = int(self._sides[longest]) * (2 * world - 1)  # so that half a batch still has a row for each process
+        if least > tokens_per_batch:
+            raise DataError(
+                f"tokens_per_batch is {tokens_per_batch}, wanted at least {least}: "
+                f"pair {longest} has {self._sides[longest]} tokens"
+            )
+
+    def settings(self) -> dict[str, int]:
+        """Pairs, their tokens and the tokens of a batch."""
+        tokens = int(self._sources.sum() + self._targets.sum())
+        return {"pairs": len(self.pairs), "tokens": tokens, "tokens_per_batch": self.tokens_per_batch}
+
+    @property
+    def padding(self) -> float:
+        """The share of positions in this epoch's batches that are padding, both sides counted."""
+        return _padding(self._plan(), self._sources, self._targets)
+
+    def _shuffled(self, random: np.random.Generator) -> Plan:
+        # Among pairs of one length chance decides; the longest come first, so each batch is full at its first pair.
+        order = random.permutation(len(self.pairs))
+        order = order[np.lexsort((self._sources[order], self._sides[order]))[::-1]]
+        batches = self._cut(order)
+        if len(batches) > 1:
+            # The last two share their pairs evenly: a batch of one or two would leave processes without work.
+            batches[-2:] = np.array_split(np.concatenate(batches[-2:]), 2)
+        return [batches[place] for place in random.permutation(len(batches))]
+
+    def _in_order(self) -> Plan:
+        return self._cut(np.arange(len(self.pairs)))
+
+    def _cut(self, order: Rows) -> list[Rows]:
+        batches, first, longest = [], 0, 0
+        for at, side in enumerate(self._sides[order].tolist()):
+            longest = max(longest, side)
+            if longest * (at - first + 1) > self.tokens_per_batch:
+                batches.append(order[first:at])
+                first, longest = at, side
+        return [*batches, order[first:]]
+
+    def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
+        mine = [self.pairs[row] for row in rows[self.rank :: self.world]]
+        sources, targets = int(self._sources[rows].max()), int(self._targets[rows].max())
+        source = _padded([source for source, _ in mine], sources, self.pad)
+        lengths = torch.from_numpy(self._sources[rows[self.rank :: self.world]])
+        return {
+            "source": source,
+            "keep": torch.arange(sources) < lengths[:, None],
+            "target": _padded([[self.start, *target] for _, target in mine], targets, self.pad),
+            "targets": _padded([[*target, self.end] for _, target in mine], targets, IGNORE),
+        }
+
+
+class LabelledBatches(Batches):
+    """Texts with their classes: `ids` [batch, length], `keep` (false for padding) and `labels`."""
+
+    def __init__(
+        self,
+        texts: Sequence[Sequence[int]],
+        labels: Sequence[int],
+        batch: int,
+        pad: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(seed, rank, world)
+        if len(texts) != len(labels):
+            raise DataError(f"{len(texts)} texts and {len(labels)} labels, wanted as many")
+        self.texts, self.labels, self.pad = texts, np.asarray(labels, dtype=np.int64), pad
+        self._lengths = _lengths(texts, "text")
+        self.batch = min(batch, len(texts))
+        _require_rows(self.batch, world)
+
+    def settings(self) -> dict[str, int]:
+        """Texts, their tokens and the batch."""
+        return {"texts": len(self.texts), "tokens": int(self._lengths.sum()), "batch": self.batch}
+
+    @property
+    def padding(self) -> float:
+        """The share of positions in this epoch's batches that are padding."""
+        return _padding(self._plan(), self._lengths)
+
+    def _shuffled(self, random: np.random.Generator) -> Plan:
+        # Sorted by length only within a pool: a batch of all the shortest texts could be all of one class.
+        order = random.permutation(len(self.texts))[: len(self.texts) // self.batch * self.batch]
+        pools = [order[at : at + POOL * self.batch] for at in range(0, len(order), POOL * self.batch)]
+        order = np.concatenate([pool[np.argsort(self._lengths[pool], kind="stable")] for pool in pools])
+        return list(random.permutation(order.reshape(-1, self.batch)))
+
+    def _in_order(self) -> Plan:
+        return [np.arange(at, min(at + self.batch, len(self.texts))) for at in range(0, len(self.texts), self.batch)]
+
+    def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
+        mine, length = rows[self.rank :: self.world], int(self._lengths[rows].max())
+        return {
+            "ids": _padded([self.texts[row] for row in mine], length, self.pad),
+            "keep": torch.arange(length) < torch.from_numpy(self._lengths[mine])[:, None],
+            "labels": torch.from_numpy(self.labels[mine]),
+        }
+
+
+def _chance(seed: int, *place: int) -> np.random.Generator:
+    """Random numbers that depend on seed and place alone, and are others for every place."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=place))
+
+
+def _require_rows(batch: int, world: int) -> None:
+    if batch < world:
+        raise DataError(f"a batch of {batch} rows, wanted at least {world}: one for each process")
+
+
+def _lengths(rows: Sequence[Sequence[int]], name: str) -> Rows:
+    if not rows:
+        raise DataError("no data to make batches of")
+    lengths = np.array([len(row) for row in rows], dtype=np.int64)
+    if not lengths.all():
+        raise DataError(f"{name} {int(lengths.argmin())} has no tokens")
+    return lengths
+
+
+def _padded(rows: Sequence[Sequence[int]], length: int, fill: int) -> Tensor:
+    padded = np.full((len(rows), length), fill, dtype=np.int64)
+    for row, ids in zip(padded, rows, strict=True):
+        row[: len(ids)] = ids
+    return torch.from_numpy(padded)
+
+
+def _padding(plan: Plan, *sides: Rows) -> float:
+    used = sum(int(lengths[rows].sum()) for lengths in sides for rows in plan)
+    return 1 - used / sum(int(lengths[rows].max()) * len(rows) for lengths in sides for rows in plan)

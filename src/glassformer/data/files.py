@@ -1,0 +1,234 @@
+"""Your own text, pairs and labels, from plain files; whatever is wrong with one is said with its file and line."""
+
+import gzip
+import importlib
+import json
+import lzma
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BufferedIOBase
+from itertools import zip_longest
+from pathlib import Path
+
+from glassformer.errors import DataError
+
+LONGEST = 2**30  # bytes of a line, or of a text file, which is one document: a small packed file can hold very much
+PACKED = (".gz", ".xz")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text and where it came from."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextPair:
+    """Two texts that belong together, such as a sentence and its translation, and where they came from."""
+
+    first: str
+    second: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledText:
+    """A text, the class it belongs to, and where they came from."""
+
+    label: str
+    text: str
+    source: str
+
+
+def read_texts(path: Path | str, field: str = "text") -> Iterator[Document]:
+    """Documents of a .txt file (one document), a folder of them, or a .jsonl or .parquet file (one a row)."""
+    path = Path(path)
+    if path.is_dir():
+        for file in _text_files(path):
+            yield _read_document(file)
+    elif _format(path) == ".txt":
+        yield _read_document(path)
+    else:
+        for source, (text,) in _rows(path, (field,), (".jsonl", ".parquet"), ".txt, .jsonl, .parquet or a folder"):
+            yield Document(text, source)
+
+
+def read_pairs(
+    path: Path | str, second: Path | str | None = None, fields: tuple[str, str] = ("source", "target")
+) -> Iterator[TextPair]:
+    """Pairs of a .tsv file of two columns, a .jsonl or .parquet file with two fields, or two files line by line."""
+    if second is None:
+        rows = _rows(Path(path), fields, (".tsv", ".jsonl", ".parquet"), ".tsv, .jsonl, .parquet or two files")
+    else:
+        rows = _side_by_side(Path(path), Path(second))
+    for source, (one, other) in rows:
+        _require_filled(source, fields, (one, other))
+        yield TextPair(one, other, source)
+
+
+def read_labelled(path: Path | str, fields: tuple[str, str] = ("label", "text")) -> Iterator[LabelledText]:
+    """Labelled texts of a .tsv file (label, tab, text) or a .jsonl or .parquet file with two fields."""
+    for source, (label, text) in _rows(Path(path), fields, (".tsv", ".jsonl", ".parquet"), ".tsv, .jsonl or .parquet"):
+        _require_filled(source, fields, (label, text))
+        yield LabelledText(label, text, source)
+
+
+def _format(path: Path) -> str:
+    """The last part of a name that says what a file holds: .txt of notes.txt.gz."""
+    return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
+
+
+def _text_files(folder: Path) -> list[Path]:
+    found = [path for path in folder.rglob("*") if _format(path) == ".txt" and path.is_file()]
+    found = [path for path in found if not path.name.startswith(".")]
+    if not found:
+        raise DataError(f"{folder}: holds no .txt file")
+    return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+
+
+def _rows(
+    path: Path, fields: Sequence[str], formats: Sequence[str], wanted: str
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Rows of a file with the place of each; an error if there are none."""
+    form = _format(path)
+    if form not in formats:
+        raise DataError(f"{path}: is {form or 'without an ending'}, wanted {wanted}")
+    readers = {".tsv": _tab_separated, ".jsonl": _json_lines, ".parquet": _parquet}
+    empty = True
+    for row in readers[form](path, fields):
+        yield row
+        empty = False
+    if empty:
+        raise DataError(f"{path}: is empty")
+
+
+def _tab_separated(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for source, line in _lines(path):
+        columns = tuple(line.split("\t"))
+        if len(columns) != len(fields):
+            raise DataError(f"{source}: has {len(columns)} columns, wanted {len(fields)}: {', '.join(fields)}")
+        yield source, columns
+
+
+def _json_lines(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for source, line in _lines(path):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{source}: is not JSON: {error}") from None
+        if not isinstance(row, dict):
+            raise DataError(f"{source}: is not an object with the fields {', '.join(fields)}")
+        yield source, tuple(_field(row, name, source) for name in fields)
+
+
+def _field(row: dict[str, object], name: str, source: str) -> str:
+    if name not in row:
+        raise DataError(f"{source}: has no field {name!r}, only {', '.join(map(repr, row)) or 'none'}")
+    value = row[name]
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)  # labels are often numbers
+    if not isinstance(value, str):
+        raise DataError(f"{source}: {name!r} is {json.dumps(value)[:40]}, wanted text")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{source}: {name!r} has half of a surrogate pair at character {error.start}") from None
+    return value
+
+
+def _parquet(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    try:
+        arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ModuleNotFoundError:
+        raise DataError(f"{path}: reading .parquet needs pyarrow: pip install glassformer[data]") from None
+    try:
+        with parquet.ParquetFile(path) as file:
+            names: list[str] = file.schema_arrow.names
+            for name in fields:
+                if name not in names:
+                    raise DataError(f"{path}: has no column {name!r}, only {', '.join(map(repr, names)) or 'none'}")
+            number = 0
+            for batch in file.iter_batches(batch_size=1024, columns=list(fields)):
+                for row in batch.to_pylist():
+                    number += 1
+                    source = f"{path}:{number}"
+                    yield source, tuple(_field(row, name, source) for name in fields)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (OSError, arrow.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+
+
+def _side_by_side(path: Path, second: Path) -> Iterator[tuple[str, tuple[str, str]]]:
+    number = 0
+    ones, others = _lines(path), _lines(second)
+    for number, (one, other) in enumerate(zip_longest(ones, others), start=1):
+        if one is None or other is None:
+            more = 1 + sum(1 for _ in (others if one is None else ones))
+            counts = (number - 1, number - 1 + more) if one is None else (number - 1 + more, number - 1)
+            raise DataError(f"{path} has {counts[0]} lines and {second} has {counts[1]}, wanted as many")
+        yield one[0], (one[1], other[1])
+    if number == 0:
+        raise DataError(f"{path}: is empty")
+
+
+def _require_filled(source: str, fields: Sequence[str], values: Sequence[str]) -> None:
+    for name, value in zip(fields, values, strict=True):
+        if not value.strip():
+            raise DataError(f"{source}: {name} is empty")
+
+
+def _read_document(path: Path) -> Document:
+    with _opened(path) as file:
+        data = file.read(LONGEST + 1)
+    if len(data) > LONGEST:
+        raise DataError(f"{path}: is longer than {LONGEST:,} bytes, too much for one document: cut it into several")
+    text = _decoded(data, path, 1, 0).removeprefix("\ufeff")
+    if not text.strip():
+        raise DataError(f"{path}: is empty")
+    return Document(text.replace("\r\n", "\n"), str(path))
+
+
+def _lines(path: Path) -> Iterator[tuple[str, str]]:
+    """Lines without their ends, each with its place; only a line feed, alone or after a return, ends one."""
+    offset = 0
+    with _opened(path) as file:
+        for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
+            if len(line) > LONGEST:
+                raise DataError(f"{path}:{number}: is longer than {LONGEST:,} bytes")
+            text = _decoded(line, path, number, offset)
+            offset += len(line)
+            text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+            yield f"{path}:{number}", text.removeprefix("\ufeff") if number == 1 else text
+
+
+def _decoded(data: bytes, path: Path, line: int, offset: int) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line += data.count(b"\n", 0, error.start)
+        value = f"0x{data[error.start]:02x}"
+        raise DataError(f"{path}:{line}: byte {offset + error.start} is {value}, which is not UTF-8") from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BufferedIOBase]:
+    try:
+        with _unpacked(path) as file:
+            yield file
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file") from None
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise DataError(f"{path}: cannot be read: {error}") from error
+
+
+def _unpacked(path: Path) -> BufferedIOBase:
+    if path.suffix == ".gz":
+        return gzip.GzipFile(path, "rb")
+    return lzma.LZMAFile(path) if path.suffix == ".xz" else path.open("rb")

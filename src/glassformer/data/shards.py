@@ -1,0 +1,210 @@
+"""The ids of a whole corpus in one file on disk: made once, checked, and mapped into memory ever after."""
+
+import hashlib
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Literal, Protocol, TypeVar, runtime_checkable
+
+import msgspec
+import numpy as np
+from jaxtyping import Integer
+
+from glassformer.errors import DataError
+
+T = TypeVar("T")
+_FORMAT = 1
+_LARGEST_SHORT = 2**16
+_STALE = 3600  # seconds; whoever makes a shard writes to it far more often
+_LOG = logging.getLogger(__name__)
+
+
+@runtime_checkable
+class Encodes(Protocol):
+    """What turns texts into ids; a `Tokenizer` does."""
+
+    @property
+    def vocab(self) -> int:
+        """How many ids there are."""
+        ...
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash that changes when any text would get other ids."""
+        ...
+
+    def encode_stream(self, texts: Iterable[str]) -> Iterator[list[int]]:
+        """The ids of a whole corpus in portions."""
+        ...
+
+
+@dataclass(frozen=True)
+class TokenShard:
+    """A corpus as ids, mapped from a file, with the number of its documents and the bytes of its text."""
+
+    tokens: Integer[np.ndarray, " tokens"]
+    documents: int
+    text_bytes: int
+    path: Path
+
+
+class ShardNote(msgspec.Struct, frozen=True):
+    """The small file beside a shard that says what must be in it; it is written last."""
+
+    dtype: Literal["<u2", "<u4"]
+    tokens: int
+    documents: int
+    text_bytes: int
+    sha256: str
+
+
+@dataclass
+class _Count:
+    """What went by: documents, bytes, and a hash of them all."""
+
+    documents: int = 0
+    text_bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def over(self, texts: Iterable[str]) -> Iterator[str]:
+        for text in texts:
+            try:
+                data = text.encode()
+            except UnicodeEncodeError as error:
+                raise DataError(f"document {self.documents}: character {error.start} is no UTF-8") from None
+            self.documents += 1
+            self.text_bytes += len(data)
+            self._hash.update(len(data).to_bytes(8, "little") + data)
+            yield text
+
+    @property
+    def digest(self) -> str:
+        return self._hash.hexdigest()
+
+
+def token_shard(texts: Callable[[], Iterable[str]], tokenizer: Encodes, cache: Path | str) -> TokenShard:
+    """The ids of a corpus, from the cache folder if this text was encoded by this tokenizer before.
+
+    `texts` gives the corpus from its beginning each time it is called: once to recognise it, once
+    more to encode it. Each text is closed by the tokenizer's end token where it has one.
+    """
+    count = _Count()
+    for _ in count.over(texts()):
+        pass
+    key = hashlib.sha256(f"{_FORMAT} {tokenizer.fingerprint} {count.digest}".encode()).hexdigest()[:32]
+    path = Path(cache) / f"{key}.tokens"
+    note = _verified(path)
+    if note is None:
+        note = _write_shard(path, texts, tokenizer, count)
+    tokens = np.memmap(path, dtype=note.dtype, mode="r")
+    return TokenShard(tokens, note.documents, note.text_bytes, path)
+
+
+def split(items: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
+    """Items to learn from and items held out, a `share` of them picked by chance, both in the order they had."""
+    held = _held_out(len(items), share, "items")
+    # By hashes, not by a generator: what was held out once must be held out with every version of every library.
+    order = sorted(range(len(items)), key=lambda place: hashlib.sha256(f"{seed} {place}".encode()).digest())
+    chosen = set(order[:held])
+    rest = [item for place, item in enumerate(items) if place not in chosen]
+    return rest, [item for place, item in enumerate(items) if place in chosen]
+
+
+def split_tokens(
+    tokens: Integer[np.ndarray, " tokens"], share: float
+) -> tuple[Integer[np.ndarray, " rest"], Integer[np.ndarray, " held"]]:
+    """Ids to learn from and ids held out: the end of the corpus, since windows cut at random would share text."""
+    held = _held_out(len(tokens), share, "tokens")
+    return tokens[:-held], tokens[-held:]
+
+
+def _held_out(count: int, share: float, of: str) -> int:
+    if not 0 < share < 1:
+        raise DataError(f"share is {share}, wanted between 0 and 1")
+    if count < 2:
+        raise DataError(f"{count} {of} cannot be split in two")
+    return min(max(round(share * count), 1), count - 1)
+
+
+def _verified(path: Path) -> ShardNote | None:
+    """The note of a shard that is whole, or None if it has to be made."""
+    beside = path.with_suffix(".json")
+    if not beside.exists():
+        return None
+    try:
+        note = msgspec.json.decode(beside.read_bytes(), type=ShardNote)
+        size = np.dtype(note.dtype).itemsize * note.tokens
+        with path.open("rb") as file:
+            if (
+                os.fstat(file.fileno()).st_size == size
+                and hashlib.file_digest(file, "sha256").hexdigest() == note.sha256
+            ):
+                return note
+    except (OSError, msgspec.MsgspecError) as error:
+        _LOG.warning("%s cannot be used and is made again: %s", path, error)
+        return None
+    _LOG.warning("%s was cut short or altered and is made again", path)
+    return None
+
+
+def _write_shard(path: Path, texts: Callable[[], Iterable[str]], tokenizer: Encodes, expected: _Count) -> ShardNote:
+    dtype: Literal["<u2", "<u4"] = "<u2" if tokenizer.vocab <= _LARGEST_SHORT else "<u4"
+    digest, tokens, count = hashlib.sha256(), 0, _Count()
+    _sweep(path.parent)
+    with _appearing(path) as file:
+        for ids in tokenizer.encode_stream(count.over(texts())):
+            data = np.asarray(ids, dtype=dtype).tobytes()
+            digest.update(data)
+            file.write(data)
+            tokens += len(ids)
+        if not tokens:
+            raise DataError("the texts hold no token")
+        if count.digest != expected.digest:
+            raise DataError("the texts changed while they were read")
+    note = ShardNote(dtype, tokens, count.documents, count.text_bytes, digest.hexdigest())
+    with _appearing(path.with_suffix(".json")) as file:
+        file.write(msgspec.json.encode(note))
+    return note
+
+
+@contextmanager
+def _appearing(path: Path) -> Iterator[BinaryIO]:
+    """A file to write that appears under its name whole, or not at all."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with temporary.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _sweep(folder: Path) -> None:
+    """Delete what programs that were killed had begun to write."""
+    for left in folder.glob(".*.tokens.*"):
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime > _STALE:
+                left.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    # A new name is on disk only when its folder is.
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,1 @@
+"""Words to numbers: tokenizers, learnt from text and read from files."""

@@ -1,0 +1,70 @@
+"""Parameter groups over torch's fused optimisers, whose updates the update equations describe."""
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+from torch.optim import AdamW, Muon, Optimizer
+
+from glassformer.errors import CheckpointError
+from glassformer.training.recipe import Recipe
+
+
+class Updates:
+    """AdamW for all, or Muon for the matrices inside blocks and AdamW for the rest; one learning rate for both."""
+
+    def __init__(self, model: nn.Module, recipe: Recipe) -> None:
+        self.parameters = dict(model.named_parameters())
+        self.recipe = recipe
+        inside = {
+            n for n, p in self.parameters.items() if recipe.optimizer == "muon" and p.dim() == 2 and "blocks." in n
+        }
+        self.optimizers: list[Optimizer] = [self._adamw([n for n in self.parameters if n not in inside])]
+        if inside:
+            matrices = [self.parameters[name] for name in self.parameters if name in inside]
+            self.optimizers.append(
+                Muon(matrices, recipe.rate, recipe.decay, adjust_lr_fn="match_rms_adamw")  # one rate suits both
+            )
+
+    def _adamw(self, names: list[str]) -> AdamW:
+        """Matrices decay, shifts and scales do not."""
+        groups = [
+            {
+                "params": [self.parameters[n] for n in names if self.parameters[n].dim() > 1],
+                "weight_decay": self.recipe.decay,
+            },
+            {"params": [self.parameters[n] for n in names if self.parameters[n].dim() <= 1], "weight_decay": 0.0},
+        ]
+        return AdamW([g for g in groups if g["params"]], self.recipe.rate, self.recipe.betas, fused=True)
+
+    def update(self, rate: float) -> None:
+        """Move every parameter by its gradient, and forget the gradients."""
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    def state(self) -> dict[str, Tensor]:
+        """Every number the optimisers remember, by parameter and role."""
+        names = {id(parameter): name for name, parameter in self.parameters.items()}
+        return {
+            f"{names[id(parameter)]}/{role}": torch.as_tensor(value)
+            for optimizer in self.optimizers
+            for parameter, values in optimizer.state.items()
+            for role, value in values.items()
+        }
+
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Remember what `state` gave."""
+        for optimizer in self.optimizers:
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    optimizer.state[parameter] = self._remembered(parameter, state)
+
+    def _remembered(self, parameter: nn.Parameter, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        name = next(n for n, p in self.parameters.items() if p is parameter)
+        found = {key.partition("/")[2]: value for key, value in state.items() if key.partition("/")[0] == name}
+        if not found:
+            raise CheckpointError(f"the checkpoint remembers nothing of {name}: another optimiser or another model")
+        return {role: value if value.dim() == 0 else value.to(parameter.device) for role, value in found.items()}

@@ -1,0 +1,59 @@
+"""How long to train and in what manner: data only, and the learning rate it implies."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from glassformer.equations.schedules import (
+    cosine_schedule,
+    inverse_square_root_schedule,
+    linear_schedule,
+    linear_warmup,
+    warmup_stable_decay,
+)
+from glassformer.errors import ConfigError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """A training run but for its model and its data; rates and shares are of the peak rate."""
+
+    steps: int = 1000
+    rate: float = 1e-3
+    warmup: int = 100
+    schedule: Literal["noam", "cosine", "linear", "stable", "constant"] = "cosine"
+    floor: float = 0.0
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    betas: tuple[float, float] = (0.9, 0.98)
+    decay: float = 0.0
+    clip: float = 1.0
+    smoothing: float = 0.0
+    accumulate: int = 1
+    log_every: int = 50
+    evaluate_every: int = 500
+    save_every: int = 500
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "warmup", "accumulate", "log_every", "evaluate_every", "save_every"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}, wanted at least 1")
+        if self.rate <= 0 or self.clip <= 0:
+            raise ConfigError(f"rate is {self.rate} and clip is {self.clip}, wanted numbers above zero")
+        if self.warmup >= self.steps:
+            raise ConfigError(f"warmup is {self.warmup}, wanted less than steps, which is {self.steps}")
+
+    def rate_at(self, step: int) -> float:
+        """The learning rate of a step, counted from 1."""
+        peak, floor = self.rate, self.floor * self.rate
+        match self.schedule:
+            case "noam":
+                return inverse_square_root_schedule(step, self.warmup, peak)
+            case "cosine":
+                return cosine_schedule(step, self.warmup, self.steps, peak, floor)
+            case "linear":
+                return linear_schedule(step, self.warmup, self.steps, peak, floor)
+            case "stable":
+                decay = max(1, self.steps // 5)
+                stable = max(0, self.steps - self.warmup - decay)
+                return warmup_stable_decay(step, self.warmup, stable, decay, peak, floor)
+        return linear_warmup(step, self.warmup, peak)

@@ -1,0 +1,272 @@
+"""The folder of a run: checkpoints that appear whole or not at all, the best one, the log.
+
+A checkpoint is written under another name, flushed to the disk and renamed to `step-00001200`, and
+only then are older ones pruned. Whatever moment a run dies at, the newest whole one is there.
+"""
+
+import os
+import re
+import secrets
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import torch
+
+from glassformer.errors import BrokenCheckpointError, RunFolderError, RunFolderWarning
+from glassformer.training import durable
+from glassformer.training.checkpoint_files import (
+    Manifest,
+    Snapshot,
+    decode,
+    json_bytes,
+    read_checkpoint,
+    read_manifest,
+    seal,
+    unseal,
+    write_checkpoint,
+)
+
+SPARE = 1.2  # room asked for, in bytes of the tensors: headers, the other files, the disk's own blocks
+CHECKPOINT = re.compile(r"(?P<old>\.old-)?step-(?P<step>\d{8,})(?(old)-[0-9a-f]{8})")
+BEST, LOG, LOCK = "best.json", "metrics.jsonl", ".lock"
+RESERVED = ("step-", "broken-", ".", BEST, LOG)
+
+
+class BestStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which checkpoint is the best so far."""
+
+    step: int
+
+
+class RunFolder:
+    """One folder, one run: save, resume, keep the newest and the best, and lose nothing on the way."""
+
+    def __init__(self, path: Path | str, keep: int = 2, report: Callable[[str], None] | None = None) -> None:
+        if keep < 2:  # with one, a newest that turns out broken leaves nothing
+            raise RunFolderError(f"keep is {keep}, wanted at least 2: one checkpoint may turn out broken")
+        self.path = Path(path)
+        self.keep = keep
+        self._report = report or _warn
+        self._lock = durable.FolderLock(self.path / LOCK)
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Be the only trainer of this folder, and clear up what a dead one left half done."""
+        with durable.explained(f"{self.path}: cannot be locked"):
+            durable.make_folder(self.path)
+            self._lock.take()
+        try:
+            self._clear_up()
+            yield
+        finally:
+            self._lock.give_back()
+
+    def save(self, snapshot: Snapshot) -> Path:
+        """Store a snapshot as the newest checkpoint, then prune the oldest."""
+        target = self._folder(snapshot.step)
+        with durable.explained(f"{target}: not saved, earlier checkpoints are untouched"):
+            self._require_sound(snapshot.step)
+            durable.make_folder(self.path)
+            self._require_room(int(SPARE * snapshot.nbytes), "this checkpoint")
+            scratch = self.path / durable.scratch_name(f"{snapshot.step:08d}")
+            try:
+                self._write(scratch, snapshot)
+                self._publish(scratch, target)
+            except BaseException:
+                durable.discard(scratch)
+                raise
+        self._prune()
+        return target
+
+    def steps(self) -> list[int]:
+        """Steps that have a checkpoint, in order."""
+        return sorted(step for path, old, step in self._folders() if not old and path.is_dir())
+
+    def load(self, step: int, device: torch.device | str = "cpu") -> Snapshot:
+        """The checkpoint of one step, every byte of it checked."""
+        folder = self._require_folder(step)
+        with durable.explained(f"{folder}: cannot be read"):
+            return read_checkpoint(folder, step, device)
+
+    def latest(self, device: torch.device | str = "cpu") -> Snapshot | None:
+        """The newest checkpoint that is whole; broken ones are reported and set aside, none is deleted."""
+        tried: set[int] = set()
+        while untried := [step for step in self.steps() if step not in tried]:
+            step = untried[-1]
+            tried.add(step)
+            try:
+                return self.load(step, device)
+            except RunFolderError as error:
+                if not self._folder(step).exists():  # a trainer pruned it while we read: look again
+                    continue
+                if not isinstance(error, BrokenCheckpointError):
+                    raise
+                self._set_aside(step, error)
+        return None
+
+    def mark_best(self, step: int) -> None:
+        """Say which checkpoint is the best so far; it is not pruned while it is."""
+        if step not in self.steps():
+            raise RunFolderError(f"{self.path}: holds no step {step} to call the best; save it first")
+        with durable.explained(f"{self.path / BEST}: not written"):
+            durable.replace(self.path / BEST, seal(BestStep(step)))
+
+    def best_step(self) -> int | None:
+        """The step that was last marked as the best."""
+        path = self.path / BEST
+        if not path.exists():
+            return None
+        with durable.explained(f"{path}: cannot be read"):
+            content = unseal(path, path.read_bytes())
+        return decode(path, content, BestStep).step
+
+    def best(self, device: torch.device | str = "cpu") -> Snapshot | None:
+        """The checkpoint that was last marked as the best."""
+        step = self.best_step()
+        return None if step is None else self.load(step, device)
+
+    def room_needed(self, snapshot_bytes: int) -> int:
+        """Bytes still to be claimed: for those kept, the best, and one on its way."""
+        return int(SPARE * snapshot_bytes) * max(self.keep + 2 - len(self.steps()), 1)
+
+    def check_room(self, snapshot_bytes: int) -> None:
+        """Raise if the disk cannot hold the checkpoints that a run of this size will keep."""
+        with durable.explained(f"{self.path}: its disk cannot be asked for room"):
+            self._require_room(self.room_needed(snapshot_bytes), f"the checkpoints of a run that keeps {self.keep}")
+
+    def log(self, record: Mapping[str, object]) -> None:
+        """Add a line to the log."""
+        path = self.path / LOG
+        line = json_bytes(record, f"{path}: a record") + b"\n"
+        with durable.explained(f"{path}: a line was not written"):
+            durable.append(path, line)
+
+    def rewind_log(self, step: int) -> None:
+        """Cut the log to what it was when a step was saved, or empty it for step 0 of a run that saved nothing."""
+        path = self.path / LOG
+        with durable.explained(f"{path}: not cut back to step {step}"):
+            wanted = 0 if step == 0 and step not in self.steps() else self._manifest(step).log
+            size = path.stat().st_size if path.exists() else 0
+            if size < wanted:
+                self._report(f"{path}: has {size} bytes, at step {step} it had {wanted}; lines are missing")
+                wanted = path.read_bytes().rfind(b"\n") + 1 if size else 0
+            if size > wanted:
+                durable.shorten(path, wanted)
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write a file such as config.toml whole: a reader sees the old text or the new."""
+        if name != Path(name).name or name.startswith(RESERVED) or "\0" in name or name == "":
+            raise RunFolderError(f"{name!r}: is no name for a file of a run; give a plain one such as config.toml")
+        path = self.path / name
+        try:
+            data = text.encode()
+        except UnicodeEncodeError as error:
+            raise RunFolderError(f"{path}: not written, the text has {error.object[error.start]!r} in it") from error
+        with durable.explained(f"{path}: not written"):
+            durable.make_folder(self.path)
+            durable.replace(path, data)
+
+    def _folder(self, step: int) -> Path:
+        return self.path / f"step-{step:08d}"
+
+    def _folders(self) -> Iterator[tuple[Path, bool, int]]:
+        """Every checkpoint folder, whether it was being replaced, and its step."""
+        with durable.explained(f"{self.path}: cannot be listed"):
+            names = os.listdir(self.path) if self.path.exists() else []
+        for name in names:
+            if match := CHECKPOINT.fullmatch(name):
+                yield self.path / name, match["old"] is not None, int(match["step"])
+
+    def _require_sound(self, step: int) -> None:
+        if self._lock.held and not self._lock.in_place():
+            raise RunFolderError(
+                f"{self.path}: is no longer the folder that this run locked: it was moved, deleted or replaced; "
+                "put it back and resume"
+            )
+        newest = max(self.steps(), default=step)
+        if step < newest:
+            raise RunFolderError(
+                f"{self.path}: step {step} cannot be saved, the folder holds step {newest}; "
+                "resume from there, or choose another folder"
+            )
+
+    def _require_room(self, needed: int, what: str) -> None:
+        free = durable.free_bytes(self.path)
+        if free < needed:
+            raise RunFolderError(
+                f"{self.path}: no room for {what}: {needed / 1e6:,.1f} MB wanted, {free / 1e6:,.1f} MB free; "
+                "free some space, keep fewer, or choose a folder on another disk"
+            )
+
+    def _write(self, folder: Path, snapshot: Snapshot) -> None:
+        os.mkdir(folder)
+        log, length = self.path / LOG, 0
+        if log.exists():
+            durable.sync(log)  # a checkpoint that outlives a power cut needs the lines that led to it
+            length = log.stat().st_size
+        write_checkpoint(folder, snapshot, length)
+
+    def _publish(self, scratch: Path, target: Path) -> None:
+        if not os.path.lexists(target):
+            durable.move(scratch, target)
+            return
+        old = target.with_name(f".old-{target.name}-{secrets.token_hex(4)}")
+        os.rename(target, old)  # whoever dies here has the next lock() put it back
+        try:
+            durable.move(scratch, target)
+        except BaseException:
+            if not target.exists():
+                os.rename(old, target)
+            raise
+        durable.discard(old)
+
+    def _prune(self) -> None:
+        try:
+            best = self.best_step()
+        except RunFolderError as error:  # any of them may be the best
+            self._report(f"{error}; no checkpoint is pruned")
+            return
+        for step in self.steps()[: -self.keep]:
+            if step != best:
+                self._try("not pruned", durable.remove, self._folder(step))
+
+    def _clear_up(self) -> None:
+        for path, old, step in list(self._folders()):
+            if old and not self._folder(step).exists():
+                self._try("not put back", durable.move, path, self._folder(step))
+            elif old:
+                self._try("not cleared up", durable.remove, path)
+        for path in self.path.glob(f"{durable.SCRATCH}*"):
+            self._try("not cleared up", durable.remove, path)
+
+    def _set_aside(self, step: int, error: RunFolderError) -> None:
+        aside = self.path / f"broken-{self._folder(step).name}-{secrets.token_hex(4)}"
+        moved = self._try("not moved aside", durable.move, self._folder(step), aside)
+        self._report(f"{error}; an older one is tried" + (f", this one is now {aside.name}" if moved else ""))
+
+    def _try(self, outcome: str, action: Callable[..., None], *paths: Path) -> bool:
+        """Do what the run can go on without, and report if it fails."""
+        try:
+            with durable.explained(f"{paths[0]}: {outcome}"):
+                action(*paths)
+        except RunFolderError as error:
+            self._report(str(error))
+            return False
+        return True
+
+    def _manifest(self, step: int) -> Manifest:
+        return read_manifest(self._require_folder(step), step)
+
+    def _require_folder(self, step: int) -> Path:
+        folder = self._folder(step)
+        if not folder.is_dir():
+            there = ", ".join(map(str, self.steps())) or "none"
+            raise RunFolderError(f"{self.path}: holds no checkpoint of step {step}; there are: {there}")
+        return folder
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, RunFolderWarning, stacklevel=4)

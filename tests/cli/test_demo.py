@@ -1,0 +1,29 @@
+"""`glassformer demo`, small: it trains, translates, shows its work, and speaks JSON."""
+
+import json
+
+import pytest
+
+from glassformer.cli import demo as module
+from glassformer.cli.main import main
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TRAINING", 3000)
+    monkeypatch.setattr(module, "HELD_OUT", 20)
+
+
+def test_it_shows_its_work(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--steps", "3"]) == 0
+    shown = capsys.readouterr()
+    assert "You are welcome" in shown.out and "cross-attention" in shown.out
+    assert "of 20 unseen sentences word for word right; BLEU" in shown.out
+    assert "step 3 of 3: loss" in shown.err
+
+
+def test_it_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--steps", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["translations"][0][0] == "You are welcome"
+    assert 0 <= found["bleu"] <= 100 and found["signature"].startswith("nrefs:1")
