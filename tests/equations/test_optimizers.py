@@ -42,7 +42,9 @@ MUON_BOUND = 0.15  # per entry of the update; 0.13 is the largest seen in 28,000
 Update = Callable[..., tuple[Tensor, ...] | Tensor]
 
 
-def agrees(data: st.DataObject, make: Callable[..., Optimizer], update: Update, states: int, counted: bool) -> None:
+def assert_agrees(
+    data: st.DataObject, make: Callable[..., Optimizer], update: Update, states: int, counted: bool
+) -> None:
     """Run one of torch's optimizers and an update of ours side by side on the same random gradients."""
     draw = Draw(data, data.draw(st.sampled_from([torch.float32, torch.float64])))
     shape = draw.lead()
@@ -62,7 +64,7 @@ def agrees(data: st.DataObject, make: Callable[..., Optimizer], update: Update, 
 @CASES
 @given(data=st.data(), rate=st.floats(0, 1))
 def test_gradient_descent_is_torchs(data: st.DataObject, rate: float) -> None:
-    agrees(data, lambda p: SGD(p, lr=rate), lambda theta, g: gradient_descent(theta, g, rate), 0, False)
+    assert_agrees(data, lambda p: SGD(p, lr=rate), lambda theta, g: gradient_descent(theta, g, rate), 0, False)
 
 
 @CASES
@@ -71,13 +73,13 @@ def test_momentum_is_torchs(data: st.DataObject, rate: float, beta: float, neste
     def make(p: list[Tensor]) -> Optimizer:
         return SGD(p, lr=rate, momentum=beta, nesterov=nesterov)
 
-    agrees(data, make, lambda *tensors: momentum(*tensors, rate, beta, nesterov), 1, False)
+    assert_agrees(data, make, lambda *tensors: momentum(*tensors, rate, beta, nesterov), 1, False)
 
 
 @CASES
 @given(data=st.data(), rate=st.floats(0, 0.1), rho=st.floats(0, 0.99), eps=st.sampled_from([1e-8, 1e-3]))
 def test_rmsprop_is_torchs(data: st.DataObject, rate: float, rho: float, eps: float) -> None:
-    agrees(
+    assert_agrees(
         data,
         lambda p: RMSprop(p, lr=rate, alpha=rho, eps=eps),
         lambda *tensors: rmsprop(*tensors, rate, rho, eps),
@@ -97,7 +99,7 @@ def test_adam_is_torchs(data: st.DataObject, rate: float, betas: tuple[float, fl
     def update(theta: Tensor, g: Tensor, m: Tensor, v: Tensor, step: int) -> tuple[Tensor, ...]:
         return adam(theta, g, m, v, step, rate, betas, eps)
 
-    agrees(data, lambda p: Adam(p, lr=rate, betas=betas, eps=eps), update, 2, True)
+    assert_agrees(data, lambda p: Adam(p, lr=rate, betas=betas, eps=eps), update, 2, True)
 
 
 @CASES
@@ -106,7 +108,7 @@ def test_adamw_is_torchs(data: st.DataObject, rate: float, decay: float) -> None
     def update(theta: Tensor, g: Tensor, m: Tensor, v: Tensor, step: int) -> tuple[Tensor, ...]:
         return adamw(theta, g, m, v, step, rate, decay)
 
-    agrees(data, lambda p: AdamW(p, lr=rate, weight_decay=decay), update, 2, True)
+    assert_agrees(data, lambda p: AdamW(p, lr=rate, weight_decay=decay), update, 2, True)
 
 
 def test_defaults_are_torchs() -> None:

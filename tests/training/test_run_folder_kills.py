@@ -46,7 +46,7 @@ def sound(path: Path, least: int, most: int) -> None:
         assert [name for name in os.listdir(path) if name.startswith((".tmp", ".old", "broken"))] == []
 
 
-def die_at_random(children: Nursery, path: Path, kills: int, seed: int) -> None:
+def assert_survives_kills(children: Nursery, path: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)
     announced = 0
     for kill in range(kills):
@@ -71,12 +71,12 @@ def die_at_random(children: Nursery, path: Path, kills: int, seed: int) -> None:
 
 
 def test_a_run_killed_25_times_loses_no_save(children: Nursery, tmp_path: Path) -> None:
-    die_at_random(children, tmp_path / "run", 25, seed=1)
+    assert_survives_kills(children, tmp_path / "run", 25, seed=1)
 
 
 @pytest.mark.soak
 def test_a_run_killed_1000_times_loses_no_save(children: Nursery, tmp_path: Path) -> None:
-    die_at_random(children, tmp_path / "run", 1000, seed=2)
+    assert_survives_kills(children, tmp_path / "run", 1000, seed=2)
 
 
 def test_a_kill_at_any_file_operation_leaves_two_whole(children: Nursery, seasoned: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from glassformer import __version__
 from glassformer.cli.report import run
 
 COMMANDS = {
-    "demo": "Train a translator on the built-in phrase book, translate, and show its work.",
+    "demo": "Train a small translator on the built-in phrase book, translate unseen sentences, show its attention.",
     "check": "Recompute every worked example: reproduced, rounded or corrected.",
     "equations": "Show the quick reference, or everything about one equation.",
     "models": "List the named models, or show one as a tree with shapes and parameter counts.",

@@ -253,8 +253,9 @@ class PairBatches(Batches):
         order = random.permutation(len(self.pairs))
         order = order[np.lexsort((self._sources[order], self._sides[order]))[::-1]]
         batches = self._cut(order)
-        if len(batches) > 1:
+        if len(batches) > 1 and len(batches[-1]) < len(batches[-2]):
             # The last two share their pairs evenly: a batch of one or two would leave processes without work.
+            # No half has more pairs than the fuller one had, and none is longer, so both still fit.
             batches[-2:] = np.array_split(np.concatenate(batches[-2:]), 2)
         return [batches[place] for place in random.permutation(len(batches))]
 
