@@ -9,8 +9,8 @@ from glassformer.recording import Step, Tape, unchecked
 from glassformer.training.objective import Objective
 
 
-def first_bad_equation(model: Model, batch: Batch, objective: Objective) -> str:
-    """One sentence on the first equation whose result is not finite, forward or else backward."""
+def first_bad_equation(model: Model, batch: Batch, objective: Objective) -> str | None:
+    """One sentence on the first equation whose result is not finite, forward or else backward; None if all are."""
     with torch.no_grad(), Tape() as tape, unchecked():
         loss, _ = objective(model, batch, 0.0)
     bad_inputs = [f"parameter {name}" for name, p in model.named_parameters() if not p.isfinite().all()]
@@ -24,7 +24,7 @@ def first_bad_equation(model: Model, batch: Batch, objective: Objective) -> str:
             if tensor in gradients and not bool(gradients[tensor].isfinite().all()):
                 where = _first(gradients[tensor])
                 return f"the gradient first turns bad behind {step.path}: {step.equation.name}, element {where}"
-    return "a replay of the step under the tape is finite: the run's own precision or order of sums made it bad"
+    return None
 
 
 def _forward_sentence(step: Step, output: Tensor, bad_inputs: list[str]) -> str:

@@ -111,8 +111,8 @@ def _clip(model: Model, limit: float) -> float:
 
 def _stop(model: Model, parts: list[Batch], objective: Objective, step: int, folder: RunFolder | None) -> None:
     """End the run before the weights are touched, and say which equation broke."""
-    why = next((text for part in parts if "replay" not in (text := first_bad_equation(model, part, objective))), "")
-    why = why or first_bad_equation(model, parts[0], objective)
+    found = (first_bad_equation(model, part, objective) for part in parts)
+    why = next(filter(None, found), "a replay under the tape is finite, so precision or the order of sums made it bad")
     kept = f"; the last good checkpoint is step {folder.steps()[-1]}" if folder and folder.steps() else ""
     raise TrainingError(f"step {step}: the loss or its gradient is not finite, and nothing was updated: {why}{kept}")
 

@@ -21,16 +21,6 @@ def next_target_token(model: Model, batch: Batch, smoothing: float = 0.0) -> tup
     return _summed(model(batch["source"], batch["target"], batch["keep"]), batch["targets"], smoothing)
 
 
-def masked_token(model: Model, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """The tokens that were hidden, from all the others."""
-    return _summed(model(batch["ids"]), batch["targets"], smoothing)
-
-
-def class_of_text(model: Model, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """The label of each text."""
-    return _summed(model(batch["ids"], batch["keep"]), batch["labels"], smoothing)
-
-
 def _summed(scores: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
     """Loss summed over the targets that count, and their number, so that batches of any size can be joined."""
     loss = cross_entropy(scores, targets, smoothing=smoothing, ignore=IGNORE, reduction="sum")
