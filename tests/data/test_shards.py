@@ -134,7 +134,7 @@ def test_a_failure_at_any_moment_leaves_nothing_half_done(tmp_path: Path, monkey
 
         with monkeypatch.context() as patch:
             patch.setattr(os, "fsync", failing("fsync", os.fsync))
-            patch.setattr(Path, "replace", failing("replace", Path.replace))
+            patch.setattr(os, "rename", failing("rename", os.rename))
             patch.setattr(Path, "open", failing("open", Path.open))
             try:
                 token_shard(lambda: TEXTS, Characters(), tmp_path / str(number))
@@ -144,7 +144,7 @@ def test_a_failure_at_any_moment_leaves_nothing_half_done(tmp_path: Path, monkey
         left = {path.suffix for path in (tmp_path / str(number)).iterdir()}
         assert left <= {".tokens", ".json"}, "no temporary file is left"
         assert token_shard(lambda: TEXTS, Characters(), tmp_path / str(number)).tokens.tolist() == ids()
-    assert number == 8, "open, fsync, replace and fsync of the folder, for the shard and for its note"
+    assert number == 9, "the new folder; open, fsync, rename and fsync of the folder, for the shard and for its note"
 
 
 def test_a_reader_keeps_what_it_has_while_a_shard_is_made_again(tmp_path: Path) -> None:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors import safe_open
 
+from glassformer import durable
 from glassformer.errors import RunFolderError, RunFolderWarning
-from glassformer.training import durable
 from glassformer.training.run_folder import BEST, LOG, RunFolder, Snapshot
 from tests.training.moments import moment, same, same_tensors, whole
 

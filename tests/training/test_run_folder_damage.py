@@ -95,7 +95,7 @@ def test_small_files_are_as_before_when_the_disk_is_full(two: RunFolder, action:
 ON_A_SMALL_DISK = """
 import json, os, subprocess, sys, torch
 from glassformer.errors import RunFolderError
-from glassformer.training import durable
+from glassformer import durable
 from glassformer.training.run_folder import RunFolder, Snapshot
 folder = RunFolder(sys.argv[1] + "/run")
 folder.save(Snapshot(1, {"w": torch.ones(50_000)}, {}, {}))

@@ -15,6 +15,7 @@ import msgspec
 import numpy as np
 from jaxtyping import Integer
 
+from glassformer import durable
 from glassformer.errors import DataError
 
 T = TypeVar("T")
@@ -179,13 +180,12 @@ def _appearing(path: Path) -> Iterator[BinaryIO]:
     """A file to write that appears under its name whole, or not at all."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        durable.make_folder(path.parent)
         with temporary.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
+        durable.move(temporary, path)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
@@ -199,12 +199,3 @@ def _sweep(folder: Path) -> None:
         with suppress(OSError):
             if time.time() - left.stat().st_mtime > _STALE:
                 left.unlink()
-
-
-def _sync_folder(folder: Path) -> None:
-    # A new name is on disk only when its folder is.
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -18,8 +18,8 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from glassformer import durable
 from glassformer.errors import BrokenCheckpointError, RunFolderError
-from glassformer.training import durable
 
 FORMAT = 1  # of what is written here; a newer one is refused, not guessed at
 MODEL, OPTIMIZER, STATE, MANIFEST = "model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"

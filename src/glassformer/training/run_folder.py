@@ -15,8 +15,8 @@ from pathlib import Path
 import msgspec
 import torch
 
+from glassformer import durable
 from glassformer.errors import BrokenCheckpointError, RunFolderError, RunFolderWarning
-from glassformer.training import durable
 from glassformer.training.checkpoint_files import (
     Manifest,
     Snapshot,
