@@ -15,7 +15,12 @@ from glassformer.errors import ConfigError
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """A training run but for its model and its data; rates and shares are of the peak rate."""
+    """A training run but for its model and its data.
+
+    `rate` is the peak of the schedule and `floor` a share of it. `average` is the decay of a moving
+    average of the weights, 0 for none; `average_last` the number of checkpoints whose mean is the
+    result; `patience` the evaluations without a better one after which to stop, 0 for never.
+    """
 
     steps: int = 1000
     rate: float = 1e-3
@@ -28,17 +33,26 @@ class Recipe:
     clip: float = 1.0
     smoothing: float = 0.0
     accumulate: int = 1
+    average: float = 0.0
+    average_last: int = 1
+    patience: int = 0
     log_every: int = 50
     evaluate_every: int = 500
     save_every: int = 500
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("steps", "warmup", "accumulate", "log_every", "evaluate_every", "save_every"):
+        for name in ("steps", "warmup", "accumulate", "average_last", "log_every", "evaluate_every", "save_every"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} is {getattr(self, name)}, wanted at least 1")
         if self.rate <= 0 or self.clip <= 0:
             raise ConfigError(f"rate is {self.rate} and clip is {self.clip}, wanted numbers above zero")
+        if not 0 <= self.average < 1:
+            raise ConfigError(f"average is {self.average}, wanted a decay from 0 to just below 1, such as 0.999")
+        if self.patience < 0:
+            raise ConfigError(f"patience is {self.patience}, wanted 0 or more")
+        if self.average > 0 and self.average_last > 1:
+            raise ConfigError("average and average_last are both set, wanted one way of averaging")
         if self.warmup >= self.steps:
             raise ConfigError(f"warmup is {self.warmup}, wanted less than steps, which is {self.steps}")
 
