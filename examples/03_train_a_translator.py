@@ -12,7 +12,7 @@ from glassformer.decoding.translate import translate
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.loop import train
-from glassformer.training.objective import next_target_token
+from glassformer.training.objective import NEXT_TARGET_TOKEN
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 
@@ -29,7 +29,7 @@ config = Seq2SeqConfig(vocab=tokenizer.vocab, context=64, dim=96, layers=2, head
 model = gf.build(config)
 recipe = Recipe(steps=STEPS, rate=4e-3, warmup=max(1, STEPS // 10), log_every=max(1, STEPS // 5), save_every=50)
 with tempfile.TemporaryDirectory() as place:
-    for log in train(model, batches, next_target_token, recipe, RunFolder(place)):
+    for log in train(model, batches, NEXT_TARGET_TOKEN, recipe, RunFolder(place)):
         print(f"step {log.step}: loss {log.loss:.3f}, gradient {log.norm:.2f} long")
 
 for (english, spanish), answer in zip(unseen[:3], translate(model, tokenizer, [e for e, _ in unseen[:3]]), strict=True):

@@ -21,6 +21,10 @@ class ModelError(GlassformerError, ValueError):
     """A model was given something it cannot take."""
 
 
+class DecodingError(GlassformerError, ValueError):
+    """A model cannot write what it was asked to, or not in the way it was asked to."""
+
+
 class CheckpointError(GlassformerError, ValueError):
     """A file does not hold what a model needs, or holds more."""
 
@@ -47,3 +51,15 @@ class RunFolderWarning(UserWarning):
 
 class TrainingError(GlassformerError, RuntimeError):
     """A run cannot go on."""
+
+
+class Interrupted(GlassformerError, RuntimeError):
+    """A signal ended a run after its last step was saved; `status` is what a program then exits with."""
+
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class MissingExtraError(GlassformerError, ImportError):
+    """A library is asked for that only an extra of the package installs."""

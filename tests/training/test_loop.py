@@ -14,10 +14,11 @@ from glassformer.errors import ConfigError, TrainingError
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
-from glassformer.training.loop import Log, train
-from glassformer.training.objective import next_token
+from glassformer.training.loop import train
+from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.step import Log
 
 CONFIG = GPTConfig(vocab=17, context=8, dim=16, layers=2, heads=2, dropout=0.1)
 TOKENS = np.random.default_rng(0).integers(17, size=600)
@@ -30,7 +31,7 @@ def batches(rows: int = 4, seed: int = 3) -> PackedBatches:
 
 def run(recipe: Recipe, model: Model, folder: RunFolder | None = None, stop: int | None = None) -> list[Log]:
     logs = []
-    for log in train(model, batches(), next_token, recipe, folder, batches()):
+    for log in train(model, batches(), NEXT_TOKEN, recipe, folder, batches()):
         logs.append(log)
         if log.step == stop:
             break
@@ -63,7 +64,7 @@ def test_accumulated_parts_equal_the_big_batch() -> None:
     config = dataclasses.replace(CONFIG, dropout=0.0)
     model, cut = build(config).double(), build(config).double()
     recipe = dataclasses.replace(RECIPE, steps=3, warmup=1)
-    list(train(model, batches(rows=16), next_token, recipe))
+    list(train(model, batches(rows=16), NEXT_TOKEN, recipe))
     parts = dataclasses.replace(recipe, accumulate=4)
 
     class Cut(PackedBatches):
@@ -75,7 +76,7 @@ def test_accumulated_parts_equal_the_big_batch() -> None:
                 self.left = [{key: value[i : i + 4] for key, value in whole.items()} for i in range(0, 16, 4)]
             return self.left.pop(0)
 
-    list(train(cut, Cut(TOKENS, 16, 8, 3), next_token, parts))
+    list(train(cut, Cut(TOKENS, 16, 8, 3), NEXT_TOKEN, parts))
     assert_close(weights(cut), weights(model), rtol=1e-9, atol=1e-10)
 
 
@@ -85,7 +86,7 @@ def test_a_small_model_learns_a_rule_by_heart(seed: int) -> None:
     model = build(dataclasses.replace(CONFIG, dropout=0.0), seed)
     rule = PackedBatches(np.arange(2000) % 17, 8, 8, seed)
     recipe = Recipe(steps=150, rate=1e-2, warmup=10, log_every=150, seed=seed)
-    assert list(train(model, rule, next_token, recipe))[-1].loss < 0.05
+    assert list(train(model, rule, NEXT_TOKEN, recipe))[-1].loss < 0.05
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
@@ -98,7 +99,7 @@ def test_bad_numbers_stop_the_run_before_the_weights_are_touched(tmp_path: Path,
     before = weights(model)
     place = "embedding.look_up" if name.startswith("embedding") else "stack.blocks.1.feed_forward.up.linear"
     with pytest.raises(TrainingError, match=rf"step 1: .* nothing was updated: {place}: "):
-        list(train(model, batches(), next_token, RECIPE))
+        list(train(model, batches(), NEXT_TOKEN, RECIPE))
     assert torch.equal(weights(model).isfinite(), before.isfinite())
     assert torch.equal(weights(model).nan_to_num(0, 0, 0), before.nan_to_num(0, 0, 0))
     assert folder.steps()[-1] == 4

@@ -59,7 +59,7 @@ def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Se
     from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
     from glassformer.text.learn_tokenizer import learn_tokenizer
     from glassformer.training.loop import train
-    from glassformer.training.objective import next_target_token
+    from glassformer.training.objective import NEXT_TARGET_TOKEN
     from glassformer.training.recipe import Recipe
 
     tokenizer = learn_tokenizer((side for pair in pairs for side in pair), "bpe", 1500)
@@ -71,7 +71,7 @@ def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Se
     model.reset(torch.Generator().manual_seed(seed))
     talk(f"training a translator of {model.parameter_count():,} parameters for {steps} steps")
     recipe = Recipe(steps=steps, rate=4e-3, warmup=max(1, steps // 10), seed=seed, log_every=50)
-    for log in train(model, batches, next_target_token, recipe):
+    for log in train(model, batches, NEXT_TARGET_TOKEN, recipe):
         left = log.seconds / log.step * (steps - log.step)
         speed = log.tokens / log.seconds
         talk(f"step {log.step} of {steps}: loss {log.loss:.3f}, {speed:,.0f} target tokens/s, {left:.0f} s left")

@@ -7,6 +7,7 @@ from numbers import Real
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn.utils import get_total_norm
 
 from glassformer.arithmetic import factor, number, total
 from glassformer.equation import equation
@@ -59,6 +60,12 @@ def global_norm(gradients: Sequence[Float[Tensor, "..."]]) -> Float[Tensor, ""]:
     """Measure many gradients as one (Pascanu et al., 2013); half precision is added up in single."""
     squares = [(g.float() if g.dtype.itemsize < 4 else g).square().sum() for g in gradients]
     return torch.stack(squares).sum().sqrt().to(gradients[0].dtype)
+
+
+@global_norm.def_fused
+def _global_norm_fused(gradients: Sequence[Tensor]) -> Tensor:
+    wide = [g.float() if g.dtype.itemsize < 4 else g for g in gradients]
+    return get_total_norm(wide).to(gradients[0].dtype)
 
 
 @global_norm.def_gradient(r"\bar g_k = \frac{\bar n}{\lVert g \rVert} \, g_k")

@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ModelError
-from glassformer.recording import unchecked
+from glassformer.layers.cache import Memory
+from glassformer.recording import MODE, unchecked
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -17,6 +18,9 @@ M = TypeVar("M", bound="Model")
 
 class Model(nn.Module):
     """A network that checks its inputs once, at its boundary, and prints itself as a tree."""
+
+    config: Any  # the frozen dataclass that it was built from
+    check: Callable[..., None]  # each model's own: raises on inputs that its forward cannot take
 
     def check_tokens(self, symbol: str, ids: Tensor, vocab: int, context: int | None = None) -> None:
         """Raise unless these are whole numbers [batch, seq] inside the vocabulary and the context."""
@@ -42,6 +46,17 @@ class Model(nn.Module):
             raise ModelError(f"{where} has type {keep.dtype}, wanted bool, true for real tokens")
         if keep.shape != ids.shape:
             raise ModelError(f"{where} has shape {list(keep.shape)}, wanted {list(ids.shape)}, one for each token")
+
+    def check_cache(self, ids: Tensor, keep: Tensor | None, cache: Memory | None, context: int | None) -> None:
+        """Raise unless the next tokens fit behind those a cache has seen."""
+        if cache is None:
+            return
+        where = type(self).__name__
+        if keep is not None:
+            raise ModelError(f"{where}: keep is given beside a cache, wanted its own padding")
+        wanted = cache.furthest(ids.shape[1])
+        if context is not None and wanted > context:
+            raise ModelError(f"{where}: {wanted} tokens with those in the cache, wanted at most {context}, the context")
 
     def check_batch(self, symbol: str, ids: Tensor, like: Tensor) -> None:
         """Raise unless two batches hold equally many sequences."""
@@ -78,12 +93,15 @@ def _sizes(module: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
 def checked_at_the_boundary(
     check: Callable[Concatenate[M, P], None],
 ) -> Callable[[Callable[Concatenate[M, P], R]], Callable[Concatenate[M, P], R]]:
-    """Check a model's inputs once, then run its equations without checking each; under compile neither is there."""
+    """Check a model's inputs once, then run its equations without checking each.
+
+    Neither is done under compile, nor inside `unchecked`, for a caller that has made the model's own check before.
+    """
 
     def decorate(forward: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P], R]:
         @functools.wraps(forward)
         def guarded(self: M, *args: P.args, **kwargs: P.kwargs) -> R:
-            if torch.compiler.is_compiling():
+            if torch.compiler.is_compiling() or not MODE.checking:
                 return forward(self, *args, **kwargs)
             check(self, *args, **kwargs)
             with unchecked():

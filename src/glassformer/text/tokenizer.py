@@ -81,9 +81,13 @@ class Tokenizer:
         """The ids of all special tokens."""
         return frozenset(id for id, token in self._inner.get_added_tokens_decoder().items() if token.special)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """A hash that two tokenizers share if they turn every text into the same ids."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         whole = [self._inner.to_str(), {role: self.roles[role] for role in sorted(self.roles)}]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
@@ -132,6 +136,25 @@ class Tokenizer:
         if any(character not in _BYTES for character in token):
             return token
         return bytes(_BYTES[character] for character in token).decode("utf-8", "backslashreplace")
+
+    def text_bytes(self, ids: Iterable[int]) -> int:
+        """How many bytes of UTF-8 text these ids stand for; special tokens stand for none, and part texts."""
+        if isinstance(self._inner.decoder, decoders.ByteLevel):
+            lengths = self._token_bytes
+            return sum(lengths[int(id)] for id in ids)
+        parts: list[list[int]] = [[]]
+        for id in ids:
+            if id in self.specials:
+                parts.append([])
+            else:
+                parts[-1].append(id)
+        return sum(len(self.decode(part).encode()) for part in parts if part)
+
+    @cached_property
+    def _token_bytes(self) -> list[int]:
+        """The bytes of each token of a byte-level vocabulary; a character may be spread over several tokens."""
+        tokens = ["" if id in self.specials else self._inner.id_to_token(id) or "" for id in range(self.vocab)]
+        return [len(token) if set(token) <= _BYTES.keys() else len(token.encode()) for token in tokens]
 
     def save(self, folder: Path | str) -> None:
         """Write tokenizer.json, and beside it what Hugging Face needs to know which special token is which."""

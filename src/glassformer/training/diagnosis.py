@@ -6,13 +6,13 @@ from torch import Tensor
 from glassformer.data.batches import Batch
 from glassformer.layers.model import Model
 from glassformer.recording import Step, Tape, unchecked
-from glassformer.training.objective import Objective
+from glassformer.training.objective import Lesson, Objective
 
 
 def first_bad_equation(model: Model, batch: Batch, objective: Objective) -> str | None:
     """One sentence on the first equation whose result is not finite, forward or else backward; None if all are."""
     with torch.no_grad(), Tape() as tape, unchecked():
-        loss, _ = objective(model, batch, 0.0)
+        loss, _ = Lesson(model, objective)(batch)
     bad_inputs = [f"parameter {name}" for name, p in model.named_parameters() if not p.isfinite().all()]
     for step in tape.steps:
         for output in step.output_tensors:
@@ -23,7 +23,7 @@ def first_bad_equation(model: Model, batch: Batch, objective: Objective) -> str 
         for tensor in step.input_tensors:
             if tensor in gradients and not bool(gradients[tensor].isfinite().all()):
                 where = _first(gradients[tensor])
-                return f"the gradient first turns bad behind {step.path}: {step.equation.name}, element {where}"
+                return f"the gradient first turns bad behind {_place(step)}: {step.equation.name}, element {where}"
     return None
 
 
@@ -34,11 +34,15 @@ def _forward_sentence(step: Step, output: Tensor, bad_inputs: list[str]) -> str:
         if isinstance(value, Tensor) and value.is_floating_point() and value.numel()
     )
     cause = f"; {bad_inputs[0]} is itself not finite" if bad_inputs else ""
-    return (
-        f"{step.path}: {step.equation.name} is the first to go bad, at element {_first(output)}, from {ranges}{cause}"
-    )
+    what = f"{_place(step)}: {step.equation.name} is the first to go bad, at element {_first(output)}"
+    return f"{what}, from {ranges}{cause}"
 
 
 def _first(tensor: Tensor) -> list[int]:
     """Where the first number stands that is NaN or infinite."""
     return (~tensor.isfinite()).nonzero()[0].tolist()
+
+
+def _place(step: Step) -> str:
+    """Where in the model; the lesson around it goes without saying."""
+    return step.path.removeprefix("model.")

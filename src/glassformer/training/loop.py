@@ -1,38 +1,26 @@
-"""The one training loop: forward, loss, backward, clip, update, log, evaluate, save; it resumes exactly."""
+"""The one training loop: step, log, evaluate, save; it resumes exactly and stops politely."""
 
-import math
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import replace
 
-import msgspec
 import torch
-from torch import Tensor
 
-from glassformer.data.batches import Batch, Batches
-from glassformer.equations.gradients import global_norm
-from glassformer.errors import TrainingError
+from glassformer.data.batches import Batches
+from glassformer.errors import Interrupted, TrainingError
 from glassformer.layers.model import Model
-from glassformer.recording import unchecked
-from glassformer.training.diagnosis import first_bad_equation
-from glassformer.training.objective import Objective
-from glassformer.training.optimizer import Updates
+from glassformer.training.hardware import Hardware
+from glassformer.training.objective import Lesson, Objective
+from glassformer.training.processes import ALONE, Processes
 from glassformer.training.recipe import Recipe
-from glassformer.training.run_folder import RunFolder, Snapshot
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.signals import StopRequest, stopping_politely
+from glassformer.training.snapshots import newest, restore, take
+from glassformer.training.step import Log, Training
 
-
-@dataclass(frozen=True)
-class Log:
-    """One line of the record of a run."""
-
-    step: int
-    loss: float
-    rate: float
-    norm: float
-    tokens: int
-    validation: float | None = None
-    seconds: float = field(default=0.0, compare=False)
+CLOCK = ("seconds", "speed", "peak")  # of a log line; the record of a run does not depend on the clock
+SIGNAL = 128  # a shell adds the number of a signal to this
 
 
 def train(
@@ -42,119 +30,121 @@ def train(
     recipe: Recipe,
     folder: RunFolder | None = None,
     validation: Batches | None = None,
+    hardware: Hardware | None = None,
+    processes: Processes = ALONE,
 ) -> Iterator[Log]:
-    """Train a model, a log line at a time; with a folder the run is saved, and goes on where it was stopped."""
-    with nullcontext() if folder is None else folder.lock():
-        yield from _run_steps(model, batches, objective, recipe, folder, validation)
+    """Train a model, a log line at a time; with a folder the run is saved, and goes on where it was stopped.
+
+    The model ends as it was last, or as the moving average of its weights if the recipe keeps one.
+    """
+    with ExitStack() as stack:
+        if folder is not None and processes.first and not folder.locked:
+            stack.enter_context(folder.lock())
+        request = StopRequest() if folder is None else stack.enter_context(stopping_politely())
+        torch.manual_seed(recipe.seed + processes.rank)
+        training = Training(Lesson(model, objective), batches, recipe, hardware or Hardware(), processes)
+        try:
+            yield from _Loop(training, folder, validation, request).run()
+        except TrainingError as error:
+            if folder is None or not folder.steps():
+                raise
+            raise TrainingError(f"{error}; the last good checkpoint is step {folder.steps()[-1]}") from error
 
 
-def _run_steps(
-    model: Model,
-    batches: Batches,
-    objective: Objective,
-    recipe: Recipe,
-    folder: RunFolder | None,
-    validation: Batches | None,
-) -> Iterator[Log]:
-    updates = Updates(model, recipe)
-    torch.manual_seed(recipe.seed)
-    done, tokens = _resume(model, batches, updates, folder)
-    began = time.perf_counter()
-    model.train()
-    for step in range(done + 1, recipe.steps + 1):
-        parts = [next(batches) for _ in range(recipe.accumulate)]
-        loss, count = _backward(model, parts, objective, recipe)
-        norm = _clip(model, recipe.clip)
-        if not math.isfinite(norm):
-            _stop(model, parts, objective, step, folder)
-        updates.update(recipe.rate_at(step))
-        tokens += count
-        last = step == recipe.steps
-        held_out = None
-        if validation is not None and (last or step % recipe.evaluate_every == 0):
-            held_out = evaluate_loss(model, validation, objective)
-        log = Log(step, loss, recipe.rate_at(step), norm, tokens, held_out, time.perf_counter() - began)
-        shown = last or step % recipe.log_every == 0 or held_out is not None
-        if shown and folder is not None:
-            folder.log({key: value for key, value in vars(log).items() if key != "seconds"})
-        if folder is not None and (last or step % recipe.save_every == 0):
-            folder.save(_snapshot(step, tokens, model, updates, batches))
-        if shown:
-            yield log
-    model.eval()
+class _Loop:
+    """A training, where it is kept, and what it is held against."""
 
+    def __init__(
+        self, training: Training, folder: RunFolder | None, validation: Batches | None, request: StopRequest
+    ) -> None:
+        self.training, self.recipe = training, training.recipe
+        self.folder, self.validation, self.request = folder, validation, request
+        self.began = self.told = time.perf_counter()
+        self.told_tokens = 0
+        self.pace = 0.0  # operations for each token, as a share of what the device does in a second
 
-def _backward(model: Model, parts: list[Batch], objective: Objective, recipe: Recipe) -> tuple[float, int]:
-    """Gradients of the mean loss over all tokens of all parts: however it is cut, the batch is one batch."""
-    total, counts = 0.0, 0
-    for batch in parts:
-        with unchecked():  # a bad number is for the diagnosis, which names the equation that made it
-            loss, count = objective(model, batch, recipe.smoothing)
-        loss.backward()
-        total, counts = total + loss.detach(), counts + count
-    share = 1 / float(max(int(counts), 1))
-    for parameter in model.parameters():
-        if parameter.grad is not None:
-            parameter.grad.mul_(share)
-    return float(total) * share, int(counts)
+    def run(self) -> Iterator[Log]:
+        """Step after step until the end, or until somebody asks to stop."""
+        training, recipe = self.training, self.recipe
+        note = self._resume()
+        self.pace = self._pace()
+        training.model.train()
+        while training.done < recipe.steps and not self._tired():
+            training.learn()
+            log = self._log() if self._due() else None
+            stop = self._stop_asked()
+            if stop or self._last() or self._improved(log) or training.done % recipe.save_every == 0:
+                self._save(best=self._improved(log))
+            if log is not None:
+                yield replace(log, note=log.note or note)
+                note = None
+            if stop and self.request.signal is not None and not self._last():
+                name, number = self.request.signal.name, self.request.signal.value
+                raise Interrupted(f"stopped by {name} after step {training.done}, which is saved", SIGNAL + number)
+        training.model.eval()
+        if training.average is not None:
+            training.average.settle()
 
+    def _tired(self) -> bool:
+        return 0 < self.recipe.patience <= self.training.symptoms.worse
 
-def _clip(model: Model, limit: float) -> float:
-    """Shorten all gradients together to the limit; the length they had."""
-    gradients = [p.grad for p in model.parameters() if p.grad is not None]
-    norm = float(global_norm(gradients))
-    if math.isfinite(norm) and norm > limit:
-        for gradient in gradients:
-            gradient.mul_(limit / norm)
-    return norm
+    def _last(self) -> bool:
+        return self.training.done == self.recipe.steps or self._tired()
 
+    def _judged(self) -> bool:
+        end = self.training.done == self.recipe.steps
+        return self.validation is not None and (end or self.training.done % self.recipe.evaluate_every == 0)
 
-def _stop(model: Model, parts: list[Batch], objective: Objective, step: int, folder: RunFolder | None) -> None:
-    """End the run before the weights are touched, and say which equation broke."""
-    found = (first_bad_equation(model, part, objective) for part in parts)
-    why = next(filter(None, found), "a replay under the tape is finite, so precision or the order of sums made it bad")
-    kept = f"; the last good checkpoint is step {folder.steps()[-1]}" if folder and folder.steps() else ""
-    raise TrainingError(f"step {step}: the loss or its gradient is not finite, and nothing was updated: {why}{kept}")
+    def _due(self) -> bool:
+        return self._judged() or self._last() or self.training.done % self.recipe.log_every == 0
 
+    def _improved(self, log: Log | None) -> bool:
+        return log is not None and log.validation is not None and self.training.symptoms.best_step == log.step
 
-@torch.no_grad()
-def evaluate_loss(model: Model, batches: Batches, objective: Objective) -> float:
-    """Mean loss over every token of one pass, without smoothing and without dropout."""
-    before = model.training
-    model.eval()
-    total, count = 0.0, 0
-    for batch in batches.once():
-        loss, tokens = objective(model, batch, 0.0)
-        total, count = total + float(loss), count + int(tokens)
-    model.train(before)
-    return total / max(count, 1)
+    def _stop_asked(self) -> bool:
+        """Whether to stop here; of several processes all stop at one step, and ask each other when they look anyway."""
+        if self.training.processes.world == 1:
+            return self.request.signal is not None
+        if self.training.hardware.waits and self.training.done % self.recipe.log_every:
+            return False
+        asked = torch.full((1,), float(self.request.signal is not None), device=self.training.hardware.device)
+        return bool(self.training.processes.sum(asked))
 
+    def _log(self) -> Log:
+        self.training.look()
+        now = time.perf_counter()  # before the evaluation, which is not learning
+        log = self.training.log(self.validation if self._judged() else None)
+        speed = (log.tokens - self.told_tokens) / max(now - self.told, 1e-9)
+        self.told, self.told_tokens = time.perf_counter(), log.tokens
+        log = replace(log, seconds=now - self.began, speed=speed, peak=speed * self.pace)
+        if self.folder is not None and self.training.processes.first:
+            self.folder.log({key: value for key, value in vars(log).items() if key not in CLOCK})
+        return log
 
-def _snapshot(step: int, tokens: int, model: Model, updates: Updates, batches: Batches) -> Snapshot:
-    state = {
-        "tokens": tokens,
-        "data": batches.state(),
-        "random": torch.get_rng_state().numpy().tobytes().hex(),
-        "torch": str(torch.__version__),
-        "threads": torch.get_num_threads(),
-    }
-    return Snapshot(step, {name: p.detach() for name, p in model.state_dict().items()}, updates.state(), state)
+    def _resume(self) -> str | None:
+        if self.folder is None:
+            return None
+        snapshot = newest(self.folder)
+        self.training.processes.wait()  # the first process clears the log only when all have read
+        if self.training.processes.first:
+            self.folder.rewind_log(0 if snapshot is None else snapshot.step)
+            weights = sum(p.numel() * p.element_size() for p in self.training.model.parameters())
+            self.folder.check_room(weights * (4 if self.training.average else 3))
+        if snapshot is None:
+            return None
+        note = restore(self.training, snapshot)
+        self.told_tokens = int(self.training.tokens)
+        return note
 
+    def _save(self, best: bool) -> None:
+        if self.folder is None:
+            return
+        snapshot = take(self.training)
+        if self.training.processes.first:
+            self.folder.save(snapshot)
+            if best:
+                self.folder.mark_best(snapshot.step)
+        self.training.processes.wait()
 
-def _resume(model: Model, batches: Batches, updates: Updates, folder: RunFolder | None) -> tuple[int, int]:
-    """Go to where the newest whole checkpoint stands; the steps done and the tokens seen."""
-    snapshot = folder.latest() if folder is not None else None
-    if folder is None:
-        return 0, 0
-    folder.rewind_log(0 if snapshot is None else snapshot.step)
-    if snapshot is None:
-        return 0, 0
-    model.load_state_dict(snapshot.model)
-    updates.resume(snapshot.optimizer)
-    batches.resume(msgspec.convert(snapshot.state["data"], dict[str, int]))
-    torch.set_rng_state(_bytes(str(snapshot.state["random"])))
-    return snapshot.step, int(str(snapshot.state["tokens"]))
-
-
-def _bytes(text: str) -> Tensor:
-    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
+    def _pace(self) -> float:
+        return self.training.operations / (self.training.hardware.peak() * self.training.processes.world)

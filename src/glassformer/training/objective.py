@@ -1,27 +1,54 @@
-"""What to learn: a model and a batch in, the summed loss and the number of tokens it is summed over out."""
+"""What to learn: which tensors of a batch a model is given, and which it should have answered."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 from glassformer.data.batches import IGNORE, Batch
 from glassformer.equations.losses import cross_entropy
 from glassformer.layers.model import Model
 
-Objective = Callable[[Model, Batch, float], tuple[Tensor, Tensor]]
+
+@dataclass(frozen=True)
+class Objective:
+    """Names of a batch's tensors: those the model takes, in its order, and the right answers."""
+
+    inputs: tuple[str, ...]
+    answers: str
+
+    def tokens(self, batch: Batch) -> int:
+        """Tokens that the model is given, padding left out; counted where the batch was made."""
+        if "keep" not in batch:
+            return batch[self.inputs[0]].numel()
+        written = int((batch["targets"] != IGNORE).sum()) if "target" in batch else 0
+        return int(batch["keep"].sum()) + written
+
+    def check(self, model: Model, batch: Batch) -> None:
+        """Raise on a batch the model cannot take; done where the batch was made, before it goes to a device."""
+        model.check(*(batch[name] for name in self.inputs))
 
 
-def next_token(model: Model, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Every token from those before it."""
-    return _summed(model(batch["ids"]), batch["targets"], smoothing)
+NEXT_TOKEN = Objective(("ids",), "targets")
+NEXT_TARGET_TOKEN = Objective(("source", "target", "keep"), "targets")
+HIDDEN_TOKENS = Objective(("ids",), "targets")
+CLASSES = Objective(("ids", "keep"), "labels")
 
 
-def next_target_token(model: Model, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-    """Every target token from the source and the right target tokens before it: teacher forcing."""
-    return _summed(model(batch["source"], batch["target"], batch["keep"]), batch["targets"], smoothing)
+class Lesson(nn.Module):
+    """A model and its objective as one module: a batch in, the summed loss and what it is summed over out.
 
+    Sums, not means, so that batches of any sizes, on any number of devices, join to one.
+    """
 
-def _summed(scores: Tensor, targets: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Loss summed over the targets that count, and their number, so that batches of any size can be joined."""
-    loss = cross_entropy(scores, targets, smoothing=smoothing, ignore=IGNORE, reduction="sum")
-    return loss, (targets != IGNORE).sum()
+    def __init__(self, model: Model, objective: Objective) -> None:
+        super().__init__()
+        self.model, self.objective = model, objective
+
+    def forward(self, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        """The loss of a batch and the number of answers that count."""
+        scores = self.model(*(batch[name] for name in self.objective.inputs))
+        answers = batch[self.objective.answers]
+        wide = scores.to(torch.promote_types(scores.dtype, torch.float32))  # a long sum needs the digits
+        loss = cross_entropy(wide, answers, smoothing=smoothing, ignore=IGNORE, reduction="sum")
+        return loss, (answers != IGNORE).sum()

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 from torch.optim import AdamW, Muon, Optimizer
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.training.processes import parted, whole
 from glassformer.training.recipe import Recipe
 
 
@@ -15,6 +17,8 @@ class Updates:
 
     def __init__(self, model: nn.Module, recipe: Recipe) -> None:
         self.parameters = dict(model.named_parameters())
+        if recipe.optimizer == "muon" and any(isinstance(p, DTensor) for p in self.parameters.values()):
+            raise ConfigError('optimizer is muon, which needs whole matrices; use adamw, or run.sharing = "copies"')
         self.recipe = recipe
         inside = {
             n for n, p in self.parameters.items() if recipe.optimizer == "muon" and p.dim() == 2 and "blocks." in n
@@ -37,19 +41,37 @@ class Updates:
         ]
         return AdamW([g for g in groups if g["params"]], self.recipe.rate, self.recipe.betas, fused=True)
 
-    def update(self, rate: float) -> None:
-        """Move every parameter by its gradient, and forget the gradients."""
+    def update(self, rate: float, skip: Tensor | None = None) -> None:
+        """Move every parameter by its gradient, and forget the gradients.
+
+        `skip` is 1 to leave the parameters alone: a number on the device, which nobody waits for.
+        """
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
-            optimizer.step()
+            if skip is None:
+                optimizer.step()
+            else:
+                self._step_unless(skip, optimizer)
             optimizer.zero_grad(set_to_none=True)
+
+    @torch.no_grad()
+    def _step_unless(self, skip: Tensor, optimizer: Optimizer) -> None:
+        if isinstance(optimizer, AdamW):
+            optimizer.found_inf = skip  # pyright: ignore[reportAttributeAccessIssue] - its kernel looks at this itself
+            optimizer.step()
+            return
+        parameters = [p for group in optimizer.param_groups for p in group["params"]]
+        before = [p.detach().clone() for p in parameters]
+        optimizer.step()
+        for parameter, old in zip(parameters, before, strict=True):
+            parameter.copy_(torch.where(skip.bool(), old, parameter))
 
     def state(self) -> dict[str, Tensor]:
         """Every number the optimisers remember, by parameter and role."""
         names = {id(parameter): name for name, parameter in self.parameters.items()}
         return {
-            f"{names[id(parameter)]}/{role}": torch.as_tensor(value)
+            f"{names[id(parameter)]}/{role}": whole(torch.as_tensor(value))
             for optimizer in self.optimizers
             for parameter, values in optimizer.state.items()
             for role, value in values.items()
@@ -67,4 +89,4 @@ class Updates:
         found = {key.partition("/")[2]: value for key, value in state.items() if key.partition("/")[0] == name}
         if not found:
             raise CheckpointError(f"the checkpoint remembers nothing of {name}: another optimiser or another model")
-        return {role: value if value.dim() == 0 else value.to(parameter.device) for role, value in found.items()}
+        return {role: parted(value.to(parameter.device), parameter) for role, value in found.items()}

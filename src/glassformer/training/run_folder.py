@@ -64,6 +64,11 @@ class RunFolder:
         finally:
             self._lock.give_back()
 
+    @property
+    def locked(self) -> bool:
+        """Whether this very object holds the lock."""
+        return self._lock.held
+
     def save(self, snapshot: Snapshot) -> Path:
         """Store a snapshot as the newest checkpoint, then prune the oldest."""
         target = self._folder(snapshot.step)

@@ -1,4 +1,7 @@
-"""Everything one decides before a run, as plain data: what to learn from, with which model, and how."""
+"""Everything one decides before a run, as plain data: what to learn from, with which model, and how.
+
+Data held out is in files of its own (`validation`), or a `share` of the data; what `test` names is looked at once, at the end.
+"""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,6 +24,8 @@ class PairData:
     second: str = ""
     validation: str = ""
     validation_second: str = ""
+    test: str = ""
+    test_second: str = ""
     share: float = 0.02
     fields: tuple[str, str] = ("source", "target")
     longest: int = 128
@@ -33,7 +38,8 @@ class TextData:
 
     path: str = "stdlib"
     validation: str = ""
-    share: float = 0.1
+    test: str = ""
+    share: float = 0.02
     field: str = "text"
     batch: int = 32
     length: int = 128
@@ -45,6 +51,7 @@ class LabelledData:
 
     path: str = "stdlib"
     validation: str = ""
+    test: str = ""
     share: float = 0.1
     fields: tuple[str, str] = ("label", "text")
     longest: int = 128

@@ -1,0 +1,76 @@
+"""Averages of weights: a moving one kept while training, or the mean of the last checkpoints."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import CheckpointError, RunFolderError
+from glassformer.layers.model import Model
+from glassformer.training.processes import parted, whole
+from glassformer.training.run_folder import RunFolder
+
+PREFIX = "average/"
+
+
+class MovingAverage:
+    """A copy of the weights that follows them slowly, by `exponential_moving_average`; the model is judged by it."""
+
+    def __init__(self, model: Model, decay: float) -> None:
+        self.model, self.decay = model, decay
+        self.weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+
+    @torch.no_grad()
+    def follow(self) -> None:
+        """Move a little towards the weights; all tensors in one pass."""
+        now = [value.detach() for _, value in self.model.named_parameters()]
+        averages = list(self.weights.values())
+        torch._foreach_lerp_(averages, now, 1 - self.decay)  # pyright: ignore[reportPrivateImportUsage]
+
+    @contextmanager
+    def in_place(self) -> Iterator[None]:
+        """The average in the place of the weights for a while."""
+        self._swap()
+        try:
+            yield
+        finally:
+            self._swap()
+
+    @torch.no_grad()
+    def _swap(self) -> None:
+        for name, value in self.model.named_parameters():
+            kept = value.detach().clone()
+            value.copy_(self.weights[name])
+            self.weights[name].copy_(kept)
+
+    @torch.no_grad()
+    def settle(self) -> None:
+        """Leave the average in the model for good."""
+        for name, value in self.model.named_parameters():
+            value.copy_(self.weights[name])
+
+    def state(self) -> dict[str, Tensor]:
+        """What a checkpoint keeps."""
+        return {PREFIX + name: whole(value) for name, value in self.weights.items()}
+
+    @torch.no_grad()
+    def resume(self, state: Mapping[str, Tensor]) -> None:
+        """Remember what `state` gave."""
+        for name, value in self.weights.items():
+            if PREFIX + name not in state:
+                raise CheckpointError(f"the checkpoint has no average of {name}: it was made without `recipe.average`")
+            value.copy_(parted(state[PREFIX + name], value))
+
+
+def mean_of_checkpoints(folder: RunFolder, count: int) -> dict[str, Tensor]:
+    """The mean of the weights of the last checkpoints (Vaswani et al., 2017, took five)."""
+    steps = folder.steps()[-count:]
+    if not steps:
+        raise RunFolderError(f"{folder.path}: holds no checkpoint to average")
+    newest = folder.load(steps[-1]).model
+    total = {name: value.double() for name, value in newest.items()}
+    for step in steps[:-1]:
+        for name, value in folder.load(step).model.items():
+            total[name] += value
+    return {name: (value / len(steps)).to(newest[name].dtype) for name, value in total.items()}

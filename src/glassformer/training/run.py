@@ -1,0 +1,152 @@
+"""A whole run: from settings to a trained model in a folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import get_type_hints
+
+from glassformer.checkpoints.load import load
+from glassformer.checkpoints.save import save
+from glassformer.errors import ConfigError, RunFolderError
+from glassformer.layers.model import Model
+from glassformer.models.build import build
+from glassformer.models.encoder import Encoder, EncoderConfig
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.averaging import PREFIX, mean_of_checkpoints
+from glassformer.training.hardware import choose_hardware
+from glassformer.training.loop import train
+from glassformer.training.processes import expected, joined
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.settings import Settings
+from glassformer.training.step import Log
+from glassformer.training.tasks import Material, Preparing, Say, prepare_material
+
+CONFIG = "config.toml"
+
+
+class Run:
+    """Data read, tokenizer and model ready: `train` goes through it, a log line at a time."""
+
+    def __init__(self, settings: Settings, material: Material, model: Model, out: Path | None, config: str) -> None:
+        self.settings, self.material, self.model, self.config = settings, material, model, config
+        self.tokenizer, self.labels = material.tokenizer, material.labels
+        asked = settings.run
+        self.hardware = choose_hardware(asked.device, asked.precision, asked.compile)
+        keep = max(asked.keep, settings.recipe.average_last)
+        self.folder = None if out is None else RunFolder(out, keep)
+
+    @property
+    def parameters(self) -> int:
+        """Numbers that training changes."""
+        return self.model.parameter_count()
+
+    @cached_property
+    def tokens_per_step(self) -> int:
+        """Positions that one step computes on, padding among them, in a batch such as the first."""
+        batch = next(self.material.batches.once())
+        positions = max(batch[name].numel() for name in self.material.objective.inputs)
+        return positions * self.settings.recipe.accumulate * self.material.batches.world
+
+    @property
+    def memory(self) -> int:
+        """Bytes of weights, gradients and what the optimiser remembers; activations come on top."""
+        return self._weights * (5 if self.settings.recipe.average else 4)
+
+    @property
+    def bytes_per_checkpoint(self) -> int:
+        """Bytes of one checkpoint, which holds all but the gradients."""
+        return self.memory - self._weights
+
+    @property
+    def _weights(self) -> int:
+        return sum(weight.numel() * weight.element_size() for weight in self.model.parameters())
+
+    def train(self, resume: bool = False) -> Iterator[Log]:
+        """Train to the end, or on from where a stopped run was saved; then write the model into the folder."""
+        made, recipe = self.material, self.settings.recipe
+        with joined(self.settings.run.sharing, self.hardware) as processes, self._opened(resume, processes.first):
+            parts = (made.batches, made.objective, recipe, self.folder, made.validation, self.hardware, processes)
+            yield from train(self.model, *parts)
+            if processes.first and self.folder is not None:
+                self._finish(self.folder)
+            processes.wait()
+
+    @contextmanager
+    def _opened(self, resume: bool, first: bool) -> Iterator[None]:
+        """The folder locked, with the configuration and the tokenizer in it."""
+        if self.folder is None or not first:
+            yield
+            return
+        with self.folder.lock():
+            if self.folder.steps() and not resume:
+                raise RunFolderError(f"{self.folder.path}: holds a run; give --resume to go on, or another folder")
+            self.folder.write_text(CONFIG, self.config)
+            self.tokenizer.save(self.folder.path)
+            yield
+
+    def _finish(self, folder: RunFolder) -> None:
+        """Take the weights that did best, or the mean of the last checkpoints, and write them as a model to load."""
+        recipe = self.settings.recipe
+        if recipe.average_last > 1:
+            weights = mean_of_checkpoints(folder, recipe.average_last)
+        else:
+            best = folder.best() or folder.load(folder.steps()[-1])
+            average = {name.removeprefix(PREFIX): v for name, v in best.optimizer.items() if name.startswith(PREFIX)}
+            weights = best.model | average
+        self.model.load_state_dict(weights)
+        save(self.model, folder.path, self.tokenizer, self.labels)
+
+
+def prepare(settings: Settings, out: Path | None, config: str, say: Say, resume: bool = False) -> Run:
+    """Read the data, learn or load the tokenizer, build the model or load the one to start from.
+
+    `config` is the text of the settings for the run folder.
+    """
+    start, known = None, None
+    if settings.run.init:
+        loaded = load(settings.run.init)
+        start, known = loaded.model, loaded.tokenizer
+        settings = replace(settings, model=_start_config(settings, start))
+    if resume and out is not None and (out / "tokenizer.json").exists():
+        known = Tokenizer.load(out)
+    material = prepare_material(settings, Preparing(known, expected(settings.run.sharing), say))
+    model = _fresh(settings, material) if start is None else _adopted(settings, material, start, say)
+    return Run(settings, material, model, out, config)
+
+
+def _fresh(settings: Settings, material: Material) -> Model:
+    config = replace(settings.model, vocab=material.tokenizer.vocab)
+    if isinstance(config, EncoderConfig) and material.labels is not None:
+        config = replace(config, classes=len(material.labels))
+    return build(config, settings.recipe.seed)
+
+
+def _start_config(settings: Settings, start: Model) -> object:
+    """The configuration of the model to start from, with the head that the task needs."""
+    wanted = get_type_hints(type(settings))["model"]
+    if not isinstance(start.config, wanted):
+        raise ConfigError(f"run.init is a {type(start).__name__}, which this task does not train")
+    if isinstance(start, Encoder) and isinstance(settings.model, EncoderConfig):
+        return replace(start.config, head=settings.model.head)
+    return start.config
+
+
+def _adopted(settings: Settings, material: Material, start: Model, say: Say) -> Model:
+    """The model to start from; where its head is another than the task's, the rest of it under a fresh head."""
+    if material.tokenizer.vocab > settings.model.vocab:
+        raise ConfigError(
+            f"the tokenizer has {material.tokenizer.vocab} tokens and the model of run.init {settings.model.vocab}: "
+            "they do not belong together"
+        )
+    config = settings.model
+    if isinstance(config, EncoderConfig) and material.labels is not None:
+        config = replace(config, classes=len(material.labels))
+    model = build(config, settings.recipe.seed)
+    weights, known = model.state_dict(), start.state_dict()
+    same = {name: known[name] for name, value in weights.items() if name in known and known[name].shape == value.shape}
+    model.load_state_dict(weights | same)
+    if new := sorted(weights.keys() - same.keys()):
+        say(f"begun afresh, since the model to start from has no such part: {', '.join(new)}")
+    return model

@@ -1,0 +1,148 @@
+"""A model while it learns: forward, loss, backward, clip, update, and the line it writes in the log."""
+
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+
+import torch
+
+from glassformer.data.batches import Batch, Batches
+from glassformer.equations.gradients import clip_gradient
+from glassformer.errors import TrainingError
+from glassformer.recording import unchecked
+from glassformer.training.averaging import MovingAverage
+from glassformer.training.diagnosis import first_bad_equation
+from glassformer.training.effort import operations_per_token
+from glassformer.training.hardware import Hardware
+from glassformer.training.objective import Lesson
+from glassformer.training.optimizer import Updates
+from glassformer.training.processes import ALONE, Processes
+from glassformer.training.recipe import Recipe
+from glassformer.training.symptoms import Symptoms
+
+
+@dataclass(frozen=True)
+class Log:
+    """One line of the record of a run; what depends on the clock does not count when two are compared.
+
+    `speed` is tokens a second since the last line, `peak` its share of the device's speed.
+    """
+
+    step: int
+    loss: float
+    rate: float
+    norm: float
+    tokens: int
+    validation: float | None = None
+    note: str | None = None
+    seconds: float = field(default=0.0, compare=False)
+    speed: float = field(default=0.0, compare=False)
+    peak: float = field(default=0.0, compare=False)
+
+
+class Training:
+    """A model while it learns: everything that changes from step to step."""
+
+    def __init__(
+        self, lesson: Lesson, batches: Batches, recipe: Recipe, hardware: Hardware, processes: Processes
+    ) -> None:
+        self.model, self.objective, self.batches, self.recipe = lesson.model, lesson.objective, batches, recipe
+        self.hardware, self.processes = hardware, processes
+        self.operations = operations_per_token(self.model, self.objective, next(batches.once()))
+        lesson.to(hardware.device)
+        if hardware.compiled:
+            lesson.compile()
+        self.lesson = processes.wrap(lesson, hardware)
+        self.updates = Updates(self.model, recipe)
+        self.average = MovingAverage(self.model, recipe.average) if recipe.average else None
+        self.symptoms = Symptoms()
+        self.done = 0
+        self.sums = torch.zeros(3, dtype=torch.float64, device=hardware.device)  # loss, answers, tokens of the step
+        self.norm = torch.zeros((), device=hardware.device)
+        self.tokens = torch.zeros((), dtype=torch.int64, device=hardware.device)
+        self.first_bad = torch.zeros((), dtype=torch.int64, device=hardware.device)  # the step, or 0 while all is well
+        self.recent: dict[int, list[Batch]] = {}  # what was learnt from since we last looked at the numbers
+
+    def learn(self) -> None:
+        """Take one step; on a device that computes by itself nothing here waits for it."""
+        step = self.done + 1
+        parts = [next(self.batches) for _ in range(self.recipe.accumulate)]
+        self.recent[step] = parts
+        self._backward(parts)
+        self._shorten()
+        bad = ~(self.norm.isfinite() & self.sums[0].isfinite()) & (self.first_bad == 0)
+        self.first_bad = torch.where(bad, step, self.first_bad)
+        if not self.hardware.waits:
+            self.look()
+        skip = (self.first_bad > 0).float() if self.hardware.waits else None
+        self.updates.update(self.recipe.rate_at(step), skip)
+        self.tokens = self.tokens + self.sums[2].long()
+        if self.average is not None:
+            self.average.follow()
+        self.done = step
+
+    def _backward(self, parts: list[Batch]) -> None:
+        """Gradients of the loss summed over all parts: however it is cut, the batch is one batch."""
+        self.sums = torch.zeros_like(self.sums)
+        for number, batch in enumerate(parts, start=1):
+            self.objective.check(self.model, batch)
+            here = self.hardware.move(batch)
+            # A bad number is for the diagnosis, which names the equation that made it.
+            with self.processes.part(self.lesson, number == len(parts)), unchecked(), self.hardware.autocast():
+                loss, count = self.lesson(here, self.recipe.smoothing)
+                loss.backward()
+            tokens = torch.full_like(self.sums[0], self.objective.tokens(batch))
+            self.sums += torch.stack([loss.detach().double(), count.double(), tokens])
+        self.processes.sum(self.sums)
+
+    def _shorten(self) -> None:
+        """Turn sums into means over all answers, and shorten the gradients together to the limit."""
+        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        share = (self.processes.world / self.sums[1].clamp_min(1)).to(gradients[0].dtype)  # processes share by means
+        with unchecked():
+            self.norm = self.processes.norm(gradients) * share
+            factor = clip_gradient(torch.ones_like(self.norm), self.norm, self.recipe.clip)
+        torch._foreach_mul_(gradients, factor * share)  # pyright: ignore[reportPrivateImportUsage] - all in one pass
+
+    def look(self) -> None:
+        """Stop before anything is saved or shown if a number went bad; then nothing was updated since."""
+        step = int(self.first_bad)
+        if step:
+            parts = [self.hardware.move(part) for part in self.recent[step]]
+            found = (first_bad_equation(self.model, part, self.objective) for part in parts)
+            finite = "a replay under the tape is finite, so precision or the order of sums made it bad"
+            why = next(filter(None, found), finite)
+            raise TrainingError(f"step {step}: the loss or its gradient is not finite, and nothing was updated: {why}")
+        self.recent.clear()
+
+    def log(self, validation: Batches | None) -> Log:
+        """Where the run stands, with a sentence if it goes wrong slowly."""
+        self.look()
+        loss = float(self.sums[0] / self.sums[1].clamp_min(1))
+        rate = self.recipe.rate_at(self.done)
+        notes = [self.symptoms.loss(self.done, loss, rate)]
+        held_out = None
+        if validation is not None:
+            held_out = self.evaluate(validation)
+            notes.append(self.symptoms.validation(self.done, held_out))
+        note = "; ".join(filter(None, notes)) or None
+        return Log(self.done, loss, rate, float(self.norm), int(self.tokens), held_out, note)
+
+    def evaluate(self, batches: Batches) -> float:
+        """Mean loss over one pass of held-out data, by the moving average of the weights where there is one."""
+        with nullcontext() if self.average is None else self.average.in_place():
+            return evaluate_loss(self.lesson, batches, self.hardware, self.processes)
+
+
+@torch.no_grad()
+def evaluate_loss(lesson: torch.nn.Module, batches: Batches, hardware: Hardware, processes: Processes = ALONE) -> float:
+    """Mean loss over every answer of one pass, without smoothing and without dropout."""
+    before = lesson.training
+    lesson.eval()
+    sums = torch.zeros(2, dtype=torch.float64, device=hardware.device)
+    for batch in batches.once():
+        with unchecked(), hardware.autocast():
+            loss, count = lesson(hardware.move(batch), 0.0)
+        sums += torch.stack([loss.double(), count.double()])
+    lesson.train(before)
+    total, answers = processes.sum(sums).tolist()
+    return total / max(answers, 1)

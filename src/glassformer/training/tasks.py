@@ -1,0 +1,198 @@
+"""What each task makes of its data: a tokenizer, batches to learn from and batches held out, and an objective."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from glassformer.data.batches import Batches, LabelledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
+from glassformer.data.files import LabelledText, read_labelled, read_pairs, read_texts
+from glassformer.data.phrase_book import split_phrase_book
+from glassformer.data.python_source import stdlib_labelled, stdlib_text
+from glassformer.data.shards import split, split_tokens, token_shard
+from glassformer.errors import ConfigError, DataError
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.objective import CLASSES, HIDDEN_TOKENS, NEXT_TARGET_TOKEN, NEXT_TOKEN, Objective
+from glassformer.training.processes import Processes
+from glassformer.training.settings import (
+    ClassifySettings,
+    GPTSettings,
+    LabelledData,
+    MaskedSettings,
+    PairData,
+    Settings,
+    TextData,
+    TokenizerSettings,
+    TranslateSettings,
+)
+
+PHRASES, PHRASES_HELD_OUT = 60_000, 500  # of the built-in phrase book
+PORTION = 10_000  # texts that are encoded together
+Say = Callable[[str], None]
+Pair = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Material:
+    """Everything a run learns from, is judged by while it learns, and is tested on at its end."""
+
+    tokenizer: Tokenizer
+    objective: Objective
+    batches: Batches
+    validation: Batches
+    test: Batches
+    labels: tuple[str, ...] | None = None
+    pairs: Sequence[Pair] = ()  # to be translated in the end
+
+
+@dataclass(frozen=True)
+class Preparing:
+    """What the making of material shares: a tokenizer if there is one, the place among processes, a voice."""
+
+    known: Tokenizer | None
+    processes: Processes
+    say: Say
+
+    def tokenizer(self, settings: TokenizerSettings, texts: Callable[[], Iterable[str]]) -> Tokenizer:
+        """The tokenizer that is known, the one of a file, or one learnt from the texts."""
+        if self.known is not None:
+            return self.known
+        if settings.file:
+            return Tokenizer.load(settings.file)
+        self.say(f"learning a tokenizer ({settings.kind})")
+        return learn_tokenizer(texts(), settings.kind, settings.vocab, lowercase=settings.lowercase)
+
+    def encode(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of many texts, a portion at a time."""
+        portions = range(0, len(texts), PORTION)
+        return [ids for at in portions for ids in tokenizer.encode_batch(texts[at : at + PORTION])]
+
+
+def prepare_material(settings: Settings, preparing: Preparing) -> Material:
+    """Read the data of a task and make batches of it."""
+    match settings:
+        case TranslateSettings():
+            return _translation(settings, preparing)
+        case GPTSettings() | MaskedSettings():
+            return _running_text(settings, preparing)
+        case ClassifySettings():
+            return _classes(settings, preparing)
+    raise ConfigError(f"no task has the settings {type(settings).__name__}")
+
+
+def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
+    data, seed, processes = settings.data, settings.recipe.seed, preparing.processes
+    context = settings.model.context
+    if context is not None and context < data.longest:
+        raise ConfigError(f"model.context is {context}, wanted at least data.longest, which is {data.longest}")
+    learn, held = _pairs(data, seed)
+    tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (side for pair in learn for side in pair))
+    pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
+
+    def batches(pairs: Sequence[Pair], name: str) -> PairBatches:
+        sides = [preparing.encode(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
+        fits = range(1, data.longest)
+        rows = [(one, other) for one, other in zip(*sides, strict=True) if len(one) in fits and len(other) in fits]
+        if len(rows) < len(pairs):
+            left_out = f"{len(pairs) - len(rows)} of {len(pairs)} {name} pairs"
+            preparing.say(f"{left_out} are left out: without tokens, or with data.longest ({data.longest}) or more")
+        return PairBatches(rows, data.tokens, pad, start, end, seed, processes.rank, processes.world)
+
+    validation = batches(held, "validation")
+    test = _pair_file(data, data.test, data.test_second) if data.test else held
+    return Material(
+        tokenizer,
+        NEXT_TARGET_TOKEN,
+        batches(learn, "training"),
+        validation,
+        batches(test, "test") if data.test else validation,
+        pairs=test,
+    )
+
+
+def _pairs(data: PairData, seed: int) -> tuple[list[Pair], list[Pair]]:
+    if data.path == "phrasebook":
+        return split_phrase_book(PHRASES, PHRASES_HELD_OUT, seed)
+    pairs = _pair_file(data, data.path, data.second)
+    if data.validation:
+        return pairs, _pair_file(data, data.validation, data.validation_second)
+    return split(pairs, data.share, seed)
+
+
+def _pair_file(data: PairData, path: str, second: str) -> list[Pair]:
+    return [(pair.first, pair.second) for pair in read_pairs(path, second or None, data.fields)]
+
+
+def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) -> Material:
+    data, context = settings.data, settings.model.context
+    if context < data.length:
+        raise ConfigError(f"model.context is {context}, wanted at least data.length, which is {data.length}")
+    tokenizer = preparing.tokenizer(settings.tokenizer, _texts(data, data.path))
+    preparing.say("encoding the text")
+    shard = token_shard(_texts(data, data.path), tokenizer, cache_folder()).tokens
+    if data.validation:
+        learn, held = shard, token_shard(_texts(data, data.validation), tokenizer, cache_folder()).tokens
+    else:
+        learn, held = split_tokens(shard, data.share)
+    test = token_shard(_texts(data, data.test), tokenizer, cache_folder()).tokens if data.test else held
+    masking = None
+    if isinstance(settings, MaskedSettings):
+        masking = Masking(mask=tokenizer.required("mask"), vocab=tokenizer.vocab, specials=tokenizer.specials)
+    seed, place = settings.recipe.seed, (preparing.processes.rank, preparing.processes.world)
+    made = []
+    for tokens in (learn, held, test):
+        rows = max(min(data.batch, (len(tokens) - 1) // data.length), 1)
+        length = min(data.length, len(tokens) - 1)
+        if masking is None:
+            made.append(PackedBatches(tokens, rows, length, seed, *place))
+        else:
+            made.append(MaskedBatches(tokens, rows, length, masking, seed, *place))
+    return Material(tokenizer, NEXT_TOKEN if masking is None else HIDDEN_TOKENS, *made)
+
+
+def _texts(data: TextData, path: str) -> Callable[[], Iterable[str]]:
+    """The corpus from its beginning, as often as it is asked for."""
+    if path == "stdlib":
+        return lambda: (document.text for document in stdlib_text())
+    return lambda: (document.text for document in read_texts(path, data.field))
+
+
+def _classes(settings: ClassifySettings, preparing: Preparing) -> Material:
+    data, seed, processes = settings.data, settings.recipe.seed, preparing.processes
+    if settings.model.context < data.longest:
+        raise ConfigError(f"model.context is {settings.model.context}, wanted at least data.longest, {data.longest}")
+    learn, held = _labelled(data, data.path), _labelled(data, data.validation) if data.validation else []
+    if not held:
+        learn, held = split(learn, data.share, seed)
+    labels = tuple(sorted({text.label for text in learn}))
+    tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (text.text for text in learn))
+
+    def batches(texts: Sequence[LabelledText]) -> LabelledBatches:
+        for text in texts:
+            if text.label not in labels:
+                raise DataError(f"{text.source}: the label {text.label!r} is not among those learnt from")
+        rows = class_rows(tokenizer, preparing.encode(tokenizer, [text.text for text in texts]), data.longest)
+        answers = [labels.index(text.label) for text in texts]
+        pad = tokenizer.required("pad")
+        return LabelledBatches(rows, answers, data.batch, pad, seed, processes.rank, processes.world)
+
+    validation = batches(held)
+    test = batches(_labelled(data, data.test)) if data.test else validation
+    return Material(tokenizer, CLASSES, batches(learn), validation, test, labels)
+
+
+def _labelled(data: LabelledData, path: str) -> list[LabelledText]:
+    return stdlib_labelled() if path == "stdlib" else list(read_labelled(path, data.fields))
+
+
+def class_rows(tokenizer: Tokenizer, rows: Sequence[Sequence[int]], longest: int) -> list[list[int]]:
+    """Rows as a classifier takes them: a start token, at which it will look, and as much of the text as fits."""
+    start = tokenizer.required("start")
+    return [[start, *ids[: longest - 1]] for ids in rows]
+
+
+def cache_folder() -> Path:
+    """Where encoded texts are kept from run to run: $GLASSFORMER_CACHE, or the usual place for such files."""
+    place = os.environ.get("GLASSFORMER_CACHE")
+    return Path(place) if place else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
