@@ -28,18 +28,24 @@ def times(first: Tensor | float, *others: Tensor | float) -> str:
 
 def total(terms: Sequence[str], values: Sequence[float]) -> str:
     """A sum of written terms; `values` are the same terms as numbers, for adding up those not shown."""
-    shown = list(terms) if len(terms) <= SHOWN else list(terms[: SHOWN // 2])
+    count = max(len(terms), len(values))  # a caller may leave out writing the terms that are not shown
+    shown = list(terms[: written_terms(count)])
     text = shown[0] if shown else "0"
     for term in shown[1:]:
         text += f" {MINUS} {term[1:]}" if term.startswith(MINUS) else f" + {term}"
-    hidden = len(terms) - len(shown)
+    hidden = count - len(shown)
     return f"{text} + ({number(sum(values[len(shown) :]))} from {hidden} more)" if hidden else text
+
+
+def written_terms(count: int) -> int:
+    """How many terms of a sum of this many are written out."""
+    return count if count <= SHOWN else SHOWN // 2
 
 
 def dot(a: Tensor, b: Tensor) -> str:
     """A sum of products, term by term."""
     pairs = list(zip(a.tolist(), b.tolist(), strict=True))
-    return total([times(x, y) for x, y in pairs], [x * y for x, y in pairs])
+    return total([times(x, y) for x, y in pairs[: written_terms(len(pairs))]], [x * y for x, y in pairs])
 
 
 def summed(values: Tensor) -> str:

@@ -84,6 +84,7 @@ class Equation(Generic[P, R]):
         self._checks: tuple[Callable[..., object], tuple[str, ...]] | None = None
         self._flops: Callable[..., int] | None = None
         self._cell: Callable[..., str] | None = None
+        self._cell_needs: tuple[str, ...] = ()
         self._signature = inspect.signature(fn)
         self.parameters = read_parameters(fn)
         names = {parameter.name for parameter in self.parameters}
@@ -133,6 +134,7 @@ class Equation(Generic[P, R]):
     def def_cell(self, cell: Callable[..., str]) -> Callable[..., str]:
         """Attach the arithmetic behind one output number: `index` and values by name in, text out."""
         self._cell = cell
+        self._cell_needs = tuple(name for name in inspect.signature(cell).parameters if name != "index")
         return cell
 
     # What others ask of it.
@@ -206,15 +208,23 @@ class Equation(Generic[P, R]):
         returned = next(node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value)
         return ast.unparse(returned).replace(" ** ", "^").replace(" * ", "·")
 
-    def cell(self, index: Sequence[int], *args: P.args, **kwargs: P.kwargs) -> str:
-        """How the output number at `index` was made, in arithmetic."""
+    @property
+    def has_cell(self) -> bool:
+        """Whether one output number of this equation can be written out as arithmetic."""
+        return self._cell is not None
+
+    def arithmetic(self, index: Sequence[int], arguments: Mapping[str, object]) -> str:
+        """What makes the output number at `index` from arguments by name, without what comes out."""
         if self._cell is None:
             raise EquationError(f"{self.name}: has no cell arithmetic")
-        arguments = self.bind(args, kwargs)
+        with unchecked(), torch.no_grad():
+            return self._cell(tuple(index), **{name: arguments[name] for name in self._cell_needs})
+
+    def cell(self, index: Sequence[int], *args: P.args, **kwargs: P.kwargs) -> str:
+        """How the output number at `index` was made, in arithmetic."""
+        text = self.arithmetic(index, self.bind(args, kwargs))
         with unchecked(), torch.no_grad():
             result = self.fn(*args, **kwargs)
-            wanted = [name for name in inspect.signature(self._cell).parameters if name != "index"]
-            text = self._cell(tuple(index), **{name: arguments[name] for name in wanted})
         first = result[0] if isinstance(result, tuple) else result
         value = first[tuple(index)] if isinstance(first, Tensor) else first
         return f"{text} = {number(cast(float, value))}"

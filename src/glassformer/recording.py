@@ -118,6 +118,12 @@ class Step:
     outputs: tuple[object, ...] = ()
     children: list["Step"] = field(default_factory=list)
     versions: tuple[int, ...] = ()
+    place: str = ""
+
+    @property
+    def kept(self) -> bool:
+        """Whether the tape kept what went in and what came out."""
+        return bool(self.outputs)
 
     @property
     def output(self) -> Tensor:
@@ -173,10 +179,14 @@ class Gradients:
 
 
 class Tape:
-    """A straight-line record of equations; use it as `with gf.tape() as tape:`."""
+    """A straight-line record of equations; use it as `with gf.tape() as tape:`.
 
-    def __init__(self) -> None:
+    `keep` says by path which steps keep their values, all of them if left out; of others only their order is known.
+    """
+
+    def __init__(self, keep: Callable[[str], bool] | None = None) -> None:
         self.steps: list[Step] = []
+        self._keep = keep
         self._open: list[Step] = []
         self._names: dict[int, str] = {}
         self._modules: list[Module] = []
@@ -212,7 +222,10 @@ class Tape:
         """Run an equation's plain function and keep what went in and what came out."""
         if MODE.checking:
             equation.check(*args, **kwargs)
-        step = Step(self._path(equation), equation, _freeze_generators(equation.bind(args, kwargs)))
+        path, place = self._path(equation)
+        kept = self._keep is None or self._keep(path)
+        inputs = _freeze_generators(equation.bind(args, kwargs)) if kept else {}
+        step = Step(path, equation, inputs, place=place)
         (self._open[-1].children if self._open else self.steps).append(step)
         self._open.append(step)
         try:
@@ -220,19 +233,22 @@ class Tape:
                 result = equation.fn(*args, **kwargs)
         finally:
             self._open.pop()
+        if not kept:
+            return result
         fresh = _apart(result, step.input_tensors)
         step.outputs = fresh if isinstance(fresh, tuple) else (fresh,)
         step.versions = tuple(_version(tensor) for tensor in step.input_tensors)
         return fresh
 
-    def _path(self, equation: Recordable) -> str:
+    def _path(self, equation: Recordable) -> tuple[str, str]:
+        """Where a step stands: its own path, and the module it runs in."""
         if self._open:
-            place = self._open[-1].path
+            above, place = self._open[-1].path, self._open[-1].place
         else:
-            place = self._names.get(id(self._modules[-1]), "") if self._modules else ""
-        path = f"{place}.{equation.name}" if place else equation.name
+            above = place = self._names.get(id(self._modules[-1]), "") if self._modules else ""
+        path = f"{above}.{equation.name}" if above else equation.name
         self._seen[path] += 1
-        return path if self._seen[path] == 1 else f"{path}.{self._seen[path]}"
+        return path if self._seen[path] == 1 else f"{path}.{self._seen[path]}", place
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -244,24 +260,31 @@ class Tape:
             made.update(id(t) for t in step.output_tensors)
         return list(found.values())
 
-    def replay(self, deep: bool = False) -> object:
-        """Run every step again from the leaves and give the last step's result.
+    def replay(
+        self, deep: bool = False, changes: Sequence[tuple[Tensor, Tensor]] = (), of: Tensor | None = None
+    ) -> object:
+        """Run every step again from the leaves and give the last step's result, or what became of another tensor.
 
-        With `deep`, steps that have parts are replayed through their parts.
+        With `deep`, steps that have parts are replayed through their parts. `changes` puts new tensors in the place
+        of recorded ones; then only the steps that depend on them run again.
         """
-        values: dict[int, Tensor] = {}
+        values = {id(old): new for old, new in changes}
         result: object = None
         with plain(), unchecked():
             for step in self._program(deep):
+                if changes and not any(id(tensor) in values for tensor in step.input_tensors):
+                    continue
                 _unchanged(step)
                 inputs = {name: _substitute(value, values) for name, value in step.inputs.items()}
                 result = step.equation.fn(**inputs)
                 outputs = result if isinstance(result, tuple) else (result,)
                 for old, new in zip(step.output_tensors, _tensors(outputs), strict=True):
-                    values[id(old)] = new
-        if deep and self.steps:  # several parts may have made the last step's outputs
+                    values.setdefault(id(old), new)  # what was changed stays changed
+        if of is not None:
+            return values.get(id(of), of)
+        if (deep or changes) and self.steps:  # several parts may have made the last step's outputs, or none ran again
             again = [_substitute(output, values) for output in self.steps[-1].outputs]
-            return tuple(again) if len(again) > 1 else again[0]
+            return tuple(again) if len(again) > 1 else again[0] if again else result
         return result
 
     def reverse(self, seed: Tensor | None = None, of: Tensor | None = None, deep: bool = False) -> Gradients:
@@ -273,6 +296,8 @@ class Tape:
         """
         if not self.steps:
             raise TapeError("the tape is empty: call equations inside `with gf.tape() as tape:` first")
+        if self._keep is not None and not all(step.kept for top in self.steps for step in top.walk()):
+            raise TapeError("the tape kept only some values, and goes backward only when it kept all of them")
         of = self.steps[-1].output if of is None else of
         if seed is None:
             if of.numel() != 1:
@@ -289,15 +314,16 @@ class Tape:
 
     def _program(self, deep: bool) -> Iterator[Step]:
         for step in self.steps:
-            yield from _parts(step) if deep else (step,)
+            yield from _parts(step, deep)
 
 
-def _parts(step: Step) -> Iterator[Step]:
-    """The innermost steps of a step, in order."""
-    if not step.children:
+def _parts(step: Step, deep: bool) -> Iterator[Step]:
+    """The outermost steps of a step that kept their values, or with `deep` the innermost, in order."""
+    if step.kept and not (deep and step.children):
         yield step
+        return
     for child in step.children:
-        yield from _parts(child)
+        yield from _parts(child, deep)
 
 
 def _pull_back(step: Step, found: Gradients, deep: bool) -> None:

@@ -9,14 +9,19 @@ import os
 import subprocess
 import sys
 import time
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from unittest.mock import patch
 
+from glassformer.errors import Interrupted
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.step import Training
 from tests.training.faults import Faults, dying
 from tests.training.moments import moment
+from tests.training.subject import go, recipe
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,7 +58,9 @@ def nursery() -> Iterator[Nursery]:
     """Run the program."""
     command = [sys.executable, "-m", "tests.training.nursery"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as program:
-        yield Nursery(program)
+        children = Nursery(program)
+        assert children.line() == ["ready"]
+        yield children
         assert program.stdin is not None
         program.stdin.close()
 
@@ -108,6 +115,42 @@ def hold(path: Path, _number: int) -> None:
         time.sleep(60)
 
 
+@contextmanager
+def announced(owner: type, name: str) -> Iterator[None]:
+    """Say whenever a method begins."""
+    method = getattr(owner, name)
+
+    def call(self: object, *args: object) -> object:
+        say(name, getattr(self, "done", 0) + 1)
+        return method(self, *args)
+
+    with patch.object(owner, name, call):
+        yield
+
+
+def train_on(path: Path, number: int) -> None:
+    """Train, or go on, to the end; with AdamW or with Muon."""
+    with (
+        announced(Training, "learn"),
+        announced(Training, "evaluate"),
+        announced(RunFolder, "save"),
+        announced(RunFolder, "mark_best"),
+    ):
+        try:
+            go(path, recipe(("adamw", "muon")[number]), seed=9)
+        except Interrupted as error:
+            say("interrupted", error.status)
+            os._exit(error.status)
+    say("finished")
+
+
+def die_training(path: Path, number: int) -> None:
+    """Go on with a run and be killed at one of its file operations."""
+    with Faults(number, dying).armed():
+        go(path, recipe(), seed=9)
+    say("untouched")
+
+
 def _live(task: Callable[[Path, int], None], folder: Path, number: int) -> None:
     status = 1
     try:
@@ -121,7 +164,10 @@ def _live(task: Callable[[Path, int], None], folder: Path, number: int) -> None:
 
 
 def main() -> None:
-    tasks = {task.__name__: task for task in (save_on, die_saving, die_saving_again, hold)}
+    tasks = {task.__name__: task for task in (save_on, die_saving, die_saving_again, hold, train_on, die_training)}
+    with tempfile.TemporaryDirectory() as folder:  # what torch loads when it is first needed, children have from here
+        go(Path(folder), recipe(steps=4, optimizer="muon"))
+    say("ready")
     for line in sys.stdin:
         task, folder, number = json.loads(line)
         child = os.fork()

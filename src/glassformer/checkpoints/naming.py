@@ -1,12 +1,40 @@
 """Read a two-column table of tensor names both ways, strictly: nothing skipped, nothing left over."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from glassformer.checkpoints.tensor_files import TensorSource
+from glassformer.equations.positions import sinusoidal_positions
 from glassformer.errors import CheckpointError
+
+
+def _are_places(table: Tensor) -> bool:
+    return torch.equal(table.flatten(), torch.arange(table.numel()))
+
+
+def _is_causal(table: Tensor) -> bool:
+    return table.dim() >= 2 and torch.equal(table.bool().squeeze(), torch.ones_like(table).bool().tril().squeeze())
+
+
+def _are_frequencies(table: Tensor) -> bool:
+    return table.dim() == 1 and bool(table[0] == 1) and bool((table[1:] < table[:-1]).all())
+
+
+def _are_waves(table: Tensor) -> bool:
+    return torch.allclose(table.float(), sinusoidal_positions(*table.shape, layout="halves"), atol=1e-3)
+
+
+# What tables that some files carry and no model of ours stores must look like.
+DERIVED: dict[str, Callable[[Tensor], bool]] = {
+    "places": _are_places,
+    "causality": _is_causal,
+    "frequencies": _are_frequencies,
+    "waves": _are_waves,
+    "one number": lambda table: table.numel() == 1,
+}
 
 
 @dataclass(frozen=True)
@@ -14,16 +42,21 @@ class Row:
     """One tensor under both names; several of ours may be one of theirs.
 
     `{i}` stands for a block's number, counted by the word in `per`. `turned` tensors are stored
-    transposed; `joined` ones lie side by side along that axis of theirs. A row with no name of
-    ours is a second name of theirs for a tensor that another row already carries.
+    transposed, `lifted` ones with an axis of one before the others; `joined` ones lie side by side
+    along that axis of theirs. A row with no name of ours is a tensor that the model does without:
+    `same_as` another one, `left_out` with a head that is not asked for, or `derived`, a table that
+    the model works out itself.
     """
 
     ours: str | tuple[str, ...]
     theirs: str
     turned: bool = False
     joined: int = 0
+    lifted: bool = False
     per: str = ""
     same_as: str = ""
+    left_out: bool = False
+    derived: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -39,6 +72,11 @@ def pair(ours: str, theirs: str, per: str = "", turned: bool = False) -> list[Ro
     ]
 
 
+def without(rows: Sequence[Row]) -> list[Row]:
+    """The same tensors as ones that a file may hold and the model does without."""
+    return [replace(row, ours=(), left_out=True) for row in rows]
+
+
 def expand(table: Sequence[Row], counts: Mapping[str, int]) -> Iterator[Row]:
     """One row for each block."""
     for row in table:
@@ -49,47 +87,109 @@ def expand(table: Sequence[Row], counts: Mapping[str, int]) -> Iterator[Row]:
             yield replace(row, ours=ours, theirs=row.theirs.replace("{i}", str(i)))
 
 
-def to_ours(rows: Sequence[Row], theirs: Mapping[str, Tensor], sizes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
-    """Their tensors under our names; `sizes` are the shapes our model wants."""
-    found: dict[str, Tensor] = {}
-    used: set[str] = set()
+def as_in_file(rows: Sequence[Row], present: Collection[str], base: str = "") -> list[Row]:
+    """The rows with the names that this file uses.
+
+    Files of the bare model leave out the `base` that other names begin with, old files say gamma
+    and beta for weight and bias, and a tensor with a second name may have been stored under that alone.
+    """
+    bare = base and not any(name.startswith(base) for name in present)
+
+    def found(name: str) -> str:
+        name = name.removeprefix(base) if bare else name
+        old = name.removesuffix(".weight") + ".gamma" if name.endswith(".weight") else f"{name[:-4]}beta"
+        return old if name not in present and old in present else name
+
+    named = [replace(row, theirs=found(row.theirs), same_as=row.same_as and found(row.same_as)) for row in rows]
+    second = {row.same_as: row.theirs for row in named if row.same_as and row.theirs in present}
+    return [
+        replace(row, theirs=second[row.theirs]) if row.theirs not in present and row.theirs in second else row
+        for row in named
+        if not (row.same_as and row.same_as not in present and second.get(row.same_as) == row.theirs)
+    ]
+
+
+def require_bijection(rows: Sequence[Row], present: Collection[str], where: str) -> None:
+    """Raise unless the file holds every tensor of the table and none besides."""
     for row in rows:
-        if row.same_as:
-            used |= {row.theirs} & theirs.keys()
-            if row.theirs in theirs and not torch.equal(theirs[row.theirs], theirs[row.same_as]):
-                raise CheckpointError(f"{row.theirs} differs from {row.same_as}, but the model ties them")
-            continue
-        if row.theirs not in theirs:
-            raise CheckpointError(f"the file has no tensor {row.theirs}, which {' and '.join(row.names)} needs")
-        used.add(row.theirs)
-        found |= _split(row, theirs[row.theirs], sizes)
-    if unknown := sorted(theirs.keys() - used):
-        raise CheckpointError(f"the file holds tensors this model has no place for: {', '.join(unknown[:5])}")
-    if missing := sorted(sizes.keys() - found.keys()):
-        raise CheckpointError(f"nothing in the file fills {', '.join(missing[:5])}")
-    return found
+        if row.names and row.theirs not in present:
+            raise CheckpointError(f"{where}: has no tensor {row.theirs}, which {' and '.join(row.names)} needs")
+    if unknown := sorted(set(present) - {row.theirs for row in rows}):
+        raise CheckpointError(f"{where}: holds tensors this model has no place for: {', '.join(unknown[:5])}")
 
 
-def _split(row: Row, tensor: Tensor, sizes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
-    for name in row.names:
-        if name not in sizes:
-            raise CheckpointError(f"{row.theirs} would fill {name}, which the model does not have")
-    ours = tensor.T if row.turned else tensor
-    axis = 1 - row.joined if row.turned and tensor.dim() == 2 else row.joined
-    parts = [ours] if len(row.names) == 1 else list(ours.split([sizes[name][axis] for name in row.names], axis))
-    for name, part in zip(row.names, parts, strict=True):
-        if part.shape != sizes[name]:
-            wanted = list(sizes[name])
-            raise CheckpointError(f"{row.theirs} has shape {list(tensor.shape)}, but {name} wants {wanted}")
-    return dict(zip(row.names, parts, strict=True))
+def fill(
+    model: nn.Module,
+    rows: Sequence[Row],
+    source: TensorSource,
+    where: str,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Give a model that was built without memory its parameters, one tensor after another.
+
+    Every name and shape is compared before the first number is read.
+    """
+    sizes = {name: parameter.shape for name, parameter in model.named_parameters()}
+    for row in rows:
+        if row.names:
+            _require_fit(row, source.shapes[row.theirs], sizes, where)
+    filled = [name for row in rows for name in row.names]
+    if missing := sorted(sizes.keys() - set(filled)):
+        raise CheckpointError(f"{where}: nothing in it fills {', '.join(missing[:5])}")
+    dtype = source.dtype if dtype is None else dtype
+    for row in rows:
+        if row.names:
+            for name, part in zip(row.names, _parts_of(row, source.read(row.theirs), sizes), strict=True):
+                _set(model, name, part, device, dtype)
+        elif row.same_as and row.theirs in source.shapes:
+            if not torch.equal(source.read(row.theirs), source.read(row.same_as)):
+                raise CheckpointError(f"{where}: {row.theirs} differs from {row.same_as}, but the model ties them")
+        elif row.derived and row.theirs in source.shapes and not DERIVED[row.derived](source.read(row.theirs)):
+            raise CheckpointError(f"{where}: {row.theirs} is not the table of {row.derived} that the model works out")
 
 
 def to_theirs(rows: Sequence[Row], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Our tensors under their names; second names are left out, as their own files leave them out."""
-    found: dict[str, Tensor] = {}
-    for row in rows:
-        if row.same_as:
-            continue
-        parts = [ours[name].T if row.turned else ours[name] for name in row.names]
-        found[row.theirs] = (parts[0] if len(parts) == 1 else torch.cat(parts, row.joined)).contiguous()
-    return found
+    """Our tensors under their names; tensors that the model does without are left out, as their files do."""
+    return {row.theirs: _joined(row, ours) for row in rows if row.names}
+
+
+def _joined(row: Row, ours: Mapping[str, Tensor]) -> Tensor:
+    parts = [ours[name].T if row.turned else ours[name] for name in row.names]
+    whole = parts[0] if len(parts) == 1 else torch.cat(parts, row.joined)
+    return (whole[None] if row.lifted else whole).contiguous()
+
+
+def _require_fit(row: Row, shape: Sequence[int], sizes: Mapping[str, torch.Size], where: str) -> None:
+    for name in row.names:
+        if name not in sizes:
+            raise CheckpointError(f"{where}: {row.theirs} would fill {name}, which the model does not have")
+    wanted = [list(sizes[name]) for name in row.names]
+    if row.turned:
+        wanted = [size[::-1] for size in wanted]
+    whole = list(wanted[0])
+    if len(wanted) > 1:
+        whole[row.joined] = sum(size[row.joined] for size in wanted)
+    whole = [1, *whole] if row.lifted else whole
+    if list(shape) != whole:
+        raise CheckpointError(
+            f"{where}: {row.theirs} has shape {list(shape)}, but {' and '.join(row.names)} wants {whole}"
+        )
+
+
+def _parts_of(row: Row, tensor: Tensor, sizes: Mapping[str, torch.Size]) -> list[Tensor]:
+    """What one of their tensors is to us, still windows onto it."""
+    tensor = tensor[0] if row.lifted else tensor
+    if len(row.names) == 1:
+        parts = [tensor]
+    else:
+        axis = len(sizes[row.names[0]]) - 1 - row.joined if row.turned else row.joined
+        parts = list(tensor.split([sizes[name][axis] for name in row.names], row.joined))
+    return [part.T for part in parts] if row.turned else parts
+
+
+def _set(model: nn.Module, name: str, value: Tensor, device: torch.device | str, dtype: torch.dtype) -> None:
+    """Make a copy of a value the parameter of this name, in memory of its own."""
+    place, _, leaf = name.rpartition(".")
+    fresh = torch.empty(value.shape, dtype=dtype, device=device)
+    model.get_submodule(place).register_parameter(leaf, nn.Parameter(fresh.copy_(value)))

@@ -11,6 +11,12 @@ from glassformer.cli.report import run
 
 COMMANDS = {
     "demo": "Train a small translator on the built-in phrase book, translate unseen sentences, show its attention.",
+    "train": "Train a translator, a language model, an encoder or a classifier, and keep it in a folder.",
+    "config": "Show every setting of a task and where its value comes from, as a TOML file to keep or to change.",
+    "evaluate": "Measure a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.",
+    "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
+    "convert": "Write a checkpoint again, for Hugging Face or in our own layout.",
+    "trace": "Show every equation of one run: its formula, its numbers, its cost and, backward, its gradients.",
     "check": "Recompute every worked example: reproduced, rounded or corrected.",
     "equations": "Show the quick reference, or everything about one equation.",
     "models": "List the named models, or show one as a tree with shapes and parameter counts.",

@@ -55,6 +55,16 @@ from glassformer.equations.masks import (
 from glassformer.equations.normalization import batch_norm, layer_norm, layer_norm_outside, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
 from glassformer.equations.orthogonal import frobenius_normalize, muon, newton_schulz, orthogonalize
+from glassformer.equations.places import (
+    alibi_at,
+    cut_rows,
+    place_mask,
+    regroup,
+    relative_bias_at,
+    relative_places,
+    sinusoidal_at,
+    write_rows,
+)
 from glassformer.equations.positions import (
     alibi_bias,
     alibi_slopes,
@@ -84,10 +94,14 @@ from glassformer.equations.rotary_scaling import (
     yarn_temperature,
 )
 from glassformer.equations.sampling import (
+    acceptance,
+    forbid,
     greedy,
     length_penalty,
     min_p,
+    pick,
     repetition_penalty,
+    residual_distribution,
     sample,
     temperature,
     top_k,
@@ -109,6 +123,7 @@ from glassformer.equations.schedules import (
     schedule_progress,
     warmup_stable_decay,
 )
+from glassformer.equations.scores import accuracy, f1
 from glassformer.equations.sequences import cut, mean_pool, relative_positions, row_at, stack_rows
 from glassformer.equations.similarity import (
     analogy,
@@ -125,10 +140,13 @@ from glassformer.equations.similarity import (
 from glassformer.equations.tiled import tiled_attention
 
 __all__ = [
+    "acceptance",
+    "accuracy",
     "adam",
     "adamw",
     "add",
     "additive_mask",
+    "alibi_at",
     "alibi_bias",
     "alibi_slopes",
     "analogy",
@@ -157,6 +175,7 @@ __all__ = [
     "cross_entropy_between",
     "crossover_length",
     "cut",
+    "cut_rows",
     "difference_quotient",
     "dilated_mask",
     "dropout",
@@ -164,7 +183,9 @@ __all__ = [
     "entropy",
     "euclidean_distance",
     "exponential_moving_average",
+    "f1",
     "feed_forward_parameters",
+    "forbid",
     "frobenius_normalize",
     "geglu",
     "gelu",
@@ -215,15 +236,21 @@ __all__ = [
     "orthogonalize",
     "padding_mask",
     "perplexity",
+    "pick",
+    "place_mask",
     "projection_operations",
     "quadratic_share",
     "random_cosine_rms",
+    "regroup",
+    "relative_bias_at",
+    "relative_places",
     "relative_position_bias",
     "relative_position_bucket",
     "relative_positions",
     "relu",
     "repetition_penalty",
     "residual",
+    "residual_distribution",
     "rms_norm",
     "rmsprop",
     "rotary",
@@ -240,6 +267,7 @@ __all__ = [
     "shift_matrix",
     "sigmoid",
     "silu",
+    "sinusoidal_at",
     "sinusoidal_positions",
     "sliding_window_mask",
     "soft_cap",
@@ -263,6 +291,7 @@ __all__ = [
     "warmup_stable_decay",
     "weight_decay",
     "weighted_sum",
+    "write_rows",
     "xavier_normal",
     "xavier_uniform",
     "yarn_scaled_frequencies",

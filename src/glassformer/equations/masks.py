@@ -150,8 +150,13 @@ def sliding_window_mask(
 ) -> Float[Tensor, "queries keys"]:
     """Show each query a window of keys (Beltagy et al., 2020)."""
     r = relative_positions.fn(queries, keys, device)
-    visible = (-r < window) & (r <= 0) if causal else r.abs() < window
-    return additive_mask.fn(visible, blocked, dtype)
+    return additive_mask.fn(in_window(r, window) if causal else r.abs() < window, blocked, dtype)
+
+
+def in_window(r: Tensor, window: int, dilation: int = 1) -> Tensor:
+    """Which distances lie in a window behind the query, with every `dilation`-th place in it."""
+    near = (r <= 0) & (-r < window * dilation)
+    return near if dilation == 1 else near & (r % dilation == 0)
 
 
 @sliding_window_mask.def_cost
@@ -191,8 +196,8 @@ def dilated_mask(
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "queries keys"]:
     """Show each query a window of keys with gaps between them (Beltagy et al., 2020)."""
-    back = -relative_positions.fn(queries, keys, device)
-    return additive_mask.fn((back >= 0) & (back < window * dilation) & (back % dilation == 0), blocked, dtype)
+    r = relative_positions.fn(queries, keys, device)
+    return additive_mask.fn(in_window(r, window, dilation), blocked, dtype)
 
 
 @dilated_mask.def_cost
@@ -236,9 +241,13 @@ def block_sparse_mask(
     and on from there. With blocks as long as the square root of the sequence, n queries see about n^1.5 keys.
     """
     r = relative_positions.fn(queries, keys, device)
-    j = torch.arange(keys, device=device)
+    return additive_mask.fn(in_blocks(r, torch.arange(keys, device=device), block), blocked, dtype)
+
+
+def in_blocks(r: Tensor, j: Tensor, block: int) -> Tensor:
+    """Which keys at places j lie in the query's block so far, or close an earlier one."""
     same, summary = j // block == (j - r) // block, j % block == block - 1
-    return additive_mask.fn((r <= 0) & (same | summary), blocked, dtype)
+    return (r <= 0) & (same | summary)
 
 
 @block_sparse_mask.def_cost

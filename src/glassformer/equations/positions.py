@@ -49,8 +49,13 @@ def sinusoidal_positions(
 ) -> Float[Tensor, "length dim"]:
     """Encode positions by sines and cosines, interleaved as in Vaswani et al. (2017) or in two halves."""
     p = torch.arange(start, start + length, dtype=torch.float64, device=device)
-    angle = p[:, None] * rotary_frequencies.fn(dim, base, torch.float64, device)
-    return rearrange([angle.sin(), angle.cos()], f"two length pairs -> length {_ORDERS[layout]}").to(dtype)
+    return waves(p, dim, base, layout).to(dtype)
+
+
+def waves(p: Tensor, dim: int, base: float, layout: str) -> Tensor:
+    """The row of sines and cosines of each place, in float64."""
+    angle = p[..., None].double() * rotary_frequencies.fn(dim, base, torch.float64, p.device)
+    return rearrange([angle.sin(), angle.cos()], f"two ... pairs -> ... {_ORDERS[layout]}")
 
 
 @sinusoidal_positions.def_cost
@@ -219,8 +224,13 @@ def alibi_bias(
     device: torch.device | str | None = None,
 ) -> Float[Tensor, "heads queries keys"]:
     """Bias scores against distance; query i stands at position keys − queries + i (ALiBi: Press et al., 2022)."""
-    m = alibi_slopes.fn(heads, torch.float64, device)
-    return (m[:, None, None] * -relative_positions.fn(queries, keys, device).abs()).to(dtype)
+    return fading(relative_positions.fn(queries, keys, device), heads).to(dtype)
+
+
+def fading(r: Tensor, heads: int) -> Tensor:
+    """What each head takes off for these distances [..., queries, keys], in float64."""
+    m = alibi_slopes.fn(heads, torch.float64, r.device)
+    return m[:, None, None] * -r.abs().unsqueeze(-3)
 
 
 @alibi_bias.def_cost
@@ -301,9 +311,13 @@ def relative_position_bias(
     max_distance: int = 128,
 ) -> Float[Tensor, "heads queries keys"]:
     """Bias scores by learned numbers; query i stands at position keys − queries + i (T5: Raffel et al., 2020)."""
-    r = relative_positions.fn(queries, keys, table.device)
+    return priced(table, relative_positions.fn(queries, keys, table.device), bidirectional, max_distance)
+
+
+def priced(table: Tensor, r: Tensor, bidirectional: bool, max_distance: int) -> Tensor:
+    """What each head adds for these distances [..., queries, keys]."""
     b = relative_position_bucket.fn(r, bidirectional, table.shape[0], max_distance)
-    return rearrange(look_up.fn(table, b), "queries keys heads -> heads queries keys")
+    return rearrange(look_up.fn(table, b), "... queries keys heads -> ... heads queries keys")
 
 
 @relative_position_bias.def_gradient(r"\bar T_{c,h} = \sum_{b(r_{ij}) = c} \bar B_{hij}")
@@ -311,8 +325,13 @@ def _relative_position_bias_gradient(
     B_bar: Tensor, table: Tensor, queries: int, keys: int, bidirectional: bool, max_distance: int
 ) -> Tensor:
     r = relative_positions.fn(queries, keys, table.device)
+    return collected(B_bar, table, r, bidirectional, max_distance)
+
+
+def collected(B_bar: Tensor, table: Tensor, r: Tensor, bidirectional: bool, max_distance: int) -> Tensor:
+    """What every distance of a bucket sends back to its row of the table."""
     b = relative_position_bucket.fn(r, bidirectional, table.shape[0], max_distance)
-    return scatter_rows(rearrange(B_bar, "heads queries keys -> queries keys heads"), b, table)
+    return scatter_rows(rearrange(B_bar, "... heads queries keys -> ... queries keys heads"), b, table)
 
 
 @relative_position_bias.def_cost

@@ -85,7 +85,7 @@ def _top_k_check(z: Tensor, k: int) -> None:
 
 
 @equation(
-    r"y_i = z_i \text{ if } i \in S, \text{ else } -\infty, \quad"
+    r"y_i = z_i \text{ if } i \in S, \text{ else } -\infty, \quad "
     r"S \text{ smallest with } \sum_{i \in S} \operatorname{softmax}(z)_i \ge p",
     meaning="Only the fewest choices that hold a share p of the probability stay in play.",
     intuition="Count votes from the top until a majority of p is reached; the rest go home.",
@@ -251,6 +251,131 @@ def _length_penalty_cell(index: tuple[int, ...], length: int, alpha: float) -> s
 @length_penalty.def_check
 def _length_penalty_check(length: int) -> None:
     not_negative(length_penalty.require, length=length)
+
+
+@equation(
+    r"y_i = -\infty \text{ for } i \text{ forbidden, else } z_i",
+    meaning="Some choices are taken out of play, whatever their score.",
+    intuition="A referee who calls the game off-limits for a few players.",
+    symbols={"z": "scores", "ids": "the choices to take out", "fill": _FILL, "y": "scores of the others"},
+)
+def forbid(
+    z: Float[Tensor, "*rows vocab"], ids: Int[Tensor, " some"], fill: float = -math.inf
+) -> Float[Tensor, "*rows vocab"]:
+    """Take some ids out of play in every row: an end token, say, before a text is long enough."""
+    return z.masked_fill(_among(z, ids), fill)
+
+
+@forbid.def_gradient(r"\bar z_i = \bar y_i \text{ unless } i \text{ is forbidden}")
+def _forbid_gradient(y_bar: Tensor, z: Tensor, ids: Tensor) -> Tensor:
+    return y_bar.masked_fill(_among(z, ids), 0)
+
+
+@forbid.def_cost
+def _forbid_cost() -> int:
+    return 0
+
+
+@forbid.def_check
+def _forbid_check(z: Tensor, ids: Tensor) -> None:
+    require_scores(forbid.require, "z", z)
+    inside = not ids.numel() or (int(ids.min()) >= 0 and int(ids.max()) < z.shape[-1])
+    forbid.require(inside, "ids", f"{ids.tolist()[:3]}", f"ids from 0 to {z.shape[-1] - 1}")
+
+
+@equation(
+    r"i = \min \left\{ i : \textstyle\sum_{j \le i} p_j > u \right\}",
+    meaning="A number between zero and one decides: the choice whose stretch of the line it falls on.",
+    intuition="A ruler cut into stretches as long as the shares, and a pin dropped on it.",
+    symbols={"p": "shares", "u": "where the pin falls, from 0 up to but not 1", "ids": "the choices it falls on"},
+)
+def pick(p: Float[Tensor, "*rows vocab"], u: Float[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+    """Choose by given random numbers, so that a row's choice depends on nothing but its own number."""
+    c = p.double().cumsum(-1)
+    return (c <= u.double()[..., None] * c[..., -1:]).sum(-1).clamp_max(p.shape[-1] - 1)
+
+
+@pick.def_cost
+def _pick_cost(rows: int, vocab: int) -> int:
+    return rows * vocab + rows
+
+
+@pick.def_check
+def _pick_check(p: Tensor, u: Tensor) -> None:
+    require_distribution(pick.require, "p", p)
+    pick.require(bool(((u >= 0) & (u < 1)).all()), "u", "outside in places", "numbers from 0 up to, not including, 1")
+
+
+@equation(
+    r"a = \min\left(1, \frac{p}{q}\right)",
+    meaning="A guess drawn from one distribution is kept as often as makes it fair under another.",
+    intuition="A sorting office that sends back some of the letters it gets too many of.",
+    symbols={"p": "the guess's true share", "q": "its share where it was drawn", "a": "how often to keep it"},
+    wide=True,
+)
+def acceptance(p: Float[Tensor, "*rows"], q: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
+    """The chance to keep a draft's token in speculative sampling (Leviathan et al., 2023)."""
+    return (p / q).clamp_max(1)
+
+
+@acceptance.def_gradient(r"\bar p = \bar a / q, \; \bar q = -\bar a\, p / q^2 \text{ where } p < q, \text{ else } 0")
+def _acceptance_gradient(a_bar: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    p_bar = (a_bar / q).masked_fill(p >= q, 0)
+    return p_bar, -p_bar * p / q
+
+
+@acceptance.def_cost
+def _acceptance_cost(rows: int) -> int:
+    return 2 * rows
+
+
+@acceptance.def_check
+def _acceptance_check(p: Tensor, q: Tensor) -> None:
+    acceptance.require(bool((p >= 0).all()), "p", "negative or NaN in places", "shares of zero and more")
+    acceptance.require(bool((q > 0).all()), "q", "zero or less in places", "shares above zero: the guess was drawn")
+
+
+@equation(
+    r"r_i = \frac{\max(0, p_i - q_i)}{\sum_j \max(0, p_j - q_j)}",
+    meaning="What is left of a distribution once all that another could supply has been taken from it.",
+    intuition="A shopping list after the larder was emptied: only what is still missing is bought.",
+    symbols={"p": "the true shares", "q": "the shares guesses were drawn from", "r": "the shares to draw from instead"},
+    wide=True,
+)
+def residual_distribution(
+    p: Float[Tensor, "*rows vocab"], q: Float[Tensor, "*rows vocab"]
+) -> Float[Tensor, "*rows vocab"]:
+    """Where to draw after a guess was refused (Leviathan et al., 2023); the true shares if nothing is left."""
+    d = (p - q).clamp_min(0)
+    s = d.sum(-1, keepdim=True)
+    return torch.where(s > 0, d / s.masked_fill(s == 0, 1), p)
+
+
+@residual_distribution.def_gradient(
+    r"\bar p_i = -\bar q_i = [p_i > q_i] (\bar r_i - \langle \bar r, r \rangle) / \textstyle\sum_j \max(0, p_j - q_j)"
+)
+def _residual_distribution_gradient(r_bar: Tensor, r: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    s = (p - q).clamp_min(0).sum(-1, keepdim=True)
+    d_bar = (r_bar - (r_bar * r).sum(-1, keepdim=True)) / s.masked_fill(s == 0, 1)
+    d_bar = d_bar.masked_fill((p <= q) | (s == 0), 0)
+    return torch.where(s > 0, d_bar, r_bar), -d_bar
+
+
+@residual_distribution.def_cost
+def _residual_distribution_cost(rows: int, vocab: int) -> int:
+    return 4 * rows * vocab
+
+
+@residual_distribution.def_check
+def _residual_distribution_check(p: Tensor, q: Tensor) -> None:
+    require_distribution(residual_distribution.require, "p", p)
+    require_distribution(residual_distribution.require, "q", q)
+
+
+def _among(z: Tensor, ids: Tensor) -> Tensor:
+    """Which entries of the vocabulary stand among the ids."""
+    places = torch.arange(z.shape[-1], device=z.device)
+    return (places[:, None] == ids).any(-1)
 
 
 def _seen(z: Tensor, ids: Tensor) -> Tensor:

@@ -8,7 +8,9 @@ from torch import Tensor, nn
 from glassformer.equations.attention import attention
 from glassformer.equations.heads import merge_heads, split_heads
 from glassformer.equations.masks import combine_masks
+from glassformer.equations.places import regroup
 from glassformer.errors import ConfigError
+from glassformer.layers.cache import Moment, Slots
 from glassformer.layers.linear import Linear
 from glassformer.layers.patterns import Everything
 from glassformer.layers.rotary import Rotary
@@ -74,8 +76,15 @@ class Attention(nn.Module):
         mask: Tensor | None = None,
         bias: Tensor | None = None,
         positions: Tensor | None = None,
+        slots: Slots | None = None,
+        moment: Moment | None = None,
     ) -> Tensor:
-        """Rows [batch, seq, dim] look at the memory, or at each other, and come back as rows."""
+        """Rows [batch, seq, dim] look at the memory, or at each other, and come back as rows.
+
+        With slots they look at what these hold: at a memory, or with a moment at earlier rows and themselves.
+        """
+        if slots is not None:
+            return self._recall(x, slots, mask) if moment is None else self._extend(x, slots, moment, bias)
         source = x if memory is None else memory
         query = split_heads(self.query(x), self.shape.heads)
         key = split_heads(self.key(source), self.shape.groups)
@@ -90,3 +99,37 @@ class Attention(nn.Module):
             mask = pattern if mask is None else combine_masks(pattern, mask)
         mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap)
         return self.output(merge_heads(mixed))
+
+    def remember(self, memory: Tensor) -> Slots:
+        """Keys and values of a memory, worked out once for all steps that look at it."""
+        key = split_heads(self.key(memory), self.shape.groups)
+        value = split_heads(self.value(memory), self.shape.groups)
+        return Slots(key if self.key_norm is None else self.key_norm(key), value)
+
+    def _extend(self, x: Tensor, slots: Slots, moment: Moment, bias: Tensor | None) -> Tensor:
+        """Keep the keys and values of new rows, and look at all that is kept."""
+        query = split_heads(self.query(x), self.shape.heads)
+        fresh = self.remember(x)
+        if self.query_norm is not None:
+            query = self.query_norm(query)
+        if self.rotary is not None:
+            query, fresh.keys = self.rotary(query, moment.places), self.rotary(fresh.keys, moment.places)
+        slots.write(fresh.keys, fresh.values, moment.at)
+        key, value = slots.read(moment.read)
+        if moment.keys is None:
+            mask, causal = self.pattern.mask(x.shape[-2], moment.read, x), self.pattern.causal
+        else:
+            mask, causal = moment.mask(self.pattern), False
+        mixed = attention(query, key, value, mask, bias, causal, self.scale, self.cap)
+        return self.output(merge_heads(mixed))
+
+    def _recall(self, x: Tensor, slots: Slots, mask: Tensor | None) -> Tensor:
+        """Look at a remembered memory; sequences that share one ask it together."""
+        rows, sources = x.shape[0], slots.keys.shape[0]
+        together = x if rows == sources else regroup(x, sources)
+        query = split_heads(self.query(together), self.shape.heads)
+        if self.query_norm is not None:
+            query = self.query_norm(query)
+        mixed = attention(query, slots.keys, slots.values, mask, None, False, self.scale, self.cap)
+        y = self.output(merge_heads(mixed))
+        return y if rows == sources else regroup(y, rows)

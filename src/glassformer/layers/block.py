@@ -9,6 +9,7 @@ from glassformer.equations.algebra import residual
 from glassformer.equations.regularization import dropout
 from glassformer.errors import ModelError
 from glassformer.layers.attention import Attention
+from glassformer.layers.cache import Moment, Slots
 
 Order = Literal["pre", "post"]
 
@@ -57,12 +58,15 @@ class Block(nn.Module):
         bias: Tensor | None = None,
         memory: Tensor | None = None,
         memory_mask: Tensor | None = None,
+        slots: tuple[Slots, Slots | None] | None = None,
+        moment: Moment | None = None,
     ) -> Tensor:
-        """Rows in, rows out, each sublayer adding to them."""
-        x = self.around_attention(x, lambda h: self.attention(h, mask=mask, bias=bias))
+        """Rows in, rows out, each sublayer adding to them; with slots, from what was kept of earlier rows."""
+        own, far = slots or (None, None)
+        x = self.around_attention(x, lambda h: self.attention(h, None, mask, bias, None, own, moment))
         if self.cross is not None and self.around_cross is not None:
-            if memory is None:
+            if memory is None and far is None:
                 raise ModelError("Block: memory is missing, wanted the encoder's output for the cross-attention")
             cross = self.cross
-            x = self.around_cross(x, lambda h: cross(h, memory, mask=memory_mask))
+            x = self.around_cross(x, lambda h: cross(h, memory, memory_mask, slots=far))
         return self.around_feed_forward(x, self.feed_forward)

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from glassformer.equations.masks import block_sparse_mask, dilated_mask, sliding_window_mask
+from glassformer.equations.places import place_mask
+from glassformer.errors import ModelError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +18,17 @@ class Everything:
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """What to add to the scores beyond causality: nothing."""
         return None
+
+    @property
+    def reach(self) -> int | None:
+        """How many places back a query looks, its own among them; None for all of them."""
+        return None
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True where a query may look, from distances and the keys' places; what lies ahead cannot be cached."""
+        if not self.causal:
+            raise ModelError(f"{type(self).__name__}: looks ahead, so it cannot be run token by token from a cache")
+        return place_mask(distances, keys)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +48,15 @@ class Window(Everything):
         """Minus infinity outside the window."""
         return sliding_window_mask(queries, keys, self.window, dtype=like.dtype, device=like.device)
 
+    @property
+    def reach(self) -> int | None:
+        """The window."""
+        return self.window
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True inside the window."""
+        return place_mask(distances, keys, self.window)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Blocks(Everything):
@@ -45,6 +67,10 @@ class Blocks(Everything):
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Minus infinity outside the pattern."""
         return block_sparse_mask(queries, keys, self.block, dtype=like.dtype, device=like.device)
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True inside the pattern."""
+        return place_mask(distances, keys, block=self.block)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,3 +83,12 @@ class Dilated(Everything):
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Minus infinity between the places it looks at."""
         return dilated_mask(queries, keys, self.window, self.dilation, dtype=like.dtype, device=like.device)
+
+    @property
+    def reach(self) -> int | None:
+        """From the query to the farthest place it looks at."""
+        return (self.window - 1) * self.dilation + 1
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True at the places it looks at."""
+        return place_mask(distances, keys, self.window, self.dilation)

@@ -6,6 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
+from glassformer.equations.embedding import look_up
+from glassformer.equations.places import alibi_at, relative_bias_at, sinusoidal_at
 from glassformer.equations.positions import (
     alibi_bias,
     learned_positions,
@@ -21,9 +23,11 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.layout: Literal["adjacent", "halves"] = layout
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """Add the waves of the places from `start` on."""
+    def forward(self, x: Tensor, start: int = 0, places: Tensor | None = None) -> Tensor:
+        """Add the waves of the places from `start` on, or of those given, counted from there."""
         length, dim = x.shape[-2:]
+        if places is not None:
+            return add(x, sinusoidal_at(places + start, dim, layout=self.layout, dtype=x.dtype))
         waves = sinusoidal_positions(length, dim, start=start, layout=self.layout, dtype=x.dtype, device=x.device)
         return add(x, waves)
 
@@ -35,15 +39,18 @@ class LearnedPositions(nn.Module):
         super().__init__()
         self.weight = nn.Parameter(torch.empty(places, dim))
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
-        """Add the rows of the places from `start` on."""
+    def forward(self, x: Tensor, start: int = 0, places: Tensor | None = None) -> Tensor:
+        """Add the rows of the places from `start` on, or of those given, counted from there."""
+        if places is not None:
+            # padding stands before the first place, and what is written beyond the last is never read
+            return add(x, look_up(self.weight, (places + start).clamp(0, len(self.weight) - 1)))
         return add(x, learned_positions(self.weight, x.shape[-2], start))
 
 
 class NoPositions(nn.Module):
     """Nothing added: order does not matter, or something else says where a token stands."""
 
-    def forward(self, x: Tensor, start: int = 0) -> Tensor:
+    def forward(self, x: Tensor, start: int = 0, places: Tensor | None = None) -> Tensor:
         """The rows as they are."""
         return x
 
@@ -59,6 +66,10 @@ class AlibiBias(nn.Module):
         """What to add to the scores, in the type and on the device of another tensor."""
         return alibi_bias(self.heads, queries, keys, dtype=like.dtype, device=like.device)
 
+    def at(self, distances: Tensor, like: Tensor) -> Tensor:
+        """The same for tokens that stand anywhere."""
+        return alibi_at(distances, self.heads, dtype=like.dtype)
+
 
 class RelativeBias(nn.Module):
     """A learned number for each head and each bucket of distances, as in T5."""
@@ -72,3 +83,7 @@ class RelativeBias(nn.Module):
     def forward(self, queries: int, keys: int, like: Tensor) -> Tensor:
         """What to add to the scores."""
         return relative_position_bias(self.weight, queries, keys, self.bidirectional, self.max_distance)
+
+    def at(self, distances: Tensor, like: Tensor) -> Tensor:
+        """The same for tokens that stand anywhere."""
+        return relative_bias_at(self.weight, distances, self.bidirectional, self.max_distance)

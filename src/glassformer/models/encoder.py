@@ -6,7 +6,6 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.activations import gelu, tanh
 from glassformer.equations.algebra import add
 from glassformer.equations.embedding import unembed
 from glassformer.equations.initialization import truncated_normal
@@ -17,7 +16,7 @@ from glassformer.equations.similarity import normalize
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
 from glassformer.layers.embedding import Embedding
-from glassformer.layers.feed_forward import FeedForward
+from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model, checked_at_the_boundary
 from glassformer.layers.normalization import LayerNorm
@@ -27,7 +26,11 @@ from glassformer.layers.stack import Stack
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig:
-    """Sizes of a BERT; `head` says what comes out."""
+    """Sizes of a BERT; `head` says what comes out.
+
+    One `shared` block run many times and a narrower `embedding_dim` make it an ALBERT, places counted
+    from `first_place` a RoBERTa, no segments and a ReLU to `pool` by a DistilBERT.
+    """
 
     vocab: int = 30522
     context: int = 512
@@ -36,7 +39,12 @@ class EncoderConfig:
     heads: int = 12
     hidden: int = 3072
     segments: int = 2
+    embedding_dim: int | None = None
+    first_place: int = 0
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
+    shared: bool = False
     head: Literal["rows", "first", "sentence", "masked", "classes"] = "rows"
+    pool: Literal["tanh", "relu"] = "tanh"
     classes: int = 2
     dropout: float = 0.0
     eps: float = 1e-12
@@ -47,13 +55,15 @@ class MaskedHead(nn.Module):
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
-        self.transform = Linear(config.dim, config.dim)
-        self.norm = LayerNorm(config.dim, config.eps)
+        width = config.embedding_dim or config.dim
+        self.transform = Linear(config.dim, width)
+        self.activation = ACTIVATIONS[config.activation]
+        self.norm = LayerNorm(width, config.eps)
         self.bias = nn.Parameter(torch.zeros(config.vocab))
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
         """Scores [batch, seq, vocab]."""
-        return add(unembed(self.norm(gelu(self.transform(x))), embedding), self.bias)
+        return add(unembed(self.norm(self.activation(self.transform(x))), embedding), self.bias)
 
 
 class Encoder(Model):
@@ -62,14 +72,19 @@ class Encoder(Model):
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
         self.config = config
-        self.embedding = Embedding(config.vocab, config.dim)
-        self.segments = Embedding(config.segments, config.dim) if config.segments else None
-        self.positions = LearnedPositions(config.context, config.dim)
-        self.norm = self._norm()
-        self.stack = Stack([self._block() for _ in range(config.layers)])
+        width = config.embedding_dim or config.dim
+        self.embedding = Embedding(config.vocab, width)
+        self.segments = Embedding(config.segments, width) if config.segments else None
+        self.positions = LearnedPositions(config.first_place + config.context, width)
+        self.norm = LayerNorm(width, config.eps)
+        self.widen = Linear(width, config.dim) if config.embedding_dim else None
+        self.stack = Stack([self._block()] * config.layers if config.shared else self._blocks())
         self.pooler = Linear(config.dim, config.dim) if config.head in ("first", "classes") else None
         self.masked = MaskedHead(config) if config.head == "masked" else None
         self.classes = Linear(config.dim, config.classes) if config.head == "classes" else None
+
+    def _blocks(self) -> list[Block]:
+        return [self._block() for _ in range(self.config.layers)]
 
     def _norm(self) -> LayerNorm:
         return LayerNorm(self.config.dim, self.config.eps)
@@ -78,7 +93,7 @@ class Encoder(Model):
         config = self.config
         return Block(
             Attention(Heads(dim=config.dim, heads=config.heads)),
-            FeedForward(config.dim, config.hidden, gelu),
+            FeedForward(config.dim, config.hidden, ACTIVATIONS[config.activation]),
             around=lambda: Around(self._norm(), "post", config.dropout),
         )
 
@@ -95,9 +110,10 @@ class Encoder(Model):
         x = self.embedding(ids)
         if self.segments is not None:
             x = add(x, self.segments(torch.zeros_like(ids) if segments is None else segments))
-        x = self.norm(self.positions(x))
+        x = self.norm(self.positions(x, self.config.first_place))
         if self.training and self.config.dropout > 0:
             x = dropout(x, self.config.dropout)
+        x = x if self.widen is None else self.widen(x)
         x = self.stack(x, None if keep is None else padding_mask(keep, dtype=x.dtype))
         if self.masked is not None:
             return self.masked(x, self.embedding.weight)
@@ -105,7 +121,7 @@ class Encoder(Model):
             return normalize(mean_pool(x, keep))
         if self.pooler is None:
             return x
-        first = tanh(self.pooler(row_at(x, 0)))
+        first = ACTIVATIONS[self.config.pool](self.pooler(row_at(x, 0)))
         return first if self.classes is None else self.classes(first)
 
     @torch.no_grad()

@@ -2,19 +2,21 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from glassformer.equations.activations import gelu_tanh
 from glassformer.equations.embedding import unembed
 from glassformer.equations.initialization import normal
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
+from glassformer.layers.cache import Cache
 from glassformer.layers.embedding import Embedding
-from glassformer.layers.feed_forward import FeedForward
+from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
+from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model, checked_at_the_boundary
 from glassformer.layers.normalization import LayerNorm
 from glassformer.layers.patterns import Past
@@ -24,7 +26,7 @@ from glassformer.layers.stack import Stack
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig:
-    """Sizes of a GPT-2."""
+    """Sizes of a GPT-2; minGPT's are not `tied`."""
 
     vocab: int = 50257
     context: int = 1024
@@ -32,6 +34,8 @@ class GPTConfig:
     layers: int = 12
     heads: int = 12
     hidden: int | None = None
+    activation: Literal["gelu_tanh", "gelu", "relu", "silu"] = "gelu_tanh"
+    tied: bool = True
     dropout: float = 0.0
     eps: float = 1e-5
 
@@ -45,6 +49,7 @@ class GPT(Model):
         self.embedding = Embedding(config.vocab, config.dim)
         self.positions = LearnedPositions(config.context, config.dim)
         self.stack = Stack([self._block() for _ in range(config.layers)], norm=self._norm())
+        self.output = None if config.tied else Linear(config.dim, config.vocab, bias=False)
 
     def _norm(self) -> LayerNorm:
         return LayerNorm(self.config.dim, self.config.eps)
@@ -53,29 +58,41 @@ class GPT(Model):
         config = self.config
         return Block(
             Attention(Heads(dim=config.dim, heads=config.heads), Past()),
-            FeedForward(config.dim, config.hidden or 4 * config.dim, gelu_tanh),
+            FeedForward(config.dim, config.hidden or 4 * config.dim, ACTIVATIONS[config.activation]),
             around=lambda: Around(self._norm(), "pre", config.dropout),
         )
 
-    def check(self, ids: Tensor, keep: Tensor | None = None) -> None:
+    def check(self, ids: Tensor, keep: Tensor | None = None, cache: Cache | None = None) -> None:
         """Raise on tokens the model cannot take."""
         self.check_tokens("ids", ids, self.config.vocab, self.config.context)
         self.check_keep("keep", keep, ids)
+        self.check_cache(ids, keep, cache, self.config.context)
 
     @checked_at_the_boundary(check)
-    def forward(self, ids: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Scores [batch, seq, vocab] from tokens [batch, seq]; `keep` is false for padding."""
-        x = self.positions(self.embedding(ids))
+    def forward(self, ids: Tensor, keep: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+        """Scores [batch, seq, vocab] from tokens [batch, seq]; `keep` is false for padding.
+
+        With a cache the tokens go on from those it has seen, and are added to it.
+        """
+        moment = None if cache is None else cache.moment(ids.shape[1])
+        x = self.positions(self.embedding(ids), places=None if moment is None else moment.places)
         if self.training and self.config.dropout > 0:
             x = dropout(x, self.config.dropout)
         mask = None if keep is None else padding_mask(keep, dtype=x.dtype)
-        return unembed(self.stack(x, mask), self.embedding.weight)
+        x = self.stack(x, mask, cache=cache, moment=moment)
+        if cache is not None:
+            cache.advance(ids.shape[1])
+        return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
+
+    def cache(self, batch: int, slots: int, padding: Tensor | None = None, room: int = 1) -> Cache:
+        """An empty cache for sequences of up to so many tokens, the first `padding` columns of each empty."""
+        return self.stack.cache(batch, slots, self.embedding.weight, padding, room)
 
     @torch.no_grad()
     def reset(self, generator: torch.Generator | None = None) -> None:
         """Start afresh: small normal weights, smaller still where a block adds to the rows."""
         for name, weight in self.named_parameters():
             if weight.dim() > 1:
-                into_rows = name.endswith(("output.weight", "down.weight"))
+                into_rows = name.startswith("stack") and name.endswith(("output.weight", "down.weight"))
                 std = 0.02 / math.sqrt(2 * self.config.layers) if into_rows else 0.02
                 weight.copy_(normal(tuple(weight.shape), std, generator))

@@ -11,6 +11,7 @@ from glassformer.equations.initialization import normal
 from glassformer.equations.masks import padding_mask
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
+from glassformer.layers.cache import Cache
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import GatedFeedForward
 from glassformer.layers.linear import Linear
@@ -37,6 +38,8 @@ class LlamaConfig:
     scaling: Scaling | None = None
     window: int | None = None
     qkv_bias: bool = False
+    output_bias: bool = False
+    feed_forward_bias: bool = False
     tied: bool = False
     eps: float = 1e-5
 
@@ -62,27 +65,38 @@ class Llama(Model):
             kv_heads=config.kv_heads,
             head_dim=config.head_dim,
             bias=config.qkv_bias,
-            output_bias=False,
+            output_bias=config.output_bias,
         )
         pattern = Past() if config.window is None else Window(window=config.window)
         return Block(
             Attention(shape, pattern, Rotary(shape.width, config.base, config.scaling)),
-            GatedFeedForward(config.dim, config.hidden, swiglu),
+            GatedFeedForward(config.dim, config.hidden, swiglu, config.feed_forward_bias),
             around=lambda: Around(self._norm()),
         )
 
-    def check(self, ids: Tensor, keep: Tensor | None = None) -> None:
+    def check(self, ids: Tensor, keep: Tensor | None = None, cache: Cache | None = None) -> None:
         """Raise on tokens the model cannot take."""
         self.check_tokens("ids", ids, self.config.vocab, self.config.context)
         self.check_keep("keep", keep, ids)
+        self.check_cache(ids, keep, cache, self.config.context)
 
     @checked_at_the_boundary(check)
-    def forward(self, ids: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Scores [batch, seq, vocab] from tokens [batch, seq]; `keep` is false for padding."""
+    def forward(self, ids: Tensor, keep: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+        """Scores [batch, seq, vocab] from tokens [batch, seq]; `keep` is false for padding.
+
+        With a cache the tokens go on from those it has seen, and are added to it.
+        """
+        moment = None if cache is None else cache.moment(ids.shape[1])
         x = self.embedding(ids)
         mask = None if keep is None else padding_mask(keep, dtype=x.dtype)
-        x = self.stack(x, mask)
+        x = self.stack(x, mask, cache=cache, moment=moment)
+        if cache is not None:
+            cache.advance(ids.shape[1])
         return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
+
+    def cache(self, batch: int, slots: int, padding: Tensor | None = None, room: int = 1) -> Cache:
+        """An empty cache for sequences of up to so many tokens, the first `padding` columns of each empty."""
+        return self.stack.cache(batch, slots, self.embedding.weight, padding, room)
 
     @torch.no_grad()
     def reset(self, generator: torch.Generator | None = None) -> None:

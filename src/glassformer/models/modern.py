@@ -12,6 +12,7 @@ from glassformer.equations.masks import padding_mask
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
+from glassformer.layers.cache import Cache
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import FeedForward
 from glassformer.layers.linear import Linear
@@ -59,19 +60,31 @@ class Modern(Model):
             around=lambda: Around(PlainRMSNorm(), "pre", config.dropout),
         )
 
-    def check(self, ids: Tensor, keep: Tensor | None = None) -> None:
+    def check(self, ids: Tensor, keep: Tensor | None = None, cache: Cache | None = None) -> None:
         """Raise on tokens the model cannot take."""
         self.check_tokens("ids", ids, self.config.vocab, self.config.context)
         self.check_keep("keep", keep, ids)
+        self.check_cache(ids, keep, cache, self.config.context)
 
     @checked_at_the_boundary(check)
-    def forward(self, ids: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Scores [batch, seq, vocab] from tokens [batch, seq]; `keep` is false for padding."""
+    def forward(self, ids: Tensor, keep: Tensor | None = None, cache: Cache | None = None) -> Tensor:
+        """Scores [batch, seq, vocab] from tokens [batch, seq]; `keep` is false for padding.
+
+        With a cache the tokens go on from those it has seen, and are added to it.
+        """
+        moment = None if cache is None else cache.moment(ids.shape[1])
         x = self.norm(self.embedding(ids))
         if self.training and self.config.dropout > 0:
             x = dropout(x, self.config.dropout)
         mask = None if keep is None else padding_mask(keep, dtype=x.dtype)
-        return soft_cap(self.output(self.stack(x, mask)), self.config.cap)
+        x = self.stack(x, mask, cache=cache, moment=moment)
+        if cache is not None:
+            cache.advance(ids.shape[1])
+        return soft_cap(self.output(x), self.config.cap)
+
+    def cache(self, batch: int, slots: int, padding: Tensor | None = None, room: int = 1) -> Cache:
+        """An empty cache for sequences of up to so many tokens, the first `padding` columns of each empty."""
+        return self.stack.cache(batch, slots, self.embedding.weight, padding, room)
 
     @torch.no_grad()
     def reset(self, generator: torch.Generator | None = None) -> None:

@@ -13,6 +13,7 @@ from glassformer.equations.masks import padding_mask
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block, Order
+from glassformer.layers.cache import Cache
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.model import Model, checked_at_the_boundary
@@ -33,9 +34,10 @@ class Seq2SeqConfig:
     decoder_layers: int | None = None
     heads: int = 8
     hidden: int = 2048
-    activation: Literal["relu", "gelu", "silu"] = "relu"
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "relu"
     order: Order = "post"
     positions: Literal["adjacent", "halves", "learned"] = "adjacent"
+    first_place: int = 0
     scaled: bool = True
     embedding_norm: bool = False
     output_bias: bool = False
@@ -64,7 +66,7 @@ class Seq2Seq(Model):
         """What happens to embeddings before the first block: positions, and in some families a norm."""
         config = self.config
         places = (
-            LearnedPositions(config.context, config.dim)
+            LearnedPositions(config.first_place + config.context, config.dim)
             if config.positions == "learned"
             else SinusoidalPositions(config.positions)
         )
@@ -80,9 +82,11 @@ class Seq2Seq(Model):
             cross=Attention(shape) if decoder else None,
         )
 
-    def _embed(self, ids: Tensor, start: nn.Sequential) -> Tensor:
+    def _embed(self, ids: Tensor, start: nn.Sequential, at: Tensor | None = None) -> Tensor:
         x = self.embedding(ids)
-        x = start(scale_embedding(x) if self.config.scaled else x)
+        places, *norm = start
+        x = places(scale_embedding(x) if self.config.scaled else x, self.config.first_place, at)
+        x = norm[0](x) if norm else x
         return dropout(x, self.config.dropout) if self.training and self.config.dropout > 0 else x
 
     def encode(self, source: Tensor, keep: Tensor | None = None) -> Tensor:
@@ -90,12 +94,29 @@ class Seq2Seq(Model):
         x = self._embed(source, self.source_start)
         return self.encoder(x, None if keep is None else padding_mask(keep, dtype=x.dtype))
 
-    def decode(self, target: Tensor, memory: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Scores [batch, seq, vocab] for the token after each target token; `keep` is of the source."""
-        y = self._embed(target, self.target_start)
+    def decode(
+        self, target: Tensor, memory: Tensor | None, keep: Tensor | None = None, cache: Cache | None = None
+    ) -> Tensor:
+        """Scores [batch, seq, vocab] for the token after each target token; `keep` is of the source.
+
+        With a cache the tokens go on from those it has seen, and are added to it; it holds the source too.
+        """
+        moment = None if cache is None else cache.moment(target.shape[1])
+        y = self._embed(target, self.target_start, None if moment is None else moment.places)
         memory_mask = None if keep is None else padding_mask(keep, dtype=y.dtype)
-        scores = unembed(self.decoder(y, None, memory, memory_mask), self.embedding.weight)
+        y = self.decoder(y, None, memory, memory_mask, cache, moment)
+        if cache is not None:
+            cache.advance(target.shape[1])
+        scores = unembed(y, self.embedding.weight)
         return scores if self.output_bias is None else add(scores, self.output_bias)
+
+    def cache(self, source: Tensor, slots: int, keep: Tensor | None = None, beams: int = 1, room: int = 1) -> Cache:
+        """Read the source once, and open an empty cache for targets of up to so many tokens, `beams` to a source."""
+        memory = self.encode(source, keep)
+        cache = self.decoder.cache(len(source) * beams, slots, memory, room=room)
+        cache.cross = self.decoder.remember(memory)
+        cache.source_mask = None if keep is None else padding_mask(keep, dtype=memory.dtype)
+        return cache
 
     def check(self, source: Tensor, target: Tensor, keep: Tensor | None = None) -> None:
         """Raise on tokens the model cannot take."""

@@ -13,6 +13,7 @@ from glassformer.equations.masks import padding_mask
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
+from glassformer.layers.cache import Cache
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import FeedForward, GatedFeedForward
 from glassformer.layers.linear import Linear
@@ -85,14 +86,30 @@ class T5(Model):
         x = self._embed(source)
         return self.encoder(x, None if keep is None else padding_mask(keep, dtype=x.dtype))
 
-    def decode(self, target: Tensor, memory: Tensor, keep: Tensor | None = None) -> Tensor:
-        """Scores [batch, seq, vocab] for the token after each target token; `keep` is of the source."""
+    def decode(
+        self, target: Tensor, memory: Tensor | None, keep: Tensor | None = None, cache: Cache | None = None
+    ) -> Tensor:
+        """Scores [batch, seq, vocab] for the token after each target token; `keep` is of the source.
+
+        With a cache the tokens go on from those it has seen, and are added to it; it holds the source too.
+        """
+        moment = None if cache is None else cache.moment(target.shape[1])
         y = self._embed(target)
         memory_mask = None if keep is None else padding_mask(keep, dtype=y.dtype)
-        y = self.decoder(y, None, memory, memory_mask)
+        y = self.decoder(y, None, memory, memory_mask, cache, moment)
+        if cache is not None:
+            cache.advance(target.shape[1])
         if self.output is not None:
             return self.output(y)
         return unembed(scale(y, self.config.dim**-0.5), self.embedding.weight)
+
+    def cache(self, source: Tensor, slots: int, keep: Tensor | None = None, beams: int = 1, room: int = 1) -> Cache:
+        """Read the source once, and open an empty cache for targets of up to so many tokens, `beams` to a source."""
+        memory = self.encode(source, keep)
+        cache = self.decoder.cache(len(source) * beams, slots, memory, room=room)
+        cache.cross = self.decoder.remember(memory)
+        cache.source_mask = None if keep is None else padding_mask(keep, dtype=memory.dtype)
+        return cache
 
     def check(self, source: Tensor, target: Tensor, keep: Tensor | None = None) -> None:
         """Raise on tokens the model cannot take."""

@@ -1,6 +1,34 @@
-"""Looking into a model."""
+"""Looking into a model, and changing what goes on in it."""
 
 from glassformer.probes.agreement import Agreement, agreement
 from glassformer.probes.attention_maps import attention_maps
+from glassformer.probes.attribution import head_attribution, layer_attribution
+from glassformer.probes.cells import Cell
+from glassformer.probes.depth import gradient_norms, stream, stream_norms, weight_gradient_norms
+from glassformer.probes.logit_lens import logit_lens
+from glassformer.probes.patching import on_head, on_token, patch
+from glassformer.probes.trace import Bound, Shown, Trace, trace
+from glassformer.probes.training_step import TrainingStep, training_step
 
-__all__ = ["Agreement", "agreement", "attention_maps"]
+__all__ = [
+    "Agreement",
+    "Bound",
+    "Cell",
+    "Shown",
+    "Trace",
+    "TrainingStep",
+    "agreement",
+    "attention_maps",
+    "gradient_norms",
+    "head_attribution",
+    "layer_attribution",
+    "logit_lens",
+    "on_head",
+    "on_token",
+    "patch",
+    "stream",
+    "stream_norms",
+    "trace",
+    "training_step",
+    "weight_gradient_norms",
+]

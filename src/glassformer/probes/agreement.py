@@ -29,7 +29,7 @@ class _BothWays(Tape):
 
     def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run an equation fast and plain on the same inputs; hand on the fast result."""
-        path = self._path(equation)
+        path, _ = self._path(equation)
         state = torch.get_rng_state()
         outside, MODE.watcher = MODE.watcher, None
         try:
@@ -39,7 +39,7 @@ class _BothWays(Tape):
                 shown = equation.fn(*args, **kwargs)
         finally:
             MODE.watcher = outside
-        self.found.setdefault(equation.name, []).append(_compare(equation.name, path, fast, shown))
+        self.found.setdefault(equation.name, []).append(compare(equation.name, path, fast, shown))
         return fast
 
 
@@ -58,7 +58,7 @@ def agreement(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Agreement]
     )
 
 
-def _compare(name: str, path: str, fast: object, shown: object) -> Agreement:
+def compare(name: str, path: str, fast: object, shown: object) -> Agreement:
     """How far two results are apart, absolutely and against the largest number shown."""
     pairs = zip(*(part if isinstance(part, tuple) else (part,) for part in (fast, shown)), strict=True)
     difference = relative = 0.0

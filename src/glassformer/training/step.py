@@ -140,7 +140,8 @@ def evaluate_loss(lesson: torch.nn.Module, batches: Batches, hardware: Hardware,
     lesson.eval()
     sums = torch.zeros(2, dtype=torch.float64, device=hardware.device)
     for batch in batches.once():
-        with unchecked(), hardware.autocast():
+        # One pass is not worth the time of compiling the model once more.
+        with unchecked(), hardware.autocast(), torch.compiler.set_stance("force_eager"):
             loss, count = lesson(hardware.move(batch), 0.0)
         sums += torch.stack([loss.double(), count.double()])
     lesson.train(before)

@@ -43,3 +43,28 @@ def sample(draw: Draw) -> dict[str, object]:
 def length_penalty(draw: Draw) -> dict[str, object]:
     """A length and a strength."""
     return {"length": draw.integer(0, 100), "alpha": draw.number(-1, 2)}
+
+
+def forbid(draw: Draw) -> dict[str, object]:
+    """Scores and some ids, perhaps none."""
+    vocab = draw.integer(1, 8)
+    return {"z": draw.normal(*draw.lead(), vocab), "ids": draw.below(vocab, draw.integer(0, 3)), "fill": -50.0}
+
+
+def pick(draw: Draw) -> dict[str, object]:
+    """Distributions and a number for each."""
+    rows = draw.lead()
+    u = torch.rand(rows, generator=draw.generator, dtype=torch.float64)
+    return {"p": draw.distribution(*rows, draw.integer(1, 8)), "u": u.to(draw.dtype).clamp_max(0.99)}
+
+
+def acceptance(draw: Draw) -> dict[str, object]:
+    """Shares of drawn guesses."""
+    rows = draw.lead()
+    return {"p": draw.positive(*rows) / 2, "q": draw.positive(*rows) / 2}
+
+
+def residual_distribution(draw: Draw) -> dict[str, object]:
+    """Two distributions over the same choices."""
+    rows, vocab = draw.lead(), draw.integer(2, 8)
+    return {"p": draw.distribution(*rows, vocab), "q": draw.distribution(*rows, vocab)}

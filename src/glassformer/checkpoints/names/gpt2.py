@@ -1,5 +1,7 @@
 """GPT-2: its linear layers store [inputs, outputs] as ours do, queries, keys and values side by side."""
 
+from dataclasses import replace
+
 from glassformer.checkpoints.naming import Row, pair
 
 
@@ -20,5 +22,17 @@ GPT2 = [
     *pair("stack.blocks.{i}.feed_forward.up", "transformer.h.{i}.mlp.c_fc", "layers"),
     *pair("stack.blocks.{i}.feed_forward.down", "transformer.h.{i}.mlp.c_proj", "layers"),
     *pair("stack.norm", "transformer.ln_f"),
-    Row((), "lm_head.weight", same_as="transformer.wte.weight"),
+    Row((), "transformer.h.{i}.attn.bias", derived="causality", per="layers"),
+    Row((), "transformer.h.{i}.attn.masked_bias", derived="one number", per="layers"),
 ]
+GPT2_TIED = [Row((), "lm_head.weight", same_as="transformer.wte.weight")]
+GPT2_UNTIED = [Row("output.weight", "lm_head.weight", turned=True)]
+
+
+def _linear(row: Row) -> Row:
+    """The same tensor where matrices are stored as [outputs, inputs]."""
+    matrix = row.theirs.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
+    return replace(row, turned=True, joined=0) if matrix else row
+
+
+MINGPT = [*map(_linear, GPT2), *GPT2_UNTIED]

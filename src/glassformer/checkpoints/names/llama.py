@@ -21,11 +21,18 @@ LLAMA = [
     _llama_row("feed_forward.up", "mlp.up_proj"),
     _llama_row("feed_forward.down", "mlp.down_proj"),
     Row("stack.norm.weight", "model.norm.weight"),
+    Row((), "model.layers.{i}.self_attn.rotary_emb.inv_freq", derived="frequencies", per="layers"),
 ]
 LLAMA_BIASES = [
     _llama_row("attention.query", "self_attn.q_proj", "bias"),
     _llama_row("attention.key", "self_attn.k_proj", "bias"),
     _llama_row("attention.value", "self_attn.v_proj", "bias"),
+]
+LLAMA_OUTPUT_BIAS = [_llama_row("attention.output", "self_attn.o_proj", "bias")]
+LLAMA_FEED_FORWARD_BIASES = [
+    _llama_row("feed_forward.gate", "mlp.gate_proj", "bias"),
+    _llama_row("feed_forward.up", "mlp.up_proj", "bias"),
+    _llama_row("feed_forward.down", "mlp.down_proj", "bias"),
 ]
 LLAMA_UNTIED = [Row("output.weight", "lm_head.weight", turned=True)]
 LLAMA_TIED = [Row((), "lm_head.weight", same_as="model.embed_tokens.weight")]

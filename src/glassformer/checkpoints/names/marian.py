@@ -1,4 +1,4 @@
-"""Marian: the translator of 2017 with waves laid out in halves and a bias on the scores."""
+"""Marian: the translator of 2017 with waves laid out in halves and a bias on the scores; BART learns its places."""
 
 from glassformer.checkpoints.naming import Row, pair
 
@@ -19,13 +19,26 @@ def _stack(side: str, per: str) -> list[Row]:
     ]
 
 
-MARIAN = [
+TRANSLATOR = [
     Row("embedding.weight", "model.shared.weight"),
     *_stack("encoder", "layers"),
     *_stack("decoder", "decoder_layers"),
     *_attention("decoder.blocks.{i}.cross", "model.decoder.layers.{i}.encoder_attn", "decoder_layers"),
     *pair("decoder.blocks.{i}.around_cross.norm", "model.decoder.layers.{i}.encoder_attn_layer_norm", "decoder_layers"),
+    Row("output_bias", "final_logits_bias", lifted=True),
     Row((), "lm_head.weight", same_as="model.shared.weight"),
     Row((), "model.encoder.embed_tokens.weight", same_as="model.shared.weight"),
     Row((), "model.decoder.embed_tokens.weight", same_as="model.shared.weight"),
+]
+MARIAN = [
+    *TRANSLATOR,
+    Row((), "model.encoder.embed_positions.weight", derived="waves"),
+    Row((), "model.decoder.embed_positions.weight", derived="waves"),
+]
+BART = [
+    *TRANSLATOR,
+    Row("source_start.0.weight", "model.encoder.embed_positions.weight"),
+    *pair("source_start.1", "model.encoder.layernorm_embedding"),
+    Row("target_start.0.weight", "model.decoder.embed_positions.weight"),
+    *pair("target_start.1", "model.decoder.layernorm_embedding"),
 ]

@@ -1,0 +1,45 @@
+"""ALBERT: BERT with one block for all layers and embeddings narrower than the rows."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from glassformer.checkpoints.families.bert import Head, head_rows, is_bare, read_encoder, read_head, write_encoder
+from glassformer.checkpoints.families.family import Family, require
+from glassformer.checkpoints.fields import Fields
+from glassformer.checkpoints.names.albert import ALBERT, ALBERT_CLASSES, ALBERT_MASKED, ALBERT_POOLER
+from glassformer.checkpoints.naming import Row
+from glassformer.models.encoder import EncoderConfig
+
+_ALBERT_HEADS: dict[str, Head] = {
+    "AlbertModel": "first",
+    "AlbertForMaskedLM": "masked",
+    "AlbertForSequenceClassification": "classes",
+}
+
+
+def _read_albert(fields: Fields, names: Collection[str]) -> EncoderConfig:
+    fields.must("num_hidden_groups", 1)
+    fields.must("inner_group_num", 1)
+    for unused in ("down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"):
+        fields.must(unused, 0, 1)  # no code of theirs reads these
+    shared = read_encoder(fields, read_head(fields, names, _ALBERT_HEADS, "pooler."))
+    return replace(shared, shared=True, embedding_dim=fields.whole("embedding_size", 128))
+
+
+def _write_albert(config: EncoderConfig) -> dict[str, object]:
+    require(
+        "ALBERT",
+        shared=(config.shared, True),
+        embedding_dim=(config.embedding_dim is not None, True),
+        first_place=(config.first_place, 0),
+        pool=(config.pool, "tanh"),
+        segments=(config.segments > 0, True),
+    )
+    return {**write_encoder(config, _ALBERT_HEADS), "embedding_size": config.embedding_dim}
+
+
+def _albert_rows(config: EncoderConfig) -> list[Row]:
+    return ALBERT + head_rows(config, ALBERT_POOLER, ALBERT_POOLER + ALBERT_CLASSES, ALBERT_MASKED)
+
+
+FAMILY_ALBERT = Family("albert", EncoderConfig, _read_albert, _write_albert, _albert_rows, "albert.", is_bare)

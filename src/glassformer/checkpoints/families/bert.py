@@ -1,0 +1,116 @@
+"""BERT, and with it MiniLM and other encoders of its shape."""
+
+from collections.abc import Collection, Mapping
+from typing import Literal, TypeAlias
+
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, Family, activation_word, require
+from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.names.bert import (
+    BERT,
+    BERT_CLASSES,
+    BERT_MASKED,
+    BERT_NEXT_SENTENCE,
+    BERT_POOLER,
+    bert_segments,
+)
+from glassformer.checkpoints.naming import Row, without
+from glassformer.errors import CheckpointError
+from glassformer.models.encoder import EncoderConfig
+
+Head: TypeAlias = Literal["rows", "first", "sentence", "masked", "classes"]
+
+
+def read_head(fields: Fields, names: Collection[str], heads: Mapping[str, Head], pooler: str) -> Head:
+    """What comes out, by the class that the file says it is of; without one, by its tensors."""
+    (kind,) = fields.words("architectures")[:1] or [next(iter(heads))]
+    if kind not in heads:
+        raise CheckpointError(f"{fields.where}: architectures is {kind[:80]!r}, wanted {' or '.join(heads)}")
+    pooled = any(pooler in name for name in names)
+    return "rows" if heads[kind] == "first" and not pooled else heads[kind]
+
+
+def read_encoder(fields: Fields, head: Head) -> EncoderConfig:
+    """The sizes that BERT, RoBERTa and ALBERT call alike."""
+    fields.must("position_embedding_type", "absolute", None)
+    fields.must("tie_word_embeddings", True)
+    return EncoderConfig(
+        vocab=fields.whole("vocab_size", most=MOST_TOKENS),
+        context=fields.whole("max_position_embeddings", 512, most=MOST_PLACES),
+        dim=fields.whole("hidden_size"),
+        layers=fields.whole("num_hidden_layers", most=MOST_LAYERS),
+        heads=fields.whole("num_attention_heads"),
+        hidden=fields.whole("intermediate_size"),
+        segments=fields.whole("type_vocab_size", 2),
+        activation=fields.choice("hidden_act", "gelu", ACTIVATION_WORDS),
+        head=head,
+        classes=len(fields.labels() or ("", "")),
+        dropout=fields.number("hidden_dropout_prob", 0.1, most=1.0),
+        eps=fields.number("layer_norm_eps", 1e-12, most=1.0),
+    )
+
+
+def write_encoder(config: EncoderConfig, heads: Mapping[str, Head]) -> dict[str, object]:
+    """The sizes under their names, and the class that has this head."""
+    head = "first" if config.head in ("rows", "sentence") else config.head
+    kind = next((name for name, ours in heads.items() if ours == head), None)
+    if kind is None:
+        raise CheckpointError(f"head is {config.head!r}, for which this family has no class")
+    return {
+        "architectures": [kind],
+        "vocab_size": config.vocab,
+        "max_position_embeddings": config.context,
+        "hidden_size": config.dim,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "intermediate_size": config.hidden,
+        "type_vocab_size": config.segments,
+        "hidden_act": activation_word(config.activation),
+        "hidden_dropout_prob": config.dropout,
+        "attention_probs_dropout_prob": 0.0,
+        "layer_norm_eps": config.eps,
+    }
+
+
+def head_rows(config: EncoderConfig, pooler: list[Row], classes: list[Row], masked: list[Row]) -> list[Row]:
+    """The tensors of the head; a pooler that the head does without may be in the file all the same."""
+    heads = {"first": pooler, "classes": classes, "masked": masked}
+    used = heads.get(config.head, [])
+    filled = {name for row in used for name in row.names}
+    return used + (without(pooler) if not filled & {name for row in pooler for name in row.names} else [])
+
+
+_BERT_HEADS: dict[str, Head] = {
+    "BertModel": "first",
+    "BertForMaskedLM": "masked",
+    "BertForSequenceClassification": "classes",
+    "BertForPreTraining": "masked",
+}
+
+
+def _read_bert(fields: Fields, names: Collection[str]) -> EncoderConfig:
+    return read_encoder(fields, read_head(fields, names, _BERT_HEADS, "pooler.dense."))
+
+
+def _write_bert(config: EncoderConfig) -> dict[str, object]:
+    require(
+        "BERT",
+        embedding_dim=(config.embedding_dim, None),
+        first_place=(config.first_place, 0),
+        shared=(config.shared, False),
+        pool=(config.pool, "tanh"),
+        segments=(config.segments > 0, True),
+    )
+    return write_encoder(config, _BERT_HEADS)
+
+
+def _bert_rows(config: EncoderConfig) -> list[Row]:
+    heads = head_rows(config, BERT_POOLER, BERT_POOLER + BERT_CLASSES, BERT_MASKED)
+    return BERT + bert_segments("bert") + heads + (without(BERT_NEXT_SENTENCE) if config.head == "masked" else [])
+
+
+def is_bare(config: EncoderConfig) -> bool:
+    """Whether the encoder stands alone, or with its pooler, under names without a base."""
+    return config.head in ("rows", "first", "sentence")
+
+
+FAMILY_BERT = Family("bert", EncoderConfig, _read_bert, _write_bert, _bert_rows, "bert.", is_bare)

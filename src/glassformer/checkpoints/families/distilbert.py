@@ -1,0 +1,76 @@
+"""DistilBERT: half of BERT, without segments, its classes by a ReLU."""
+
+from collections.abc import Collection
+
+from glassformer.checkpoints.families.bert import Head, head_rows, is_bare, read_head
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, Family, activation_word, require
+from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.names.distilbert import DISTILBERT, DISTILBERT_CLASSES, DISTILBERT_MASKED
+from glassformer.checkpoints.naming import Row
+from glassformer.errors import CheckpointError
+from glassformer.models.encoder import EncoderConfig
+
+_DISTILBERT_HEADS: dict[str, Head] = {
+    "DistilBertModel": "rows",
+    "DistilBertForMaskedLM": "masked",
+    "DistilBertForSequenceClassification": "classes",
+}
+
+
+def _read_distilbert(fields: Fields, names: Collection[str]) -> EncoderConfig:
+    fields.must("sinusoidal_pos_embds", False, True)  # how places began; the file has them as they are now
+    fields.must("tie_weights_", True)
+    fields.must("tie_word_embeddings", True)
+    head = read_head(fields, names, _DISTILBERT_HEADS, "")
+    return EncoderConfig(
+        vocab=fields.whole("vocab_size", 30522, most=MOST_TOKENS),
+        context=fields.whole("max_position_embeddings", 512, most=MOST_PLACES),
+        dim=fields.whole("dim", 768),
+        layers=fields.whole("n_layers", 6, most=MOST_LAYERS),
+        heads=fields.whole("n_heads", 12),
+        hidden=fields.whole("hidden_dim", 4 * 768),
+        segments=0,
+        activation=fields.choice("activation", "gelu", ACTIVATION_WORDS),
+        head=head,
+        pool="relu" if head == "classes" else "tanh",
+        classes=len(fields.labels() or ("", "")),
+        dropout=fields.number("dropout", 0.1, most=1.0),
+    )
+
+
+def _write_distilbert(config: EncoderConfig) -> dict[str, object]:
+    require(
+        "DistilBERT",
+        embedding_dim=(config.embedding_dim, None),
+        first_place=(config.first_place, 0),
+        shared=(config.shared, False),
+        segments=(config.segments, 0),
+        eps=(config.eps, 1e-12),
+    )
+    if config.head == "classes":
+        require("DistilBERT", pool=(config.pool, "relu"))
+    head = "rows" if config.head == "sentence" else config.head
+    kinds = [name for name, ours in _DISTILBERT_HEADS.items() if ours == head]
+    if not kinds:
+        raise CheckpointError(f"head is {config.head!r}, for which DistilBERT has no class")
+    return {
+        "architectures": kinds,
+        "vocab_size": config.vocab,
+        "max_position_embeddings": config.context,
+        "dim": config.dim,
+        "n_layers": config.layers,
+        "n_heads": config.heads,
+        "hidden_dim": config.hidden,
+        "activation": activation_word(config.activation),
+        "dropout": config.dropout,
+        "attention_dropout": 0.0,
+    }
+
+
+def _distilbert_rows(config: EncoderConfig) -> list[Row]:
+    return DISTILBERT + head_rows(config, [], DISTILBERT_CLASSES, DISTILBERT_MASKED)
+
+
+FAMILY_DISTILBERT = Family(
+    "distilbert", EncoderConfig, _read_distilbert, _write_distilbert, _distilbert_rows, "distilbert.", is_bare
+)

@@ -1,0 +1,85 @@
+"""GPT-2, and minGPT, which stores its matrices the other way round and does not tie its output."""
+
+from collections.abc import Collection
+
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, Family, activation_word, require
+from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.names.gpt2 import GPT2, GPT2_TIED, GPT2_UNTIED, MINGPT
+from glassformer.checkpoints.naming import Row
+from glassformer.models.gpt import GPTConfig
+
+
+def _read_gpt2(fields: Fields, names: Collection[str]) -> GPTConfig:
+    fields.must("scale_attn_weights", True)
+    fields.must("scale_attn_by_inverse_layer_idx", False)
+    fields.must("reorder_and_upcast_attn", False, True)  # another order of the same product
+    context = fields.whole("n_positions", 1024, most=MOST_PLACES)
+    fields.must("n_ctx", context, None)
+    return GPTConfig(
+        vocab=fields.whole("vocab_size", 50257, most=MOST_TOKENS),
+        context=context,
+        dim=fields.whole("n_embd", 768),
+        layers=fields.whole("n_layer", 12, most=MOST_LAYERS),
+        heads=fields.whole("n_head", 12),
+        hidden=fields.maybe_whole("n_inner"),
+        activation=fields.choice("activation_function", "gelu_new", ACTIVATION_WORDS),
+        tied=fields.flag("tie_word_embeddings", True),
+        dropout=fields.number("resid_pdrop", 0.1, most=1.0),
+        eps=fields.number("layer_norm_epsilon", 1e-5, most=1.0),
+    )
+
+
+def _write_gpt2(config: GPTConfig) -> dict[str, object]:
+    return {
+        "architectures": ["GPT2LMHeadModel"],
+        "vocab_size": config.vocab,
+        "n_positions": config.context,
+        "n_embd": config.dim,
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "n_inner": config.hidden,
+        "activation_function": activation_word(config.activation),
+        "tie_word_embeddings": config.tied,
+        "resid_pdrop": config.dropout,
+        "embd_pdrop": config.dropout,
+        "attn_pdrop": 0.0,
+        "layer_norm_epsilon": config.eps,
+    }
+
+
+def _gpt2_rows(config: GPTConfig) -> list[Row]:
+    return GPT2 + (GPT2_TIED if config.tied else GPT2_UNTIED)
+
+
+def _read_mingpt(fields: Fields, names: Collection[str]) -> GPTConfig:
+    return GPTConfig(
+        vocab=fields.whole("vocab_size", most=MOST_TOKENS),
+        context=fields.whole("block_size", most=MOST_PLACES),
+        dim=fields.whole("n_embd"),
+        layers=fields.whole("n_layer", most=MOST_LAYERS),
+        heads=fields.whole("n_head"),
+        tied=False,
+        dropout=fields.number("resid_pdrop", 0.1, most=1.0),
+    )
+
+
+def _write_mingpt(config: GPTConfig) -> dict[str, object]:
+    require(
+        "minGPT",
+        tied=(config.tied, False),
+        hidden=(config.hidden or 4 * config.dim, 4 * config.dim),
+        activation=(config.activation, "gelu_tanh"),
+        eps=(config.eps, 1e-5),
+    )
+    return {
+        "vocab_size": config.vocab,
+        "block_size": config.context,
+        "n_embd": config.dim,
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "resid_pdrop": config.dropout,
+    }
+
+
+FAMILY_GPT2 = Family("gpt2", GPTConfig, _read_gpt2, _write_gpt2, _gpt2_rows, base="transformer.")
+FAMILY_MINGPT = Family("mingpt", GPTConfig, _read_mingpt, _write_mingpt, lambda _: MINGPT)

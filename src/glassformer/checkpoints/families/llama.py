@@ -1,0 +1,188 @@
+"""Llama, Mistral and Qwen2: one model of ours, three names there."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from glassformer.checkpoints.families.family import Family, require
+from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.names.llama import (
+    LLAMA,
+    LLAMA_BIASES,
+    LLAMA_FEED_FORWARD_BIASES,
+    LLAMA_OUTPUT_BIAS,
+    LLAMA_TIED,
+    LLAMA_UNTIED,
+)
+from glassformer.checkpoints.naming import Row
+from glassformer.errors import CheckpointError
+from glassformer.layers.rotary import LinearScaling, Llama3Scaling, Scaling, YarnScaling
+from glassformer.models.llama import LlamaConfig
+
+
+def _read_rope(fields: Fields) -> tuple[float, Scaling | None]:
+    """The base of the rotary frequencies and how they are stretched, from either place where files say it."""
+    table = fields.table("rope_parameters")
+    old = fields.table("rope_scaling")
+    if table is not None and "rope_theta" in table:
+        base = table.number("rope_theta", least=1.0)
+        fields.must("rope_theta", base, None)
+    else:
+        base = fields.number("rope_theta", 10000.0, least=1.0)
+    table = old if table is None else table
+    if table is None:
+        return base, None
+    kind = table.choice("rope_type" if "rope_type" in table else "type", "default", _ROPES)
+    length = fields.whole("max_position_embeddings", most=MOST_PLACES)
+    scaling = kind(table, length)
+    table.must("type", None, *_ROPES)
+    table.must("partial_rotary_factor", 1.0, None)
+    table.rest()
+    return base, scaling
+
+
+def _original(table: Fields, length: int) -> int:
+    return table.whole("original_max_position_embeddings", length, most=MOST_PLACES)
+
+
+def _read_yarn(table: Fields, length: int) -> YarnScaling:
+    for name in ("attention_factor", "mscale", "mscale_all_dim"):
+        table.must(name, None)
+    table.must("truncate", True, None)
+    return YarnScaling(
+        factor=table.number("factor", least=1.0),
+        original_length=_original(table, length),
+        fast=table.number("beta_fast", 32.0),
+        slow=table.number("beta_slow", 1.0),
+    )
+
+
+def _read_llama3(table: Fields, length: int) -> Llama3Scaling:
+    return Llama3Scaling(
+        factor=table.number("factor", least=1.0),
+        low_factor=table.number("low_freq_factor"),
+        high_factor=table.number("high_freq_factor"),
+        original_length=_original(table, length),
+    )
+
+
+_ROPES = {
+    "default": lambda _table, _length: None,
+    "linear": lambda table, _length: LinearScaling(factor=table.number("factor", least=1.0)),
+    "yarn": _read_yarn,
+    "llama3": _read_llama3,
+}
+
+
+def _write_rope(config: LlamaConfig) -> dict[str, object]:
+    """Their table of rotary parameters."""
+    match config.scaling:
+        case None:
+            words: dict[str, object] = {"rope_type": "default"}
+        case LinearScaling(factor=factor):
+            words = {"rope_type": "linear", "factor": factor}
+        case YarnScaling() as yarn:
+            words = {"rope_type": "yarn", "factor": yarn.factor, "beta_fast": yarn.fast, "beta_slow": yarn.slow}
+            words["original_max_position_embeddings"] = yarn.original_length
+        case Llama3Scaling() as three:
+            words = {"rope_type": "llama3", "factor": three.factor, "low_freq_factor": three.low_factor}
+            words["high_freq_factor"] = three.high_factor
+            words["original_max_position_embeddings"] = three.original_length
+        case other:
+            raise CheckpointError(f"scaling is {type(other).__name__}, for which Hugging Face has no word")
+    return {"rope_theta": config.base, **words}
+
+
+def _read_shared(fields: Fields) -> LlamaConfig:
+    """What the three have in common."""
+    fields.must("hidden_act", "silu", "swish")
+    base, scaling = _read_rope(fields)
+    dim, heads = fields.whole("hidden_size"), fields.whole("num_attention_heads")
+    kv_heads, head_dim = fields.maybe_whole("num_key_value_heads"), fields.maybe_whole("head_dim")
+    return LlamaConfig(
+        vocab=fields.whole("vocab_size", most=MOST_TOKENS),
+        context=fields.whole("max_position_embeddings", 2048, most=MOST_PLACES),
+        dim=dim,
+        layers=fields.whole("num_hidden_layers", most=MOST_LAYERS),
+        heads=heads,
+        kv_heads=None if kv_heads == heads else kv_heads,
+        head_dim=None if head_dim == dim / heads else head_dim,
+        hidden=fields.whole("intermediate_size"),
+        base=base,
+        scaling=scaling,
+        tied=fields.flag("tie_word_embeddings", False),
+        eps=fields.number("rms_norm_eps", 1e-6, most=1.0),
+    )
+
+
+def _write_shared(config: LlamaConfig) -> dict[str, object]:
+    return {
+        "vocab_size": config.vocab,
+        "max_position_embeddings": config.context,
+        "hidden_size": config.dim,
+        "num_hidden_layers": config.layers,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.kv_heads or config.heads,
+        "head_dim": config.head_dim or config.dim // config.heads,
+        "intermediate_size": config.hidden,
+        "hidden_act": "silu",
+        "rope_parameters": _write_rope(config),
+        "tie_word_embeddings": config.tied,
+        "rms_norm_eps": config.eps,
+    }
+
+
+def _read_llama(fields: Fields, names: Collection[str]) -> LlamaConfig:
+    fields.must("pretraining_tp", 1)
+    bias, wide = fields.flag("attention_bias", False), fields.flag("mlp_bias", False)
+    return replace(_read_shared(fields), qkv_bias=bias, output_bias=bias, feed_forward_bias=wide)
+
+
+def _write_llama(config: LlamaConfig) -> dict[str, object]:
+    require("Llama", window=(config.window, None), output_bias=(config.output_bias, config.qkv_bias))
+    biases = {"attention_bias": config.qkv_bias, "mlp_bias": config.feed_forward_bias}
+    return {"architectures": ["LlamaForCausalLM"], **_write_shared(config), **biases}
+
+
+def _read_mistral(fields: Fields, names: Collection[str]) -> LlamaConfig:
+    return replace(_read_shared(fields), window=fields.maybe_whole("sliding_window", MOST_PLACES))
+
+
+def _write_mistral(config: LlamaConfig) -> dict[str, object]:
+    require("Mistral", **_no_biases(config), qkv_bias=(config.qkv_bias, False))
+    return {"architectures": ["MistralForCausalLM"], **_write_shared(config), "sliding_window": config.window}
+
+
+def _no_biases(config: LlamaConfig) -> dict[str, tuple[object, object]]:
+    return {"output_bias": (config.output_bias, False), "feed_forward_bias": (config.feed_forward_bias, False)}
+
+
+def _read_qwen2(fields: Fields, names: Collection[str]) -> LlamaConfig:
+    shared = _read_shared(fields)
+    window = fields.maybe_whole("sliding_window", MOST_PLACES)
+    full = fields.whole("max_window_layers", 28, least=0, most=MOST_LAYERS)
+    if not fields.flag("use_sliding_window", False) or full >= shared.layers:
+        window = None
+    elif full > 0 and window is not None:
+        raise CheckpointError(f"{fields.where}: max_window_layers is {full}, wanted 0 or all {shared.layers} layers")
+    fields.must("layer_types", None, ["full_attention" if window is None else "sliding_attention"] * shared.layers)
+    return replace(shared, qkv_bias=True, window=window)
+
+
+def _write_qwen2(config: LlamaConfig) -> dict[str, object]:
+    require("Qwen2", **_no_biases(config), qkv_bias=(config.qkv_bias, True))
+    windows: dict[str, object] = {"use_sliding_window": config.window is not None, "sliding_window": config.window}
+    windows["max_window_layers"] = config.layers if config.window is None else 0
+    windows["layer_types"] = ["full_attention" if config.window is None else "sliding_attention"] * config.layers
+    return {"architectures": ["Qwen2ForCausalLM"], **_write_shared(config), **windows}
+
+
+def _llama_rows(config: LlamaConfig) -> list[Row]:
+    rows = LLAMA + (LLAMA_TIED if config.tied else LLAMA_UNTIED)
+    rows += LLAMA_BIASES if config.qkv_bias else []
+    rows += LLAMA_OUTPUT_BIAS if config.output_bias else []
+    return rows + (LLAMA_FEED_FORWARD_BIASES if config.feed_forward_bias else [])
+
+
+FAMILY_LLAMA = Family("llama", LlamaConfig, _read_llama, _write_llama, _llama_rows)
+FAMILY_MISTRAL = Family("mistral", LlamaConfig, _read_mistral, _write_mistral, _llama_rows)
+FAMILY_QWEN2 = Family("qwen2", LlamaConfig, _read_qwen2, _write_qwen2, _llama_rows)

@@ -1,0 +1,67 @@
+"""T5, also version 1.1, which gates its feed-forward and does not tie its output."""
+
+from collections.abc import Collection
+
+from glassformer.checkpoints.families.family import Family, require
+from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.names.t5 import T5_GATED, T5_PLAIN, T5_SHARED, T5_TIED, T5_UNTIED
+from glassformer.checkpoints.naming import Row
+from glassformer.errors import CheckpointError
+from glassformer.models.t5 import T5Config
+
+
+def _read_t5(fields: Fields, names: Collection[str]) -> T5Config:
+    # Newer files say that the output is tied and apart from that whether rows are scaled before it,
+    # as only a tied output has them; older ones say both by one word.
+    scaled = fields.flag("scale_decoder_outputs", fields.flag("tie_word_embeddings", True))
+    if not scaled and "lm_head.weight" not in names:
+        raise CheckpointError(f"{fields.where}: the output is not tied, but the file has no lm_head.weight")
+    gated = fields.choice("feed_forward_proj", "relu", {"relu": False, "gated-gelu": True})
+    fields.must("dense_act_fn", "gelu_new" if gated else "relu")
+    fields.must("is_gated_act", gated)
+    fields.maybe_whole("n_positions")  # no place is learned: any number will do
+    layers = fields.whole("num_layers", most=MOST_LAYERS)
+    decoder_layers = fields.maybe_whole("num_decoder_layers", MOST_LAYERS)
+    return T5Config(
+        vocab=fields.whole("vocab_size", most=MOST_TOKENS),
+        dim=fields.whole("d_model"),
+        layers=layers,
+        decoder_layers=None if decoder_layers == layers else decoder_layers,
+        heads=fields.whole("num_heads"),
+        head_dim=fields.whole("d_kv"),
+        hidden=fields.whole("d_ff"),
+        gated=gated,
+        tied=scaled,
+        buckets=fields.whole("relative_attention_num_buckets", 32),
+        max_distance=fields.whole("relative_attention_max_distance", 128, most=MOST_PLACES),
+        dropout=fields.number("dropout_rate", 0.1, most=1.0),
+        eps=fields.number("layer_norm_epsilon", 1e-6, most=1.0),
+    )
+
+
+def _write_t5(config: T5Config) -> dict[str, object]:
+    require("T5", context=(config.context, None))
+    return {
+        "architectures": ["T5ForConditionalGeneration"],
+        "is_encoder_decoder": True,
+        "vocab_size": config.vocab,
+        "d_model": config.dim,
+        "num_layers": config.layers,
+        "num_decoder_layers": config.decoder_layers or config.layers,
+        "num_heads": config.heads,
+        "d_kv": config.head_dim,
+        "d_ff": config.hidden,
+        "feed_forward_proj": "gated-gelu" if config.gated else "relu",
+        "tie_word_embeddings": config.tied,
+        "relative_attention_num_buckets": config.buckets,
+        "relative_attention_max_distance": config.max_distance,
+        "dropout_rate": config.dropout,
+        "layer_norm_epsilon": config.eps,
+    }
+
+
+def _t5_rows(config: T5Config) -> list[Row]:
+    return T5_SHARED + (T5_GATED if config.gated else T5_PLAIN) + (T5_TIED if config.tied else T5_UNTIED)
+
+
+FAMILY_T5 = Family("t5", T5Config, _read_t5, _write_t5, _t5_rows)

@@ -1,0 +1,82 @@
+"""The one engine for Hugging Face's families: a config.json and names in, our configuration and rows out, and back."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from glassformer.checkpoints.families.family import Family
+from glassformer.checkpoints.families.registry import FAMILIES, READ_ONLY
+from glassformer.checkpoints.fields import Fields
+from glassformer.checkpoints.naming import Row, expand
+from glassformer.errors import CheckpointError
+from glassformer.models.presets import Config
+
+
+@dataclass(frozen=True)
+class Twin:
+    """One of our configurations beside its family, with the names of the classes and what else was said."""
+
+    family: Family
+    config: Config
+    labels: tuple[str, ...] | None = None
+    fields: Mapping[str, object] | None = None
+
+    @property
+    def rows(self) -> list[Row]:
+        """The table of tensors, one row for each block, under the names of the whole model."""
+        return list(expand(self.family.rows(self.config), _counts(self.config)))
+
+    @property
+    def written_rows(self) -> list[Row]:
+        """The table under the names that a file of this very model has."""
+        base = self.family.base
+        if not (base and self.family.bare(self.config)):
+            return self.rows
+        return [replace(row, theirs=row.theirs.removeprefix(base)) for row in self.rows]
+
+
+def _counts(config: Config) -> dict[str, int]:
+    """How many blocks each word of the tables stands for."""
+    layers = getattr(config, "layers", 0)
+    writers = getattr(config, "decoder_layers", None)
+    return {"layers": layers, "decoder_layers": layers if writers is None else writers, "shared_layers": 1}
+
+
+def read_twin(table: Mapping[str, object], names: Collection[str], where: str) -> Twin:
+    """What a config.json and the names of the tensors beside it describe."""
+    kind = table.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        shown = "missing" if kind is None else repr(kind)[:80]
+        raise CheckpointError(f"{where}: model_type is {shown}; there are {', '.join(FAMILIES)}")
+    family = FAMILIES[kind]
+    fields = Fields(table, where)
+    fields.must("model_type", kind)
+    labels = fields.labels()
+    config = family.read(fields, names)
+    numbered = labels == tuple(f"LABEL_{i}" for i in range(len(labels or ())))
+    return Twin(family, config, None if numbered else labels, fields.rest())
+
+
+def find_twin(config: Config, labels: tuple[str, ...] | None = None, first: object = None) -> Twin:
+    """The first family that can say what a configuration says, with one to be tried before the others."""
+    reasons: list[str] = []
+    for family in sorted(FAMILIES.values(), key=lambda family: family.model_type != first):
+        if isinstance(config, family.kind) and family not in READ_ONLY:
+            try:
+                family.write(config)
+            except CheckpointError as error:
+                reasons.append(str(error))
+            else:
+                return Twin(family, config, labels)
+    why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of its families"
+    raise CheckpointError(f'this model cannot be written for Hugging Face: {why}; format="ours" keeps it whole')
+
+
+def config_table(twin: Twin) -> dict[str, object]:
+    """The config.json of a twin, without what a tokenizer or a number type adds."""
+    table = {"model_type": twin.family.model_type, **twin.family.write(twin.config)}
+    classes = getattr(twin.config, "classes", 0) if getattr(twin.config, "head", "") == "classes" else 0
+    names = twin.labels or tuple(f"LABEL_{i}" for i in range(classes))
+    if names:
+        table["id2label"] = {str(i): name for i, name in enumerate(names)}
+        table["label2id"] = {name: i for i, name in enumerate(names)}
+    return table

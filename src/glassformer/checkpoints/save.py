@@ -1,0 +1,162 @@
+"""`gf.save`: a model into a folder, for Hugging Face where a family allows it and else in our own layout."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from safetensors.torch import save_file
+from torch import Tensor
+
+from glassformer.checkpoints.fields import HARMLESS
+from glassformer.checkpoints.huggingface import Twin, config_table, find_twin
+from glassformer.checkpoints.load import CONFIG, CONFIG_TEXT, INDEX, WEIGHTS
+from glassformer.checkpoints.naming import Row, to_theirs
+from glassformer.checkpoints.ours import own_table
+from glassformer.checkpoints.publish import publish
+from glassformer.checkpoints.sentence import MODULES, write_sentence_model
+from glassformer.checkpoints.tensor_files import CHECKSUMS, checksum
+from glassformer.errors import CheckpointError
+from glassformer.layers.model import Model
+from glassformer.models.presets import Config
+from glassformer.text.tokenizer import Tokenizer
+
+Format = Literal["auto", "hf", "ours"]
+SHARD_BYTES = 5_000_000_000
+GENERATION = "generation_config.json"
+STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """What is to be written: the config.json and a table of tensors."""
+
+    config: Config
+    table: dict[str, object]
+    rows: Sequence[Row]
+
+
+def save(
+    model: Model,
+    folder: Path | str,
+    tokenizer: Tokenizer | None = None,
+    labels: Sequence[str] | None = None,
+    format: Format = "auto",
+    like: Twin | None = None,
+    shard_bytes: int = SHARD_BYTES,
+) -> None:
+    """Write a model so that a crash at any moment leaves the old one or the new one.
+
+    "hf" is what `transformers` opens, "ours" keeps every option, and "auto" is the first where the
+    model has a family there. Files of more than `shard_bytes` are split. Other files in the folder
+    stay, a tokenizer too if none is given. `like` is the twin of a loaded model, to be written as it came.
+    """
+    config: Config = model.config
+    names = None if labels is None else tuple(labels)
+    twin = _twin(config, names, format, like)
+    if twin is None:
+        rows = [Row(name, name) for name, _ in model.named_parameters()]
+        layout = _Layout(config, own_table(config, names), rows)
+    else:
+        table = _more_fields(config_table(twin), like, tokenizer, model)
+        layout = _Layout(config, table, twin.written_rows)
+
+    def write(scratch: Path) -> None:
+        _write_tensors(scratch, model, layout, shard_bytes)
+        _write_json(scratch / CONFIG, layout.table)
+        if twin is not None:
+            _write_companions(scratch, layout)
+        if tokenizer is not None:
+            tokenizer.save(scratch)
+
+    publish(Path(folder), write, lambda name: STALE.fullmatch(name) is not None)
+
+
+def _twin(config: Config, labels: tuple[str, ...] | None, format: Format, like: Twin | None) -> Twin | None:
+    if format not in ("auto", "hf", "ours"):
+        raise CheckpointError(f"format is {format!r}, wanted auto, hf or ours")
+    classes = getattr(config, "classes", None) if getattr(config, "head", "") == "classes" else None
+    if labels is not None and classes is not None and len(labels) != classes:
+        raise CheckpointError(f"{len(labels)} labels are given, but the model has {classes} classes")
+    if format == "ours":
+        return None
+    try:
+        return find_twin(config, labels, None if like is None else like.family.model_type)
+    except CheckpointError:
+        if format == "hf":
+            raise
+        return None
+
+
+def _more_fields(
+    table: dict[str, object], like: Twin | None, tokenizer: Tokenizer | None, model: Model
+) -> dict[str, object]:
+    """What others want to know beyond the model: its number type and the ids of special tokens."""
+    fields = {} if like is None else like.fields or {}
+    ids: dict[str, object] = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
+    ids |= {name: value for name, value in fields.items() if name in HARMLESS and name not in table}
+    if tokenizer is not None:
+        ids |= {"bos_token_id": tokenizer.start, "eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
+    if table.get("is_encoder_decoder"):
+        ids["pad_token_id"] = ids["pad_token_id"] or 0  # they will not do without
+        ids["decoder_start_token_id"] = fields.get("decoder_start_token_id", ids["bos_token_id"] or ids["pad_token_id"])
+        ids.setdefault("forced_eos_token_id", None)
+    dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
+    ids["torch_dtype"] = dtype
+    return {**table, **{name: ids[name] for name in sorted(ids) if name not in table}}
+
+
+def _write_companions(folder: Path, layout: _Layout) -> None:
+    """Files that their libraries look for beside the model."""
+    kinds = layout.table["architectures"]
+    if isinstance(kinds, list) and str(kinds[0]).endswith(("LMHeadModel", "CausalLM", "MTModel", "Generation")):
+        ids = {name: value for name, value in layout.table.items() if name.endswith("token_id") and value is not None}
+        _write_json(folder / GENERATION, {"_from_model_config": True, **ids})
+    if getattr(layout.config, "head", "") == "sentence":
+        write_sentence_model(folder, getattr(layout.config, "dim", 0))
+
+
+def _write_json(path: Path, table: Mapping[str, object]) -> None:
+    path.write_text(json.dumps(table, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _write_tensors(folder: Path, model: Model, layout: _Layout, shard_bytes: int) -> None:
+    """One file, or several and an index of them; no more than one of them is in memory a second time."""
+    state = {name: parameter.detach() for name, parameter in model.named_parameters()}
+    shards = list(_shards(layout.rows, state, shard_bytes))
+    metadata = {"format": "pt"}
+    if len(shards) == 1:
+        metadata[CONFIG_TEXT] = json.dumps(layout.table)
+    index: dict[str, str] = {}
+    total = 0
+    for number, rows in enumerate(shards, 1):
+        name = WEIGHTS if len(shards) == 1 else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        tensors = {key: tensor.cpu() for key, tensor in to_theirs(rows, state).items()}
+        sums = {key: checksum(tensor) for key, tensor in tensors.items()}
+        save_file(tensors, folder / name, {**metadata, CHECKSUMS: json.dumps(sums)})
+        (folder / name).chmod(0o644)
+        index |= dict.fromkeys(tensors, name)
+        total += sum(map(_bytes, tensors.values()))
+    if len(shards) > 1:
+        _write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": index})
+
+
+def _shards(rows: Sequence[Row], state: Mapping[str, Tensor], shard_bytes: int) -> Iterator[list[Row]]:
+    """The rows in lists whose tensors together stay below a size, or are one tensor."""
+    shard: list[Row] = []
+    size = 0
+    for row in rows:
+        if row.names:
+            more = sum(_bytes(state[name]) for name in row.names)
+            if shard and size + more > shard_bytes:
+                yield shard
+                shard, size = [], 0
+            shard.append(row)
+            size += more
+    yield shard
+
+
+def _bytes(tensor: Tensor) -> int:
+    return tensor.numel() * tensor.element_size()

@@ -1,0 +1,175 @@
+"""Tensors in safetensors files, checked before any is touched and read one at a time."""
+
+import functools
+import json
+import math
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from glassformer.checkpoints.untrusted import is_pickle, parse_table, pickle_refusal, plain_file, read_table
+from glassformer.errors import CheckpointError
+
+MOST_HEADER = 8 * 2**20  # bytes; room for 80,000 tensors
+MOST_NAME = 300
+RENEW = 64 * 2**20
+CHECKSUMS = "glassformer.crc32"  # in a file's metadata: a checksum for each tensor
+NAME = re.compile(r"[\w.\-/:]+", re.ASCII)
+SHARD = re.compile(r"[\w\-][\w.\-]*\.safetensors", re.ASCII)
+WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One tensor as a header announces it."""
+
+    path: Path
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class TensorSource(Protocol):
+    """Where tensors come from: their shapes at once, their numbers when asked."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """The shape of every tensor by name."""
+        ...
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type that holds every floating-point tensor without loss."""
+        ...
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, possibly a window onto the file: copy it before keeping it."""
+        ...
+
+
+class TensorFiles:
+    """The tensors of one safetensors file, or of several that an index lists.
+
+    `dtype` is the type that holds every floating-point number of them without loss.
+    """
+
+    def __init__(self, paths: Mapping[str, Path] | Path) -> None:
+        self.metadata: dict[str, str] = {}
+        self._entries: dict[str, Entry] = {}
+        self._sums: dict[str, str] = {}
+        self._open: tuple[Path, safe_open] | None = None
+        self._seen = 0
+        files = [paths] if isinstance(paths, Path) else sorted(set(paths.values()))
+        for path in files:
+            self._add(path)
+        if not isinstance(paths, Path):
+            self._require_index(paths)
+        self.shapes = {name: entry.shape for name, entry in self._entries.items()}
+        kinds = {FLOATS[entry.dtype] for entry in self._entries.values() if entry.dtype in FLOATS}
+        self.dtype = functools.reduce(torch.promote_types, kinds) if kinds else torch.float32
+
+    def read(self, name: str) -> Tensor:
+        """One tensor as a window onto its file; a checksum that does not fit is an error."""
+        entry = self._entries[name]
+        try:
+            tensor = self._window(entry, name)
+        except (SafetensorError, OSError) as error:
+            raise CheckpointError(f"{entry.path}: {name}: {error}") from None
+        if name in self._sums and checksum(tensor) != self._sums[name]:
+            raise CheckpointError(f"{entry.path}: {name} is not what was saved: its checksum does not fit")
+        return tensor
+
+    def _window(self, entry: Entry, name: str) -> Tensor:
+        """A tensor through an open file, which is let go after so many bytes: what was seen of it stays in memory."""
+        if self._open is None or self._open[0] != entry.path or self._seen > RENEW:
+            self._open = entry.path, safe_open(entry.path, "pt")
+            self._seen = 0
+        self._seen += math.prod(entry.shape) * WIDTHS[entry.dtype]
+        return self._open[1].get_tensor(name)
+
+    def _add(self, path: Path) -> None:
+        header = _read_header(path)
+        metadata = _metadata(path, header.pop("__metadata__", {}))
+        self.metadata |= metadata
+        sums = parse_table(metadata[CHECKSUMS].encode(), f"{path}: checksums") if CHECKSUMS in metadata else {}
+        if sums and sums.keys() != header.keys():
+            odd = sorted(sums.keys() ^ header.keys())[0]
+            raise CheckpointError(f"{path}: the checksums and the tensors differ: {odd!r}")
+        self._sums |= {name: str(value) for name, value in sums.items()}
+        for name, raw in header.items():
+            if name in self._entries:
+                raise CheckpointError(f"{path}: {name!r} is also in {self._entries[name].path}")
+            self._entries[name] = _entry(path, name, raw)
+
+    def _require_index(self, index: Mapping[str, Path]) -> None:
+        for name, path in index.items():
+            if name not in self._entries or self._entries[name].path != path:
+                raise CheckpointError(f"{path}: has no tensor {name!r}, which the index says it has")
+        if extra := sorted(self._entries.keys() - index.keys()):
+            raise CheckpointError(f"{self._entries[extra[0]].path}: has {extra[0]!r}, which the index does not list")
+
+
+def read_index(path: Path) -> dict[str, Path]:
+    """Which file beside an index holds each tensor."""
+    table = read_table(path).get("weight_map")
+    if not isinstance(table, dict) or not table:
+        raise CheckpointError(f"{path}: has no weight_map from tensors to files")
+    for name, file in table.items():
+        if not isinstance(file, str) or not SHARD.fullmatch(file):
+            raise CheckpointError(f"{path}: {name!r} is in {file!r}, wanted the plain name of a safetensors file")
+    return {name: path.parent / str(file) for name, file in table.items()}
+
+
+def checksum(tensor: Tensor) -> str:
+    """A checksum of a tensor's bytes in the order they are stored."""
+    flat = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
+    return f"{zlib.crc32(flat.data):08x}"
+
+
+def _read_header(path: Path) -> dict[str, object]:
+    """The header of a safetensors file as a table; the library checks it again when a tensor is read."""
+    size = plain_file(path).stat().st_size
+    if is_pickle(path):
+        raise pickle_refusal(path)
+    with path.open("rb") as file:
+        length = int.from_bytes(file.read(8), "little") if size >= 8 else 0
+        if not 2 <= length <= min(size - 8, MOST_HEADER):
+            raise CheckpointError(
+                f"{path}: is not a safetensors file: its header would have {length:,} bytes, "
+                f"wanted at most {max(0, min(size - 8, MOST_HEADER)):,}"
+            )
+        header = parse_table(file.read(length), f"{path}: header")
+    try:
+        with safe_open(path, "pt"):
+            return header
+    except (SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: {error}") from None
+
+
+def _metadata(path: Path, metadata: object) -> dict[str, str]:
+    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+        raise CheckpointError(f"{path}: __metadata__ is not a table of texts")
+    return metadata
+
+
+def _entry(path: Path, name: str, raw: object) -> Entry:
+    if len(name) > MOST_NAME or not NAME.fullmatch(name) or ".." in name or name.startswith("/"):
+        raise CheckpointError(f"{path}: {name[:MOST_NAME]!r} is no name for a tensor")
+    if not isinstance(raw, dict):
+        raise CheckpointError(f"{path}: {name} is not described by a table")
+    dtype, shape, offsets = (raw.get(key) for key in ("dtype", "shape", "data_offsets"))
+    if not isinstance(dtype, str) or dtype not in WIDTHS:
+        raise CheckpointError(f"{path}: {name} has type {json.dumps(dtype)}, wanted one of {', '.join(WIDTHS)}")
+    if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
+        raise CheckpointError(f"{path}: {name} has no shape and place in the file")
+    size = math.prod(shape) * WIDTHS[dtype]
+    if size == 0 or size != offsets[1] - offsets[0]:
+        raise CheckpointError(f"{path}: {name} has shape {shape} and type {dtype}, which are {size:,} bytes")
+    return Entry(path, dtype, tuple(shape))

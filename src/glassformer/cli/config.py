@@ -1,0 +1,73 @@
+"""`glassformer config`: every setting of a task, and where its value comes from."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cyclopts import Parameter
+
+from glassformer.cli.report import Json, UsageError, write, write_json
+from glassformer.errors import ConfigError
+
+if TYPE_CHECKING:
+    from glassformer.training.resolve import Resolved
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Where settings come from besides the words.
+
+    Parameters
+    ----------
+    preset
+        A named model to start from; `glassformer models` lists them.
+    config
+        A TOML file of settings, such as the config.toml of a run.
+    """
+
+    preset: str | None = None
+    config: Path | None = None
+
+
+NO_SOURCES = Sources()
+
+
+def config(*words: str, sources: Sources = NO_SOURCES, json: Json = False) -> None:
+    """Show every setting of a task and where its value comes from, as a TOML file to keep or to change.
+
+    Parameters
+    ----------
+    words
+        First the task: translate, gpt, masked or classify; not needed if --config names it. Then any settings
+        as key=value, such as recipe.steps=500. What is said later wins: defaults, then --preset, then --config,
+        then these.
+    """
+    from glassformer.training.resolve import tables, to_toml
+
+    resolved = settle(words, sources)
+    if json:
+        write_json({"config": tables(resolved), "origins": resolved.origins})
+    else:
+        write(to_toml(resolved, origins=True).rstrip("\n"))
+
+
+def settle(words: Sequence[str], sources: Sources, task: str | None = None) -> "Resolved":
+    """The settings that a command line asks for; its first word is the task, unless it is a setting."""
+    from glassformer.training.resolve import resolve
+
+    if words and "=" not in words[0]:
+        task, words = words[0], words[1:]
+    with bad_use():
+        return resolve(task, sources.preset, sources.config, words)
+
+
+@contextmanager
+def bad_use() -> Iterator[None]:
+    """Settings that cannot be are a wrong use of the command."""
+    try:
+        yield
+    except ConfigError as error:
+        raise UsageError(str(error)) from error

@@ -1,0 +1,44 @@
+"""`glassformer convert`: a checkpoint from one layout to another."""
+
+from pathlib import Path
+from typing import Literal
+
+from glassformer.cli.report import Json, talk, write_json
+
+
+def convert(
+    source: Path,
+    target: Path,
+    /,
+    *,
+    format: Literal["auto", "hf", "ours"] = "hf",
+    dtype: Literal["float64", "float32", "float16", "bfloat16"] | None = None,
+    json: Json = False,
+) -> None:
+    """Write a checkpoint again, for Hugging Face or in our own layout.
+
+    Parameters
+    ----------
+    source
+        A run folder, a Hugging Face folder, a .safetensors file or a llama2.c checkpoint.
+    target
+        The folder to write; what is in it under other names stays.
+    format
+        hf opens in transformers, ours keeps every option, auto is hf where the model has a family there.
+    dtype
+        The number type to store; as it was if left out.
+    """
+    import torch
+
+    from glassformer.checkpoints.load import load
+    from glassformer.checkpoints.save import save
+
+    loaded = load(source, dtype=None if dtype is None else getattr(torch, dtype))
+    save(loaded.model, target, loaded.tokenizer, loaded.labels, format, loaded.twin)
+    for name in loaded.left_out:
+        talk(f"{name} belongs to a head that was left out")
+    count = loaded.model.parameter_count()
+    talk(f"{type(loaded.model).__name__} of {count:,} parameters is in {target}")
+    if json:
+        files = sorted(path.name for path in target.iterdir() if path.is_file())
+        write_json({"model": type(loaded.model).__name__, "parameters": count, "target": str(target), "files": files})

@@ -1,0 +1,142 @@
+"""`glassformer parity`: each intermediate against Hugging Face transformers, the first divergence named."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from glassformer.cli.report import FAILED, Json, UsageError, did_you_mean, talk, write, write_json, write_table
+
+if TYPE_CHECKING:
+    from glassformer.checkpoints.parity import Parity
+    from glassformer.layers.model import Model
+    from glassformer.models.presets import Config
+
+Type = Literal["float64", "float32", "float16", "bfloat16"]
+SHOWN = 12  # intermediates in the table, the farthest apart first
+
+
+def parity(
+    model: str | None = None,
+    /,
+    *,
+    preset: bool = False,
+    dtype: Type = "float32",
+    page: Path | None = None,
+    json: Json = False,
+) -> int | None:
+    """Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.
+
+    Exits with 1 if one is beyond the bound. Needs transformers.
+
+    Parameters
+    ----------
+    model
+        A folder; a small one of every family, in float64 and float32, if left out.
+    preset
+        The model is the name of a preset, to be given random weights.
+    dtype
+        The number type to compute in.
+    page
+        Write the table of every family to this Markdown file too.
+    """
+    try:
+        import glassformer.checkpoints.parity  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise UsageError(f"parity needs the package {error.name}: pip install transformers") from None
+    if model is None:
+        return _every_family(page, json)
+    if page is not None:
+        raise UsageError("a page is made of every family: leave the model out")
+    return _one(model, preset, dtype, json)
+
+
+def _one(model: str, preset: bool, dtype: Type, json: bool) -> int | None:
+    import torch
+
+    from glassformer.checkpoints.parity import parity as compare
+
+    found = compare(_random(_preset(model)) if preset else Path(model), getattr(torch, dtype))
+    first = found.first_divergence
+    if json:
+        write_json({"parity": found, "first_divergence": first})
+        return None if first is None else FAILED
+    worst = sorted(found.differences, key=lambda row: -row.relative)[:SHOWN]
+    rows = [(row.place, row.theirs, f"{row.largest:.1e}", f"{row.relative:.1e}") for row in worst]
+    title = f"{found.family} in {found.dtype}: the {len(rows)} of {len(found.differences)} that are farthest apart"
+    write_table(("ours", "theirs", "difference", "relative"), rows, title=title)
+    if first is None:
+        write(f"all {len(found.differences)} intermediates agree to {found.bound:.0e}")
+        return None
+    write(f"first divergence: {first.place} ({first.theirs}) is {first.relative:.1e} apart, wanted {found.bound:.0e}")
+    return FAILED
+
+
+def _preset(name: str) -> "Config":
+    from glassformer.models.presets import presets
+
+    if name not in presets():
+        raise UsageError(f"there is no model {name!r}; {did_you_mean(name, presets(), 'glassformer models')}")
+    return presets()[name]
+
+
+def _random(config: "Config") -> "Model":
+    """A model whose every parameter matters: none left at zero or one."""
+    import torch
+
+    from glassformer.models.build import build
+
+    model = build(config).eval()
+    generator = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+    return model
+
+
+def _every_family(page: Path | None, json: bool) -> int | None:
+    import torch
+
+    from glassformer.checkpoints.parity import parity as compare
+    from glassformer.checkpoints.specimens import SPECIMENS
+
+    found: dict[str, list[Parity]] = {}
+    for name, config in SPECIMENS.items():
+        model = _random(config).double()
+        found[name] = [compare(model, dtype) for dtype in (torch.float64, torch.float32)]
+    if json:
+        write_json(found)
+    else:
+        rows = [(name, *(_cell(one) for one in pair), str(len(pair[0].differences))) for name, pair in found.items()]
+        write_table(("model", "float64", "float32", "intermediates"), rows)
+    if page is not None:
+        page.write_text(_markdown(found), encoding="utf-8")
+        talk(f"{page} is written")
+    diverged = [name for name, pair in found.items() if any(one.first_divergence for one in pair)]
+    for name in diverged:
+        talk(f"{name}: {next(one.first_divergence for one in found[name] if one.first_divergence)}")
+    return FAILED if diverged else None
+
+
+def _cell(found: "Parity") -> str:
+    return f"{found.worst.relative:.1e}"
+
+
+def _markdown(found: "dict[str, list[Parity]]") -> str:
+    """The table of every family as a page."""
+    head = """# Parity with Hugging Face transformers
+
+Made by `glassformer parity --page docs/parity.md`. A small model of every family with random weights is written
+with `gf.save`, opened by `transformers` and by `gf.load`, and run by both on the same tokens. The numbers are the
+largest difference of any intermediate, relative to the largest value of that intermediate or to one: queries,
+keys, values, mixed heads, norms, feed-forward parts and the output, what each was given and what it gave.
+
+The bound is 1e-9 in float64 and 1e-4 in float32. In float64 transformers is run with its own float32 islands
+(norms, rotary tables, softmax, Marian's waves) widened, for they would be all that differs.
+
+| model | family | intermediates | float64 | float32 | farthest apart in float32 |
+| --- | --- | --- | --- | --- | --- |
+"""
+    lines = [
+        f"| {name} | {one.family} | {len(one.differences)} | {_cell(one)} | {_cell(two)} | `{two.worst.place}` |"
+        for name, (one, two) in found.items()
+    ]
+    return head + "\n".join(lines) + "\n"

@@ -1,0 +1,280 @@
+"""`glassformer train`: settings in, a run folder out; a stopped run goes on where it was."""
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import msgspec
+from cyclopts import Parameter
+
+from glassformer.cli.config import Sources, bad_use, settle
+from glassformer.cli.report import Json, UsageError, talk, write, write_json
+
+if TYPE_CHECKING:
+    from glassformer.training.resolve import Resolved
+    from glassformer.training.run import Run
+    from glassformer.training.step import Log
+
+MAY_DIFFER = ("run.device", "run.precision", "run.compile")  # when a run is resumed
+FILES = (
+    "data.path", "data.second", "data.validation", "data.validation_second", "data.test", "data.test_second",
+    "tokenizer.file", "run.init",
+)  # fmt: skip
+FLOAT32 = 4  # bytes
+MEGABYTE = 1e6
+
+Switch: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Start(Sources):
+    """What a run learns from and starts with.
+
+    Parameters
+    ----------
+    data
+        A file or folder to learn from (data.path); built in are phrasebook for translate, stdlib for the others.
+    second
+        The other language, if the sentence pairs are in two files, line by line (data.second).
+    init
+        A trained model to go on from, as fine-tuning does (run.init).
+    """
+
+    data: str | None = None
+    second: str | None = None
+    init: str | None = None
+
+    def words(self) -> list[str]:
+        """The same as settings."""
+        given = {"data.path": self.data, "data.second": self.second, "run.init": self.init}
+        return [f"{key}={value}" for key, value in given.items() if value is not None]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Manner:
+    """How the command itself behaves.
+
+    Parameters
+    ----------
+    resume
+        Go on with the run in --out, exactly where it was stopped, by Ctrl-C or by a power cut.
+    dry_run
+        Show the settings and what the run would take: parameters, memory, tokens, disk. Keep nothing.
+    no_progress
+        Tell how it goes line by line instead of in a live panel.
+    tensorboard
+        Write the curves for TensorBoard too.
+    """
+
+    resume: Switch = False
+    dry_run: Switch = False
+    no_progress: Switch = False
+    tensorboard: Switch = False
+
+
+NOTHING_GIVEN, USUAL_MANNER = Start(), Manner()
+
+
+def train(
+    *words: str,
+    start: Start = NOTHING_GIVEN,
+    out: Path | None = None,
+    manner: Manner = USUAL_MANNER,
+    json: Json = False,
+) -> int | None:
+    """Train a translator, a language model, an encoder or a classifier, and keep it in a folder.
+
+    Parameters
+    ----------
+    words
+        First the task: translate, gpt, masked or classify; not needed if --config names it. Then any settings
+        as key=value, such as recipe.steps=500 recipe.rate=3e-4 model.layers=6 tokenizer.kind=characters
+        run.device=cpu; `glassformer config TASK` lists all keys of a task with their values. What is said later
+        wins: defaults, then --preset, then --config, then these.
+    out
+        The folder to keep the run in; runs/TASK-1 if left out, or the next number that is free.
+    """
+    resolved = _saved_settings(words, start, out) if manner.resume else settle([*words, *start.words()], start)
+    _require_files(resolved)
+    if manner.dry_run:
+        return _show_plan(resolved, json)
+    return _train(resolved, out if manner.resume and out else _new_folder(resolved.task, out), manner, json)
+
+
+def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> int | None:
+    from glassformer.errors import Interrupted
+    from glassformer.training.resolve import to_toml
+    from glassformer.training.run import CONFIG, prepare
+
+    # A run keeps the settings it was begun with.
+    text = (folder / CONFIG).read_text(encoding="utf-8") if manner.resume else to_toml(resolved, origins=True)
+    with bad_use():
+        run = prepare(resolved.settings, folder, text, _say, manner.resume)
+    last: Log | None = None
+    try:
+        with _watchers(resolved.settings.recipe.steps, folder, manner) as tell:
+            for log in run.train(manner.resume):
+                tell(log)
+                last = log
+    except Interrupted as error:
+        _say(f"{error}; go on by: glassformer train --resume --out {shlex.quote(str(folder))}")
+        return error.status
+    if _is_first():
+        _draw_curves(folder)
+        _report_end(resolved.task, run, folder, last, json)
+    return None
+
+
+def _saved_settings(words: Sequence[str], start: Start, out: Path | None) -> "Resolved":
+    """The settings of a stopped run; others may be given only where no number but a rounding depends on them."""
+    from glassformer.training.keys import values_of
+    from glassformer.training.resolve import differing_keys, resolve
+    from glassformer.training.run import CONFIG
+
+    if out is None:
+        raise UsageError("--resume goes on with the run of a folder: say which by --out FOLDER")
+    if not (out / CONFIG).is_file():
+        raise UsageError(f"{out} holds no run to resume: there is no {CONFIG} in it")
+    with bad_use():
+        saved = resolve(file=out / CONFIG)
+    alone = start.preset is None and start.config is None
+    asked = settle([*words, *start.words()], Sources(config=out / CONFIG) if alone else start, saved.task)
+    if asked.task != saved.task:
+        raise UsageError(f"{out} holds a run of {saved.task}, not of {asked.task}")
+    differing = differing_keys(saved, asked)
+    if wrong := [key for key in differing if key not in MAY_DIFFER]:
+        raise UsageError(f"{out} was begun with another {', '.join(wrong)}; resume it without, or begin another run")
+    if differing:
+        _say(f"{', '.join(differing)} differ from before: the run goes on, but its numbers are rounded differently")
+    values = values_of(asked.settings)
+    changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
+    return replace(saved, settings=replace(saved.settings, run=changed))
+
+
+def _new_folder(task: str, out: Path | None) -> Path:
+    """The folder asked for, if it holds no run, or the next one that is free."""
+    from glassformer.training.run import CONFIG
+
+    if out is not None:
+        if _is_first() and ((out / CONFIG).exists() or any(out.glob("step-*"))):
+            raise UsageError(f"{out} already holds a run: go on with it by --resume, or choose another folder by --out")
+        return out
+    if "RANK" in os.environ:
+        raise UsageError("several processes share one folder, and none can choose it alone: give --out FOLDER")
+    folder = next(path for number in count(1) if not (path := Path("runs") / f"{task}-{number}").exists())
+    talk(f"the run is kept in {folder}")
+    return folder
+
+
+def _require_files(resolved: "Resolved") -> None:
+    """Files named on the command line have to be there; what is built in has a name only."""
+    from glassformer.training.keys import defaults, shown, values_of
+    from glassformer.training.resolve import COMMAND_LINE
+
+    built_in = values_of(defaults(resolved.task))
+    for key, value in values_of(resolved.settings).items():
+        named = key in FILES and resolved.origins[key] == COMMAND_LINE and value != built_in[key]
+        if named and not os.path.exists(str(value)):
+            raise UsageError(f"{key} is {shown(value)}, but there is no such file or folder")
+
+
+@contextmanager
+def _watchers(steps: int, folder: Path, manner: Manner) -> Iterator["Callable[[Log], None]"]:
+    """Whoever is to be told of each log line: the person at the terminal, and TensorBoard if it is wanted."""
+    from glassformer.cli.panel import panel
+    from glassformer.training.tensorboard import tensorboard
+
+    if not _is_first():
+        yield lambda log: None
+        return
+    with ExitStack() as stack:
+        record = stack.enter_context(tensorboard(folder / "tensorboard")) if manner.tensorboard else None
+        watcher = stack.enter_context(panel(steps, progress=not manner.no_progress))
+
+        def tell(log: "Log") -> None:
+            watcher.update(log)
+            if record is not None:
+                record(vars(log))
+
+        yield tell
+
+
+def _draw_curves(folder: Path) -> None:
+    """A picture of the whole record, also of what was before a resumption."""
+    from glassformer.training.run_folder import LOG, RunFolder
+    from glassformer.views.curves import training_curves
+
+    lines = (folder / LOG).read_bytes().splitlines()
+    RunFolder(folder).write_text(
+        "curves.svg", training_curves([msgspec.json.decode(line, type=dict) for line in lines])
+    )
+
+
+def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
+    figures = {} if last is None else vars(last)
+    if json:
+        names = ("step", "loss", "validation", "tokens", "seconds")
+        found = {"task": task, "folder": str(folder), "parameters": run.parameters}
+        write(msgspec.json.encode({**found, **{name: figures.get(name) for name in names}}).decode())
+    elif last is None:
+        talk(f"{folder} has all its steps already, there was nothing left to do")
+    else:
+        held_out = "" if last.validation is None else f", validation loss {last.validation:.4f}"
+        write(f"{folder}: {last.step:,} steps, loss {last.loss:.4f}{held_out}")
+
+
+def _show_plan(resolved: "Resolved", json: bool) -> None:
+    """What a run would be and take; as text it is still a TOML file, good for --config."""
+    from glassformer.training.resolve import tables, to_toml
+    from glassformer.training.run import prepare
+
+    text = to_toml(resolved, origins=True)
+    with bad_use():
+        run = prepare(resolved.settings, None, text, _say)
+    plan = _plan(run)
+    if not _is_first():
+        return
+    if json:
+        write_json({"config": tables(resolved), "origins": resolved.origins, **plan})
+        return
+    write(text)
+    for name, value in plan.items():
+        number = f"{value:,}" if isinstance(value, int) else value
+        megabytes = f"{value / MEGABYTE:,.1f} MB" if isinstance(value, int) and name.endswith("_bytes") else number
+        write(f"# {name.removesuffix('_bytes').replace('_', ' ')}: {megabytes}")
+
+
+def _plan(run: "Run") -> dict[str, int | str]:
+    """Figures of a run before it begins: memory without the activations, and disk for the checkpoints it keeps."""
+    from glassformer.training.run_folder import RunFolder
+
+    weights = FLOAT32 * run.parameters
+    folder = RunFolder("runs", max(run.settings.run.keep, run.settings.recipe.average_last))
+    return {
+        "device": str(run.hardware.device),
+        "parameters": run.parameters,
+        "tokens_per_step": run.tokens_per_step,
+        "weights_bytes": weights,
+        "gradients_bytes": weights,
+        "optimizer_bytes": run.memory - 2 * weights,
+        "memory_bytes": run.memory,
+        "checkpoint_bytes": run.bytes_per_checkpoint,
+        "disk_bytes": folder.room_needed(run.bytes_per_checkpoint),
+    }
+
+
+def _say(text: str) -> None:
+    """Talk, but of several processes only one does."""
+    if _is_first():
+        talk(text)
+
+
+def _is_first() -> bool:
+    return os.environ.get("RANK", "0") == "0"

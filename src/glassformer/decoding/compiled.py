@@ -1,0 +1,226 @@
+"""Steps of fixed shape, compiled whole: on CUDA a captured graph that never waits for the host.
+
+All that a step reads and writes lies in tensors that stay where they are, so one program serves every call with
+the same shapes. Some tokens are written before the host looks; what comes after an end is thrown away.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from types import FunctionType, MethodType
+from typing import cast
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from glassformer.decoding.next_token import log_probability, next_token, without_ends
+from glassformer.decoding.session import Prompts, Session, Writes, read
+from glassformer.decoding.settings import Decoding
+from glassformer.errors import DecodingError
+from glassformer.layers.cache import Cache, Slots
+from glassformer.models.rnn import RNN
+
+BURST = 16  # tokens written between two looks of the host
+GRAIN = 64  # slots come in multiples of this, so that calls of like length share a program
+SOURCE_GRAIN = 16
+KEPT = 4  # programs kept for a model, the latest ones
+FASTEST: dict[str, str | int | bool | Callable[..., object]] = {
+    "coordinate_descent_tuning": True
+}  # matrix times vector as a kernel of its own, at the speed of memory
+
+
+def fixed(cache: Cache, slots: int, width: int) -> Cache:
+    """An empty cache of the same kind, its count on the device, with room for so many tokens and so long a source."""
+    rows, device = len(cache.own[0].keys), cache.own[0].keys.device
+    size = slots if cache.reach is None else cache.slots
+
+    def stretched(store: Tensor, length: int) -> Tensor:
+        return store.new_zeros(*store.shape[:2], length, store.shape[3])
+
+    mask = None
+    if cache.cross:
+        mask = cache.cross[0].keys.new_zeros(len(cache.cross[0].keys), 1, 1, width)
+    return Cache(
+        filled=torch.zeros((), dtype=torch.long, device=device),
+        padding=torch.zeros(rows, dtype=torch.long, device=device) if rows > 1 and not cache.cross else None,
+        own=[Slots(stretched(own.keys, size), stretched(own.values, size)) for own in cache.own],
+        reach=cache.reach,
+        cross=[Slots(stretched(far.keys, width), stretched(far.values, width)) for far in cache.cross],
+        source_mask=mask,
+    )
+
+
+def fill(still: Cache, cache: Cache) -> None:
+    """Copy what a cache holds into one of fixed shape."""
+    assert isinstance(still.filled, Tensor)
+    still.filled.fill_(cache.count)
+    if still.padding is not None:
+        still.padding.copy_(torch.zeros_like(still.padding) if cache.padding is None else cache.padding)
+    held = min(cache.count, cache.slots)
+    for mine, theirs in zip(still.own, cache.own, strict=True):
+        mine.keys[:, :, :held].copy_(theirs.keys[:, :, :held])
+        mine.values[:, :, :held].copy_(theirs.values[:, :, :held])
+    for mine, theirs in zip(still.cross, cache.cross, strict=True):
+        length = theirs.keys.shape[2]
+        mine.keys[:, :, :length].copy_(theirs.keys)
+        mine.values[:, :, :length].copy_(theirs.values)
+    if still.source_mask is not None:
+        length = cache.cross[0].keys.shape[2]
+        mask = still.source_mask.new_zeros(1) if cache.source_mask is None else cache.source_mask
+        still.source_mask.fill_(-torch.inf)
+        still.source_mask[..., :length].copy_(mask)
+
+
+def program(step: MethodType, device: torch.device) -> Callable[[], None]:
+    """A step, compiled whole; on CUDA captured as a graph too."""
+    on_gpu = device.type == "cuda"
+    # a function of its own for each program, for the compiler gives up on one that it has compiled too often
+    own = FunctionType(step.__func__.__code__.replace(), step.__func__.__globals__)
+    run = partial(torch.compile(own, fullgraph=True, options=FASTEST if on_gpu else None), step.__self__)
+    if not on_gpu:
+        return run
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            run()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        run()
+    return graph.replay
+
+
+@dataclass
+class Board:
+    """Where a program's texts lie: the token to read next, and all that were written."""
+
+    next: Tensor
+    step: Tensor
+    seen: Tensor
+    numbers: Tensor
+    ids: Tensor
+    log_probabilities: Tensor
+
+    def fill(self, other: "Board") -> None:
+        """Take over another board's numbers, in place."""
+        for name in (field.name for field in fields(self)):
+            getattr(self, name).copy_(getattr(other, name))
+
+
+class Steps:
+    """A compiled step of model and choice for one shape."""
+
+    def __init__(self, model: Writes, how: Decoding, ends: Sequence[int], cache: Cache, board: Board) -> None:
+        self.model = model
+        self.how = how
+        self.ends = list(ends)
+        self.cache = cache
+        self.board = board
+        self.width = board.seen.shape[1] - board.ids.shape[1]
+        self.run = program(cast(MethodType, self._step), board.ids.device)
+
+    def _step(self) -> None:
+        board = self.board
+        scores = read(self.model, board.next, self.cache)[:, -1]
+        if self.how.minimum:
+            scores = torch.where(board.step < self.how.minimum, without_ends(scores, self.ends), scores)
+        u = board.numbers.index_select(1, board.step).squeeze(1)
+        chosen = next_token(scores, self.how, u, board.seen)
+        log_p = log_probability(scores, chosen)
+        board.seen.index_copy_(1, board.step + self.width, chosen[:, None])
+        board.ids.index_copy_(1, board.step, chosen[:, None])
+        board.log_probabilities.index_copy_(1, board.step, log_p[:, None])
+        board.next.copy_(chosen[:, None])
+        board.step.add_(1)
+
+
+_PROGRAMS: WeakKeyDictionary[Writes, dict[object, object]] = WeakKeyDictionary()
+
+
+def stored(model: Writes, key: object, make: Callable[[], object]) -> object:
+    """A model's program for these shapes, made on first use; the latest few are kept."""
+    known = _PROGRAMS.setdefault(model, {})
+    made = known.pop(key, None)
+    known[key] = make() if made is None else made
+    while len(known) > KEPT:
+        known.pop(next(iter(known)))
+    return known[key]
+
+
+def round_up(size: int, grain: int) -> int:
+    """The next multiple of a grain."""
+    return -(-size // grain) * grain
+
+
+class CompiledSession(Session):
+    """A session whose steps are a stored program; it begins as any other."""
+
+    def __init__(
+        self,
+        model: Writes,
+        prompts: Prompts,
+        slots: int,
+        how: Decoding,
+        ends: Sequence[int],
+        first: int,
+    ) -> None:
+        require_fixed(model)
+        super().__init__(model, prompts, slots, how, ends, first)
+        assert isinstance(self.cache, Cache)
+        room = round_up(how.limit, BURST) + BURST
+        board = self._board(room)
+        source = round_up(self.cache.cross[0].keys.shape[2], SOURCE_GRAIN) if self.cache.cross else 0
+        size = round_up(self.seen.shape[1] + room, GRAIN)
+        still = fixed(self.cache, size, source)
+        choice = how.temperature, how.top_k, how.top_p, how.min_p, how.repetition, how.minimum
+        key = ("steps", len(self.next), size, board.seen.shape[1], room, source, choice, tuple(ends))
+        steps = stored(model, key, lambda: Steps(model, how, ends, still, board))
+        assert isinstance(steps, Steps)
+        self.steps = steps
+        steps.board.fill(self._board(room))
+        fill(steps.cache, self.cache)
+        self.given = 0
+
+    def _board(self, room: int) -> Board:
+        rows, device = len(self.next), self.next.device
+        numbers = torch.zeros(rows, room, dtype=torch.float64, device=device)
+        if self.numbers is not None:
+            numbers[:, : self.numbers.shape[1]] = self.numbers
+        width = round_up(self.seen.shape[1], GRAIN)
+        before = functional.pad(self.seen, (width - self.seen.shape[1], 0), value=-1)
+        before = torch.where(before < 0, self.seen[:, :1], before)
+        return Board(
+            next=self.next.clone(),
+            step=torch.zeros(1, dtype=torch.long, device=device),
+            seen=torch.cat([before, before[:, :1].expand(-1, room)], 1),
+            numbers=numbers,
+            ids=torch.zeros(rows, room, dtype=torch.long, device=device),
+            log_probabilities=torch.zeros(rows, room, dtype=self._score_type(), device=device),
+        )
+
+    def _score_type(self) -> torch.dtype:
+        return torch.promote_types(self.model.embedding.weight.dtype, torch.float32)
+
+    def burst(self) -> tuple[list[list[int]], list[list[float]]]:
+        """The next tokens of every text and their log-probabilities, [tokens][texts], a burst at once."""
+        for _ in range(BURST):
+            self.steps.run()
+        board, start = self.steps.board, self.given
+        self.given += BURST
+        return (
+            board.ids[:, start : self.given].T.tolist(),
+            board.log_probabilities[:, start : self.given].T.tolist(),
+        )
+
+    def keep(self, rows: Sequence[int]) -> bool:
+        """Shapes are fixed: texts that have ended run along unread."""
+        return False
+
+
+def require_fixed(model: Writes) -> None:
+    """Refuse a model whose steps have no fixed place for what they carry on."""
+    if isinstance(model, RNN):
+        raise DecodingError("RNN cannot be run compiled: its state has no fixed place; leave compiled out")

@@ -1,0 +1,173 @@
+"""Prompts in, texts out: whole, or piece by piece as they are written."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from glassformer.decoding.beam import beam_search
+from glassformer.decoding.compiled import CompiledSession
+from glassformer.decoding.session import Prompts, Session, Translator, Writes, context_of, require_writer
+from glassformer.decoding.settings import Decoding
+from glassformer.decoding.written import Draft, Finish, Written
+from glassformer.errors import DecodingError
+from glassformer.layers.model import Model
+from glassformer.recording import unchecked
+from glassformer.text.tokenizer import Tokenizer
+
+LIKELIEST = Decoding()
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A piece of one of the texts that are being written; the last one says why the text ended."""
+
+    number: int
+    text: str
+    finish: Finish | None
+
+
+def generate(
+    model: Model, tokenizer: Tokenizer, prompts: str | Sequence[str], how: Decoding = LIKELIEST
+) -> list[Written]:
+    """Write on from prompts, `how.n` texts for each, in their order; for a translator a prompt is a source."""
+    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    return write_all(model, tokenizer, _encoded(model, tokenizer, texts), how)
+
+
+def stream(model: Model, tokenizer: Tokenizer, prompt: str, how: Decoding = LIKELIEST) -> Iterator[Piece]:
+    """Write on from a prompt and hand out every piece as soon as it is certain."""
+    if how.beam > 1:
+        raise DecodingError(f"beam is {how.beam}, wanted 1 to stream: a beam knows its best text only at the end")
+    writer = require_writer(model)
+    drafts, session = _begin(writer, tokenizer, _encoded(model, tokenizer, [prompt]), how)
+    told: set[int] = set()
+    for _ in _write(drafts, session):
+        for number, draft in enumerate(drafts):
+            piece = draft.fresh()
+            if number not in told and (piece or draft.finish):
+                told |= {number} if draft.finish else set()
+                yield Piece(number, piece, draft.finish)
+
+
+def write_all(model: Model, tokenizer: Tokenizer, prompts: Prompts, how: Decoding) -> list[Written]:
+    """The same from token ids: batched by tokens, alike lengths together, results in the order of the prompts."""
+    writer = require_writer(model)
+    found: list[list[Written]] = [[] for _ in prompts]
+    for batch in batches_by_tokens(prompts, how):
+        part = [prompts[i] for i in batch]
+        if how.beam > 1:
+            written = _search(writer, tokenizer, part, how)
+        else:
+            drafts, session = _begin(writer, tokenizer, part, how)
+            for _ in _write(drafts, session):
+                pass
+            done = [draft.done() for draft in drafts]
+            written = [done[place : place + how.n] for place in range(0, len(done), how.n)]
+        for i, texts in zip(batch, written, strict=True):
+            found[i] = texts
+    return [text for texts in found for text in texts]
+
+
+def batches_by_tokens(prompts: Prompts, how: Decoding) -> Iterator[list[int]]:
+    """Which prompts to write together: those of like length, as many as keep a batch within its tokens."""
+    order = sorted(range(len(prompts)), key=lambda i: (len(prompts[i]), i))
+    batch: list[int] = []
+    for i in order:
+        rows = (len(batch) + 1) * max(how.n, how.beam)
+        if batch and rows * (len(prompts[i]) + how.limit) > how.batch_tokens:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def first_token(tokenizer: Tokenizer) -> int:
+    """What a translator's target begins with: the start token, or in families without one the padding token."""
+    known = [id for id in (tokenizer.start, tokenizer.pad) if id is not None]
+    return known[0] if known else 0
+
+
+def _encoded(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The tokens of prompts; an empty one begins with the token that texts begin or end with."""
+    rows = tokenizer.encode_batch(texts)
+    if isinstance(model, Translator):
+        return rows
+    begin = [id for id in (tokenizer.start, tokenizer.end) if id is not None][:1]
+    for number, row in enumerate(rows):
+        if not row and not begin:
+            raise DecodingError(f"prompt {number} is empty, and the tokenizer has no start token to begin with")
+    return [row or begin for row in rows]
+
+
+def _most(model: Writes, prompt: Sequence[int], how: Decoding) -> tuple[int, Finish]:
+    """How many tokens can follow a prompt, and what ends them there."""
+    context = context_of(model)
+    taken = 1 if isinstance(model, Translator) else len(prompt)
+    if context is not None and len(prompt) > context:
+        raise DecodingError(f"the prompt has {len(prompt)} tokens, wanted at most {context}, the model's context")
+    left = how.limit if context is None else context - taken
+    return (how.limit, "length") if how.limit <= left else (left, "context")
+
+
+def _ends(tokenizer: Tokenizer, how: Decoding) -> frozenset[int]:
+    return frozenset(() if tokenizer.end is None else (tokenizer.end,)) | frozenset(how.stop_ids)
+
+
+def _check(model: Writes, prompts: Prompts, how: Decoding) -> None:
+    vocab = model.config.vocab
+    how.check_vocabulary(vocab)
+    highest = max((id for row in prompts for id in row), default=0)
+    if highest >= vocab:
+        raise DecodingError(f"the tokenizer gives the id {highest}, wanted ids below {vocab}, the model's vocabulary")
+
+
+def _begin(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding) -> tuple[list[Draft], Session]:
+    """Read the prompts, and lay out an empty draft for every text."""
+    _check(model, prompts, how)
+    ends = _ends(tokenizer, how)
+    room = [_most(model, row, how) for row in prompts]
+    before: list[Sequence[int]] = [() if isinstance(model, Translator) else row for row in prompts]
+    drafts = [
+        Draft(tokenizer, before[i], ends, how.stop_texts, *room[i]) for i in range(len(prompts)) for _ in range(how.n)
+    ]
+    width = 1 if isinstance(model, Translator) else max(map(len, prompts))
+    slots = width + max(1, *(most for most, _ in room))
+    make = CompiledSession if how.compiled else Session
+    with torch.no_grad(), unchecked():
+        return drafts, make(model, prompts, slots, how, sorted(ends), first_token(tokenizer))
+
+
+def _write(drafts: Sequence[Draft], session: Session) -> Iterator[None]:
+    """Token by token until every draft is finished; between two tokens the caller may look."""
+    rows = list(range(len(drafts)))
+    while live := [i for i in rows if drafts[i].finish is None]:
+        with torch.no_grad(), unchecked():
+            if session.keep([place for place, i in enumerate(rows) if drafts[i].finish is None]):
+                rows = live
+            tokens, log_probabilities = session.burst()
+        for some, theirs in zip(tokens, log_probabilities, strict=True):
+            for i, token, log_probability in zip(rows, some, theirs, strict=True):
+                drafts[i].add(token, log_probability)
+            yield
+    if not drafts or all(not draft.ids for draft in drafts):
+        yield  # texts that ended before their first token are told of too
+
+
+def _search(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding) -> list[list[Written]]:
+    """The best texts of a beam search."""
+    _check(model, prompts, how)
+    ends = _ends(tokenizer, how)
+    room = [_most(model, row, how) for row in prompts]
+    written: list[list[Written]] = []
+    with torch.no_grad(), unchecked():
+        found = beam_search(model, prompts, [most for most, _ in room], how, sorted(ends), first_token(tokenizer))
+    for i, hypotheses in enumerate(found):
+        before = () if isinstance(model, Translator) else prompts[i]
+        drafts = [Draft(tokenizer, before, ends, how.stop_texts, *room[i]) for _ in hypotheses]
+        for draft, hypothesis in zip(drafts, hypotheses, strict=True):
+            for token, log_probability in zip(hypothesis.ids, hypothesis.log_probabilities, strict=True):
+                draft.add(token, log_probability)
+        written.append([draft.done() for draft in drafts])
+    return written

@@ -1,0 +1,132 @@
+"""Names for every number of a run, read off the modules of the model and the words of the equations."""
+
+import difflib
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+
+from torch import Tensor, nn
+
+from glassformer.equation import Equation
+from glassformer.errors import TapeError
+from glassformer.recording import Step, Tape
+
+
+def equation_of(step: Step) -> Equation[..., object]:
+    """The equation of a step, with everything known about it."""
+    if not isinstance(step.equation, Equation):
+        raise TapeError(f"{step.path}: {step.equation.name} is not an equation of the catalog")
+    return step.equation
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """The end of an error about an unknown name."""
+    known = list(names)
+    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known[:3]
+    return f"the nearest {'is' if len(close) == 1 else 'are'} {', '.join(close)}"
+
+
+class Names:
+    """What each step of a tape is called, by its path, and which path a name means.
+
+    A module that runs a single equation gives it its own name: `layers.3.attention.query`. Other steps are called by
+    their module and the one word that their equation has for the result, or the equation that reads it there, else by
+    their equation: `layers.3.attention.weights`. A list of layers is called `layers` whatever the model calls it.
+    """
+
+    def __init__(self, model: nn.Module, tape: Tape) -> None:
+        self._places = _readable_places(model)
+        bare = {name for name, module in model.named_modules() if name and not list(module.children())}
+        several = Counter(place for place, _ in {(step.place, step.equation.name) for step in tape.steps})
+        self._single = {place for place in bare if several[place] == 1}
+        self._words: dict[int, list[str]] = defaultdict(list)  # by tensor
+        self._owner: dict[str, int] = {}
+        self._shared: set[str] = set()
+        self._paths: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+        for step in tape.steps:
+            self._note_words(step)
+        for top in tape.steps:
+            for step in top.walk():
+                self._give_name(step, outer=step is top)
+        for top in tape.steps:
+            for step in top.walk():
+                self._give_words(step)
+
+    def __getitem__(self, path: str) -> str:
+        """The name of the step at a path of the tape."""
+        return self._names[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names.values())
+
+    def path(self, name: str) -> str:
+        """The path that a name means: a step's own name or path, or the word of an equation that reads it."""
+        if name not in self._paths:
+            raise TapeError(f"no step is called {name!r}; {nearest(name, self._paths)}")
+        return self._paths[name]
+
+    def readable(self, parameter: str) -> str:
+        """What a parameter is called, its module named as its steps are."""
+        place, dot, own = parameter.rpartition(".")
+        return self._places.get(place, place) + dot + own
+
+    def _place(self, step: Step) -> str:
+        return self._places.get(step.place, step.place)
+
+    def _note_words(self, step: Step) -> None:
+        """Note the words for what a step reads and makes, in the order of the run; a word stays with its first."""
+        words = {symbol.name: symbol.meaning for symbol in equation_of(step).symbols}
+        for name, value in step.inputs.items():
+            if isinstance(value, Tensor):
+                self._note(step, words[name], value)
+        for child in step.children:
+            self._note_words(child)
+        for result, value in zip(equation_of(step).results, step.outputs, strict=False):
+            if isinstance(value, Tensor):
+                self._note(step, words[result.name], value, made=True)
+
+    def _note(self, step: Step, word: str, value: Tensor, made: bool = False) -> None:
+        name = f"{self._place(step)}.{word}".removeprefix(".")
+        if not word.isidentifier():
+            return
+        if self._owner.setdefault(name, id(value)) == id(value):
+            self._words[id(value)].append(name)
+        elif made:
+            self._shared.add(name)  # one word for the results of two steps says which of neither
+
+    def _give_name(self, step: Step, outer: bool) -> None:
+        place = self._place(step)
+        own = [w for w in self._words_of(step) if w.rpartition(".")[0] == place and w not in self._shared]
+        if outer and step.place in self._single:
+            name = self._numbered(place)
+        elif own and own[-1] not in self._paths:
+            name = own[-1]
+        else:
+            name = self._numbered(f"{place}.{step.equation.name}".removeprefix("."))
+        self._names[step.path] = name
+        self._paths[name] = step.path
+
+    def _give_words(self, step: Step) -> None:
+        """Let a step be found by its path and by every word it goes by."""
+        for word in (step.path, *self._words_of(step)):
+            self._paths.setdefault(word, step.path)
+
+    def _words_of(self, step: Step) -> list[str]:
+        return self._words[id(step.outputs[0])] if step.kept and isinstance(step.outputs[0], Tensor) else []
+
+    def _numbered(self, name: str) -> str:
+        count = 1
+        while (name if count == 1 else f"{name}.{count}") in self._paths:
+            count += 1
+        return name if count == 1 else f"{name}.{count}"
+
+
+def _readable_places(model: nn.Module) -> dict[str, str]:
+    """Every module's place, with each list of layers called `layers`, and its holder left out if there is one list."""
+    lists = [name for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
+    short = {name: "layers" if len(lists) == 1 else f"{name.rpartition('.')[0]}.layers".lstrip(".") for name in lists}
+    places: dict[str, str] = {}
+    for name, _ in model.named_modules():
+        inside = max((item for item in lists if f"{name}.".startswith(f"{item}.")), key=len, default=None)
+        places[name] = name if inside is None else short[inside] + name[len(inside) :]
+    return places

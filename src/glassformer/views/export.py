@@ -1,0 +1,67 @@
+"""A trace for machines: a JSON file that says what ran, and a safetensors file beside it with every number."""
+
+from pathlib import Path
+
+import msgspec
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from glassformer.probes.trace import Bound, Shown, Trace
+
+
+def trace_data(trace: Trace) -> dict[str, object]:
+    """What a trace knows, less the numbers themselves, as plain data."""
+    return {
+        "model": type(trace.model).__name__,
+        "focus": vars(trace.focus),
+        "loss": None if trace.loss is None else float(trace.loss),
+        "difference": None if trace.difference is None else trace.difference.difference,
+        "tokens": {name: list(words) for name, words in trace.tokens.items()},
+        "steps": [_step(step) for step in trace.steps],
+    }
+
+
+def trace_tensors(trace: Trace) -> dict[str, Tensor]:
+    """Every value in focus by its step's name, and every gradient by the name with `/gradient` behind it."""
+    found: dict[str, Tensor] = {}
+    for step in trace.steps:
+        if isinstance(step.output, Tensor):
+            found[step.name] = step.value
+        if step.gradient is not None:
+            found[f"{step.name}/gradient"] = step.gradient
+    return {name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in found.items()}
+
+
+def save_trace(trace: Trace, path: Path) -> Path:
+    """Write a trace as JSON, and its numbers as safetensors beside it; the path of the second."""
+    numbers = path.with_suffix(".safetensors")
+    data = trace_data(trace) | {"numbers": numbers.name}
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=1))
+    save_file(trace_tensors(trace), numbers)
+    return numbers
+
+
+def _step(step: Shown) -> dict[str, object]:
+    rule = step.equation.gradient
+    return {
+        "name": step.name,
+        "path": step.path,
+        "depth": step.depth,
+        "equation": step.equation.name,
+        "latex": step.equation.latex,
+        "gradient_latex": rule.latex if rule is not None and step.gradient is not None else None,
+        "shape": list(step.shape),
+        "axes": list(step.axes),
+        "operations": step.cost.flops,
+        "bytes": step.cost.bytes,
+        "symbols": [_symbol(bound) for bound in step.symbols],
+    }
+
+
+def _symbol(bound: Bound) -> dict[str, object]:
+    known: dict[str, object] = {"name": bound.symbol.name, "role": bound.symbol.role, "meaning": bound.symbol.meaning}
+    if isinstance(bound.value, Tensor):
+        return known | {"shape": list(bound.value.shape), "source": bound.source}
+    plain = isinstance(bound.value, (bool, int, float, str)) or bound.value is None
+    return known | {"value": bound.value if plain else str(bound.value)}

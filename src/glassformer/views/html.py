@@ -1,0 +1,184 @@
+"""A trace as one page that opens anywhere: formulas as MathML, matrices as heat maps, arithmetic under the pointer."""
+
+import base64
+import functools
+import gzip
+import html
+import math
+from collections.abc import Sequence
+from importlib import resources
+from typing import TypedDict
+
+import msgspec
+from torch import Tensor
+
+from glassformer.arithmetic import number
+from glassformer.errors import MissingExtraError
+from glassformer.probes.cells import written
+from glassformer.probes.trace import Shown, Trace
+from glassformer.views.terminal import number_text, shape_text, size_text
+from glassformer.views.windows import Window, windows
+
+ROWS_SHOWN, COLUMNS_SHOWN = 32, 32
+NUMBERS = 1_200_000  # that a page carries at most, by showing fewer matrices of each step, though always one
+CELLS = 12_000  # numbers of a page that carry their arithmetic, shared by its steps
+# Nothing is fetched, ever.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+@functools.cache
+def mathml(latex: str) -> str:
+    """A formula as MathML, for a browser to set."""
+    try:
+        from math_core import LatexToMathML  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise MissingExtraError("formulas in a page need math-core: pip install glassformer[studio]") from None
+    return LatexToMathML().convert_with_local_state(latex, displaystyle=True)
+
+
+def trace_page(trace: Trace, title: str = "") -> str:
+    """The page of a trace, whole: it needs no other file and asks for nothing."""
+    title = title or f"{type(trace.model).__name__}, every equation of one run"
+    facts = [f"{len(trace.steps)} steps"]
+    facts += [f"loss {number(trace.loss)}"] if trace.loss is not None else []
+    facts += [" ".join(words) for words in trace.tokens.values()]
+    if trace.difference is not None:
+        facts.append(
+            f"these numbers are the plain equations'; the run itself came out within {trace.difference.difference:.1e}"
+        )
+    packed = base64.b64encode(gzip.compress(msgspec.json.encode(_page_data(trace)), 6, mtime=0)).decode()
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<link rel="icon" href="data:,">
+<title>{html.escape(title)}</title>
+<style>{_resource("page.css")}</style>
+</head>
+<body>
+<h1>{html.escape(title)}</h1>
+{"".join(f"<p>{html.escape(fact)}</p>" for fact in facts)}
+<label>Find a step <input id="find" type="search" placeholder="layers.0 attention weights"></label>
+<main id="steps"></main>
+<script type="text/plain" id="data">{packed}</script>
+<script>{_resource("page.js")}</script>
+</body>
+</html>
+"""
+
+
+def _resource(name: str) -> str:
+    return resources.files("glassformer.views").joinpath(name).read_text(encoding="utf-8")
+
+
+def _page_data(trace: Trace) -> dict[str, object]:
+    equations = {step.equation.name: step.equation for step in trace.steps}
+    most = _matrices_that_fit(trace)
+    return {
+        "equations": {
+            name: {
+                "formula": mathml(equation.latex),
+                "rule": mathml(equation.gradient.latex) if equation.gradient and trace.gradients else None,
+                "meaning": equation.meaning,
+            }
+            for name, equation in equations.items()
+        },
+        "steps": [_step_data(step, most, max(4, CELLS // len(trace.steps))) for step in trace.steps],
+    }
+
+
+def _matrices_that_fit(trace: Trace) -> int:
+    """How many matrices of each step a page has room for."""
+    most = 16
+    while most > 1 and sum(_numbers_shown(step, most) for step in trace.steps) > NUMBERS:
+        most //= 2
+    return most
+
+
+def _numbers_shown(step: Shown, most: int) -> int:
+    *leading, rows, columns = (1, 1, *step.shape)
+    shown = min(most, math.prod(leading)) * min(rows, ROWS_SHOWN) * min(columns, COLUMNS_SHOWN)
+    return shown * (1 if step.gradient is None else 2)
+
+
+def _step_data(step: Shown, most: int, cells: int) -> dict[str, object]:
+    shown = _windows_of(step, step.value, most) if isinstance(step.output, Tensor) else []
+    value, spent = [], 0
+    for window in shown:
+        value.append(_window_data(step, window, cells - spent))
+        spent += sum(map(len, value[-1]["cells"]))
+    return {
+        "name": step.name,
+        "depth": step.depth,
+        "equation": step.equation.name,
+        "letter": step.equation.results[0].name,
+        "shape": shape_text(step.shape),
+        "operations": step.cost.flops,
+        "symbols": [
+            (bound.symbol.name, bound.symbol.meaning, *_bound_text(bound.value), bound.source, _size(bound.gradient))
+            for bound in step.symbols
+            if bound.value is not None
+        ],
+        "value": value,
+        "left": step.value.numel() - sum(len(row) for w in shown for row in w.values) if shown else 0,
+        "gradient": None
+        if step.gradient is None
+        else [_window_data(step, window, 0) for window in _windows_of(step, step.gradient, most)],
+    }
+
+
+def _windows_of(step: Shown, value: Tensor, most: int) -> list[Window]:
+    return list(windows(step, value, ROWS_SHOWN, COLUMNS_SHOWN, most))
+
+
+class _Drawn(TypedDict):
+    """A matrix as the page draws it; `cells` is the arithmetic of its first rows and columns."""
+
+    title: str
+    index: Sequence[int]
+    start: Sequence[int]
+    axes: int
+    shape: Sequence[int]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    values: list[list[float | str]]
+    cells: list[list[str]]
+
+
+def _window_data(step: Shown, window: Window, cells: int) -> _Drawn:
+    height, width = len(window.values), len(window.values[0])
+    rows = min(height, max(math.isqrt(cells), cells // width)) if cells > 0 else 0
+    columns = min(width, cells // rows) if rows else 0
+    return {
+        "title": window.title,
+        "index": window.index,
+        "start": window.start,
+        "axes": len(step.shape),
+        "shape": window.shape,
+        "rows": window.rows,
+        "columns": window.columns,
+        "values": [[_short(x) for x in row] for row in window.values],
+        "cells": [[_arithmetic(step, window, i, j) for j in range(columns)] for i in range(rows)],
+    }
+
+
+def _arithmetic(step: Shown, window: Window, row: int, column: int) -> str:
+    place = (*window.index, window.start[0] + row, window.start[1] + column)
+    return written(step.step, place[len(place) - len(step.shape) :])
+
+
+def _bound_text(value: object) -> Sequence[str]:
+    if isinstance(value, Tensor):
+        return (shape_text(value.shape),)
+    return (f"{len(value)} tensors",) if isinstance(value, (list, tuple)) else (number_text(value),)
+
+
+def _size(gradient: Tensor | None) -> str:
+    return "" if gradient is None else f"gradient {size_text(gradient)}"
+
+
+def _short(x: float) -> float | str:
+    """A number in the digits that are shown; JSON has no word for those that are not finite."""
+    return float(f"{x:.4g}") if math.isfinite(x) else number(x)

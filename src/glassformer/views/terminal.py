@@ -1,0 +1,134 @@
+"""A trace in the terminal: a table of its steps, and each step with its formula and its matrices in colour."""
+
+import io
+from collections.abc import Sequence
+
+from rich.box import SIMPLE, SIMPLE_HEAD
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.style import Style
+from rich.table import Table
+from rich.text import Text
+from torch import Tensor
+
+from glassformer.arithmetic import number
+from glassformer.probes.trace import Shown, Trace
+from glassformer.views.windows import Window, largest, windows
+
+ROWS, COLUMNS, MATRICES = 8, 8, 2
+DIGITS_SHOWN = 3
+_STRONG = 0.6  # from here on a ground is dark enough for white digits
+_WARM, _COLD = (178, 24, 43), (33, 102, 172)
+
+
+def render(view: RenderableType, width: int, colour: bool) -> str:
+    """A view as text, with or without colours."""
+    text = io.StringIO()
+    console = Console(
+        file=text, width=width, force_terminal=colour, color_system="truecolor" if colour else None,
+        markup=False, highlight=False, emoji=False,
+    )  # fmt: skip
+    console.print(view)
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+
+def steps_table(trace: Trace) -> Table:
+    """Every step in focus on a line: name, equation, shape, cost, its largest number and its largest gradient."""
+    table = Table(box=SIMPLE_HEAD)
+    sizes = ("largest value", "largest gradient") if trace.gradients else ("largest value",)
+    for column in ("step", "equation", "shape", "operations", *sizes):
+        table.add_column(column, no_wrap=column in ("step", "equation"), overflow="fold")
+    for step in trace.steps:
+        row = ["  " * step.depth + step.name, step.equation.name, shape_text(step.shape), f"{step.cost.flops:,}"]
+        row.append(_largest(step.value) if isinstance(step.output, Tensor) else number_text(step.output))
+        if trace.gradients:
+            row.append("" if step.gradient is None else _largest(step.gradient))
+        table.add_row(*row)
+    return table
+
+
+def step_view(step: Shown) -> Group:
+    """One step whole: its formula, what each letter stands for, its value and, if there is one, its gradient."""
+    rule = step.equation.gradient
+    parts: list[RenderableType] = [
+        Text(step.name, style="bold"),
+        Text(f"  {step.equation.name}: {step.equation.meaning}"),
+        Text(f"  {step.equation.latex}", style="italic"),
+        Padding(_symbols(step), (0, 0, 0, 2)),
+        *_matrices(step, step.value),
+    ]
+    if step.gradient is not None:
+        parts.append(Text(f"  gradient of the loss with respect to {step.equation.results[0].name}"))
+        parts.extend(_matrices(step, step.gradient))
+        parts.append(Text(f"  sent back by {rule.latex}" if rule else "  sent back through its parts", style="italic"))
+    return Group(*parts)
+
+
+def matrix_table(
+    values: Sequence[Sequence[float]], rows: Sequence[str] = (), columns: Sequence[str] = (), title: str = ""
+) -> Table:
+    """A matrix of numbers, the large ones in strong colours: warm above zero, cold below."""
+    table = Table(box=SIMPLE, title=title or None, title_justify="left", show_header=bool(columns), padding=(0, 1))
+    if rows:
+        table.add_column("")
+    for place in range(len(values[0]) if values else 0):
+        table.add_column(columns[place] if place < len(columns) else "", justify="right")
+    most = largest(values)
+    for place, row in enumerate(values):
+        cells = [Text(number(x, DIGITS_SHOWN), style=_colour(x, most)) for x in row]
+        table.add_row(*([rows[place] if place < len(rows) else "", *cells] if rows else cells))
+    return table
+
+
+def _largest(value: Tensor) -> str:
+    finite = value[value.isfinite()].abs()
+    return number(finite.max(), DIGITS_SHOWN) if finite.numel() else "none finite"
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """A shape such as `1×2×7×7`."""
+    return "×".join(map(str, shape)) or "1"
+
+
+def size_text(value: Tensor) -> str:
+    """How far the numbers of a tensor reach."""
+    if value.numel() == 1:
+        return number(value.detach(), DIGITS_SHOWN)
+    finite = value.detach()[value.isfinite()] if value.is_floating_point() else value
+    if not finite.numel():
+        return "no finite number"
+    return f"{number(finite.min(), DIGITS_SHOWN)} to {number(finite.max(), DIGITS_SHOWN)}"
+
+
+def number_text(value: object) -> str:
+    """A setting or a single number as text."""
+    return number(value) if isinstance(value, float) else str(value)
+
+
+def _symbols(step: Shown) -> Table:
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for bound in step.symbols:
+        if isinstance(bound.value, Tensor):
+            table.add_row(bound.symbol.name, shape_text(bound.value.shape), bound.source, bound.symbol.meaning)
+        elif bound.value is not None and not isinstance(bound.value, (list, tuple)):
+            table.add_row(bound.symbol.name, number_text(bound.value), "", bound.symbol.meaning)
+    return table
+
+
+def _matrices(step: Shown, value: Tensor) -> list[RenderableType]:
+    shown = list(windows(step, value, ROWS, COLUMNS, MATRICES))
+    views = [Padding(_matrix(window), (0, 0, 0, 2)) for window in shown]
+    left = value.numel() - sum(len(row) for window in shown for row in window.values)
+    return [*views, *([Text(f"  and {left:,} more numbers")] if left else [])]
+
+
+def _matrix(window: Window) -> Table:
+    return matrix_table(window.values, window.rows, window.columns, window.title)
+
+
+def _colour(x: float, most: float) -> Style:
+    if not most or not abs(x) <= most or x == 0:  # nothing to compare with, or no finite number
+        return Style.null()
+    strength = abs(x) / most
+    red, green, blue = (round(245 - strength * (245 - channel)) for channel in (_WARM if x > 0 else _COLD))
+    return Style(bgcolor=f"rgb({red},{green},{blue})", color="white" if strength > _STRONG else "black")

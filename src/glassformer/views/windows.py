@@ -1,0 +1,85 @@
+"""What of a large number is shown: matrices one after another, a corner of each, with the words of its axes."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.probes.focus import TOKEN
+from glassformer.probes.trace import Shown
+
+
+@dataclass(frozen=True)
+class Window:
+    """A matrix of a step's value: where it begins, the part that is shown, and what rows and columns are called."""
+
+    index: tuple[int, ...]
+    start: tuple[int, int]
+    values: list[list[float]]
+    shape: tuple[int, int]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    title: str
+
+
+def windows(step: Shown, value: Tensor, rows: int, columns: int, most: int) -> Iterator[Window]:
+    """The first matrices of a value that belongs to a step, at most `rows` by `columns` of each."""
+    step_shape, axes = value.shape, step.axes
+    focus = step.trace.focus
+    offset = [_start(axis, word, focus.head, focus.token, step.shape) for axis, word in enumerate(axes)]
+    offset = offset if len(offset) == value.dim() else [0] * value.dim()
+    flat = value.detach().double().cpu().reshape((1,) * (2 - min(2, value.dim())) + tuple(step_shape))
+    leading = list(itertools.product(*map(range, flat.shape[:-2])))
+    names = step_labels(step)
+    for place in leading[:most]:
+        matrix = flat[place]
+        begin = tuple(a + b for a, b in zip(place, offset, strict=False))
+        title = ", ".join(f"{word.removesuffix('s')} {n}" for word, n in zip(axes, begin, strict=False))
+        first = (offset[-2] if value.dim() > 1 else 0, offset[-1] if offset else 0)
+        yield Window(
+            begin if value.dim() > 2 else (),
+            first,
+            matrix[:rows, :columns].tolist(),
+            (matrix.shape[0], matrix.shape[1]),
+            names[0][first[0] :] if value.dim() > 1 else (),
+            names[1],
+            title,
+        )
+
+
+def step_labels(step: Shown) -> tuple[Sequence[str], Sequence[str]]:
+    """The tokens that the rows and the columns of a step's value stand for, where they are known."""
+    tokens = list(step.trace.tokens.items())
+    axes = step.axes
+    if not tokens or len(axes) < 2:
+        return (), ()
+    own = tokens[-1] if len(tokens) == 1 or _after_target(step, tokens[-1][0]) else tokens[0]
+    keys = tokens[0] if ".cross." in f".{step.name}." else own
+    rows = own[1] if axes[-2] in TOKEN and step.shape[-2] == len(own[1]) else ()
+    columns = keys[1] if axes[-1] == "keys" and step.shape[-1] == len(keys[1]) else ()
+    return rows, columns
+
+
+def _after_target(step: Shown, name: str) -> bool:
+    """Whether a step comes after the second sequence went in."""
+    target = step.trace.inputs.get(name)
+    for each in step.trace.tape.steps:
+        if any(tensor is target for tensor in each.input_tensors):
+            return True
+        if any(part is step.step for part in each.walk()):
+            return False
+    return False
+
+
+def _start(axis: int, word: str, head: int | None, token: int | None, shape: tuple[int, ...]) -> int:
+    wanted = head if word in ("heads", "groups") else token if word in TOKEN else None
+    return 0 if wanted is None else wanted % shape[axis]
+
+
+def largest(values: Sequence[Sequence[float]]) -> float:
+    """The largest size of the finite numbers, which gets the strongest colour."""
+    numbers = torch.tensor(values, dtype=torch.float64).abs()
+    finite = numbers[numbers.isfinite()]
+    return float(finite.max()) if finite.numel() else 0.0

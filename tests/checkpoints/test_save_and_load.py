@@ -1,0 +1,203 @@
+"""Models out and in again: to the bit, in every layout, whole whatever happens on the way."""
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.checkpoints.load import load
+from glassformer.checkpoints.publish import JOURNAL
+from glassformer.checkpoints.save import save
+from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.models.encoder import EncoderConfig
+from glassformer.models.gpt import GPTConfig
+from glassformer.models.rnn import RNNConfig
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.text.tokenizer import Tokenizer
+from tests.checkpoints.specimens import NAMES, SPECIMENS, assert_equal, contents, shaken
+from tests.models.zoo import ZOO, specimen
+from tests.training.faults import Faults, PowerCut, cutting
+
+GPT = GPTConfig(vocab=40, context=16, dim=8, layers=2, heads=2)
+
+
+@pytest.fixture(scope="module")
+def words() -> Tokenizer:
+    return learn_tokenizer(["the cat sat on the mat", "a dog sat on a log"], "bpe", 280)
+
+
+@pytest.mark.parametrize("format", ["auto", "ours"])
+@pytest.mark.parametrize("name", ZOO)
+def test_every_model_comes_back_to_the_bit(name: str, format: str, tmp_path: Path) -> None:
+    pet = specimen(name, torch.float32)
+    save(pet.model, tmp_path, format=format)
+    back = load(tmp_path)
+    assert_equal(pet.model, back.model)
+    assert back.model.config == pet.model.config
+    assert not back.model.training
+    with torch.no_grad():
+        assert torch.equal(back.model(**pet.inputs), pet())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_family_comes_back_to_the_bit_and_so_does_its_file(name: str, tmp_path: Path) -> None:
+    model = shaken(SPECIMENS[name])
+    save(model, tmp_path / "one", format="hf")
+    back = load(tmp_path / "one")
+    assert back.model.config == model.config and back.left_out == ()
+    assert_equal(model, back.model)
+    save(back.model, tmp_path / "two", format="hf", like=back.twin)
+    (one, told), (two, said) = (contents(tmp_path / folder / "model.safetensors") for folder in ("one", "two"))
+    assert one.keys() == two.keys() and all(torch.equal(one[key], two[key]) for key in one) and told == said
+    assert (tmp_path / "one/config.json").read_bytes() == (tmp_path / "two/config.json").read_bytes()
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_number_types_stay_unless_another_is_asked_for(dtype: torch.dtype, tmp_path: Path) -> None:
+    model = shaken(GPT, dtype=dtype)
+    save(model, tmp_path)
+    assert_equal(load(tmp_path).model, model)
+    assert_equal(load(tmp_path, dtype=torch.float64).model, model.double())
+
+
+def test_mixed_types_become_the_one_that_holds_all(tmp_path: Path) -> None:
+    model = shaken(GPT, dtype=torch.bfloat16)
+    model.positions.weight.data = model.positions.weight.data.float()
+    save(model, tmp_path)
+    assert_equal(load(tmp_path).model, model.float())
+
+
+def test_a_single_file_carries_its_configuration(tmp_path: Path) -> None:
+    model = shaken(GPT)
+    save(model, tmp_path)
+    alone = tmp_path / "elsewhere" / "any.safetensors"
+    alone.parent.mkdir()
+    shutil.copy(tmp_path / "model.safetensors", alone)
+    assert_equal(load(alone).model, model)
+
+
+def test_a_single_file_without_one_takes_the_neighbour(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    save(shaken(GPT), tmp_path)
+    tensors, _ = contents(tmp_path / "model.safetensors")
+    save_file(tensors, tmp_path / "plain.safetensors")
+    assert_equal(load(tmp_path / "plain.safetensors").model, shaken(GPT))
+    (tmp_path / "config.json").unlink()
+    with pytest.raises(CheckpointError, match="no config.json beside it"):
+        load(tmp_path / "plain.safetensors")
+
+
+def test_tokenizer_labels_and_other_files(tmp_path: Path, words: Tokenizer) -> None:
+    config = EncoderConfig(vocab=words.vocab, context=8, dim=8, layers=1, heads=2, hidden=8, head="classes", classes=3)
+    (tmp_path / "config.toml").write_text("steps = 3\n")
+    (tmp_path / "step-00000003").mkdir()
+    save(shaken(config), tmp_path, words, ["bad", "so so", "good"])
+    back = load(tmp_path)
+    assert back.labels == ("bad", "so so", "good")
+    assert back.tokenizer is not None and back.tokenizer.fingerprint == words.fingerprint
+    assert (tmp_path / "config.toml").read_text() == "steps = 3\n" and (tmp_path / "step-00000003").is_dir()
+    save(shaken(config, 1), tmp_path)
+    assert load(tmp_path).tokenizer is not None and load(tmp_path).labels is None
+    with pytest.raises(CheckpointError, match="2 labels are given, but the model has 3 classes"):
+        save(shaken(config), tmp_path, labels=["no", "yes"])
+    save(shaken(RNNConfig(vocab=9, dim=4, hidden=4)), tmp_path, labels=["a"])
+    assert load(tmp_path).labels == ("a",)
+
+
+def test_large_models_are_split_and_small_ones_after_them_are_not(tmp_path: Path) -> None:
+    model = shaken(GPT)
+    save(model, tmp_path, shard_bytes=2000)
+    shards = sorted(path.name for path in tmp_path.glob("*.safetensors"))
+    assert len(shards) > 3 and shards[0] == f"model-00001-of-{len(shards):05d}.safetensors"
+    index = json.loads((tmp_path / "model.safetensors.index.json").read_text())
+    assert index["metadata"]["total_size"] == 4 * model.parameter_count()
+    assert_equal(load(tmp_path).model, model)
+    save(shaken(GPT, 1), tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*.safetensors*")) == ["model.safetensors"]
+    assert_equal(load(tmp_path).model, shaken(GPT, 1))
+
+
+def test_what_no_family_can_say_is_kept_by_us_and_refused_for_them(tmp_path: Path) -> None:
+    model = shaken(replace(ZOO["seq2seq"], order="pre"))
+    with pytest.raises(CheckpointError, match="order is 'pre', but Marian can only say 'post'"):
+        save(model, tmp_path, format="hf")
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(CheckpointError, match="format is 'pickle', wanted auto, hf or ours"):
+        save(model, tmp_path, format="pickle")
+    save(model, tmp_path)
+    assert_equal(load(tmp_path).model, model)
+
+
+def test_files_can_be_read_by_others(tmp_path: Path) -> None:
+    save(shaken(GPT), tmp_path)
+    assert (tmp_path / "model.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_saving_over_a_file_that_someone_reads(tmp_path: Path) -> None:
+    from safetensors import safe_open
+
+    save(shaken(GPT), tmp_path)
+    with safe_open(tmp_path / "model.safetensors", "pt") as file:
+        window = file.get_tensor("transformer.wte.weight")
+        save(shaken(GPT, 1), tmp_path)
+        assert torch.equal(window, shaken(GPT).embedding.weight)
+    assert_equal(load(tmp_path).model, shaken(GPT, 1))
+
+
+def test_a_cut_at_any_moment_leaves_the_old_model_or_the_new(tmp_path: Path, words: Tokenizer) -> None:
+    old, new = shaken(GPT), shaken(replace(GPT, layers=1, vocab=50), 1)
+    letters = learn_tokenizer(["other words are here"], "bpe", 270)
+    save(old, tmp_path / "old", words, shard_bytes=3000)
+    found: list[bool] = []
+    for at in range(1, 400):
+        folder = tmp_path / f"cut-{at}"
+        shutil.copytree(tmp_path / "old", folder)
+        try:
+            with Faults(at, cutting, lasting=True).armed():
+                save(new, folder, letters)
+        except PowerCut:
+            back = load(folder)
+            is_new = back.model.config == new.config
+            assert_equal(back.model, new if is_new else old)
+            assert back.tokenizer.fingerprint == (letters if is_new else words).fingerprint
+            found.append(is_new)
+            save(old, folder, words, shard_bytes=3000)
+            assert_equal(load(folder).model, old)
+            assert sorted(os.listdir(folder)) == sorted(os.listdir(tmp_path / "old"))
+        else:
+            break
+        shutil.rmtree(folder)
+    assert found == sorted(found) and True in found and False in found  # first the old one, from some moment the new
+
+
+@pytest.mark.parametrize("call", ["mkdir", "fsync", "rename"])
+def test_a_disk_that_fails_is_told_and_nothing_is_lost(call: str, tmp_path: Path) -> None:
+    import errno
+
+    from tests.training.faults import failing
+
+    save(shaken(GPT), tmp_path)
+    with Faults(1, failing(errno.ENOSPC), only=call).armed(), pytest.raises(GlassformerError, match="the disk is full"):
+        save(shaken(GPT, 1), tmp_path)
+    assert_equal(load(tmp_path).model, shaken(GPT))
+    assert not (tmp_path / JOURNAL).exists()
+
+
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda path: None, "there is no such file or folder"),
+        (lambda path: path.mkdir(), "has no config.json"),
+        (lambda path: path.write_text("hello"), "wanted a folder, a .safetensors file or a llama2.c checkpoint"),
+    ],
+)
+def test_what_is_no_model_is_said(make: object, says: str, tmp_path: Path) -> None:
+    path = tmp_path / "thing"
+    make(path)
+    with pytest.raises(CheckpointError, match=says):
+        load(path)

@@ -1,0 +1,58 @@
+"""`glassformer config`: what it shows can be kept, read back and traced."""
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from glassformer.cli.main import main
+from glassformer.training.keys import defaults, values_of
+from glassformer.training.resolve import resolve
+from glassformer.training.settings import TASKS
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_it_shows_every_key_and_where_its_value_is_from(task: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", task]) == 0
+    text = capsys.readouterr().out
+    lines = [line for line in text.splitlines() if line and not line.startswith(("task", "["))]
+    assert len(lines) == len(values_of(defaults(task)))
+    assert all(line.endswith("  # default") for line in lines)
+    assert tomllib.loads(text)["task"] == task
+
+
+def test_what_it_shows_can_be_given_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["recipe.steps=500", "recipe.betas=[0.8, 0.95]", 'data.path=a "b" # c']
+    assert main(["config", "gpt", *words, "--preset", "llama-3.1-8b"]) == 0
+    file = tmp_path / "kept.toml"
+    file.write_text(capsys.readouterr().out)
+    assert resolve(file=file).settings == resolve("gpt", "llama-3.1-8b", words=words).settings
+    assert main(["config", "--config", str(file), "recipe.seed=4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["config"]["task"] == "gpt"
+    assert found["config"]["model"]["scaling"]["kind"] == "llama3"
+    assert found["config"]["recipe"]["betas"] == [0.8, 0.95]
+    assert found["origins"]["recipe.seed"] == "command line"
+    assert found["origins"]["recipe.steps"] == str(file)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no task is named"),
+        (["gtp"], "did you mean gpt?"),
+        (["gpt", "model.dims=3"], "did you mean model.dim (a whole number, 1 or more)?"),
+        (["gpt", "model.dim=12.5"], "command line: model.dim is 12.5, wanted a whole number, 1 or more"),
+        (["gpt", "masked"], '"masked" sets nothing, wanted key=value'),
+        (["gpt", "--preset", "t5-small"], "preset t5-small is no model for gpt; those that fit: gpt2"),
+        (["gpt", "--config", "missing.toml"], "missing.toml: cannot be read: No such file"),
+        (["translate", "recipe.steps=10"], "recipe: warmup is 100, wanted less than steps, which is 10"),
+    ],
+)
+def test_mistakes_are_bad_use(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert len(err.splitlines()) == 1
+    assert said in err

@@ -1,0 +1,256 @@
+"""`glassformer evaluate`: the figures of each kind of model, and one line for whatever is wrong."""
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.checkpoints.load import Loaded
+from glassformer.checkpoints.save import save
+from glassformer.cli import evaluate as module
+from glassformer.cli.main import main
+from glassformer.data import python_source
+from glassformer.data.files import Document, LabelledText
+from glassformer.layers.model import Model
+from glassformer.models.build import build
+from glassformer.models.encoder import EncoderConfig
+from glassformer.models.gpt import GPTConfig
+from glassformer.models.presets import Config
+from glassformer.models.seq2seq import Seq2SeqConfig
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.training.settings import LabelledData, TextData
+
+PAIRS = [("the cat", "el gato"), ("the dog", "el perro"), ("a cat", "un gato")]
+TOKENIZER = learn_tokenizer([side for pair in PAIRS for side in pair], "bpe", 270)
+SMALL = {"vocab": TOKENIZER.vocab, "context": 24, "dim": 8, "layers": 1, "heads": 2}
+
+
+Lend = Callable[..., None]
+
+
+@pytest.fixture
+def lend(monkeypatch: pytest.MonkeyPatch) -> Lend:
+    """Have the loader give a fresh small model, whatever path is asked for."""
+
+    def put(config: Config, **others: object) -> None:
+        loaded = Loaded(build(config), **({"tokenizer": TOKENIZER} | others))
+        monkeypatch.setattr("glassformer.checkpoints.load.load", lambda path: loaded)
+
+    return put
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    file = tmp_path / "pairs.tsv"
+    file.write_text("".join(f"{one}\t{other}\n" for one, other in PAIRS))
+    return file
+
+
+TRANSLATOR = Seq2SeqConfig(**SMALL, hidden=8)
+LANGUAGE = GPTConfig(**SMALL)
+MASKED = EncoderConfig(**SMALL, hidden=8, head="masked")
+CLASSIFIER = EncoderConfig(**SMALL, hidden=8, head="classes", classes=2)
+
+
+def figures(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
+    assert main(["evaluate", "some-model", *map(str, words), "--json"]) == 0
+    shown = capsys.readouterr()
+    assert "measuring some-model on" in shown.err
+    return json.loads(shown.out)
+
+
+def test_a_translator(lend: Lend, pairs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lend(TRANSLATOR)
+    found = figures(capsys, "--data", pairs)
+    assert found["task"] == "translate" and found["data"] == str(pairs)
+    assert found["figures"]["pairs"] == 3
+    assert found["figures"]["perplexity"] == pytest.approx(math.exp(found["figures"]["loss"]))
+    assert found["figures"]["scores"]["chrf"]["signature"].startswith("nrefs:1")
+    assert main(["evaluate", "some-model", "--data", str(pairs)]) == 0
+    shown = capsys.readouterr().out
+    assert "bleu lowercase" in shown and "case:lc" in shown and "exact" in shown
+
+
+def test_pairs_in_two_files_are_the_same_pairs(
+    lend: Lend, pairs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lend(TRANSLATOR)
+    for side, name in enumerate(("one.en", "other.es")):
+        (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
+    together = figures(capsys, "--data", pairs)["figures"]
+    apart = figures(capsys, "--data", tmp_path / "one.en", "--second", tmp_path / "other.es")["figures"]
+    assert together == apart
+
+
+def test_translations_are_made_in_portions_by_the_beam_asked_for(
+    lend: Lend, pairs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lend(TRANSLATOR)
+    monkeypatch.setattr(module, "SENTENCES", 2)
+    asked = []
+
+    def translate(model: object, tokenizer: object, texts: list[str], limit: int, *, beam: int) -> list[str]:
+        asked.append((len(texts), beam))
+        return [dict(PAIRS)[text] for text in texts]
+
+    monkeypatch.setattr("glassformer.decoding.translate.translate", translate)
+    assert figures(capsys, "--data", pairs, "--beam", 4)["figures"]["scores"]["exact"] == 1
+    assert asked == [(2, 4), (1, 4)]
+
+
+def test_the_phrase_book_is_its_held_out_part(
+    lend: Lend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lend(Seq2SeqConfig(**(SMALL | {"context": 200}), hidden=8))
+    asked = []
+    monkeypatch.setattr(
+        "glassformer.data.phrase_book.split_phrase_book", lambda *numbers: (asked.append(numbers), PAIRS)
+    )
+    assert figures(capsys)["data"] == "phrasebook"
+    assert asked == [(60_000, 500, 0)]
+
+
+def test_a_language_model(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lend(LANGUAGE)
+    text = "the cat, el gato. " * 20
+    (tmp_path / "text.txt").write_text(text)
+    found = figures(capsys, "--data", tmp_path / "text.txt", "--task", "gpt")["figures"]
+    assert found["bytes"] == len(text) - TOKENIZER.text_bytes(TOKENIZER.encode(text)[:1])
+    assert found["tokens"] == len(TOKENIZER.encode(text))  # one less, and the end
+    assert found["bits_per_byte"] == pytest.approx(found["loss"] * found["tokens"] / found["bytes"] / math.log(2))
+
+
+def test_the_standard_library_is_its_held_out_part(
+    lend: Lend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lend(LANGUAGE)
+    text = "the cat, el gato. " * 200
+    monkeypatch.setattr(python_source, "stdlib_text", lambda: iter([Document(text, "a.py")]))
+    found = figures(capsys)
+    whole = len(TOKENIZER.encode(text)) + 1
+    assert found["data"] == "stdlib" and found["figures"]["tokens"] == round(TextData().share * whole) - 1
+
+
+def test_a_masked_model(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lend(MASKED)
+    (tmp_path / "text.txt").write_text("the cat, el gato. " * 20)
+    found = figures(capsys, "--data", tmp_path / "text.txt")
+    assert found["task"] == "masked" and 0 <= found["figures"]["accuracy"] <= 1
+    again = figures(capsys, "--data", tmp_path / "text.txt")
+    assert found == again, "what is hidden does not change from time to time"
+
+
+def test_a_classifier(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    lend(CLASSIFIER, labels=("animal", "thing"))
+    (tmp_path / "texts.tsv").write_text("animal\tthe cat\nthing\ta table " + "long " * 60 + "\nanimal\ta dog\n")
+    found = figures(capsys, "--data", tmp_path / "texts.tsv")["figures"]
+    assert [(c["name"], c["texts"]) for c in found["classes"]] == [("animal", 2), ("thing", 1)]
+    assert main(["evaluate", "some-model", "--data", str(tmp_path / "texts.tsv")]) == 0
+    shown = capsys.readouterr().out
+    assert "f1 macro" in shown and "animal" in shown
+
+
+def test_snippets_of_the_standard_library(
+    lend: Lend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lend(CLASSIFIER, labels=("animal", "thing"))
+    texts = [LabelledText(("animal", "thing")[i % 2], f"the cat {i}", f"a.py:{i}") for i in range(300)]
+    monkeypatch.setattr(python_source, "stdlib_labelled", lambda: texts)
+    assert figures(capsys)["figures"]["texts"] == round(LabelledData().share * 300)
+
+
+@pytest.mark.parametrize(
+    ("config", "others", "words", "answer"),
+    [
+        (LANGUAGE, {}, ["--task", "translate"], (2, "some-model: is for gpt, and --task is translate")),
+        (LANGUAGE, {}, ["--second", "x"], (2, "--second is for translators, and some-model is for gpt")),
+        (MASKED, {}, ["--beam", "2"], (2, "--beam is for translators")),
+        (TRANSLATOR, {}, ["--beam", "0"], (2, "--beam is 0, wanted at least 1")),
+        (EncoderConfig(**SMALL, hidden=8), {}, [], (2, "is a Encoder without a head that could be measured")),
+        (GPTConfig(**(SMALL | {"vocab": 100})), {}, [], (1, "the tokenizer has 270 tokens and the model 100")),
+        (GPTConfig(**(SMALL | {"vocab": 5000})), {}, [], (1, "the tokenizer has 270 tokens and the model 5,000")),
+        (LANGUAGE, {"tokenizer": None}, [], (1, "has no tokenizer")),
+        (LANGUAGE, {}, ["--data", "nowhere.txt"], (1, "nowhere.txt: no such file")),
+        (CLASSIFIER, {"labels": ("one",)}, [], (1, "has names for 1 classes and a model of 2")),
+        (TRANSLATOR, {}, ["--data", "long.tsv"], (1, "long.tsv:2: has 61 tokens, wanted at most 24")),
+        (CLASSIFIER, {}, ["--data", "labels.tsv"], (1, "labels.tsv:1: is labelled 'cat', wanted one of 0, 1")),
+        (LANGUAGE, {}, ["--data", "short.txt"], (1, "nothing follows its first token")),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    config: Config,
+    others: dict[str, object],
+    words: list[str],
+    answer: tuple[int, str],
+    lend: Lend,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("long.tsv").write_text("a\tb\n" + "z" * 60 + "\t" + "z" * 60 + "\n")
+    Path("labels.tsv").write_text("cat\ta\n")
+    Path("short.txt").write_text("z")
+    lend(config, **others)
+    assert main(["evaluate", "some-model", *words]) == answer[0]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "measuring" not in line]
+    assert len(lines) == 1 and answer[1] in lines[0]
+
+
+def test_a_vocabulary_rounded_up_is_the_same_one(
+    lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "text.txt").write_text("the cat")
+    lend(GPTConfig(**(SMALL | {"vocab": 320})))
+    assert figures(capsys, "--data", tmp_path / "text.txt")["figures"]["tokens"] > 0
+
+
+def test_long_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter(range(1000))
+    monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
+    assert list(module._telling("batches read")(iter("abcdefgh"))) == list("abcdefgh")
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "glassformer: 1 batches read in 3 s" and len(said) == 3
+    clock = iter([0.0] * 1000)
+    assert list(module._telling("batches read")(iter("abc"))) == list("abc")
+    assert capsys.readouterr().err == ""
+
+
+def test_a_saved_model_is_measured_from_its_folder(
+    tmp_path: Path, pairs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = build(TRANSLATOR, seed=5)
+    save(model, tmp_path / "model", TOKENIZER)
+    assert main(["evaluate", str(tmp_path / "model"), "--data", str(pairs), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["figures"]
+    rows = [(TOKENIZER.encode(one), TOKENIZER.encode(other)) for one, other in PAIRS]
+    ends = [TOKENIZER.required(role) for role in ("pad", "start", "end")]
+    loss = cross_entropy_of(model, rows, *ends)
+    assert found["loss"] == pytest.approx(loss, rel=1e-5)
+    assert main(["evaluate", str(tmp_path / "nowhere"), "--data", str(pairs)]) == 1
+    assert "nowhere" in capsys.readouterr().err
+
+
+def cross_entropy_of(model: Model, rows: list[tuple[list[int], list[int]]], pad: int, start: int, end: int) -> float:
+    """The loss of every right token, one pair at a time."""
+    nats = []
+    for source, target in rows:
+        scores = model(torch.tensor([source]), torch.tensor([[start, *target]]))[0].detach().double().log_softmax(-1)
+        nats += [-float(row[token]) for row, token in zip(scores, [*target, end], strict=True)]
+    return sum(nats) / len(nats)
+
+
+def test_the_seed_of_a_run_says_what_it_did_not_learn_from(
+    lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lend(Seq2SeqConfig(**(SMALL | {"context": 200}), hidden=8))
+    (tmp_path / "config.toml").write_text('task = "translate"\n[recipe]\nseed = 7\n')
+    asked = []
+    monkeypatch.setattr(
+        "glassformer.data.phrase_book.split_phrase_book", lambda *numbers: (asked.append(numbers[2]), PAIRS)
+    )
+    assert main(["evaluate", str(tmp_path)]) == 0
+    assert asked == [7]

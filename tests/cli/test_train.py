@@ -1,0 +1,238 @@
+"""`glassformer train`: folders, resuming, plans, mistakes, and the status it ends with."""
+
+import json
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file
+
+from glassformer.cli.main import main
+from glassformer.errors import Interrupted
+from glassformer.training.resolve import resolve
+from glassformer.training.run import Run
+
+SMALL = (
+    "tokenizer.kind=characters", "data.length=16", "data.batch=4", "model.context=16", "model.dim=8", "model.layers=1",
+    "model.heads=2", "recipe.warmup=1", "recipe.log_every=2", "recipe.evaluate_every=4", "recipe.save_every=4",
+    "run.device=cpu", "run.precision=fp32", "run.compile=no",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder to work in, with a text to learn from."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    Path("text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 40)
+    return tmp_path
+
+
+def train(*words: str, steps: int = 6) -> int:
+    return main(["train", "gpt", "--data", "text.txt", *SMALL, f"recipe.steps={steps}", *words])
+
+
+def files() -> set[Path]:
+    return {path for path in Path().rglob("*") if "cache" not in path.parts}
+
+
+def test_a_run_leaves_a_folder_that_repeats_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train() == 0
+    out, err = capsys.readouterr()
+    assert "kept in runs/gpt-1" in err
+    assert out.startswith("runs/gpt-1: 6 steps, loss ")
+    kept = {path.name for path in Path("runs/gpt-1").iterdir()}
+    assert {"config.toml", "curves.svg", "metrics.jsonl", "tokenizer.json", "step-00000006"} <= kept
+    assert "# command line" in Path("runs/gpt-1/config.toml").read_text()
+    assert main(["train", "--config", "runs/gpt-1/config.toml", "--json"]) == 0
+    out, err = capsys.readouterr()
+    assert "kept in runs/gpt-2" in err
+    figures = json.loads(out.splitlines()[-1])
+    assert (figures["task"], figures["folder"], figures["step"]) == ("gpt", "runs/gpt-2", 6)
+    logs = [Path(f"runs/gpt-{n}/metrics.jsonl").read_text() for n in (1, 2)]
+    assert logs[0] == logs[1]
+    assert figures["loss"] == json.loads(logs[1].splitlines()[-1])["loss"]
+
+
+def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, status: int = 130) -> None:
+    """Make runs end at a step as a signal would end them."""
+    whole = Run.train
+
+    def train(self: Run, resume: bool = False) -> Iterator[object]:
+        for log in whole(self, resume):
+            yield log
+            if log.step == step:
+                raise Interrupted(f"stopped after step {step}", status)
+
+    monkeypatch.setattr(Run, "train", train)
+
+
+@pytest.mark.parametrize("status", [130, 143])
+def test_a_stopped_run_says_how_to_go_on(
+    status: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_after(4, patch, status)
+        assert train("--out", "my run") == status
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[-1].endswith("go on by: glassformer train --resume --out 'my run'")
+    assert "Traceback" not in err
+    assert main(["train", "--resume", "--out", "my run"]) == 0
+    assert train("--out", "unbroken") == 0
+    logs = [Path(folder, "metrics.jsonl").read_text() for folder in ("my run", "unbroken")]
+    assert logs[0] == logs[1]
+
+
+def test_a_signal_ends_it_politely(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "gpt", "--data", "text.txt", *SMALL, "recipe.steps=1000000", "--out", "long", "--no-progress"]
+    with subprocess.Popen([sys.executable, "-m", "glassformer", *words], stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if "step 2 of" in line:
+                process.send_signal(signal.SIGINT)
+    assert process.returncode == 130
+    assert "go on by: glassformer train --resume --out long" in said[-1]
+    assert not any("Traceback" in line for line in said)
+    assert list(Path("long").glob("step-*"))
+
+
+def test_a_folder_with_a_run_is_not_begun_anew(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--out", "run", steps=4) == 0
+    before = {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()}
+    capsys.readouterr()
+    assert train("--out", "run", steps=4) == 2
+    err = capsys.readouterr().err
+    assert "run already holds a run: go on with it by --resume" in err.splitlines()[-1]
+    assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
+
+
+def test_resuming_with_other_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--out", "run", steps=4) == 0
+    begun = Path("run/config.toml").read_text()
+    for words, keys in {
+        ("recipe.steps=8",): "recipe.steps",
+        ("recipe.seed=1", "--data", "other.txt"): "data.path, recipe.seed",
+        ("--preset", "gpt2"): "model.context, model.dim, model.layers, model.heads",
+        ("gpt", "run.keep=3", "run.device=auto"): "run.keep",
+    }.items():
+        capsys.readouterr()
+        assert main(["train", "--resume", "--out", "run", *words]) == 2
+        assert f"run was begun with another {keys}; resume it without" in capsys.readouterr().err
+    assert main(["train", "masked", "--resume", "--out", "run"]) == 2
+    assert 'task is "gpt", but masked was asked for' in capsys.readouterr().err
+    assert main(["train", "masked", "--resume", "--out", "run", "--preset", "bert-base"]) == 2
+    assert "run holds a run of gpt, not of masked" in capsys.readouterr().err
+    assert train("--resume", "--out", "run", steps=4) == 0
+    assert main(["train", "--config", "run/config.toml", "--resume", "--out", "run", "run.device=auto"]) == 0
+    assert "run.device differ from before" in capsys.readouterr().err
+    assert Path("run/config.toml").read_text() == begun
+
+
+def test_there_must_be_something_to_resume(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "--resume"]) == 2
+    assert "say which by --out FOLDER" in capsys.readouterr().err
+    assert main(["train", "--resume", "--out", "nowhere"]) == 2
+    assert "nowhere holds no run to resume" in capsys.readouterr().err
+
+
+def test_a_finished_run_has_nothing_left(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--out", "run", steps=4) == 0
+    capsys.readouterr()
+    assert main(["train", "--resume", "--out", "run"]) == 0
+    assert "nothing left to do" in capsys.readouterr().err
+    assert main(["train", "--resume", "--out", "run", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["folder"] == "run"
+
+
+def test_a_dry_run_shows_and_keeps_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    before = files()
+    assert train("--dry-run") == 0
+    text = capsys.readouterr().out
+    assert files() == before
+    shown = dict(line[2:].split(": ") for line in text.splitlines() if line.startswith("# "))
+    assert shown["tokens per step"] == "64"
+    assert list(shown) == [
+        "device", "parameters", "tokens per step", "weights", "gradients", "optimizer", "memory", "checkpoint", "disk",
+    ]  # fmt: skip
+    Path("plan.toml").write_text(text)
+    words = ["data.path=text.txt", *SMALL, "recipe.steps=6"]
+    assert resolve(file="plan.toml").settings == resolve("gpt", words=words).settings
+    assert tomllib.loads(text)["recipe"]["steps"] == 6
+
+
+def test_a_plan_is_what_is_then_done(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--dry-run", "--json") == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert train("--out", "run") == 0
+    stored = [load_file(path) for path in Path("run/step-00000006").glob("*.safetensors")]
+    size = sum(tensor.nbytes for tensors in stored for tensor in tensors.values())
+    assert plan["checkpoint_bytes"] == pytest.approx(size, rel=0.01)  # each weight has its own count of steps too
+    assert plan["disk_bytes"] > 3 * plan["checkpoint_bytes"]
+    assert plan["weights_bytes"] == plan["gradients_bytes"] == 4 * plan["parameters"]
+    assert plan["memory_bytes"] == sum(plan[f"{part}_bytes"] for part in ("weights", "gradients", "optimizer"))
+    assert plan["origins"]["model.dim"] == "command line"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["gpt", "recipe.stepz=3"], "did you mean recipe.steps (a whole number, 1 or more)?"),
+        (["gpt", "model.dim=12.5"], "command line: model.dim is 12.5, wanted a whole number, 1 or more"),
+        (["gpt", "--preset", "t5-small"], "those that fit: gpt2"),
+        (["gpt", "--config", "missing.toml"], "missing.toml: cannot be read"),
+        (["gpt", "--data", "missing.txt"], 'data.path is "missing.txt", but there is no such file or folder'),
+        (["gpt", "--init", "missing"], 'run.init is "missing", but there is no such file or folder'),
+        (["gpt", "--data", "text.txt", "data.path=text.txt"], "data.path is given twice"),
+        (["masked", "--second", "text.txt"], "there is no key data.second in masked"),
+        (["gpt", "--data", "text.txt", *SMALL, "model.heads=3", "--out", "run"], "heads"),
+        (["gpt", "--data", "text.txt", *SMALL, "data.length=17", "--out", "run"], "given twice"),
+        ([], "no task is named"),
+    ],
+)
+def test_mistakes_are_bad_use(words: Sequence[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    before = files()
+    assert main(["train", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert said in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert files() == before
+
+
+def test_what_cannot_be_learnt_from_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("text.txt").write_text("")
+    assert train("--out", "run") == 1
+    assert "text.txt" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_several_processes_need_a_folder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert train() == 2
+    assert "give --out FOLDER" in capsys.readouterr().err
+
+
+def test_of_several_processes_one_talks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert train("--dry-run") == 0
+    assert capsys.readouterr() == ("", "")
+
+
+def test_tensorboard_needs_its_library(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "tensorboardX", None)
+    assert train("--tensorboard", "--out", "run") == 1
+    assert "pip install glassformer[log]" in capsys.readouterr().err
+
+
+def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert main(["train", "--help"]) == 0
+    text = capsys.readouterr().out
+    assert [part for part in ("recipe.steps=500", "glassformer config TASK", "--resume") if part not in text] == []

@@ -1,0 +1,103 @@
+"""Every printed cell arithmetic evaluates to the printed number, over every step of every model."""
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.errors import TapeError
+from glassformer.probes.trace import Trace, trace
+from tests.models.zoo import ZOO, specimen
+from tests.probes.intervals import Interval, printed, work_out
+
+STORIES = Path(__file__).parents[2] / "../shared/data/stories260k/stories260K.bin"
+
+
+def assert_adds_up(found: Trace, cells: int, chance: random.Random) -> int:
+    """Parse and work out the arithmetic of random numbers of every step; how many had arithmetic at all."""
+    count = 0
+    for step in found.steps:
+        if not isinstance(step.output, Tensor) or not step.output.is_floating_point():
+            continue
+        for _ in range(cells):
+            index = [chance.randrange(size) for size in step.shape]
+            text = found.cell(step.name, *index)
+            value = float(step.output.detach()[tuple(index)])
+            written, _, result = text.rpartition(" = ")
+            told = printed(result.replace("−", "-").replace("∞", "inf"))
+            assert value in Interval(told.low - 1e-12, told.high + 1e-12), f"{step.name}{index}: {text} is {value}"
+            if written:
+                count += 1
+                reach = work_out(written)
+                room = 1e-6 * max(1.0, abs(value))
+                assert value in Interval(reach.low - room, reach.high + room), f"{step.name}{index}: {text} is {value}"
+    return count
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_arithmetic_evaluates_to_the_number(name: str) -> None:
+    subject = specimen(name)
+    inputs = {key: value[:2] for key, value in subject.inputs.items()}
+    assert assert_adds_up(trace(subject.model, inputs), 3, random.Random(name)) > 10
+
+
+@pytest.mark.skipif(not STORIES.exists(), reason="the real checkpoint is not here")
+def test_arithmetic_of_a_real_checkpoint() -> None:
+    from glassformer.checkpoints.load import load
+
+    loaded = load(STORIES)
+    assert loaded.tokenizer is not None
+    ids = torch.tensor([loaded.tokenizer.encode("Once upon a time there was a little girl")])
+    assert assert_adds_up(trace(loaded.model, ids), 5, random.Random(0)) > 400
+
+
+def test_a_wrong_number_would_be_seen() -> None:
+    assert 0.5 in work_out("1.5·2 − 2.5") and 0.52 not in work_out("1.5·2 − 2.5")
+    assert 3.0 in work_out("√(9) + e^(−∞ + 2) + max(0, −1)") and 3.01 not in work_out("√(9)")
+    assert 8.0 in work_out("−2·(−4)") and 4.0 in work_out("(−2)^2") and -4.0 in work_out("−(1 + (3 from 7 more))")
+
+
+def test_a_number_is_followed_down_to_the_embeddings() -> None:
+    subject = specimen("llama-grouped")
+    found = trace(subject.model, {"ids": subject.inputs["ids"][:1]})
+    cell = found.explain("layers.1.attention.scores", 0, 3, 2, depth=60, width=2)
+    leaves: list[str] = []
+
+    def descend(at: object) -> None:
+        assert hasattr(at, "parts")
+        step = found[at.name] if not at.name.endswith((".weight", ".bias")) else None
+        tensor = step.step.output if step else dict(subject.model.named_parameters())[at.name]
+        assert float(tensor.detach()[at.index]) == at.value, "each number is the one of the run"
+        if not at.parts:
+            leaves.append(at.name)
+        for part in at.parts:
+            descend(part)
+
+    descend(cell)
+    assert set(leaves) <= {"embedding.weight", "layers.0.attention.rotary.rotary_frequencies", "layers.1.attention.rotary.rotary_frequencies", "layers.1.attention.rotary.rotary_frequencies.2", "layers.0.attention.rotary.rotary_frequencies.2", "layers.0.attention.causal_mask", "layers.1.attention.causal_mask"}
+    assert "embedding.weight" in leaves
+    token = int(subject.inputs["ids"][0, 3])
+    assert f"embedding.weight[{token}, " in str(cell)
+
+
+def test_depth_is_a_limit() -> None:
+    subject = specimen("gpt")
+    found = trace(subject.model, subject.inputs)
+    assert found.explain("unembed", 0, 0, 0).parts == ()
+    two = found.explain("unembed", 0, 0, 0, depth=2, width=1)
+    assert two.parts[0].name == "stack.norm" and two.parts[0].parts[0].parts == ()
+
+
+def test_a_place_that_is_not_there_is_named() -> None:
+    subject = specimen("gpt")
+    found = trace(subject.model, subject.inputs)
+    with pytest.raises(TapeError, match=r"no step is called 'layers.0.attention.wieghts'; .*layers.0.attention.weights"):
+        found.cell("layers.0.attention.wieghts", 0, 0, 0)
+    with pytest.raises(TapeError, match=r"has shape \[3, 2, 7, 7\]: give 4 numbers, not 3"):
+        found.cell("layers.0.attention.weights", 0, 0, 0)
+    with pytest.raises(TapeError, match=r"7 is not on axis 3, wanted 0 to 6"):
+        found.cell("layers.0.attention.weights", 0, 0, 0, 7)
+    alone = trace(subject.model, {"ids": subject.inputs["ids"][:1]})
+    assert alone.cell("layers.0.attention.weights", 0, 1, 1) == alone.cell("layers.0.attention.weights", 0, 0, 1, 1)

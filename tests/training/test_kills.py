@@ -1,0 +1,155 @@
+"""A training killed at any moment and resumed ends in the bits of the one that was never stopped."""
+
+import os
+import random
+import shutil
+import signal
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.errors import RunFolderError
+from glassformer.training.run_folder import LOG, RunFolder
+from tests.training.nursery import Nursery, nursery
+from tests.training.subject import STEPS, assert_same_run, batches, copy_of, go, recipe
+
+OPTIMIZERS = ("adamw", "muon")
+KILLS = 10  # of each
+
+
+@pytest.fixture(scope="module")
+def children() -> Iterator[Nursery]:
+    with nursery() as program:
+        yield program
+
+
+@pytest.fixture(scope="module")
+def unbroken(tmp_path_factory: pytest.TempPathFactory, children: Nursery) -> dict[str, Path]:
+    """The run that was never stopped, made by the same program as the others."""
+    paths = {name: tmp_path_factory.mktemp("unbroken") / name for name in OPTIMIZERS}
+    for number, path in enumerate(paths.values()):
+        children.start("train_on", path, number)
+        assert children.rest()[-1] == ["ended", "0"]
+    return paths
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_run_killed_at_random_moments_ends_in_the_same_bits(
+    children: Nursery, unbroken: dict[str, Path], optimizer: str, tmp_path: Path
+) -> None:
+    seed = 10 + OPTIMIZERS.index(optimizer)
+    print("seed", seed)
+    chance = random.Random(seed)
+    during: Counter[str] = Counter()
+    runs = 0
+    while during.total() < KILLS:
+        path, runs = tmp_path / str(runs), runs + 1
+        while True:
+            children.start("train_on", path, OPTIMIZERS.index(optimizer))
+            child, line = int(children.line()[1]), ["start"]
+            for _ in range(chance.randrange(1, 20) if during.total() < KILLS else 1000):
+                line = children.line()
+                if line[0] == "ended":
+                    break
+            if line[0] != "ended":
+                time.sleep(chance.random() * 0.01)  # not to wait for anything, but to die at any moment
+                os.kill(child, signal.SIGKILL)
+                line, during[line[0]] = children.rest()[-1], during[line[0]] + 1
+            if line == ["ended", "0"]:
+                break
+            assert line == ["ended", "-9"]
+        assert_same_run(path, unbroken[optimizer])
+    print(dict(during), "in", runs, "runs")
+    assert len(during) > 1, "all kills came at one kind of moment"
+
+
+def test_a_run_killed_at_every_file_operation_of_a_save_ends_in_the_same_bits(
+    children: Nursery, unbroken: dict[str, Path], tmp_path: Path
+) -> None:
+    """From step 3, which is saved, to step 4, which is logged, evaluated, saved and called the best."""
+    begun = tmp_path / "begun"
+    go(begun, recipe(), keep=50)
+    copy_of(begun, tmp_path / "at 3", 3)
+    (tmp_path / "at 3" / "best.json").unlink()
+    shutil.rmtree(begun)
+    killed = 0
+    for number in range(1, 60):
+        path = tmp_path / str(number)
+        shutil.copytree(tmp_path / "at 3", path)
+        children.start("die_training", path, number)
+        if children.rest()[-1] == ["ended", "0"]:
+            break
+        killed += 1
+        newest = RunFolder(path).steps()[-1]
+        children.start("train_on", path)
+        assert children.rest()[-1] == ["ended", "0"]
+        assert_same_run(path, unbroken["adamw"])
+        shutil.rmtree(path)
+        if newest > 4:
+            break
+    assert killed > 30
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_run_resumed_at_any_step_ends_in_the_same_bits(optimizer: str, tmp_path: Path) -> None:
+    """Twenty places in all, those between two epochs among them, where the next batch begins another order."""
+    how = recipe(optimizer, save_every=1)
+    go(tmp_path / "all", how, keep=STEPS)
+    size = len(batches()._plan())
+    borders = {step for step in range(1, STEPS) if how.accumulate * step % size == 0}
+    assert len(borders) >= 3
+    chance = random.Random(OPTIMIZERS.index(optimizer))
+    others = sorted(set(range(1, STEPS)) - borders)
+    for step in sorted(borders | set(chance.sample(others, 10 - len(borders)))):
+        path = copy_of(tmp_path / "all", tmp_path / str(step), step)
+        torch.manual_seed(step)  # whatever happened in between does not matter
+        logs = go(path, how, seed=9, keep=STEPS)
+        assert [log.step for log in logs] == list(range(step + 1, STEPS + 1))
+        assert all(log.note is None or "overfitting" in log.note for log in logs)
+        assert_same_run(path, tmp_path / "all")
+
+
+def test_what_would_change_a_resumed_run_is_in_its_snapshot(tmp_path: Path) -> None:
+    """Taken out one at a time, each makes another run: so the tests above can fail."""
+    how = recipe(save_every=5)
+    go(tmp_path / "all", how, keep=STEPS)
+    for name in ("random", "data", "average", "optimizer"):
+        path = copy_of(tmp_path / "all", tmp_path / name, 10)
+        folder = RunFolder(path, STEPS)
+        found = folder.load(10)
+        if name == "random":
+            found.state["random"] = [torch.get_rng_state().numpy().tobytes().hex()]
+        elif name == "data":
+            found.state["data"] = {**found.state["data"], "index": 0}  # pyright: ignore[reportGeneralTypeIssues]
+        else:
+            for key in [key for key in found.optimizer if key.startswith("average/") == (name == "average")]:
+                found.optimizer[key].mul_(1.01)
+        folder.save(found)
+        go(path, how, keep=STEPS)
+        assert (path / LOG).read_text() != (tmp_path / "all" / LOG).read_text(), name
+
+
+def test_a_run_whose_checkpoints_are_all_broken_does_not_start_over(tmp_path: Path) -> None:
+    go(tmp_path, recipe())
+    for folder in tmp_path.glob("step-*"):
+        (folder / "model.safetensors").write_bytes(b"")
+    log = (tmp_path / LOG).read_text()
+    for _ in range(2):  # also when they have been set aside before
+        said: list[str] = []
+        with pytest.raises(RunFolderError, match="no checkpoint in it is whole; begin again in another folder"):
+            resume(tmp_path, said)
+    assert (tmp_path / LOG).read_text() == log
+    assert len(list(tmp_path.glob("broken-*"))) == 2 or len(list(tmp_path.glob("broken-*"))) == 3
+
+
+def resume(path: Path, said: list[str]) -> None:
+    from glassformer.models.build import build
+    from glassformer.training.loop import train
+    from glassformer.training.objective import NEXT_TOKEN
+    from tests.training.subject import CONFIG
+
+    list(train(build(CONFIG), batches(), NEXT_TOKEN, recipe(), RunFolder(path, report=said.append)))
