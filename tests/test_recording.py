@@ -187,3 +187,36 @@ def test_inference_mode_can_be_replayed() -> None:
     with torch.inference_mode(), Tape() as tape:
         y = relu(torch.randn(3))
     assert torch.equal(tape.replay(), y)
+
+
+def test_a_tape_keeps_what_it_is_told_to() -> None:
+    x, W = normal(2, 3), normal(3, 3)
+    with Tape(lambda path: path == "tanh") as tape:
+        y = relu(tanh(linear(x, W)))
+    assert [(step.path, step.kept) for step in tape.steps] == [("linear", False), ("tanh", True), ("relu", False)]
+    assert tape.steps[0].inputs == {} and tape.steps[2].outputs == ()
+    assert torch.equal(tape.replay(), tape.steps[1].output)
+    assert torch.equal(y, relu(tape.steps[1].output))
+    with pytest.raises(TapeError, match="kept only some values"):
+        tape.reverse(torch.ones_like(y))
+
+
+def test_a_replay_with_a_change_goes_on_from_it() -> None:
+    x, W = normal(2, 3), normal(3, 3)
+    with Tape() as tape:
+        y = linear(x, W)
+        z = add(tanh(y), relu(x))
+    new = torch.zeros_like(y)
+    assert torch.equal(tape.replay(changes=[(y, new)]), relu(x)), "what was changed stays changed"
+    assert torch.equal(tape.replay(changes=[(z, new)]), new)
+    assert tape.replay(changes=[(y, new)], of=y) is new
+    assert torch.equal(tape.replay(of=y), y)
+
+
+def test_a_replay_with_a_change_runs_only_what_depends_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = normal(2, 3)
+    with Tape() as tape:
+        y = add(tanh(x), relu(x))
+    monkeypatch.setattr(tanh, "fn", lambda *_: pytest.fail("it does not depend on the change"))
+    assert torch.equal(tape.replay(changes=[(tape.steps[1].output, torch.zeros(2, 3))]), tape.steps[0].output)
+    assert y is tape.steps[-1].output

@@ -152,7 +152,7 @@ def test_saving_over_a_file_that_someone_reads(tmp_path: Path) -> None:
 def test_a_cut_at_any_moment_leaves_the_old_model_or_the_new(tmp_path: Path, words: Tokenizer) -> None:
     old, new = shaken(GPT), shaken(replace(GPT, layers=1, vocab=50), 1)
     letters = learn_tokenizer(["other words are here"], "bpe", 270)
-    save(old, tmp_path / "old", words, shard_bytes=3000)
+    save(old, tmp_path / "old", words, shard_bytes=6000)
     found: list[bool] = []
     for at in range(1, 400):
         folder = tmp_path / f"cut-{at}"
@@ -166,7 +166,7 @@ def test_a_cut_at_any_moment_leaves_the_old_model_or_the_new(tmp_path: Path, wor
             assert_equal(back.model, new if is_new else old)
             assert back.tokenizer.fingerprint == (letters if is_new else words).fingerprint
             found.append(is_new)
-            save(old, folder, words, shard_bytes=3000)
+            save(old, folder, words, shard_bytes=6000)
             assert_equal(load(folder).model, old)
             assert sorted(os.listdir(folder)) == sorted(os.listdir(tmp_path / "old"))
         else:

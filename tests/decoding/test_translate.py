@@ -1,41 +1,38 @@
-"""Translation: the same answer alone or together, an end at the end token or the limit."""
+"""Translation: the same answer alone or together, in input order, ended by the end token or the limit."""
 
 import pytest
-import torch
 
+from glassformer.decoding.generate import generate
+from glassformer.decoding.settings import Decoding
 from glassformer.decoding.translate import translate
-from glassformer.models.build import build
-from glassformer.models.seq2seq import Seq2SeqConfig
-from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.errors import DecodingError
+from tests.decoding.writers import words, writer
+from tests.models.zoo import TRANSLATORS
 
-TEXTS = ["one two three", "four five", "six seven eight nine ten", "two", ""]
+TEXTS = ["one two three", "four five", "six seven eight nine ten", "two", "", "nine " * 12, "four five"]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_neighbours_do_not_matter(seed: int) -> None:
-    tokenizer = learn_tokenizer(TEXTS, "words", 40)
-    model = build(Seq2SeqConfig(vocab=tokenizer.vocab, context=32, dim=16, layers=2, heads=2, hidden=32), seed).eval()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.mul_(3)  # far from even scores
-    together = translate(model, tokenizer, TEXTS, limit=12)
-    assert together == [translate(model, tokenizer, [text], limit=12)[0] for text in TEXTS]
-    assert translate(model, tokenizer, TEXTS[::-1], limit=12) == together[::-1]
+@pytest.mark.parametrize(("name", "beam"), [*((name, 1) for name in TRANSLATORS), ("seq2seq", 3), ("t5", 3)])
+def test_neighbours_do_not_matter(name: str, beam: int) -> None:
+    model = writer(name)
+    together = translate(model, words(), TEXTS, 5, beam=beam)
+    assert together == [translate(model, words(), [text], 5, beam=beam)[0] for text in TEXTS]
+    assert translate(model, words(), TEXTS[::-1], 5, beam=beam, batch_tokens=30) == together[::-1]
     assert len(set(together)) > 1, "every sentence gets the same answer"
-    assert translate(model, tokenizer, [], limit=12) == []
+    assert together[1] == together[-1]
+    assert translate(model, words(), [], limit=12) == []
 
 
-def test_it_writes_until_the_end_token_or_the_limit() -> None:
-    tokenizer = learn_tokenizer(TEXTS, "words", 40)
-    model = build(Seq2SeqConfig(vocab=tokenizer.vocab, context=32, dim=16, layers=1, heads=2, hidden=32)).eval()
-    word = tokenizer.encode("two")[0]
-    ends = iter([[word, word, tokenizer.end, word], [word, tokenizer.end, word, word]])
-    written = torch.tensor([next(ends), next(ends)])
+def test_sources_can_be_closed_and_targets_begun_otherwise() -> None:
+    model = writer("seq2seq")
+    plain = generate(model, words(), TEXTS[:3], Decoding(limit=6))
+    closed = generate(model, words(), TEXTS[:3], Decoding(limit=6, closed=True))
+    begun = generate(model, words(), TEXTS[:3], Decoding(limit=6, first=words().pad))
+    assert len({str([w.ids for w in texts]) for texts in (plain, closed, begun)}) == 3
 
-    def scripted(target: torch.Tensor, memory: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
-        step = target.shape[1] - 1
-        return torch.nn.functional.one_hot(written[:, step : step + 1], tokenizer.vocab).float()
 
-    model.decode = scripted
-    assert translate(model, tokenizer, ["one", "four"]) == [tokenizer.decode([word, word]), tokenizer.decode([word])]
-    assert translate(model, tokenizer, ["one", "four"], limit=1) == [tokenizer.decode([word])] * 2
+def test_what_does_not_translate_is_refused() -> None:
+    with pytest.raises(DecodingError, match="GPT does not translate"):
+        translate(writer("gpt"), words(), ["one"])
+    with pytest.raises(DecodingError, match="n is 2, wanted 1"):
+        translate(writer("seq2seq"), words(), ["one"], how=Decoding(beam=2, n=2))

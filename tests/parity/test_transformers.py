@@ -1,232 +1,254 @@
-"""Our models against Hugging Face transformers, random weights, every configuration field we honour."""
+"""Our models against Hugging Face transformers: files in and out, random weights, every field we honour."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 from torch.testing import assert_close
 
-from glassformer.checkpoints.names.bert import BERT, BERT_CLASSES, BERT_MASKED, BERT_POOLER
-from glassformer.checkpoints.names.gpt2 import GPT2
-from glassformer.checkpoints.names.llama import LLAMA, LLAMA_BIASES, LLAMA_TIED, LLAMA_UNTIED
-from glassformer.checkpoints.names.marian import MARIAN
-from glassformer.checkpoints.names.t5 import T5_GATED, T5_PLAIN, T5_SHARED, T5_TIED, T5_UNTIED
-from glassformer.checkpoints.naming import Row, expand, to_ours, to_theirs
+from glassformer.checkpoints.load import load
+from glassformer.checkpoints.save import save
 from glassformer.equations.positions import sinusoidal_positions
-from glassformer.layers.model import Model
-from glassformer.layers.rotary import LinearScaling, Llama3Scaling, YarnScaling
-from glassformer.models.build import build
-from glassformer.models.encoder import EncoderConfig
-from glassformer.models.gpt import GPTConfig
-from glassformer.models.llama import LlamaConfig
-from glassformer.models.presets import Config
-from glassformer.models.seq2seq import Seq2SeqConfig
-from glassformer.models.t5 import T5Config
 
 transformers = pytest.importorskip("transformers", reason="parity needs transformers")
 
+from glassformer.checkpoints.parity import InFloat64  # noqa: E402 - it imports transformers
 
-class InFloat64(TorchFunctionMode):
-    """Compute in float64 where transformers says float32: it does inside norms, rotary tables and softmax,
+transformers.logging.disable_progress_bar()
+transformers.logging.set_verbosity_error()
 
-    whatever the model's type, so that its float64 models are right to seven digits only.
-    """
-
-    def __torch_function__(
-        self, func: Callable[..., object], types: object, args: tuple = (), kwargs: dict | None = None
-    ) -> object:
-        """Run the same function with float64 in place of float32."""
-        wide = {torch.float32: torch.float64}
-        swap = lambda value: wide.get(value, value) if isinstance(value, torch.dtype) else value  # noqa: E731
-        func = Tensor.double if func is Tensor.float else func
-        return func(*map(swap, args), **{key: swap(value) for key, value in (kwargs or {}).items()})
+IDS = torch.randint(2, 29, (2, 7), generator=torch.Generator().manual_seed(3))
+KEEP = torch.tensor([[True] * 7, [True] * 5 + [False] * 2])
+SEGMENTS = (torch.arange(7) > 3).long().expand(2, 7)
+BOUNDS = {torch.float64: 1e-9, torch.float32: 1e-4}
 
 
-def shaken(kind: type, config: object, **settings: bool) -> nn.Module:
+def shaken(kind: str, config: object, **settings: bool) -> nn.Module:
     """One of their models with every parameter moved, so that none is zero or one, and tables in float64."""
     torch.manual_seed(0)
     with InFloat64():
-        model = kind(config, **settings)
+        model = getattr(transformers, kind)(config, **settings)
     with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.1 * torch.randn_like(parameter))
+        for name, tensor in model.state_dict().items():
+            if "embed_positions" not in name or "marian" not in model.config.model_type:
+                tensor.add_(0.1 * torch.randn_like(tensor.double()))
     return model.double().eval()
 
 
-def carried(config: Config, rows: list[Row], theirs: nn.Module) -> Model:
-    """Our model with their weights, and the way back checked to the bit."""
-    model = build(config).double().eval()
-    counts = {"layers": config.layers, "decoder_layers": getattr(config, "decoder_layers", None) or config.layers}
-    table = list(expand(rows, counts))
-    state = theirs.state_dict()
-    sizes = {name: parameter.shape for name, parameter in model.named_parameters()}
-    ours = to_ours(table, state, sizes)
-    model.load_state_dict(ours)
-    back = to_theirs(table, model.state_dict())
-    assert all(torch.equal(back[name], state[name]) for name in back)
-    assert {row.theirs for row in table if not row.same_as} == back.keys()
-    return model
-
-
-def outputs(theirs: nn.Module, inputs: Mapping[str, Tensor], key: str, dtype: torch.dtype) -> Tensor:
-    """What transformers computes in this type."""
-    with torch.no_grad(), InFloat64() if dtype == torch.float64 else nullcontext():
-        return getattr(theirs.to(dtype)(**inputs), key)
+def there_and_back(theirs: nn.Module, folder: Path) -> nn.Module:
+    """Our model from their files, and their model from ours, equal to the bit."""
+    theirs.save_pretrained(folder / "theirs")
+    loaded = load(folder / "theirs")
+    save(loaded.model, folder / "ours", format="hf", like=loaded.twin)
+    again = type(theirs).from_pretrained(folder / "ours", dtype=torch.float64)
+    before, after = theirs.state_dict(), again.state_dict()
+    assert before.keys() == after.keys()
+    waves = {name for name in before if "marian" in theirs.config.model_type and "embed_positions" in name}
+    assert [name for name in before if name not in waves and not torch.equal(before[name], after[name])] == []
+    return loaded.model
 
 
 def assert_agrees(
-    ours: Model, theirs: nn.Module, mine: Mapping[str, Tensor], their: Mapping[str, Tensor], key: str
+    ours: nn.Module, theirs: nn.Module, mine: Mapping[str, Tensor], their: Mapping[str, Tensor], key: str = "logits"
 ) -> None:
-    """Equal to 1e-10 in float64 and to 1e-5 in float32, relative to the largest output."""
-    for dtype, room in {torch.float64: 1e-10, torch.float32: 1e-5}.items():
-        wanted, got = outputs(theirs, their, key, dtype), ours.to(dtype)(**mine)
-        assert_close(got, wanted, rtol=room, atol=room * max(1.0, wanted.abs().max().item()))
+    """Equal to 1e-9 in float64 and to 1e-4 in float32 wherever there is no padding."""
+    for dtype, room in BOUNDS.items():
+        with torch.no_grad(), InFloat64() if dtype == torch.float64 else nullcontext():
+            wanted = getattr(theirs.to(dtype)(**their), key)
+        with torch.no_grad():
+            got = ours.to(dtype)(**mine)
+        real = mine["keep"] if "ids" in mine and "keep" in mine and got.dim() == 3 else slice(None)
+        assert_close(got[real], wanted[real], rtol=0, atol=room)
 
 
-IDS = torch.randint(29, (2, 7), generator=torch.Generator().manual_seed(3))
-KEEP = torch.tensor([[True] * 7, [True] * 5 + [False] * 2])
+def causal(kind: str, config: object, folder: Path) -> None:
+    theirs = shaken(kind, config)
+    ours = there_and_back(theirs, folder)
+    assert_agrees(ours, theirs, {"ids": IDS}, {"input_ids": IDS})
 
 
-def test_gpt2() -> None:
-    theirs = shaken(
-        transformers.GPT2LMHeadModel,
-        transformers.GPT2Config(vocab_size=29, n_positions=16, n_embd=12, n_layer=2, n_head=3, n_inner=20),
-    )
-    config = GPTConfig(vocab=29, context=16, dim=12, layers=2, heads=3, hidden=20)
-    assert_agrees(carried(config, GPT2, theirs), theirs, {"ids": IDS}, {"input_ids": IDS}, "logits")
+def translator(kind: str, config: object, folder: Path) -> None:
+    theirs = shaken(kind, config)
+    ours = there_and_back(theirs, folder)
+    target = IDS[:, :4]
+    if kind == "MarianMTModel":
+        with_exact_waves(theirs)
+    mine = {"source": IDS, "target": target, "keep": KEEP}
+    assert_agrees(ours, theirs, mine, {"input_ids": IDS, "decoder_input_ids": target, "attention_mask": KEEP.long()})
 
 
-SCALINGS = {
-    "none": (None, {"rope_type": "default"}),
-    "linear": (LinearScaling(factor=2.0), {"rope_type": "linear", "factor": 2.0}),
-    "yarn": (
-        YarnScaling(factor=4.0, original_length=8),
-        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8},
-    ),
-    "llama3": (
-        Llama3Scaling(factor=8.0, original_length=8),
-        {
-            "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 8,
-        },
-    ),
-}  # fmt: skip
-THEIR_LLAMA = {"vocab_size": 29, "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2}
-OUR_LLAMA = {"vocab": 29, "context": 32, "dim": 16, "hidden": 20, "layers": 2, "heads": 4}
+def with_exact_waves(theirs: nn.Module) -> None:
+    """Their waves are a float32 table whatever the model's type."""
+    for side in (theirs.model.encoder, theirs.model.decoder):
+        table = side.embed_positions.weight
+        waves = sinusoidal_positions(*table.shape, layout="halves", dtype=torch.float64)
+        assert_close(table.data.double(), waves, rtol=0, atol=1e-6)
+        table.data = waves
 
 
-@pytest.mark.parametrize("scaling", SCALINGS)
-@pytest.mark.parametrize("tied", [False, True])
-def test_llama(scaling: str, tied: bool) -> None:
-    ours, rope = SCALINGS[scaling]
-    their_config = transformers.LlamaConfig(
-        **THEIR_LLAMA, num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=32,
-        rope_parameters={"rope_theta": 5000.0, **rope}, tie_word_embeddings=tied, rms_norm_eps=1e-4,
+def encoder(kind: str, config: object, folder: Path, key: str = "logits", **settings: bool) -> None:
+    theirs = shaken(kind, config, **settings)
+    ours = there_and_back(theirs, folder) if not settings else bare(theirs, folder)
+    mine, their = {"ids": IDS, "keep": KEEP}, {"input_ids": IDS, "attention_mask": KEEP.long()}
+    if getattr(config, "type_vocab_size", 1) > 1:
+        mine["segments"] = their["token_type_ids"] = SEGMENTS
+    assert_agrees(ours, theirs, mine, their, key)
+
+
+def bare(theirs: nn.Module, folder: Path) -> nn.Module:
+    theirs.save_pretrained(folder)
+    return load(folder).model
+
+
+FEW = settings(max_examples=6, phases=[Phase.generate])
+SCALINGS = [
+    {"rope_type": "default"},
+    {"rope_type": "linear", "factor": 2.0},
+    {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8, "beta_fast": 16.0},
+    {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+     "original_max_position_embeddings": 8},
+]  # fmt: skip
+ACTIVATION = st.sampled_from(["gelu", "gelu_new", "relu", "silu", "swish", "gelu_pytorch_tanh"])
+EPS = st.sampled_from([1e-12, 1e-5, 1e-3])
+
+
+@FEW
+@given(st.data(), st.booleans(), ACTIVATION, EPS, st.sampled_from([None, 20]))
+def test_gpt2(
+    tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, tied: bool, activation: str, eps: float,
+    inner: int | None,
+) -> None:  # fmt: skip
+    config = transformers.GPT2Config(
+        vocab_size=29, n_positions=data.draw(st.integers(7, 16)), n_embd=12, n_layer=data.draw(st.integers(1, 2)),
+        n_head=data.draw(st.sampled_from([1, 2, 3])), n_inner=inner, activation_function=activation,
+        layer_norm_epsilon=eps, tie_word_embeddings=tied, bos_token_id=1, eos_token_id=1,
     )  # fmt: skip
-    theirs = shaken(transformers.LlamaForCausalLM, their_config)
-    config = LlamaConfig(**OUR_LLAMA, kv_heads=2, base=5000.0, scaling=ours, tied=tied, eps=1e-4)
-    rows = LLAMA + (LLAMA_TIED if tied else LLAMA_UNTIED)
-    assert_agrees(carried(config, rows, theirs), theirs, {"ids": IDS}, {"input_ids": IDS}, "logits")
+    causal("GPT2LMHeadModel", config, tmp_path_factory.mktemp("gpt2"))
 
 
-def test_mistral_with_a_window() -> None:
-    their_config = transformers.MistralConfig(
-        **THEIR_LLAMA, num_attention_heads=4, num_key_value_heads=2, sliding_window=3, head_dim=6, rms_norm_eps=1e-5,
-    )  # fmt: skip
-    theirs = shaken(transformers.MistralForCausalLM, their_config)
-    config = LlamaConfig(**OUR_LLAMA, kv_heads=2, head_dim=6, window=3)
-    rows = LLAMA + LLAMA_UNTIED
-    assert_agrees(carried(config, rows, theirs), theirs, {"ids": IDS}, {"input_ids": IDS}, "logits")
+def llama_fields(data: st.DataObject) -> dict[str, object]:
+    heads = data.draw(st.sampled_from([2, 4]))
+    return {
+        "vocab_size": 29, "hidden_size": 16, "intermediate_size": 20, "num_hidden_layers": 2,
+        "num_attention_heads": heads, "num_key_value_heads": data.draw(st.sampled_from([1, 2, heads])),
+        "max_position_embeddings": 32,
+        "head_dim": data.draw(st.sampled_from([4, 6])), "rms_norm_eps": data.draw(EPS),
+        "tie_word_embeddings": data.draw(st.booleans()),
+        "rope_parameters": {"rope_theta": 5000.0, **data.draw(st.sampled_from(SCALINGS))},
+    }  # fmt: skip
 
 
-def test_qwen2_with_biases() -> None:
-    their_config = transformers.Qwen2Config(
-        **THEIR_LLAMA, num_attention_heads=4, num_key_value_heads=2, tie_word_embeddings=True, rms_norm_eps=1e-6
+@settings(max_examples=12, phases=[Phase.generate])
+@given(st.data(), st.booleans(), st.booleans())
+def test_llama(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, bias: bool, mlp_bias: bool) -> None:
+    config = transformers.LlamaConfig(**llama_fields(data), attention_bias=bias, mlp_bias=mlp_bias)
+    causal("LlamaForCausalLM", config, tmp_path_factory.mktemp("llama"))
+
+
+@FEW
+@given(st.data(), st.sampled_from([None, 1, 3]))
+def test_mistral(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, window: int | None) -> None:
+    config = transformers.MistralConfig(**llama_fields(data), sliding_window=window)
+    causal("MistralForCausalLM", config, tmp_path_factory.mktemp("mistral"))
+
+
+@FEW
+@given(st.data(), st.booleans())
+def test_qwen2(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, slides: bool) -> None:
+    fields = llama_fields(data)
+    del fields["head_dim"]  # always the width over the heads there
+    config = transformers.Qwen2Config(
+        **fields, use_sliding_window=slides, sliding_window=3, max_window_layers=0 if slides else 28
     )
-    theirs = shaken(transformers.Qwen2ForCausalLM, their_config)
-    config = LlamaConfig(**OUR_LLAMA, kv_heads=2, qkv_bias=True, tied=True, eps=1e-6)
-    rows = LLAMA + LLAMA_BIASES + LLAMA_TIED
-    assert_agrees(carried(config, rows, theirs), theirs, {"ids": IDS}, {"input_ids": IDS}, "logits")
+    causal("Qwen2ForCausalLM", config, tmp_path_factory.mktemp("qwen2"))
 
 
-THEIR_BERT = {
+BERT = {
     "vocab_size": 29, "hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 20,
-    "max_position_embeddings": 16,
+    "max_position_embeddings": 16, "num_labels": 3,
 }  # fmt: skip
-OUR_BERT = {"vocab": 29, "context": 16, "dim": 12, "layers": 2, "heads": 3, "hidden": 20}
-SEGMENTS = (torch.arange(7) > 3).long().expand(2, 7)
+HEADS = ["Model", "ForMaskedLM", "ForSequenceClassification"]
 
 
-@pytest.mark.parametrize("head", ["rows", "first", "classes", "masked"])
-def test_bert(head: str) -> None:
-    kinds = {
-        "rows": (transformers.BertModel, {"add_pooling_layer": False}, [], "last_hidden_state"),
-        "first": (transformers.BertModel, {}, BERT_POOLER, "pooler_output"),
-        "classes": (transformers.BertForSequenceClassification, {}, BERT_POOLER + BERT_CLASSES, "logits"),
-        "masked": (transformers.BertForMaskedLM, {}, BERT_MASKED, "logits"),
-    }
-    kind, extra, rows, key = kinds[head]
-    theirs = shaken(kind, transformers.BertConfig(**THEIR_BERT, num_labels=3), **extra)
-    bare = {} if head in ("classes", "masked") else {"bert.": ""}  # the encoder alone has no prefix
-    table = [replace(row, theirs=row.theirs.removeprefix(next(iter(bare), ""))) for row in BERT + rows]
-    ours = carried(EncoderConfig(**OUR_BERT, head=head, classes=3), table, theirs)
-    mine = {"ids": IDS, "keep": KEEP, "segments": SEGMENTS}
-    their = {"input_ids": IDS, "attention_mask": KEEP.long(), "token_type_ids": SEGMENTS}
-    for dtype, room in {torch.float64: 1e-10, torch.float32: 1e-5}.items():
-        wanted, got = outputs(theirs, their, key, dtype), ours.to(dtype)(**mine)
-        real = KEEP if wanted.dim() == 3 else slice(None)
-        assert_close(got[real], wanted[real], rtol=room, atol=room * max(1.0, wanted.abs().max().item()))
+@pytest.mark.parametrize("head", HEADS)
+@FEW
+@given(activation=ACTIVATION, eps=EPS, segments=st.integers(2, 3))
+def test_bert(tmp_path_factory: pytest.TempPathFactory, head: str, activation: str, eps: float, segments: int) -> None:
+    config = transformers.BertConfig(**BERT, hidden_act=activation, layer_norm_eps=eps, type_vocab_size=segments)
+    key = "pooler_output" if head == "Model" else "logits"
+    encoder(f"Bert{head}", config, tmp_path_factory.mktemp("bert"), key)
 
 
-@pytest.mark.parametrize("gated", [False, True])
-def test_t5(gated: bool) -> None:
-    their_config = transformers.T5Config(
-        vocab_size=29, d_model=12, d_kv=5, d_ff=20, num_layers=2, num_decoder_layers=3, num_heads=3,
-        feed_forward_proj="gated-gelu" if gated else "relu", tie_word_embeddings=not gated,
-        relative_attention_num_buckets=8, relative_attention_max_distance=10, decoder_start_token_id=0,
+def test_bert_without_its_pooler(tmp_path: Path) -> None:
+    config = transformers.BertConfig(**BERT)
+    encoder("BertModel", config, tmp_path, "last_hidden_state", add_pooling_layer=False)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@FEW
+@given(activation=st.sampled_from(["gelu", "relu"]), eps=EPS, segments=st.integers(1, 2), pad=st.integers(0, 1))
+def test_roberta(
+    tmp_path_factory: pytest.TempPathFactory, head: str, activation: str, eps: float, segments: int, pad: int
+) -> None:
+    config = transformers.RobertaConfig(
+        **BERT, hidden_act="gelu" if head == "ForMaskedLM" else activation, layer_norm_eps=eps,
+        type_vocab_size=segments, pad_token_id=pad,
     )  # fmt: skip
-    theirs = shaken(transformers.T5ForConditionalGeneration, their_config)
-    config = T5Config(
-        vocab=29, dim=12, layers=2, decoder_layers=3, heads=3, head_dim=5, hidden=20, gated=gated, tied=not gated,
-        buckets=8, max_distance=10,
-    )  # fmt: skip
-    rows = T5_SHARED + (T5_GATED + T5_UNTIED if gated else T5_PLAIN + T5_TIED)
-    target = IDS[:, :4]
-    mine = {"source": IDS, "target": target, "keep": KEEP}
-    their = {"input_ids": IDS, "decoder_input_ids": target, "attention_mask": KEEP.long()}
-    assert_agrees(carried(config, rows, theirs), theirs, mine, their, "logits")
+    key = "pooler_output" if head == "Model" else "logits"
+    encoder(f"Roberta{head}", config, tmp_path_factory.mktemp("roberta"), key)
 
 
-@pytest.mark.parametrize("activation", ["relu", "silu", "gelu"])
-def test_marian(activation: str) -> None:
-    their_config = transformers.MarianConfig(
-        vocab_size=29, d_model=12, encoder_layers=2, decoder_layers=1, encoder_attention_heads=3,
-        decoder_attention_heads=3, encoder_ffn_dim=20, decoder_ffn_dim=20, max_position_embeddings=16,
-        activation_function=activation, scale_embedding=True, pad_token_id=28, decoder_start_token_id=28,
+@pytest.mark.parametrize("head", HEADS)
+@FEW
+@given(activation=ACTIVATION, eps=EPS, width=st.sampled_from([6, 12]), layers=st.integers(1, 3))
+def test_albert(
+    tmp_path_factory: pytest.TempPathFactory, head: str, activation: str, eps: float, width: int, layers: int
+) -> None:
+    config = transformers.AlbertConfig(
+        **(BERT | {"num_hidden_layers": layers}), hidden_act=activation, layer_norm_eps=eps, embedding_size=width
+    )
+    key = "pooler_output" if head == "Model" else "logits"
+    encoder(f"Albert{head}", config, tmp_path_factory.mktemp("albert"), key)
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("activation", ["gelu", "relu"])
+def test_distilbert(head: str, activation: str, tmp_path: Path) -> None:
+    config = transformers.DistilBertConfig(
+        vocab_size=29, dim=12, n_layers=2, n_heads=3, hidden_dim=20, max_position_embeddings=16, activation=activation,
+        num_labels=3,
     )  # fmt: skip
-    theirs = shaken(transformers.MarianMTModel, their_config)
-    theirs.final_logits_bias.normal_()
-    config = Seq2SeqConfig(
-        vocab=29, context=16, dim=12, layers=2, decoder_layers=1, heads=3, hidden=20, activation=activation,
-        positions="halves", output_bias=True,
+    encoder(f"DistilBert{head}", config, tmp_path, "last_hidden_state" if head == "Model" else "logits")
+
+
+@FEW
+@given(st.data(), st.booleans(), st.booleans(), EPS)
+def test_t5(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject, gated: bool, tied: bool, eps: float) -> None:
+    config = transformers.T5Config(
+        vocab_size=29, d_model=12, d_kv=5, d_ff=20, num_layers=data.draw(st.integers(1, 2)),
+        num_decoder_layers=data.draw(st.integers(1, 3)), num_heads=3, tie_word_embeddings=tied, layer_norm_epsilon=eps,
+        feed_forward_proj="gated-gelu" if gated else "relu", decoder_start_token_id=0,
+        relative_attention_num_buckets=8, relative_attention_max_distance=10,
     )  # fmt: skip
-    state = {name: tensor for name, tensor in theirs.state_dict().items() if "embed_positions" not in name}
-    model = build(config).double().eval()
-    table = list(expand(MARIAN, {"layers": 2, "decoder_layers": 1}))
-    bias = state.pop("final_logits_bias")
-    sizes = {n: p.shape for n, p in model.named_parameters() if n != "output_bias"}
-    model.load_state_dict(to_ours(table, state, sizes) | {"output_bias": bias[0]})
-    target = IDS[:, :4]
-    mine = {"source": IDS, "target": target, "keep": KEEP}
-    their = {"input_ids": IDS, "decoder_input_ids": target, "attention_mask": KEEP.long()}
-    with torch.no_grad():  # their waves are a float32 table whatever the model's type
-        waves = sinusoidal_positions(16, 12, layout="halves", dtype=torch.float64)
-        fresh = transformers.MarianMTModel(their_config).model
-        for side, unshaken in ((theirs.model.encoder, fresh.encoder), (theirs.model.decoder, fresh.decoder)):
-            assert_close(unshaken.embed_positions.weight.data.double(), waves, rtol=1e-6, atol=1e-6)
-            side.embed_positions.weight.data = waves
-    assert_agrees(model, theirs, mine, their, "logits")
+    translator("T5ForConditionalGeneration", config, tmp_path_factory.mktemp("t5"))
+
+
+@pytest.mark.parametrize("kind", ["Marian", "Bart"])
+@FEW
+@given(st.data(), ACTIVATION, st.booleans())
+def test_marian_and_bart(
+    tmp_path_factory: pytest.TempPathFactory, kind: str, data: st.DataObject, activation: str, scaled: bool
+) -> None:
+    config = getattr(transformers, f"{kind}Config")(
+        vocab_size=29, d_model=12, encoder_layers=data.draw(st.integers(1, 2)), encoder_attention_heads=3,
+        decoder_layers=data.draw(st.integers(1, 2)), decoder_attention_heads=3, encoder_ffn_dim=20, decoder_ffn_dim=20,
+        max_position_embeddings=16, activation_function=activation, scale_embedding=scaled, pad_token_id=28,
+        decoder_start_token_id=28, eos_token_id=0, bos_token_id=1, forced_eos_token_id=None,
+    )  # fmt: skip
+    model = {"Marian": "MarianMTModel", "Bart": "BartForConditionalGeneration"}[kind]
+    translator(model, config, tmp_path_factory.mktemp("translator"))

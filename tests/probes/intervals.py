@@ -34,6 +34,9 @@ class Interval:
         return self * Interval(1 / other.high, 1 / other.low)
 
     def __pow__(self, other: "Interval") -> "Interval":
+        if self.low > 0:
+            ends = [base**power for base in (self.low, self.high) for power in (other.low, other.high)]
+            return Interval(min(ends), max(ends))
         power = round((other.low + other.high) / 2)
         ends = [self.low**power, self.high**power]
         return Interval(0.0 if power % 2 == 0 and self.low < 0 < self.high else min(ends), max(ends))
@@ -86,7 +89,16 @@ NAMES = {
 def work_out(text: str) -> Interval:
     """The numbers that written arithmetic can stand for, by ordinary rules."""
     text = re.sub(r"\((\S+) from \d+ more\)", r"(\1)", text)
-    for written, python in {"−": "-", "·": "*", "√": "sqrt", "e^": "exp", "∞": "inf", "^": "**", "Φ": "Phi", "π": "pi"}.items():
+    for written, python in {
+        "−": "-",
+        "·": "*",
+        "√": "sqrt",
+        "e^": "exp",
+        "∞": "inf",
+        "^": "**",
+        "Φ": "Phi",
+        "π": "pi",
+    }.items():
         text = text.replace(written, python)
     text = re.sub(r"(?<![\w.])(\d+\.?\d*(?:e[-+]?\d+)?)", r'N("\1")', text)
     return eval(text, {"__builtins__": {}}, NAMES)

@@ -1,6 +1,8 @@
 """Every printed cell arithmetic evaluates to the printed number, over every step of every model."""
 
+import math
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -31,7 +33,7 @@ def assert_adds_up(found: Trace, cells: int, chance: random.Random) -> int:
             if written:
                 count += 1
                 reach = work_out(written)
-                room = 1e-6 * max(1.0, abs(value))
+                room = 1e-6 * max(1.0, abs(value)) if math.isfinite(value) else 0.0
                 assert value in Interval(reach.low - room, reach.high + room), f"{step.name}{index}: {text} is {value}"
     return count
 
@@ -40,7 +42,7 @@ def assert_adds_up(found: Trace, cells: int, chance: random.Random) -> int:
 def test_arithmetic_evaluates_to_the_number(name: str) -> None:
     subject = specimen(name)
     inputs = {key: value[:2] for key, value in subject.inputs.items()}
-    assert assert_adds_up(trace(subject.model, inputs), 3, random.Random(name)) > 10
+    assert assert_adds_up(trace(subject.model, inputs), 2, random.Random(name)) > 5
 
 
 @pytest.mark.skipif(not STORIES.exists(), reason="the real checkpoint is not here")
@@ -62,24 +64,29 @@ def test_a_wrong_number_would_be_seen() -> None:
 def test_a_number_is_followed_down_to_the_embeddings() -> None:
     subject = specimen("llama-grouped")
     found = trace(subject.model, {"ids": subject.inputs["ids"][:1]})
-    cell = found.explain("layers.1.attention.scores", 0, 3, 2, depth=60, width=2)
-    leaves: list[str] = []
+    weights = {found.source_of(p): p for p in subject.model.parameters()}
+    cell = found.explain("layers.1.attention.scores", 0, 3, 2, depth=60, width=1)
+    names = []
+    while True:
+        tensor = weights[cell.name] if cell.name in weights else found[cell.name].step.output
+        assert float(tensor.detach()[cell.index]) == cell.value, "each number is the one of the run"
+        names.append(cell.name)
+        if not cell.parts:
+            break
+        (cell,) = cell.parts
+    assert names[-2:] == ["embedding", "embedding.weight"]
+    assert cell.index[0] in subject.inputs["ids"][0]
+    assert len(names) > 10
 
-    def descend(at: object) -> None:
-        assert hasattr(at, "parts")
-        step = found[at.name] if not at.name.endswith((".weight", ".bias")) else None
-        tensor = step.step.output if step else dict(subject.model.named_parameters())[at.name]
-        assert float(tensor.detach()[at.index]) == at.value, "each number is the one of the run"
-        if not at.parts:
-            leaves.append(at.name)
-        for part in at.parts:
-            descend(part)
 
-    descend(cell)
-    assert set(leaves) <= {"embedding.weight", "layers.0.attention.rotary.rotary_frequencies", "layers.1.attention.rotary.rotary_frequencies", "layers.1.attention.rotary.rotary_frequencies.2", "layers.0.attention.rotary.rotary_frequencies.2", "layers.0.attention.causal_mask", "layers.1.attention.causal_mask"}
-    assert "embedding.weight" in leaves
-    token = int(subject.inputs["ids"][0, 3])
-    assert f"embedding.weight[{token}, " in str(cell)
+def test_a_number_met_twice_is_followed_once() -> None:
+    subject = specimen("gpt")
+    found = trace(subject.model, {"ids": subject.inputs["ids"][:1]})
+    lines = str(found.explain("layers.1.attention.scores", 0, 3, 2, depth=12, width=2)).splitlines()
+    followed = [
+        a.split(" = ")[0].strip() for a, b in pairwise(lines) if len(b) - len(b.lstrip()) > len(a) - len(a.lstrip())
+    ]
+    assert len(followed) == len(set(followed)) > 20
 
 
 def test_depth_is_a_limit() -> None:
@@ -93,7 +100,9 @@ def test_depth_is_a_limit() -> None:
 def test_a_place_that_is_not_there_is_named() -> None:
     subject = specimen("gpt")
     found = trace(subject.model, subject.inputs)
-    with pytest.raises(TapeError, match=r"no step is called 'layers.0.attention.wieghts'; .*layers.0.attention.weights"):
+    with pytest.raises(
+        TapeError, match=r"no step is called 'layers.0.attention.wieghts'; .*layers.0.attention.weights"
+    ):
         found.cell("layers.0.attention.wieghts", 0, 0, 0)
     with pytest.raises(TapeError, match=r"has shape \[3, 2, 7, 7\]: give 4 numbers, not 3"):
         found.cell("layers.0.attention.weights", 0, 0, 0)

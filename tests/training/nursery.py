@@ -6,6 +6,7 @@ and then `ended` and the child's exit status.
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -145,10 +146,25 @@ def train_on(path: Path, number: int) -> None:
 
 
 def die_training(path: Path, number: int) -> None:
-    """Go on with a run and be killed at one of its file operations."""
+    """Go on with a run and be killed at one of its file operations, counted from 1."""
     with Faults(number, dying).armed():
-        go(path, recipe(), seed=9)
+        go(path, recipe(steps=4), seed=9)
     say("untouched")
+
+
+def wait_to_be_stopped_twice(path: Path, _number: int) -> None:
+    """Go on with a run, and spend its first step waiting for signals."""
+
+    def learn(_training: Training) -> None:
+        say("learning")
+        while signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:  # until the first was handled
+            time.sleep(0.001)
+        say("asked")
+        time.sleep(5)  # the second comes at once, or never
+        say("missed")
+
+    with patch.object(Training, "learn", learn):
+        go(path, recipe(), seed=9)
 
 
 def _live(task: Callable[[Path, int], None], folder: Path, number: int) -> None:
@@ -164,7 +180,9 @@ def _live(task: Callable[[Path, int], None], folder: Path, number: int) -> None:
 
 
 def main() -> None:
-    tasks = {task.__name__: task for task in (save_on, die_saving, die_saving_again, hold, train_on, die_training)}
+    keeping = (save_on, die_saving, die_saving_again, hold)
+    training = (train_on, die_training, wait_to_be_stopped_twice)
+    tasks = {task.__name__: task for task in (*keeping, *training)}
     with tempfile.TemporaryDirectory() as folder:  # what torch loads when it is first needed, children have from here
         go(Path(folder), recipe(steps=4, optimizer="muon"))
     say("ready")

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from glassformer.checkpoints.families.family import Family
-from glassformer.checkpoints.families.registry import FAMILIES, READ_ONLY
+from glassformer.checkpoints.families.family import ModelFamily
+from glassformer.checkpoints.families.registry import KNOWN_FAMILIES, READ_ONLY
 from glassformer.checkpoints.fields import Fields
 from glassformer.checkpoints.naming import Row, expand
 from glassformer.errors import CheckpointError
@@ -15,7 +15,7 @@ from glassformer.models.presets import Config
 class Twin:
     """One of our configurations beside its family, with the names of the classes and what else was said."""
 
-    family: Family
+    family: ModelFamily
     config: Config
     labels: tuple[str, ...] | None = None
     fields: Mapping[str, object] | None = None
@@ -44,22 +44,31 @@ def _counts(config: Config) -> dict[str, int]:
 def read_twin(table: Mapping[str, object], names: Collection[str], where: str) -> Twin:
     """What a config.json and the names of the tensors beside it describe."""
     kind = table.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
+    if not isinstance(kind, str) or kind not in KNOWN_FAMILIES:
         shown = "missing" if kind is None else repr(kind)[:80]
-        raise CheckpointError(f"{where}: model_type is {shown}; there are {', '.join(FAMILIES)}")
-    family = FAMILIES[kind]
+        raise CheckpointError(f"{where}: model_type is {shown}; there are {', '.join(KNOWN_FAMILIES)}")
+    family = KNOWN_FAMILIES[kind]
     fields = Fields(table, where)
     fields.must("model_type", kind)
     labels = fields.labels()
     config = family.read(fields, names)
+    _require_few_layers(family, config, len(names), where)
     numbered = labels == tuple(f"LABEL_{i}" for i in range(len(labels or ())))
     return Twin(family, config, None if numbered else labels, fields.rest())
+
+
+def _require_few_layers(family: ModelFamily, config: Config, tensors: int, where: str) -> None:
+    """Refuse more layers than the file has tensors, before they are listed one by one."""
+    counts = _counts(config)
+    for word in {row.per for row in family.rows(config) if row.per}:
+        if counts[word] > tensors:
+            raise CheckpointError(f"{where}: says {counts[word]} {word}, but the file has only {tensors} tensors")
 
 
 def find_twin(config: Config, labels: tuple[str, ...] | None = None, first: object = None) -> Twin:
     """The first family that can say what a configuration says, with one to be tried before the others."""
     reasons: list[str] = []
-    for family in sorted(FAMILIES.values(), key=lambda family: family.model_type != first):
+    for family in sorted(KNOWN_FAMILIES.values(), key=lambda family: family.model_type != first):
         if isinstance(config, family.kind) and family not in READ_ONLY:
             try:
                 family.write(config)

@@ -9,9 +9,9 @@ import torch
 from glassformer.checkpoints.families.llama import FAMILY_LLAMA
 from glassformer.checkpoints.huggingface import Twin, read_twin
 from glassformer.checkpoints.llama2c import Llama2C, is_llama2c, read_llama2c_tokenizer
-from glassformer.checkpoints.naming import Row, as_in_file, expand, fill, require_bijection
+from glassformer.checkpoints.naming import Row, as_in_file, expand, fill_model, require_bijection
 from glassformer.checkpoints.ours import KIND, read_own
-from glassformer.checkpoints.publish import newest
+from glassformer.checkpoints.publish import newest_set
 from glassformer.checkpoints.sentence import is_sentence_model
 from glassformer.checkpoints.tensor_files import TensorFiles, TensorSource, read_index
 from glassformer.checkpoints.untrusted import PICKLES, is_pickle, parse_table, pickle_refusal, read_table
@@ -22,7 +22,7 @@ from glassformer.models.encoder import EncoderConfig
 from glassformer.models.presets import Config
 from glassformer.text.tokenizer import Tokenizer
 
-CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+CONFIG_FILE, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 CONFIG_TEXT = "glassformer.config"  # in a file's metadata: its config.json
 
 
@@ -63,18 +63,18 @@ def load(path: Path | str, device: torch.device | str = "cpu", dtype: torch.dtyp
 
 
 def _load_folder(folder: Path, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
-    root = newest(folder)
-    if not (root / CONFIG).exists():
-        raise CheckpointError(f"{folder}: has no {CONFIG}, which says what model it holds")
-    source = TensorFiles(_weights(root))
-    loaded = _build(read_table(root / CONFIG), source, root, device, dtype)
+    root = newest_set(folder)
+    if not (root / CONFIG_FILE).exists():
+        raise CheckpointError(f"{folder}: has no {CONFIG_FILE}, which says what model it holds")
+    source = TensorFiles(_weight_files(root))
+    loaded = _build(read_table(root / CONFIG_FILE), source, root, device, dtype)
     for place in (root, folder):
         if (place / "tokenizer.json").exists():
             return replace(loaded, tokenizer=Tokenizer.load(place))
     return loaded
 
 
-def _weights(root: Path) -> Path | Mapping[str, Path]:
+def _weight_files(root: Path) -> Path | Mapping[str, Path]:
     """The file of the tensors, or the files that an index lists."""
     if (root / WEIGHTS).exists():
         return root / WEIGHTS
@@ -90,10 +90,10 @@ def _load_file(path: Path, device: torch.device | str, dtype: torch.dtype | None
     source = TensorFiles(path)
     if CONFIG_TEXT in source.metadata:
         table = parse_table(source.metadata[CONFIG_TEXT].encode(), f"{path}: its configuration")
-    elif (path.parent / CONFIG).exists():
-        table = read_table(path.parent / CONFIG)
+    elif (path.parent / CONFIG_FILE).exists():
+        table = read_table(path.parent / CONFIG_FILE)
     else:
-        raise CheckpointError(f"{path}: has no configuration in it and no {CONFIG} beside it")
+        raise CheckpointError(f"{path}: has no configuration in it and no {CONFIG_FILE} beside it")
     return _build(table, source, path.parent, device, dtype)
 
 
@@ -115,13 +115,13 @@ def _build(
     dtype: torch.dtype | None,
 ) -> Loaded:
     """A model from a config.json and its tensors."""
-    names, where = source.shapes, str(root / CONFIG)
+    names, where = source.shapes, str(root / CONFIG_FILE)
     if KIND in table:
         config, labels = read_own(table, len(names), where)
         model = empty_model(config, where)
         rows = [Row(name, name) for name, _ in model.named_parameters()]
         require_bijection(rows, names, str(root))
-        fill(model, rows, source, str(root), device, dtype)
+        fill_model(model, rows, source, str(root), device, dtype)
         return Loaded(model.eval(), labels=labels)
     twin = read_twin(table, names, where)
     if isinstance(twin.config, EncoderConfig) and is_sentence_model(root):
@@ -143,7 +143,7 @@ def filled_model(
     """A model with the tensors of a source, every one of them in its place."""
     require_bijection(rows, source.shapes, where)
     model = empty_model(config, where)
-    fill(model, rows, source, where, device, dtype)
+    fill_model(model, rows, source, where, device, dtype)
     return model.eval()
 
 

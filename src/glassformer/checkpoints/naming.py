@@ -43,9 +43,10 @@ class Row:
 
     `{i}` stands for a block's number, counted by the word in `per`. `turned` tensors are stored
     transposed, `lifted` ones with an axis of one before the others; `joined` ones lie side by side
-    along that axis of theirs. A row with no name of ours is a tensor that the model does without:
-    `same_as` another one, `left_out` with a head that is not asked for, or `derived`, a table that
-    the model works out itself.
+    along that axis of theirs. One that is missing may be another one again, `or_else`.
+
+    A row with no name of ours is a tensor that the model does without: `same_as` another one,
+    `left_out` with a head that is not asked for, or `derived`, a table that the model works out itself.
     """
 
     ours: str | tuple[str, ...]
@@ -55,6 +56,7 @@ class Row:
     lifted: bool = False
     per: str = ""
     same_as: str = ""
+    or_else: str = ""
     left_out: bool = False
     derived: str = ""
 
@@ -100,6 +102,7 @@ def as_in_file(rows: Sequence[Row], present: Collection[str], base: str = "") ->
         old = name.removesuffix(".weight") + ".gamma" if name.endswith(".weight") else f"{name[:-4]}beta"
         return old if name not in present and old in present else name
 
+    rows = [replace(row, theirs=row.or_else) if row.or_else and row.theirs not in present else row for row in rows]
     named = [replace(row, theirs=found(row.theirs), same_as=row.same_as and found(row.same_as)) for row in rows]
     second = {row.same_as: row.theirs for row in named if row.same_as and row.theirs in present}
     return [
@@ -118,7 +121,7 @@ def require_bijection(rows: Sequence[Row], present: Collection[str], where: str)
         raise CheckpointError(f"{where}: holds tensors this model has no place for: {', '.join(unknown[:5])}")
 
 
-def fill(
+def fill_model(
     model: nn.Module,
     rows: Sequence[Row],
     source: TensorSource,
@@ -151,10 +154,10 @@ def fill(
 
 def to_theirs(rows: Sequence[Row], ours: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Our tensors under their names; tensors that the model does without are left out, as their files do."""
-    return {row.theirs: _joined(row, ours) for row in rows if row.names}
+    return {row.theirs: _put_together(row, ours) for row in rows if row.names}
 
 
-def _joined(row: Row, ours: Mapping[str, Tensor]) -> Tensor:
+def _put_together(row: Row, ours: Mapping[str, Tensor]) -> Tensor:
     parts = [ours[name].T if row.turned else ours[name] for name in row.names]
     whole = parts[0] if len(parts) == 1 else torch.cat(parts, row.joined)
     return (whole[None] if row.lifted else whole).contiguous()

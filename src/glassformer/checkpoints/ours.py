@@ -62,7 +62,7 @@ def _read_scaling(value: object) -> Scaling | None:
 
 def _require_sane(config: Config, tensors: int, where: str) -> None:
     """Refuse sizes that no model has, before anything is built from them."""
-    for name, value in _numbers(config):
+    for name, value in _whole_numbers(config):
         most = MOST_PLACES
         if name.endswith("layers"):
             most = MOST_LAYERS if getattr(config, "shared", False) else min(tensors, MOST_LAYERS)
@@ -70,13 +70,13 @@ def _require_sane(config: Config, tensors: int, where: str) -> None:
             raise CheckpointError(f"{where}: {name} is {value}, wanted from 0 to {most}")
 
 
-def _numbers(value: object, name: str = "") -> Iterator[tuple[str, int]]:
+def _whole_numbers(value: object, name: str = "") -> Iterator[tuple[str, int]]:
     """Every whole number in a configuration, with its field."""
     if type(value) is int:
         yield name, value
     elif isinstance(value, (list, tuple)):
         for item in value:
-            yield from _numbers(item, name)
+            yield from _whole_numbers(item, name)
     elif dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
-            yield from _numbers(getattr(value, field.name), field.name)
+            yield from _whole_numbers(getattr(value, field.name), field.name)

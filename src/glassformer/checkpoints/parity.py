@@ -154,7 +154,7 @@ class _Listener:
 
 def _compare(ours: Model, theirs: nn.Module, twin: Twin, dtype: torch.dtype, seed: int) -> Iterator[Difference]:
     """Run both and compare what their parts gave, in our order, then what came out."""
-    pairs = _pairs(ours, twin)
+    pairs = _counterparts(ours, twin)
     left = _Listener(ours, [name for names in pairs for name in names])
     right = _Listener(theirs, {name for names in pairs.values() for name in names})
     mine, yours = twin_inputs(twin, seed)
@@ -167,17 +167,17 @@ def _compare(ours: Model, theirs: nn.Module, twin: Twin, dtype: torch.dtype, see
         name, suffix = label.removesuffix(INPUT), INPUT * label.endswith(INPUT)
         found = [calls for their in pairs.get(last.get(name, ()), ()) if (calls := right.heard.get(their + suffix))]
         if name in last and found:
-            value = _side_by_side([left.heard[part + suffix][call] for part in last[name]], bool(suffix))
+            value = _as_one([left.heard[part + suffix][call] for part in last[name]], bool(suffix))
             place = " + ".join(last[name]) + suffix + (f", call {call + 1}" if call else "")
             other = [value for calls in found for value in calls][call] if len(found) > 1 else found[0][call]
-            yield _difference(place, pairs[last[name]][0] + suffix, value, other)
+            yield _apart_by(place, pairs[last[name]][0] + suffix, value, other)
     head = twin.config.head if isinstance(twin.config, EncoderConfig) else ""
     key = {"rows": "last_hidden_state", "first": "pooler_output"}.get(head, "logits")
     if head != "sentence":  # theirs ends with the rows, which were the last intermediate
-        yield _difference("output", key, output, getattr(answer, key))
+        yield _apart_by("output", key, output, getattr(answer, key))
 
 
-def _pairs(ours: Model, twin: Twin) -> dict[tuple[str, ...], list[str]]:
+def _counterparts(ours: Model, twin: Twin) -> dict[tuple[str, ...], list[str]]:
     """Which parts of theirs do what parts of ours do: those that hold the same tensors, and whole blocks."""
     pairs: dict[tuple[str, ...], list[str]] = {}
     for row in twin.written_rows:
@@ -197,12 +197,12 @@ def _comparable(ours: Model, place: str, twin: Twin) -> bool:
     return not (scaled or isinstance(part, (LearnedPositions, RelativeBias)))
 
 
-def _side_by_side(parts: list[Tensor], same: bool) -> Tensor:
+def _as_one(parts: list[Tensor], same: bool) -> Tensor:
     """Several of ours as the one that they are there; what they were given is the same for all."""
     return parts[0] if same or len(parts) == 1 else torch.cat(parts, -1)
 
 
-def _difference(place: str, theirs: str, ours: Tensor, other: Tensor) -> Difference:
+def _apart_by(place: str, theirs: str, ours: Tensor, other: Tensor) -> Difference:
     if ours.shape != other.shape:
         return Difference(place, theirs, torch.inf, torch.inf)
     apart = float((ours - other).abs().max())

@@ -18,7 +18,7 @@ def publish(folder: Path, write: Callable[[Path], None], is_stale: Callable[[str
     """Run `write` on an empty folder and give its files their places; stale ones of an earlier save go."""
     with durable.explained(f"{folder}: not saved, what was there is untouched"):
         durable.make_folder(folder)
-        for leftover in folder.glob(f"{durable.SCRATCH}saving-*"):
+        for leftover in folder.glob(f"{durable.SCRATCH}*saving-*"):
             durable.remove(leftover)
         _finish(folder, is_stale)
         scratch = folder / durable.scratch_name("saving")
@@ -35,7 +35,7 @@ def publish(folder: Path, write: Callable[[Path], None], is_stale: Callable[[str
         _finish(folder, is_stale)
 
 
-def newest(folder: Path) -> Path:
+def newest_set(folder: Path) -> Path:
     """Where the newest whole set of files in a folder is: the folder itself, unless a writer died on the way."""
     return folder / JOURNAL if (folder / JOURNAL).is_dir() else folder
 
@@ -49,7 +49,7 @@ def _finish(folder: Path, is_stale: Callable[[str], bool]) -> None:
     for path in files:
         target = folder / path.relative_to(journal)
         durable.make_folder(target.parent)
-        _place(path, target)
+        _put(path, target)
     fresh = {path.name for path in files}
     for path in list(folder.iterdir()):
         if is_stale(path.name) and path.name not in fresh and not path.is_dir():
@@ -62,8 +62,10 @@ def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _place(source: Path, target: Path) -> None:
+def _put(source: Path, target: Path) -> None:
     """Make the target the same file as the source, at once; the source stays for readers that began with it."""
+    if target.is_file() and not target.is_symlink() and target.samefile(source):
+        return  # placed before a writer died; renaming one link to a file over another would leave both
     scratch = target.with_name(durable.scratch_name(f"saving-{target.name}"))
     try:
         try:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from glassformer.checkpoints.fields import HARMLESS
 from glassformer.checkpoints.huggingface import Twin, config_table, find_twin
-from glassformer.checkpoints.load import CONFIG, CONFIG_TEXT, INDEX, WEIGHTS
+from glassformer.checkpoints.load import CONFIG_FILE, CONFIG_TEXT, INDEX, WEIGHTS
 from glassformer.checkpoints.naming import Row, to_theirs
 from glassformer.checkpoints.ours import own_table
 from glassformer.checkpoints.publish import publish
@@ -65,7 +65,7 @@ def save(
 
     def write(scratch: Path) -> None:
         _write_tensors(scratch, model, layout, shard_bytes)
-        _write_json(scratch / CONFIG, layout.table)
+        _write_json(scratch / CONFIG_FILE, layout.table)
         if twin is not None:
             _write_companions(scratch, layout)
         if tokenizer is not None:
@@ -138,7 +138,7 @@ def _write_tensors(folder: Path, model: Model, layout: _Layout, shard_bytes: int
         save_file(tensors, folder / name, {**metadata, CHECKSUMS: json.dumps(sums)})
         (folder / name).chmod(0o644)
         index |= dict.fromkeys(tensors, name)
-        total += sum(map(_bytes, tensors.values()))
+        total += sum(map(_size_of, tensors.values()))
     if len(shards) > 1:
         _write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": index})
 
@@ -149,7 +149,7 @@ def _shards(rows: Sequence[Row], state: Mapping[str, Tensor], shard_bytes: int) 
     size = 0
     for row in rows:
         if row.names:
-            more = sum(_bytes(state[name]) for name in row.names)
+            more = sum(_size_of(state[name]) for name in row.names)
             if shard and size + more > shard_bytes:
                 yield shard
                 shard, size = [], 0
@@ -158,5 +158,5 @@ def _shards(rows: Sequence[Row], state: Mapping[str, Tensor], shard_bytes: int) 
     yield shard
 
 
-def _bytes(tensor: Tensor) -> int:
+def _size_of(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()

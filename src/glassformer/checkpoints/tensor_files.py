@@ -19,16 +19,16 @@ from glassformer.errors import CheckpointError
 
 MOST_HEADER = 8 * 2**20  # bytes; room for 80,000 tensors
 MOST_NAME = 300
-RENEW = 64 * 2**20
+RENEW = 16 * 2**20
 CHECKSUMS = "glassformer.crc32"  # in a file's metadata: a checksum for each tensor
 NAME = re.compile(r"[\w.\-/:]+", re.ASCII)
 SHARD = re.compile(r"[\w\-][\w.\-]*\.safetensors", re.ASCII)
-WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
+TYPE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
 FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 @dataclass(frozen=True)
-class Entry:
+class StoredTensor:
     """One tensor as a header announces it."""
 
     path: Path
@@ -62,7 +62,7 @@ class TensorFiles:
 
     def __init__(self, paths: Mapping[str, Path] | Path) -> None:
         self.metadata: dict[str, str] = {}
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, StoredTensor] = {}
         self._sums: dict[str, str] = {}
         self._open: tuple[Path, safe_open] | None = None
         self._seen = 0
@@ -86,12 +86,12 @@ class TensorFiles:
             raise CheckpointError(f"{entry.path}: {name} is not what was saved: its checksum does not fit")
         return tensor
 
-    def _window(self, entry: Entry, name: str) -> Tensor:
+    def _window(self, entry: StoredTensor, name: str) -> Tensor:
         """A tensor through an open file, which is let go after so many bytes: what was seen of it stays in memory."""
         if self._open is None or self._open[0] != entry.path or self._seen > RENEW:
             self._open = entry.path, safe_open(entry.path, "pt")
             self._seen = 0
-        self._seen += math.prod(entry.shape) * WIDTHS[entry.dtype]
+        self._seen += math.prod(entry.shape) * TYPE_BYTES[entry.dtype]
         return self._open[1].get_tensor(name)
 
     def _add(self, path: Path) -> None:
@@ -106,7 +106,7 @@ class TensorFiles:
         for name, raw in header.items():
             if name in self._entries:
                 raise CheckpointError(f"{path}: {name!r} is also in {self._entries[name].path}")
-            self._entries[name] = _entry(path, name, raw)
+            self._entries[name] = _stored_tensor(path, name, raw)
 
     def _require_index(self, index: Mapping[str, Path]) -> None:
         for name, path in index.items():
@@ -159,17 +159,17 @@ def _metadata(path: Path, metadata: object) -> dict[str, str]:
     return metadata
 
 
-def _entry(path: Path, name: str, raw: object) -> Entry:
+def _stored_tensor(path: Path, name: str, raw: object) -> StoredTensor:
     if len(name) > MOST_NAME or not NAME.fullmatch(name) or ".." in name or name.startswith("/"):
         raise CheckpointError(f"{path}: {name[:MOST_NAME]!r} is no name for a tensor")
     if not isinstance(raw, dict):
         raise CheckpointError(f"{path}: {name} is not described by a table")
     dtype, shape, offsets = (raw.get(key) for key in ("dtype", "shape", "data_offsets"))
-    if not isinstance(dtype, str) or dtype not in WIDTHS:
-        raise CheckpointError(f"{path}: {name} has type {json.dumps(dtype)}, wanted one of {', '.join(WIDTHS)}")
+    if not isinstance(dtype, str) or dtype not in TYPE_BYTES:
+        raise CheckpointError(f"{path}: {name} has type {json.dumps(dtype)}, wanted one of {', '.join(TYPE_BYTES)}")
     if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
         raise CheckpointError(f"{path}: {name} has no shape and place in the file")
-    size = math.prod(shape) * WIDTHS[dtype]
+    size = math.prod(shape) * TYPE_BYTES[dtype]
     if size == 0 or size != offsets[1] - offsets[0]:
         raise CheckpointError(f"{path}: {name} has shape {shape} and type {dtype}, which are {size:,} bytes")
-    return Entry(path, dtype, tuple(shape))
+    return StoredTensor(path, dtype, tuple(shape))

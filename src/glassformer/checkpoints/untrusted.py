@@ -67,7 +67,9 @@ def parse_table(text: bytes, where: str) -> dict[str, object]:
 
 def _parse(text: bytes, where: str) -> object:
     try:
-        return json.loads(text.decode("utf-8"), object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite)
+        return json.loads(
+            text.decode("utf-8"), object_pairs_hook=_once, parse_float=_finite_number, parse_constant=_finite_number
+        )
     except (ValueError, RecursionError) as error:
         raise CheckpointError(f"{where}: is not JSON that can be trusted: {error}") from None
 
@@ -87,7 +89,7 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return table
 
 
-def _finite(text: str) -> float:
+def _finite_number(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(f"{text} is no number")

@@ -96,7 +96,8 @@ def _text_rows(path: Path, file: BinaryIO, dim: int | None) -> Iterator[tuple[st
             continue
         dim = len(parts) - 1 if dim is None else dim
         try:
-            row = np.array(parts[len(parts) - dim :], dtype=np.float32)
+            with np.errstate(over="ignore"):  # a number too large is found below
+                row = np.array(parts[len(parts) - dim :], dtype=np.float32)
         except ValueError:
             row = np.empty(0)
         if dim < 1 or len(parts) <= dim or not np.isfinite(row).all() or len(row) != dim:

@@ -14,6 +14,8 @@ COMMANDS = {
     "train": "Train a translator, a language model, an encoder or a classifier, and keep it in a folder.",
     "config": "Show every setting of a task and where its value comes from, as a TOML file to keep or to change.",
     "evaluate": "Measure a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.",
+    "generate": "Write on from a prompt: the likeliest text, drawn ones, or the best of a beam.",
+    "translate": "Translate a sentence, or a file or standard input line by line.",
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
     "convert": "Write a checkpoint again, for Hugging Face or in our own layout.",
     "trace": "Show every equation of one run: its formula, its numbers, its cost and, backward, its gradients.",

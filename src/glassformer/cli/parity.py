@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from glassformer.models.presets import Config
 
 Type = Literal["float64", "float32", "float16", "bfloat16"]
-SHOWN = 12  # intermediates in the table, the farthest apart first
+MOST_ROWS = 12  # intermediates in the table, the farthest apart first
 
 
 def parity(
@@ -59,7 +59,7 @@ def _one(model: str, preset: bool, dtype: Type, json: bool) -> int | None:
     if json:
         write_json({"parity": found, "first_divergence": first})
         return None if first is None else FAILED
-    worst = sorted(found.differences, key=lambda row: -row.relative)[:SHOWN]
+    worst = sorted(found.differences, key=lambda row: -row.relative)[:MOST_ROWS]
     rows = [(row.place, row.theirs, f"{row.largest:.1e}", f"{row.relative:.1e}") for row in worst]
     title = f"{found.family} in {found.dtype}: the {len(rows)} of {len(found.differences)} that are farthest apart"
     write_table(("ours", "theirs", "difference", "relative"), rows, title=title)

@@ -114,7 +114,7 @@ def trace(
 
         talk(f"wrote {output.json} and {save_trace(found, output.json)}")
     if not (output.cell or output.html or output.json):
-        _show(found)
+        _show_trace(found)
 
 
 def _model(name: str) -> "tuple[Model, Tokenizer | None]":
@@ -163,7 +163,7 @@ def _inputs(
         rows = {"ids": [_framed(model, tokenizer, each) for each in (text, *([] if second is None else [second]))]}
     else:
         raise UsageError(f"{type(model).__name__} does not read text; trace it from Python, with gf.trace")
-    words = {name: _words(tokenizer, lines[0]) for name, lines in rows.items()}
+    words = {name: _token_words(tokenizer, lines[0]) for name, lines in rows.items()}
     longest = {name: max(map(len, lines)) for name, lines in rows.items()}
     inputs: dict[str, object] = {
         name: torch.tensor([[*line, *[0] * (longest[name] - len(line))] for line in lines])
@@ -207,7 +207,7 @@ def _encode(model: "Model", tokenizer: "Tokenizer | None", text: str) -> list[in
     return ids
 
 
-def _words(tokenizer: "Tokenizer | None", ids: Sequence[int]) -> list[str]:
+def _token_words(tokenizer: "Tokenizer | None", ids: Sequence[int]) -> list[str]:
     return [chr(id) if 32 < id < 127 else str(id) for id in ids] if tokenizer is None else [*map(tokenizer.token, ids)]
 
 
@@ -220,7 +220,7 @@ def _write_cell(found: "Trace", words: Sequence[str], deep: bool) -> None:
     write(str(found.explain(name, *index, depth=DEPTH if deep else 0, width=1 if deep else 0)))
 
 
-def _show(found: "Trace") -> None:
+def _show_trace(found: "Trace") -> None:
     from glassformer.views.terminal import render, step_view, steps_table
 
     colour = sys.stdout.isatty()

@@ -128,6 +128,7 @@ def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> in
         return error.status
     if _is_first():
         _draw_curves(folder)
+        _say("measuring the model")
         _report_end(resolved.task, run, folder, last, json)
     return None
 
@@ -218,14 +219,19 @@ def _draw_curves(folder: Path) -> None:
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
-    figures = {} if last is None else vars(last)
+    from glassformer.cli.evaluate import show_figures
+
+    if last is None:
+        talk(f"{folder} has all its steps already, there was nothing left to do")
+    figures = run.measure()
     if json:
         names = ("step", "loss", "validation", "tokens", "seconds")
-        found = {"task": task, "folder": str(folder), "parameters": run.parameters}
-        write(msgspec.json.encode({**found, **{name: figures.get(name) for name in names}}).decode())
-    elif last is None:
-        talk(f"{folder} has all its steps already, there was nothing left to do")
-    else:
+        found = {"task": task, "folder": str(folder), "parameters": run.parameters, "figures": figures}
+        seen = {} if last is None else vars(last)
+        write(msgspec.json.encode({**found, **{name: seen.get(name) for name in names}}).decode())
+        return
+    show_figures(task, figures)
+    if last is not None:
         held_out = "" if last.validation is None else f", validation loss {last.validation:.4f}"
         write(f"{folder}: {last.step:,} steps, loss {last.loss:.4f}{held_out}")
 

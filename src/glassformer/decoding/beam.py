@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.next_token import without_ends
-from glassformer.decoding.session import Prompts, Translator, Writes, open_cache, read
+from glassformer.decoding.session import MOSTLY, Prompts, Translator, Writes, open_cache, read
 from glassformer.decoding.settings import Decoding
 from glassformer.equations.probability import log_softmax
 from glassformer.equations.sampling import length_penalty
@@ -90,6 +90,12 @@ class Beam:
         for deep in (self.ids, self.log_probabilities):
             deep.copy_(deep.gather(1, parent[..., None].expand_as(deep)))
 
+    def fill(self, other: "Beam", most: Tensor) -> None:
+        """Begin again as another beam, in place, with a limit for each prompt."""
+        for name, value in vars(other).items():
+            getattr(self, name).copy_(value)
+        self.most.copy_(most)
+
     def rank(self, how: Decoding) -> Tensor:
         """Scores over the length penalty, by which hypotheses are ranked."""
         return self.score / self._divisors(how)[self.length]
@@ -126,44 +132,74 @@ class Beam:
         return found
 
 
-def beam_search(
-    model: Writes, prompts: Prompts, most: Sequence[int], how: Decoding, ends: Sequence[int], first: int
-) -> list[list[Hypothesis]]:
-    """The best `how.n` texts after each prompt, of at most so many tokens."""
-    translates = isinstance(model, Translator)
-    width = 1 if translates else max(map(len, prompts))
-    cache, last = open_cache(model, prompts, width + max(1, *most), how)
-    device = last.device
-    if translates:
-        ids = torch.full((len(prompts) * how.beam, 1), first, device=device)
-    else:
-        several = torch.arange(len(prompts), device=device).repeat_interleave(how.beam)
-        cache.select(several, several)
-        ids = last[several]
-    beam = Beam.empty([max(1, n) for n in most], how.beam, model.embedding.weight)
-    found: dict[int, list[Hypothesis]] = {}
-    left = list(range(len(prompts)))
-    stop = torch.tensor(list(ends), dtype=torch.long, device=device)
-    for step in range(max(1, *most)):
-        scores = read(model, ids, cache)[:, -1]
-        scores = without_ends(scores, ends) if step < how.minimum else scores
-        token, rows = beam.extend(scores, torch.tensor(step, device=device), stop)
-        settled = beam.settled(how).tolist()
-        for place, i in enumerate(left):
-            if settled[place]:
-                found[i] = beam.best(place, how)
-        going = [place for place, done in enumerate(settled) if not done]
-        if not going:
-            break
-        ids = token[:, None]
-        if len(going) < len(left):
-            beams = torch.tensor(going, device=device)
-            kept = (beams[:, None] * how.beam + torch.arange(how.beam, device=device)).flatten()
-            beam.select(beams)
-            cache.select(rows[kept], beams)
-            ids, left = ids[kept], [left[place] for place in going]
+class Search:
+    """Beams of several prompts on their way, step by step."""
+
+    def __init__(
+        self,
+        model: Writes,
+        prompts: Prompts,
+        most: Sequence[int],
+        how: Decoding,
+        ends: Sequence[int],
+        first: int,
+    ) -> None:
+        self.model = model
+        self.how = how
+        self.ends = list(ends)
+        translates = isinstance(model, Translator)
+        width = 1 if translates else max(map(len, prompts))
+        self.cache, last = open_cache(model, prompts, width + max(1, *most), how)
+        device = last.device
+        if translates:
+            self.next = torch.full((len(prompts) * how.beam, 1), first, device=device)
         else:
-            cache.select(rows)
-    for place, i in enumerate(left):
-        found.setdefault(i, beam.best(place, how))
-    return [found[i] if most[i] > 0 else [Hypothesis([], [], 0.0)] for i in range(len(prompts))]
+            several = torch.arange(len(prompts), device=device).repeat_interleave(how.beam)
+            self.cache.select(several, several)
+            self.next = last[several]
+        self.beam = Beam.empty([max(1, n) for n in most], how.beam, model.embedding.weight)
+        self.step = torch.zeros((), dtype=torch.long, device=device)
+        self.stop = torch.tensor(self.ends, dtype=torch.long, device=device)
+
+    def burst(self) -> None:
+        """One step of all beams."""
+        token, rows = self.extend()
+        self.cache.select(rows)
+        self.next = token[:, None]
+
+    def extend(self) -> tuple[Tensor, Tensor]:
+        """Read what was chosen last and choose again."""
+        scores = read(self.model, self.next, self.cache)[:, -1]
+        if self.how.minimum:
+            scores = torch.where(self.step < self.how.minimum, without_ends(scores, self.ends), scores)
+        chosen = self.beam.extend(scores, self.step, self.stop)
+        self.step.add_(1)
+        return chosen
+
+    def keep(self, going: Sequence[int]) -> bool:
+        """Go on with these prompts only, if that is worth moving them; whether it was."""
+        if len(going) > MOSTLY * len(self.beam.score):
+            return False
+        beams = torch.tensor(going, device=self.next.device)
+        width = self.how.beam
+        rows = (beams[:, None] * width + torch.arange(width, device=beams.device)).flatten()
+        self.beam.select(beams)
+        self.cache.select(rows, beams)
+        self.next = self.next[rows]
+        return True
+
+
+def run_search(search: Search, most: Sequence[int]) -> list[list[Hypothesis]]:
+    """Step until every prompt has its best texts, and give them."""
+    found: dict[int, list[Hypothesis]] = {}
+    left = list(range(len(most)))
+    while len(found) < len(most):
+        search.burst()
+        settled = search.beam.settled(search.how).tolist()
+        for place, i in enumerate(left):
+            if settled[place] and i not in found:
+                found[i] = search.beam.best(place, search.how)
+        going = [place for place, i in enumerate(left) if i not in found]
+        if going and search.keep(going):
+            left = [left[place] for place in going]
+    return [found[i] if n > 0 else [Hypothesis([], [], 0.0)] for i, n in enumerate(most)]

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from glassformer.decoding.beam import Beam, Search
 from glassformer.decoding.next_token import log_probability, next_token, without_ends
 from glassformer.decoding.session import Prompts, Session, Writes, read
 from glassformer.decoding.settings import Decoding
@@ -217,6 +218,64 @@ class CompiledSession(Session):
 
     def keep(self, rows: Sequence[int]) -> bool:
         """Shapes are fixed: texts that have ended run along unread."""
+        return False
+
+
+class BeamSteps(Search):
+    """A compiled step of model and beam for one shape, on tensors of its own."""
+
+    def __init__(self, like: Search, cache: Cache, most: int) -> None:
+        self.model, self.how, self.ends = like.model, like.how, like.ends
+        self.cache = cache
+        self.next, self.stop = like.next.clone(), like.stop.clone()
+        self.step = torch.zeros((), dtype=torch.long, device=self.next.device)
+        self.beam = Beam.empty([most] * len(like.beam.score), like.how.beam, like.model.embedding.weight)
+        self.run = program(cast(MethodType, self._step), self.next.device)
+
+    def _step(self) -> None:
+        token, rows = self.extend()
+        assert isinstance(self.cache, Cache)
+        for slots in self.cache.own:
+            slots.select(rows, slots.keys.shape[2])
+        self.next.copy_(token[:, None])
+
+
+class CompiledSearch(Search):
+    """A beam search whose steps are a stored program; it begins as any other."""
+
+    def __init__(
+        self,
+        model: Writes,
+        prompts: Prompts,
+        most: Sequence[int],
+        how: Decoding,
+        ends: Sequence[int],
+        first: int,
+    ) -> None:
+        require_fixed(model)
+        super().__init__(model, prompts, most, how, ends, first)
+        cache = self.cache
+        assert isinstance(cache, Cache)
+        room = round_up(how.limit, BURST) + BURST
+        size = round_up(cache.count + 1 + room, GRAIN)
+        source = round_up(cache.cross[0].keys.shape[2], SOURCE_GRAIN) if cache.cross else 0
+        key = ("beam", len(prompts), how.beam, size, room, source, how.minimum, tuple(ends))
+        steps = stored(model, key, lambda: BeamSteps(self, fixed(cache, size, source), room))
+        assert isinstance(steps, BeamSteps)
+        self.steps = steps
+        fill(cast(Cache, steps.cache), cache)
+        steps.next.copy_(self.next)
+        steps.step.zero_()
+        steps.beam.fill(Beam.empty([room] * len(prompts), how.beam, model.embedding.weight), self.beam.most)
+        self.beam = steps.beam
+
+    def burst(self) -> None:
+        """Several steps of all beams."""
+        for _ in range(BURST):
+            self.steps.run()
+
+    def keep(self, going: Sequence[int]) -> bool:
+        """Shapes are fixed: beams that are settled run along unread."""
         return False
 
 

@@ -3,16 +3,13 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import torch
-
-from glassformer.decoding.beam import beam_search
-from glassformer.decoding.compiled import CompiledSession
-from glassformer.decoding.session import Prompts, Session, Translator, Writes, context_of, require_writer
+from glassformer.decoding.beam import Search, run_search
+from glassformer.decoding.compiled import CompiledSearch, CompiledSession
+from glassformer.decoding.session import Prompts, Session, Translator, Writes, at_rest, context_of, require_writer
 from glassformer.decoding.settings import Decoding
 from glassformer.decoding.written import Draft, Finish, Written
 from glassformer.errors import DecodingError
 from glassformer.layers.model import Model
-from glassformer.recording import unchecked
 from glassformer.text.tokenizer import Tokenizer
 
 LIKELIEST = Decoding()
@@ -32,7 +29,7 @@ def generate(
 ) -> list[Written]:
     """Write on from prompts, `how.n` texts for each, in their order; for a translator a prompt is a source."""
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
-    return write_all(model, tokenizer, _encoded(model, tokenizer, texts), how)
+    return write_all(model, tokenizer, encode_prompts(model, tokenizer, texts, how), how)
 
 
 def stream(model: Model, tokenizer: Tokenizer, prompt: str, how: Decoding = LIKELIEST) -> Iterator[Piece]:
@@ -40,7 +37,7 @@ def stream(model: Model, tokenizer: Tokenizer, prompt: str, how: Decoding = LIKE
     if how.beam > 1:
         raise DecodingError(f"beam is {how.beam}, wanted 1 to stream: a beam knows its best text only at the end")
     writer = require_writer(model)
-    drafts, session = _begin(writer, tokenizer, _encoded(model, tokenizer, [prompt]), how)
+    drafts, session = _begin(writer, tokenizer, encode_prompts(model, tokenizer, [prompt], how), how)
     told: set[int] = set()
     for _ in _write(drafts, session):
         for number, draft in enumerate(drafts):
@@ -83,17 +80,25 @@ def batches_by_tokens(prompts: Prompts, how: Decoding) -> Iterator[list[int]]:
         yield batch
 
 
-def first_token(tokenizer: Tokenizer) -> int:
+def first_token(tokenizer: Tokenizer, how: Decoding = LIKELIEST) -> int:
     """What a translator's target begins with: the start token, or in families without one the padding token."""
-    known = [id for id in (tokenizer.start, tokenizer.pad) if id is not None]
+    known = [id for id in (how.first, tokenizer.start, tokenizer.pad) if id is not None]
     return known[0] if known else 0
 
 
-def _encoded(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+def begin_draft(model: Writes, tokenizer: Tokenizer, prompt: Sequence[int], how: Decoding) -> Draft:
+    """An empty draft behind a prompt, which is checked."""
+    _check(model, [prompt], how)
+    return Draft(tokenizer, prompt, _ends(tokenizer, how), how.stop_texts, *_most(model, prompt, how))
+
+
+def encode_prompts(model: Model, tokenizer: Tokenizer, texts: Sequence[str], how: Decoding) -> list[list[int]]:
     """The tokens of prompts; an empty one begins with the token that texts begin or end with."""
     rows = tokenizer.encode_batch(texts)
+    if how.opened:
+        rows = [[tokenizer.required("start"), *row] for row in rows]
     if isinstance(model, Translator):
-        return rows
+        return [[*row, tokenizer.required("end")] for row in rows] if how.closed else rows
     begin = [id for id in (tokenizer.start, tokenizer.end) if id is not None][:1]
     for number, row in enumerate(rows):
         if not row and not begin:
@@ -135,15 +140,15 @@ def _begin(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding)
     width = 1 if isinstance(model, Translator) else max(map(len, prompts))
     slots = width + max(1, *(most for most, _ in room))
     make = CompiledSession if how.compiled else Session
-    with torch.no_grad(), unchecked():
-        return drafts, make(model, prompts, slots, how, sorted(ends), first_token(tokenizer))
+    with at_rest(model):
+        return drafts, make(model, prompts, slots, how, sorted(ends), first_token(tokenizer, how))
 
 
 def _write(drafts: Sequence[Draft], session: Session) -> Iterator[None]:
     """Token by token until every draft is finished; between two tokens the caller may look."""
     rows = list(range(len(drafts)))
     while live := [i for i in rows if drafts[i].finish is None]:
-        with torch.no_grad(), unchecked():
+        with at_rest(session.model):
             if session.keep([place for place, i in enumerate(rows) if drafts[i].finish is None]):
                 rows = live
             tokens, log_probabilities = session.burst()
@@ -161,8 +166,10 @@ def _search(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding
     ends = _ends(tokenizer, how)
     room = [_most(model, row, how) for row in prompts]
     written: list[list[Written]] = []
-    with torch.no_grad(), unchecked():
-        found = beam_search(model, prompts, [most for most, _ in room], how, sorted(ends), first_token(tokenizer))
+    with at_rest(model):
+        most = [tokens for tokens, _ in room]
+        make = CompiledSearch if how.compiled else Search
+        found = run_search(make(model, prompts, most, how, sorted(ends), first_token(tokenizer, how)), most)
     for i, hypotheses in enumerate(found):
         before = () if isinstance(model, Translator) else prompts[i]
         drafts = [Draft(tokenizer, before, ends, how.stop_texts, *room[i]) for _ in hypotheses]

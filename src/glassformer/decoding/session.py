@@ -1,6 +1,7 @@
 """A batch of texts being written: prompts are read once, then each step reads one token a text and chooses the next."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -15,6 +16,7 @@ from glassformer.models.modern import Modern
 from glassformer.models.rnn import RNN
 from glassformer.models.seq2seq import Seq2Seq
 from glassformer.models.t5 import T5
+from glassformer.recording import unchecked
 
 LanguageModel = GPT | Llama | Modern | RNN
 Translator = Seq2Seq | T5
@@ -28,6 +30,18 @@ def require_writer(model: object) -> Writes:
     if not isinstance(model, LanguageModel | Translator):
         raise DecodingError(f"{type(model).__name__} does not write text: it has no next token to choose")
     return model
+
+
+@contextmanager
+def at_rest(model: Writes) -> Iterator[None]:
+    """Run a model without dropout, without gradients and without checking every equation, then leave it as it was."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), unchecked():
+            yield
+    finally:
+        model.train(training)
 
 
 def context_of(model: Writes) -> int | None:

@@ -83,6 +83,7 @@ from glassformer.equations.probability import (
     softmax,
     softmax_jacobian,
 )
+from glassformer.equations.quantization import int4_linear, int8_linear
 from glassformer.equations.regularization import apply_dropout, dropout, dropout_mask
 from glassformer.equations.rotary import rotary, rotary_frequencies
 from glassformer.equations.rotary_scaling import (
@@ -196,6 +197,8 @@ __all__ = [
     "greedy",
     "he_normal",
     "inner_product",
+    "int4_linear",
+    "int8_linear",
     "inverse_square_root_schedule",
     "kl_divergence",
     "l2_norm",

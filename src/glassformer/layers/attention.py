@@ -5,10 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.attention import attention
-from glassformer.equations.heads import merge_heads, split_heads
-from glassformer.equations.masks import combine_masks
+from glassformer.equations.algebra import add
+from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.heads import merge_heads, share_heads, split_heads
+from glassformer.equations.masks import causal_mask, combine_masks
 from glassformer.equations.places import regroup
+from glassformer.equations.probability import softmax
+from glassformer.equations.regularization import dropout
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Moment, Slots
 from glassformer.layers.linear import Linear
@@ -55,6 +58,7 @@ class Attention(nn.Module):
         norms: tuple[nn.Module, nn.Module] | None = None,
         scale: float | None = None,
         cap: float | None = None,
+        rate: float = 0.0,
     ) -> None:
         super().__init__()
         self.shape = shape
@@ -68,6 +72,7 @@ class Attention(nn.Module):
         self.rotary = rotary
         self.scale = scale
         self.cap = cap
+        self.rate = rate
 
     def forward(
         self,
@@ -97,8 +102,27 @@ class Attention(nn.Module):
         pattern = self.pattern.mask(x.shape[-2], source.shape[-2], x)
         if pattern is not None:
             mask = pattern if mask is None else combine_masks(pattern, mask)
-        mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap)
+        if self.training and self.rate > 0:
+            mixed = self._thinned(query, key, value, mask, bias)
+        else:
+            mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap)
         return self.output(merge_heads(mixed))
+
+    def _thinned(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
+        """Attention whose weights are thinned out while training, part by part: fused kernels draw other lots."""
+        if self.shape.groups != self.shape.heads:
+            key, value = share_heads(key, self.shape.heads), share_heads(value, self.shape.heads)
+        scores = attention_scores(query, key, self.scale)
+        if self.cap is not None:
+            scores = soft_cap(scores, self.cap)
+        if bias is not None:
+            scores = add(scores, bias)
+        if self.pattern.causal:
+            past = causal_mask(query.shape[-2], key.shape[-2], dtype=scores.dtype, device=scores.device)
+            scores = apply_mask(scores, past)
+        if mask is not None:
+            scores = apply_mask(scores, mask)
+        return weighted_sum(dropout(softmax(scores), self.rate), value)
 
     def remember(self, memory: Tensor) -> Slots:
         """Keys and values of a memory, worked out once for all steps that look at it."""

@@ -92,7 +92,7 @@ class Encoder(Model):
     def _block(self) -> Block:
         config = self.config
         return Block(
-            Attention(Heads(dim=config.dim, heads=config.heads)),
+            Attention(Heads(dim=config.dim, heads=config.heads), rate=config.dropout),
             FeedForward(config.dim, config.hidden, ACTIVATIONS[config.activation]),
             around=lambda: Around(self._norm(), "post", config.dropout),
         )

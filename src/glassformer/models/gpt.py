@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.equations.embedding import unembed
 from glassformer.equations.initialization import normal
@@ -49,7 +49,7 @@ class GPT(Model):
         self.embedding = Embedding(config.vocab, config.dim)
         self.positions = LearnedPositions(config.context, config.dim)
         self.stack = Stack([self._block() for _ in range(config.layers)], norm=self._norm())
-        self.output = None if config.tied else Linear(config.dim, config.vocab, bias=False)
+        self.output: nn.Module | None = None if config.tied else Linear(config.dim, config.vocab, bias=False)
 
     def _norm(self) -> LayerNorm:
         return LayerNorm(self.config.dim, self.config.eps)
@@ -57,7 +57,7 @@ class GPT(Model):
     def _block(self) -> Block:
         config = self.config
         return Block(
-            Attention(Heads(dim=config.dim, heads=config.heads), Past()),
+            Attention(Heads(dim=config.dim, heads=config.heads), Past(), rate=config.dropout),
             FeedForward(config.dim, config.hidden or 4 * config.dim, ACTIVATIONS[config.activation]),
             around=lambda: Around(self._norm(), "pre", config.dropout),
         )

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.equations.activations import swiglu
 from glassformer.equations.embedding import unembed
@@ -52,7 +52,7 @@ class Llama(Model):
         self.config = config
         self.embedding = Embedding(config.vocab, config.dim)
         self.stack = Stack([self._block() for _ in range(config.layers)], norm=self._norm())
-        self.output = None if config.tied else Linear(config.dim, config.vocab, bias=False)
+        self.output: nn.Module | None = None if config.tied else Linear(config.dim, config.vocab, bias=False)
 
     def _norm(self) -> RMSNorm:
         return RMSNorm(self.config.dim, self.config.eps)

@@ -55,7 +55,7 @@ class Modern(Model):
         shape = Heads(dim=config.dim, heads=config.heads, kv_heads=config.kv_heads, bias=False)
         norms = PlainRMSNorm(), PlainRMSNorm()
         return Block(
-            Attention(shape, Past(), Rotary(shape.width, config.base), norms),
+            Attention(shape, Past(), Rotary(shape.width, config.base), norms, rate=config.dropout),
             FeedForward(config.dim, config.hidden or 4 * config.dim, squared_relu, bias=False),
             around=lambda: Around(PlainRMSNorm(), "pre", config.dropout),
         )

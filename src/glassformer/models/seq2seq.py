@@ -57,6 +57,7 @@ class Seq2Seq(Model):
         self.encoder = Stack([self._block() for _ in range(config.layers)], norm=final())
         writers = config.layers if config.decoder_layers is None else config.decoder_layers
         self.decoder = Stack([self._block(decoder=True) for _ in range(writers)], norm=final())
+        self.output: nn.Module | None = None  # the embedding in another form, where decoding wants one
         self.output_bias = nn.Parameter(torch.zeros(config.vocab)) if config.output_bias else None
 
     def _norm(self) -> LayerNorm:
@@ -76,10 +77,10 @@ class Seq2Seq(Model):
         config = self.config
         shape = Heads(dim=config.dim, heads=config.heads)
         return Block(
-            Attention(shape, Past() if decoder else None),
+            Attention(shape, Past() if decoder else None, rate=config.dropout),
             FeedForward(config.dim, config.hidden, ACTIVATIONS[config.activation]),
             around=lambda: Around(self._norm(), config.order, config.dropout),
-            cross=Attention(shape) if decoder else None,
+            cross=Attention(shape, rate=config.dropout) if decoder else None,
         )
 
     def _embed(self, ids: Tensor, start: nn.Sequential, at: Tensor | None = None) -> Tensor:
@@ -107,7 +108,7 @@ class Seq2Seq(Model):
         y = self.decoder(y, None, memory, memory_mask, cache, moment)
         if cache is not None:
             cache.advance(target.shape[1])
-        scores = unembed(y, self.embedding.weight)
+        scores = unembed(y, self.embedding.weight) if self.output is None else self.output(y)
         return scores if self.output_bias is None else add(scores, self.output_bias)
 
     def cache(self, source: Tensor, slots: int, keep: Tensor | None = None, beams: int = 1, room: int = 1) -> Cache:

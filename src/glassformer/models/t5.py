@@ -53,7 +53,7 @@ class T5(Model):
         self.embedding = Embedding(config.vocab, config.dim)
         self.encoder = self._stack(config.layers, decoder=False)
         self.decoder = self._stack(config.decoder_layers or config.layers, decoder=True)
-        self.output = None if config.tied else Linear(config.dim, config.vocab, bias=False)
+        self.output: nn.Module | None = None if config.tied else Linear(config.dim, config.vocab, bias=False)
 
     def _norm(self) -> RMSNorm:
         return RMSNorm(self.config.dim, self.config.eps)
@@ -67,10 +67,10 @@ class T5(Model):
         config = self.config
         shape = Heads(dim=config.dim, heads=config.heads, head_dim=config.head_dim, bias=False)
         return Block(
-            Attention(shape, Past() if decoder else None, scale=1.0),
+            Attention(shape, Past() if decoder else None, scale=1.0, rate=config.dropout),
             self._feed_forward(),
             around=lambda: Around(self._norm(), "pre", config.dropout),
-            cross=Attention(shape, scale=1.0) if decoder else None,
+            cross=Attention(shape, scale=1.0, rate=config.dropout) if decoder else None,
         )
 
     def _feed_forward(self) -> nn.Module:

@@ -4,7 +4,7 @@ from glassformer.probes.agreement import Agreement, agreement
 from glassformer.probes.attention_maps import attention_maps
 from glassformer.probes.attribution import head_attribution, layer_attribution
 from glassformer.probes.cells import Cell
-from glassformer.probes.depth import gradient_norms, stream, stream_norms, weight_gradient_norms
+from glassformer.probes.depth import gradient_norms, residual_stream, stream_norms, weight_gradient_norms
 from glassformer.probes.logit_lens import logit_lens
 from glassformer.probes.patching import on_head, on_token, patch
 from glassformer.probes.trace import Bound, Shown, Trace, trace
@@ -26,7 +26,7 @@ __all__ = [
     "on_head",
     "on_token",
     "patch",
-    "stream",
+    "residual_stream",
     "stream_norms",
     "trace",
     "training_step",

@@ -39,7 +39,7 @@ class _BothWays(Tape):
                 shown = equation.fn(*args, **kwargs)
         finally:
             MODE.watcher = outside
-        self.found.setdefault(equation.name, []).append(compare(equation.name, path, fast, shown))
+        self.found.setdefault(equation.name, []).append(difference_between(equation.name, path, fast, shown))
         return fast
 
 
@@ -58,17 +58,17 @@ def agreement(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Agreement]
     )
 
 
-def compare(name: str, path: str, fast: object, shown: object) -> Agreement:
+def difference_between(name: str, path: str, fast: object, shown: object) -> Agreement:
     """How far two results are apart, absolutely and against the largest number shown."""
     pairs = zip(*(part if isinstance(part, tuple) else (part,) for part in (fast, shown)), strict=True)
     difference = relative = 0.0
     for one, other in pairs:
         if isinstance(one, Tensor) and isinstance(other, Tensor) and one.is_floating_point() and one.numel():
-            finite = other.isfinite()
-            apart = float((one - other)[finite].abs().max()) if finite.any() else 0.0
-            if not torch.equal(one.isfinite(), finite):
+            endless = ~other.isfinite()
+            apart = float((one - other).abs_().masked_fill_(endless, 0).max())
+            if not torch.equal(~one.isfinite(), endless):
                 apart = torch.inf
             difference = max(difference, apart)
-            size = float(other[finite].abs().max()) if finite.any() else 0.0
+            size = float(other.abs().masked_fill_(endless, 0).max())
             relative = max(relative, apart / size if size else 0.0)
     return Agreement(name, 1, difference, relative, path)

@@ -9,17 +9,17 @@ from glassformer.recording import Step
 
 def head_attribution(trace: Trace) -> dict[str, Tensor]:
     """For every attention the rise of the loss [heads] if a head's output were zero: −⟨gradient, value⟩."""
-    found = {step: _rise(trace, step.output) for step in _steps(trace, "attention")}
+    found = {step: _rise(trace, step.output) for step in _steps_of(trace, "attention")}
     return {trace.names[step.path]: rise.sum((0, 2, 3)) for step, rise in found.items() if rise.dim() == 4}
 
 
 def layer_attribution(trace: Trace) -> dict[str, Tensor]:
     """For every sublayer the rise of the loss if it added nothing to its input, by its slope."""
-    added = {step: step.inputs["f"] for step in _steps(trace, "residual")}
+    added = {step: step.inputs["f"] for step in _steps_of(trace, "residual")}
     return {trace.source_of(f): _rise(trace, f).sum() for f in added.values() if isinstance(f, Tensor)}
 
 
-def _steps(trace: Trace, equation: str) -> list[Step]:
+def _steps_of(trace: Trace, equation: str) -> list[Step]:
     return [step for step in trace.tape.steps if step.kept and step.equation.name == equation]
 
 

@@ -70,21 +70,36 @@ def written(step: Step, index: tuple[int, ...]) -> str:
 
 @torch.no_grad()
 def explain(name: str, step: Step, index: tuple[int, ...], origin: Origin, depth: int = 0, width: int = 3) -> Cell:
-    """A number and, `depth` steps back, the numbers that count most in it, `width` of them at each step."""
-    value = float(step.output[index])
-    if depth <= 0:
-        return Cell(name, index, written(step, index), value)
-    heavy = _weightiest(step, index)
-    made = [row for row in heavy if origin(row[0])[1] is not None]  # weights stand in the arithmetic already
-    parts = [_part(tensor, place, origin, depth, width) for tensor, place in (made or heavy)[:width]]
-    return Cell(name, index, written(step, index), value, tuple(parts))
+    """A number and, `depth` steps back, the numbers that count most in it, `width` of them at each step.
+
+    A number that several others are made of is followed where it is met first.
+    """
+    return _Explaining(origin, width).cell(name, step, index, depth)
 
 
-def _part(tensor: Tensor, index: tuple[int, ...], origin: Origin, depth: int, width: int) -> Cell:
-    name, step = origin(tensor)
-    if step is not None and step.kept and step.outputs[0] is tensor:
-        return explain(name, step, index, origin, depth - 1, width)
-    return Cell(name, index, number(tensor[index]), float(tensor[index]))
+class _Explaining:
+    """One explanation under way, which remembers what it has explained."""
+
+    def __init__(self, origin: Origin, width: int) -> None:
+        self.origin, self.width = origin, width
+        self.known: set[tuple[str, tuple[int, ...]]] = set()
+
+    def cell(self, name: str, step: Step, index: tuple[int, ...], depth: int) -> Cell:
+        text, value = written(step, index), float(step.output.detach()[index])
+        if depth <= 0 or (name, index) in self.known:
+            return Cell(name, index, text, value)
+        self.known.add((name, index))
+        heavy = _weightiest(step, index)
+        made = [row for row in heavy if self.origin(row[0])[1] is not None]  # weights stand in the arithmetic already
+        parts = [self._part(tensor, place, depth - 1) for tensor, place in (made or heavy)[: self.width]]
+        return Cell(name, index, text, value, tuple(parts))
+
+    def _part(self, tensor: Tensor, index: tuple[int, ...], depth: int) -> Cell:
+        name, step = self.origin(tensor)
+        if step is not None and step.kept and step.outputs[0] is tensor:
+            return self.cell(name, step, index, depth)
+        value = float(tensor.detach()[index])
+        return Cell(name, index, number(value), value)
 
 
 def _weightiest(step: Step, index: tuple[int, ...]) -> list[tuple[Tensor, tuple[int, ...]]]:

@@ -10,7 +10,7 @@ from glassformer.probes.trace import Trace
 from glassformer.recording import Step
 
 
-def stream(trace: Trace, stack: str | None = None) -> list[Tensor]:
+def residual_stream(trace: Trace, stack: str | None = None) -> list[Tensor]:
     """The rows that enter the first layer, then those that leave each; of the last stack that ran, or a named one."""
     layers: dict[str, dict[int, list[Step]]] = {}
     for step in trace.tape.steps:
@@ -31,12 +31,12 @@ def stream(trace: Trace, stack: str | None = None) -> list[Tensor]:
 
 def stream_norms(trace: Trace, stack: str | None = None) -> Tensor:
     """The mean length of a row at every depth, the input of the first layer first."""
-    return torch.stack([rows.detach().norm(dim=-1).mean() for rows in stream(trace, stack)])
+    return torch.stack([rows.detach().norm(dim=-1).mean() for rows in residual_stream(trace, stack)])
 
 
 def gradient_norms(trace: Trace, stack: str | None = None) -> Tensor:
     """The length of the loss's gradient with respect to all rows at every depth."""
-    return torch.stack([_gradient(trace, rows).norm() for rows in stream(trace, stack)])
+    return torch.stack([_gradient(trace, rows).norm() for rows in residual_stream(trace, stack)])
 
 
 def weight_gradient_norms(trace: Trace) -> dict[str, Tensor]:

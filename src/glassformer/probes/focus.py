@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from torch import Tensor
 
 from glassformer.errors import TapeError
-from glassformer.probes.names import Names, equation_of, nearest
+from glassformer.probes.names import Names, equation_of, nearest_names
 from glassformer.recording import Step
 
 HEAD = frozenset({"heads", "groups"})
@@ -47,7 +47,7 @@ class Focus:
         named = [s for s in found if self._matches(s.equation.name) or self._matches(names[s.path])]
         if not named:
             known = dict.fromkeys(name for step in found for name in (step.equation.name, names[step.path]))
-            raise TapeError(f"no equation or step is called {self.equation!r}; {nearest(self.equation, known)}")
+            raise TapeError(f"no equation or step is called {self.equation!r}; {nearest_names(self.equation, known)}")
         return self._with_axis(self._with_axis(named, "head", self.head, HEAD), "token", self.token, TOKEN)
 
     def cut(self, step: Step, value: Tensor) -> Tensor:

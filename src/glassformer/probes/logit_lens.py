@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from glassformer.probes.depth import stream
+from glassformer.probes.depth import residual_stream
 from glassformer.probes.trace import Trace
 
 
@@ -13,7 +13,7 @@ def logit_lens(trace: Trace) -> Tensor:
     The first is of the rows that enter the first layer, the last is what the model really says. Of an encoder-decoder
     the layers are the decoder's. What follows the layers is taken from the tape, whatever the model has there.
     """
-    rows = stream(trace)
+    rows = residual_stream(trace)
     with torch.no_grad():
         said = [trace.tape.replay(changes=[(rows[-1], each)], of=_tensor(trace)) for each in rows]
     return torch.stack([output for output in said if isinstance(output, Tensor)])

@@ -18,10 +18,11 @@ def equation_of(step: Step) -> Equation[..., object]:
     return step.equation
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
+def nearest_names(name: str, names: Iterable[str]) -> str:
     """The end of an error about an unknown name."""
     known = list(names)
-    close = difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known[:3]
+    inside = [each for each in known if name in each][:3]
+    close = inside or difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known[:3]
     return f"the nearest {'is' if len(close) == 1 else 'are'} {', '.join(close)}"
 
 
@@ -62,7 +63,7 @@ class Names:
     def path(self, name: str) -> str:
         """The path that a name means: a step's own name or path, or the word of an equation that reads it."""
         if name not in self._paths:
-            raise TapeError(f"no step is called {name!r}; {nearest(name, self._paths)}")
+            raise TapeError(f"no step is called {name!r}; {nearest_names(name, self._paths)}")
         return self._paths[name]
 
     def readable(self, parameter: str) -> str:

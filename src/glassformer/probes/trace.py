@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from glassformer.equation import Cost, Equation, Symbol
 from glassformer.errors import TapeError
-from glassformer.probes.agreement import Agreement, compare
+from glassformer.probes.agreement import Agreement, difference_between
 from glassformer.probes.aims import Aim, read_aim
 from glassformer.probes.cells import Cell, explain, full_index
 from glassformer.probes.focus import Focus, axis_words
@@ -96,7 +96,7 @@ class Shown:
 class Trace:
     """A run with its steps by name; narrow it with `select`, ask a number with `cell`, look at it with the views."""
 
-    draw: ClassVar[Callable[["Trace"], str] | None] = None  # how a notebook shows a trace; the views set it
+    _draw: ClassVar[Callable[["Trace"], str] | None] = None
 
     model: nn.Module = field(repr=False)
     tape: Tape = field(repr=False)
@@ -160,8 +160,13 @@ class Trace:
         known = self.gradients is not None and isinstance(value, Tensor) and value in self.gradients
         return self.gradients[value] if known else None  # pyright: ignore[reportOptionalSubscript, reportArgumentType]
 
+    @classmethod
+    def shown_by(cls, draw: Callable[["Trace"], str]) -> None:
+        """Let a view say how a notebook shows a trace; views stand above, and cannot be called from here."""
+        cls._draw = draw
+
     def _repr_html_(self) -> str | None:
-        return None if Trace.draw is None else Trace.draw(self)
+        return None if Trace._draw is None else Trace._draw(self)
 
     @cached_property
     def _every_step(self) -> list[tuple[Step, int]]:
@@ -173,8 +178,9 @@ class Trace:
 
     @cached_property
     def _makers(self) -> dict[int, Step]:
-        """The outermost step that made each tensor."""
-        return {id(t): step for step, _ in reversed(self._every_step) for t in step.output_tensors}
+        """The outermost step that made each tensor, as its first result if there is one."""
+        inward = [step for step, _ in reversed(self._every_step) if step.kept]
+        return {id(t): s for s in inward for t in s.output_tensors} | {id(s.outputs[0]): s for s in inward}
 
     @cached_property
     def _given(self) -> dict[int, str]:
@@ -210,7 +216,9 @@ def trace(
         loss = None if backward is None else _loss(backward, output, given)
     gradients = None if loss is None else tape.reverse(of=loss, deep=True)
     names = Names(written, tape) if outline is None else outline[0]
-    found = Trace(written, tape, names, given, output, focus, loss, gradients, compare("output", "", fast, output))
+    found = Trace(
+        written, tape, names, given, output, focus, loss, gradients, difference_between("output", "", fast, output)
+    )
     return found.select(**vars(focus))  # what is not there is said here
 
 

@@ -3,7 +3,7 @@
 import copy
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -15,11 +15,11 @@ from glassformer.equations.gradients import clip_gradient, global_norm
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
 from glassformer.equations.orthogonal import muon
 from glassformer.errors import TapeError
-from glassformer.probes.names import Names, nearest
+from glassformer.probes.names import Names, nearest_names
 from glassformer.probes.trace import Trace
-from glassformer.recording import Tape
+from glassformer.recording import Step, Tape
 
-State = Mapping[str, object]
+OptimizerState = Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -48,29 +48,48 @@ def training_step(
     """
     parameters = dict(model.named_parameters())
     if weight not in parameters:
-        raise TapeError(f"no parameter is called {weight!r}; {nearest(weight, parameters)}")
+        raise TapeError(f"no parameter is called {weight!r}; {nearest_names(weight, parameters)}")
     parameter = parameters[weight]
-    before, state = parameter.detach().clone(), copy.deepcopy(dict(optimizer.state.get(parameter, {})))
     with torch.no_grad(), torch.random.fork_rng(), Tape() as tape:  # the real step draws the same numbers again
         value = loss()
     found = tape.reverse(of=value, deep=True)
     if parameter not in found:
         raise TapeError(f"the loss does not depend on {weight}")
-    users = [step for step in tape.steps if any(tensor is parameter for tensor in step.input_tensors)]
+    before = {id(p): p.detach().clone() for p in parameters.values()}
+    for p in parameters.values():
+        if p in found:
+            found.add(before[id(p)], found[p])
     begun = len(tape.steps)
+    state = copy.deepcopy(dict(optimizer.state.get(parameter, {})))
     with torch.no_grad(), tape:
         gradient = found[parameter]
         if clip is not None:
             norm = global_norm([found[p] for p in parameters.values() if p in found])
             gradient = clip_gradient(gradient, norm, clip)
-        shown = _update(optimizer, parameter, before, gradient, state)
+        shown = _update(optimizer, parameter, before[id(parameter)], gradient, state)
     names = Names(model, tape)
-    ended = next(step for step in tape.steps if step.output is value)
     part = Tape()
-    part.steps = [*users, *([] if ended in users else [ended]), *tape.steps[begun:]]
+    part.steps = [
+        *(_on_copies(step, before) for step in tape.steps[:begun] if _reads(step, parameter) or step.output is value),
+        *tape.steps[begun:],
+    ]
     _really_step(model, optimizer, loss, clip)
-    trace = Trace(model, part, names, {}, value, loss=value, gradients=found)
-    return TrainingStep(trace, weight, before, found[parameter], shown, parameter.detach().clone())
+    given = {names.readable(name): before[id(p)] for name, p in parameters.items()}
+    given |= {f"gradient of {names.readable(weight)}": found[parameter]} | state
+    trace = Trace(model, part, names, given, value, loss=value, gradients=found)
+    actual = parameter.detach().clone()
+    return TrainingStep(trace, weight, before[id(parameter)], found[parameter], shown, actual)
+
+
+def _reads(step: Step, tensor: Tensor) -> bool:
+    return any(each is tensor for each in step.input_tensors)
+
+
+def _on_copies(step: Step, copies: Mapping[int, Tensor]) -> Step:
+    """A step that remembers weights as they were, since the real step changes them in place."""
+    inputs = {name: copies.get(id(value), value) for name, value in step.inputs.items()}
+    same = replace(step, inputs=inputs, children=[])
+    return replace(same, versions=tuple(tensor._version for tensor in same.input_tensors))
 
 
 def _really_step(model: nn.Module, optimizer: Optimizer, loss: Callable[[], Tensor], clip: float | None) -> None:
@@ -81,7 +100,7 @@ def _really_step(model: nn.Module, optimizer: Optimizer, loss: Callable[[], Tens
     optimizer.step()
 
 
-def _update(optimizer: Optimizer, parameter: Tensor, theta: Tensor, g: Tensor, state: State) -> Tensor:
+def _update(optimizer: Optimizer, parameter: Tensor, theta: Tensor, g: Tensor, state: OptimizerState) -> Tensor:
     """The new weight by the equation of the optimiser's kind."""
     group = next((g for g in optimizer.param_groups if any(p is parameter for p in g["params"])), None)
     if group is None:
@@ -94,7 +113,7 @@ def _update(optimizer: Optimizer, parameter: Tensor, theta: Tensor, g: Tensor, s
     raise TapeError(f"there is no equation for {type(optimizer).__name__}; wanted Adam, AdamW, SGD or Muon")
 
 
-def _adam_update(theta: Tensor, g: Tensor, group: State, state: State) -> Tensor:
+def _adam_update(theta: Tensor, g: Tensor, group: OptimizerState, state: OptimizerState) -> Tensor:
     rate, decay, betas = float(str(group["lr"])), float(str(group["weight_decay"])), group["betas"]
     assert isinstance(betas, tuple)
     if decay and not group["decoupled_weight_decay"]:
@@ -106,7 +125,7 @@ def _adam_update(theta: Tensor, g: Tensor, group: State, state: State) -> Tensor
     return adam(theta, g, m, v, step, rate, (float(betas[0]), float(betas[1])), float(str(group["eps"])))[0]
 
 
-def _sgd_update(theta: Tensor, g: Tensor, group: State, state: State) -> Tensor:
+def _sgd_update(theta: Tensor, g: Tensor, group: OptimizerState, state: OptimizerState) -> Tensor:
     rate, beta = float(str(group["lr"])), float(str(group["momentum"]))
     if group["weight_decay"] or group["dampening"]:
         raise TapeError("there is no equation for SGD with decay or dampening")
@@ -115,7 +134,7 @@ def _sgd_update(theta: Tensor, g: Tensor, group: State, state: State) -> Tensor:
     return momentum(theta, g, _remembered(state, "momentum_buffer", g), rate, beta, bool(group["nesterov"]))[0]
 
 
-def _muon_update(theta: Tensor, g: Tensor, group: State, state: State) -> Tensor:
+def _muon_update(theta: Tensor, g: Tensor, group: OptimizerState, state: OptimizerState) -> Tensor:
     """Torch scales the step by the shape in one of two ways; the equation's own way is undone where it differs."""
     rate, (rows, columns) = float(str(group["lr"])), theta.shape
     own = math.sqrt(max(1.0, rows / columns))
@@ -129,7 +148,7 @@ def _muon_update(theta: Tensor, g: Tensor, group: State, state: State) -> Tensor
 _UPDATES = {Adam: _adam_update, SGD: _sgd_update, Muon: _muon_update}
 
 
-def _remembered(state: State, role: str, like: Tensor) -> Tensor:
+def _remembered(state: OptimizerState, role: str, like: Tensor) -> Tensor:
     """What the optimiser remembers, or the zeros it begins with."""
     value = state.get(role)
     return value if isinstance(value, Tensor) else torch.zeros_like(like)

@@ -1,5 +1,6 @@
 """The one training loop: step, log, evaluate, save; it resumes exactly and stops politely."""
 
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -78,9 +79,9 @@ class _Loop:
             if log is not None:
                 yield replace(log, note=log.note or note)
                 note = None
-            if stop and self.request.signal is not None and not self._last():
-                name, number = self.request.signal.name, self.request.signal.value
-                raise Interrupted(f"stopped by {name} after step {training.done}, which is saved", SIGNAL + number)
+            if stop and not self._last():
+                name = signal.Signals(stop).name
+                raise Interrupted(f"stopped by {name} after step {training.done}, which is saved", SIGNAL + stop)
         training.model.eval()
         if training.average is not None:
             training.average.settle()
@@ -101,14 +102,14 @@ class _Loop:
     def _improved(self, log: Log | None) -> bool:
         return log is not None and log.validation is not None and self.training.symptoms.best_step == log.step
 
-    def _stop_asked(self) -> bool:
-        """Whether to stop here; of several processes all stop at one step, and ask each other when they look anyway."""
+    def _stop_asked(self) -> int:
+        """The signal to stop by, or 0; of several processes all stop at one step, and ask each other when they look."""
+        asked = 0 if self.request.signal is None else self.request.signal.value
         if self.training.processes.world == 1:
-            return self.request.signal is not None
+            return asked
         if self.training.hardware.waits and self.training.done % self.recipe.log_every:
-            return False
-        asked = torch.full((1,), float(self.request.signal is not None), device=self.training.hardware.device)
-        return bool(self.training.processes.sum(asked))
+            return 0
+        return self.training.processes.largest(asked, self.training.hardware.device)
 
     def _log(self) -> Log:
         self.training.look()
@@ -133,6 +134,8 @@ class _Loop:
         if snapshot is None:
             return None
         note = restore(self.training, snapshot)
+        if self.training.symptoms.best_step == snapshot.step and self.training.processes.first:
+            self.folder.mark_best(snapshot.step)  # it may have been killed between the save and this
         self.told_tokens = int(self.training.tokens)
         return note
 

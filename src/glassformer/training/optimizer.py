@@ -74,19 +74,20 @@ class Updates:
             f"{names[id(parameter)]}/{role}": whole(torch.as_tensor(value))
             for optimizer in self.optimizers
             for parameter, values in optimizer.state.items()
-            for role, value in values.items()
+            for role, value in sorted(values.items())  # processes that put shards together need one order
         }
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
         """Remember what `state` gave."""
         for optimizer in self.optimizers:
+            needed = "exp_avg" if isinstance(optimizer, AdamW) else "momentum_buffer"
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
-                    optimizer.state[parameter] = self._remembered(parameter, state)
+                    optimizer.state[parameter] = self._remembered(parameter, state, needed)
 
-    def _remembered(self, parameter: nn.Parameter, state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    def _remembered(self, parameter: nn.Parameter, state: Mapping[str, Tensor], needed: str) -> dict[str, Tensor]:
         name = next(n for n, p in self.parameters.items() if p is parameter)
         found = {key.partition("/")[2]: value for key, value in state.items() if key.partition("/")[0] == name}
-        if not found:
-            raise CheckpointError(f"the checkpoint remembers nothing of {name}: another optimiser or another model")
+        if needed not in found:
+            raise CheckpointError(f"the checkpoint has no {needed} of {name}: another optimiser or another model")
         return {role: parted(value.to(parameter.device), parameter) for role, value in found.items()}

@@ -68,6 +68,12 @@ class Processes:
             dist.all_reduce(numbers)
         return numbers
 
+    def largest(self, number: int, device: torch.device) -> int:
+        """The largest of the numbers that the processes have."""
+        there = torch.tensor(number, device=device)
+        dist.all_reduce(there, dist.ReduceOp.MAX)
+        return int(there)
+
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
         """The length of all gradients together, whoever holds them."""
         if self.world == 1 or self.sharing == "copies":
@@ -80,10 +86,11 @@ class Processes:
         if self.world == 1:
             return [text]
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
-        data = torch.tensor(list(text.encode()), dtype=torch.uint8, device=device)
+        size = self.largest(len(text.encode()), torch.device(device))
+        data = torch.tensor(list(text.encode().ljust(size)), dtype=torch.uint8, device=device)
         parts = [torch.empty_like(data) for _ in range(self.world)]
-        dist.all_gather(parts, data)  # the states of random generators, all equally long
-        return [bytes(part.tolist()).decode() for part in parts]
+        dist.all_gather(parts, data)
+        return [bytes(part.tolist()).decode().rstrip() for part in parts]
 
     def wait(self) -> None:
         """Go on when all are here."""

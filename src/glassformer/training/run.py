@@ -1,6 +1,6 @@
 """A whole run: from settings to a trained model in a folder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -9,17 +9,26 @@ from typing import get_type_hints
 
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
+from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
+from glassformer.decoding.translate import translate
 from glassformer.errors import ConfigError, RunFolderError
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.averaging import PREFIX, mean_of_checkpoints
+from glassformer.training.evaluation import (
+    evaluate_classifier,
+    evaluate_language,
+    evaluate_masked,
+    evaluate_translator,
+)
 from glassformer.training.hardware import choose_hardware
 from glassformer.training.loop import train
+from glassformer.training.measure import Figures
 from glassformer.training.processes import expected, joined
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.settings import Settings
+from glassformer.training.settings import PairData, Settings
 from glassformer.training.step import Log
 from glassformer.training.tasks import Material, Preparing, Say, prepare_material
 
@@ -86,6 +95,25 @@ class Run:
             self.tokenizer.save(self.folder.path)
             yield
 
+    def measure(self) -> Figures:
+        """Figures on the test data, or on the validation data where there is none."""
+        test, model = self.material.test, self.model.eval()
+        match test:
+            case PairBatches():
+                return evaluate_translator(model, test, self.material.pairs, self._translate)
+            case MaskedBatches():
+                return evaluate_masked(model, test)
+            case PackedBatches():
+                return evaluate_language(model, test, self.tokenizer)
+            case LabelledBatches():
+                return evaluate_classifier(model, test, self.labels or ())
+        raise ConfigError(f"no figures are known for {type(test).__name__}")
+
+    def _translate(self, texts: Sequence[str]) -> list[str]:
+        data = self.settings.data
+        limit = data.longest if isinstance(data, PairData) else len(texts)
+        return translate(self.model, self.tokenizer, texts, limit, beam=self.settings.run.beam, length_penalty=1.0)
+
     def _finish(self, folder: RunFolder) -> None:
         """Take the weights that did best, or the mean of the last checkpoints, and write them as a model to load."""
         recipe = self.settings.recipe
@@ -95,6 +123,7 @@ class Run:
             best = folder.best() or folder.load(folder.steps()[-1])
             average = {name.removeprefix(PREFIX): v for name, v in best.optimizer.items() if name.startswith(PREFIX)}
             weights = best.model | average
+        self.model = build(self.model.config).to(self.hardware.device)  # not the trained one, which may be in shards
         self.model.load_state_dict(weights)
         save(self.model, folder.path, self.tokenizer, self.labels)
 

@@ -1,6 +1,7 @@
 """Everything one decides before a run, as plain data: what to learn from, with which model, and how.
 
-Data held out is in files of its own (`validation`), or a `share` of the data; what `test` names is looked at once, at the end.
+Data held out is in files of its own (`validation`), or a `share` of the data. What `test` names is looked at once,
+at the end, with `beam` translations weighed at a time.
 """
 
 from dataclasses import dataclass
@@ -18,10 +19,15 @@ from glassformer.training.recipe import Recipe
 
 @dataclass(frozen=True, kw_only=True)
 class PairData:
-    """Sentence pairs: a .tsv, .jsonl or .parquet file, two files line by line, or the built-in phrasebook."""
+    """Sentence pairs: a .tsv, .jsonl or .parquet file, two files line by line, or the built-in phrasebook.
+
+    `extra` is learnt from as well, `extra_times` over: a file, or the built-in courtesies.
+    """
 
     path: str = "phrasebook"
     second: str = ""
+    extra: str = ""
+    extra_times: int = 1
     validation: str = ""
     validation_second: str = ""
     test: str = ""
@@ -78,6 +84,7 @@ class RunSettings:
     compile: Literal["auto", "yes", "no"] = "auto"
     sharing: Literal["copies", "shards"] = "copies"
     keep: int = 2
+    beam: int = 4
 
 
 @dataclass(frozen=True, kw_only=True)

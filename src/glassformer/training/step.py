@@ -8,6 +8,8 @@ import torch
 from glassformer.data.batches import Batch, Batches
 from glassformer.equations.gradients import clip_gradient
 from glassformer.errors import TrainingError
+from glassformer.layers.model import Model
+from glassformer.models.build import build
 from glassformer.recording import unchecked
 from glassformer.training.averaging import MovingAverage
 from glassformer.training.diagnosis import first_bad_equation
@@ -15,7 +17,7 @@ from glassformer.training.effort import operations_per_token
 from glassformer.training.hardware import Hardware
 from glassformer.training.objective import Lesson
 from glassformer.training.optimizer import Updates
-from glassformer.training.processes import ALONE, Processes
+from glassformer.training.processes import ALONE, Processes, whole
 from glassformer.training.recipe import Recipe
 from glassformer.training.symptoms import Symptoms
 
@@ -107,12 +109,20 @@ class Training:
         """Stop before anything is saved or shown if a number went bad; then nothing was updated since."""
         step = int(self.first_bad)
         if step:
-            parts = [self.hardware.move(part) for part in self.recent[step]]
-            found = (first_bad_equation(self.model, part, self.objective) for part in parts)
-            finite = "a replay under the tape is finite, so precision or the order of sums made it bad"
-            why = next(filter(None, found), finite)
+            why = (
+                self._cause(step) or "a replay under the tape is finite, so precision or the order of sums made it bad"
+            )
             raise TrainingError(f"step {step}: the loss or its gradient is not finite, and nothing was updated: {why}")
         self.recent.clear()
+
+    def _cause(self, step: int) -> str | None:
+        """The first equation that went bad in that step, in whichever process."""
+        model, parts = self.model, [self.hardware.move(part) for part in self.recent[step]]
+        if self.processes.world > 1 and self.processes.sharing == "shards":  # the tape needs whole tensors
+            model, parts = whole_copy(model), self.recent[step]
+        found = (first_bad_equation(model, part, self.objective) for part in parts)
+        everywhere = self.processes.gather(next(filter(None, found), ""))
+        return next(filter(None, everywhere), None)
 
     def log(self, validation: Batches | None) -> Log:
         """Where the run stands, with a sentence if it goes wrong slowly."""
@@ -131,6 +141,13 @@ class Training:
         """Mean loss over one pass of held-out data, by the moving average of the weights where there is one."""
         with nullcontext() if self.average is None else self.average.in_place():
             return evaluate_loss(self.lesson, batches, self.hardware, self.processes)
+
+
+def whole_copy(model: Model) -> Model:
+    """A copy, in the computer's own memory, of a model that processes keep in shards; each of them has to ask."""
+    copy = build(model.config).to(next(model.parameters()).dtype)
+    copy.load_state_dict({name: whole(value).cpu() for name, value in model.state_dict().items()})
+    return copy.train(model.training)
 
 
 @torch.no_grad()

@@ -8,6 +8,7 @@ from pathlib import Path
 from glassformer.data.batches import Batches, LabelledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
 from glassformer.data.files import LabelledText, read_labelled, read_pairs, read_texts
 from glassformer.data.phrase_book import split_phrase_book
+from glassformer.data.phrases.courtesy import courtesies
 from glassformer.data.python_source import stdlib_labelled, stdlib_text
 from glassformer.data.shards import split, split_tokens, token_shard
 from glassformer.errors import ConfigError, DataError
@@ -87,6 +88,9 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
     if context is not None and context < data.longest:
         raise ConfigError(f"model.context is {context}, wanted at least data.longest, which is {data.longest}")
     learn, held = _pairs(data, seed)
+    if data.extra:
+        more = courtesies() if data.extra == "courtesies" else _pair_file(data, data.extra, "")
+        learn = learn + list(more) * data.extra_times
     tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (side for pair in learn for side in pair))
     pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
 

@@ -18,7 +18,7 @@ def trace_data(trace: Trace) -> dict[str, object]:
         "loss": None if trace.loss is None else float(trace.loss),
         "difference": None if trace.difference is None else trace.difference.difference,
         "tokens": {name: list(words) for name, words in trace.tokens.items()},
-        "steps": [_step(step) for step in trace.steps],
+        "steps": [_step_facts(step) for step in trace.steps],
     }
 
 
@@ -42,7 +42,7 @@ def save_trace(trace: Trace, path: Path) -> Path:
     return numbers
 
 
-def _step(step: Shown) -> dict[str, object]:
+def _step_facts(step: Shown) -> dict[str, object]:
     rule = step.equation.gradient
     return {
         "name": step.name,
@@ -55,11 +55,11 @@ def _step(step: Shown) -> dict[str, object]:
         "axes": list(step.axes),
         "operations": step.cost.flops,
         "bytes": step.cost.bytes,
-        "symbols": [_symbol(bound) for bound in step.symbols],
+        "symbols": [_symbol_facts(bound) for bound in step.symbols],
     }
 
 
-def _symbol(bound: Bound) -> dict[str, object]:
+def _symbol_facts(bound: Bound) -> dict[str, object]:
     known: dict[str, object] = {"name": bound.symbol.name, "role": bound.symbol.role, "meaning": bound.symbol.meaning}
     if isinstance(bound.value, Tensor):
         return known | {"shape": list(bound.value.shape), "source": bound.source}

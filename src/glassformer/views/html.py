@@ -17,7 +17,7 @@ from glassformer.errors import MissingExtraError
 from glassformer.probes.cells import written
 from glassformer.probes.trace import Shown, Trace
 from glassformer.views.terminal import number_text, shape_text, size_text
-from glassformer.views.windows import Window, windows
+from glassformer.views.windows import MatrixWindow, windows
 
 ROWS_SHOWN, COLUMNS_SHOWN = 32, 32
 NUMBERS = 1_200_000  # that a page carries at most, by showing fewer matrices of each step, though always one
@@ -129,7 +129,7 @@ def _step_data(step: Shown, most: int, cells: int) -> dict[str, object]:
     }
 
 
-def _windows_of(step: Shown, value: Tensor, most: int) -> list[Window]:
+def _windows_of(step: Shown, value: Tensor, most: int) -> list[MatrixWindow]:
     return list(windows(step, value, ROWS_SHOWN, COLUMNS_SHOWN, most))
 
 
@@ -147,7 +147,7 @@ class _Drawn(TypedDict):
     cells: list[list[str]]
 
 
-def _window_data(step: Shown, window: Window, cells: int) -> _Drawn:
+def _window_data(step: Shown, window: MatrixWindow, cells: int) -> _Drawn:
     height, width = len(window.values), len(window.values[0])
     rows = min(height, max(math.isqrt(cells), cells // width)) if cells > 0 else 0
     columns = min(width, cells // rows) if rows else 0
@@ -164,7 +164,7 @@ def _window_data(step: Shown, window: Window, cells: int) -> _Drawn:
     }
 
 
-def _arithmetic(step: Shown, window: Window, row: int, column: int) -> str:
+def _arithmetic(step: Shown, window: MatrixWindow, row: int, column: int) -> str:
     place = (*window.index, window.start[0] + row, window.start[1] + column)
     return written(step.step, place[len(place) - len(step.shape) :])
 

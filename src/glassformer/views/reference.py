@@ -11,6 +11,7 @@ from glassformer.equation import Equation, Symbol, catalog
 AXES = {
     "batch": "independent examples worked on side by side",
     "buckets": "ranges of distance that share one learned number",
+    "bytes": "bytes that hold several small numbers each",
     "classes": "categories to choose from",
     "columns": "columns of a matrix",
     "dim": "numbers that describe one token: the width of the model",
@@ -25,6 +26,7 @@ AXES = {
     "length": "positions asked for",
     "m": "entries of a piece of a row",
     "n": "entries of a row",
+    "new": "tokens that have just come",
     "outputs": "numbers coming out of a map",
     "pairs": "pairs of numbers that turn together",
     "places": "positions that a table has a row for",
@@ -34,6 +36,10 @@ AXES = {
     "seq": "tokens in a row, counted from position 0",
     "shape": "axes of any number and size, worked on entry by entry",
     "size": "numbers of a parameter, or different values of an id",
+    "slots": "places that a memory has for tokens",
+    "some": "ids that are spoken of",
+    "steps": "rows of one group, one after another",
+    "stretch": "rows of a piece of a sequence",
     "value_dim": "numbers that describe one value inside one head",
     "vocab": "tokens the model knows",
 }

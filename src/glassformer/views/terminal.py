@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.probes.trace import Shown, Trace
-from glassformer.views.windows import Window, largest, windows
+from glassformer.views.windows import MatrixWindow, largest, windows
 
 ROWS, COLUMNS, MATRICES = 8, 8, 2
 DIGITS_SHOWN = 3
@@ -122,7 +122,7 @@ def _matrices(step: Shown, value: Tensor) -> list[RenderableType]:
     return [*views, *([Text(f"  and {left:,} more numbers")] if left else [])]
 
 
-def _matrix(window: Window) -> Table:
+def _matrix(window: MatrixWindow) -> Table:
     return matrix_table(window.values, window.rows, window.columns, window.title)
 
 

@@ -12,7 +12,7 @@ from glassformer.probes.trace import Shown
 
 
 @dataclass(frozen=True)
-class Window:
+class MatrixWindow:
     """A matrix of a step's value: where it begins, the part that is shown, and what rows and columns are called."""
 
     index: tuple[int, ...]
@@ -24,7 +24,7 @@ class Window:
     title: str
 
 
-def windows(step: Shown, value: Tensor, rows: int, columns: int, most: int) -> Iterator[Window]:
+def windows(step: Shown, value: Tensor, rows: int, columns: int, most: int) -> Iterator[MatrixWindow]:
     """The first matrices of a value that belongs to a step, at most `rows` by `columns` of each."""
     step_shape, axes = value.shape, step.axes
     focus = step.trace.focus
@@ -38,7 +38,7 @@ def windows(step: Shown, value: Tensor, rows: int, columns: int, most: int) -> I
         begin = tuple(a + b for a, b in zip(place, offset, strict=False))
         title = ", ".join(f"{word.removesuffix('s')} {n}" for word, n in zip(axes, begin, strict=False))
         first = (offset[-2] if value.dim() > 1 else 0, offset[-1] if offset else 0)
-        yield Window(
+        yield MatrixWindow(
             begin if value.dim() > 2 else (),
             first,
             matrix[:rows, :columns].tolist(),

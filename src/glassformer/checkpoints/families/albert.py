@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from glassformer.checkpoints.families.bert import Head, head_rows, is_bare, read_encoder, read_head, write_encoder
-from glassformer.checkpoints.families.family import Family, require
+from glassformer.checkpoints.families.family import ModelFamily, require
 from glassformer.checkpoints.fields import Fields
 from glassformer.checkpoints.names.albert import ALBERT, ALBERT_CLASSES, ALBERT_MASKED, ALBERT_POOLER
 from glassformer.checkpoints.naming import Row
@@ -42,4 +42,4 @@ def _albert_rows(config: EncoderConfig) -> list[Row]:
     return ALBERT + head_rows(config, ALBERT_POOLER, ALBERT_POOLER + ALBERT_CLASSES, ALBERT_MASKED)
 
 
-FAMILY_ALBERT = Family("albert", EncoderConfig, _read_albert, _write_albert, _albert_rows, "albert.", is_bare)
+FAMILY_ALBERT = ModelFamily("albert", EncoderConfig, _read_albert, _write_albert, _albert_rows, "albert.", is_bare)

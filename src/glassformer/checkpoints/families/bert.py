@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Literal, TypeAlias
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, Family, activation_word, require
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
 from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
 from glassformer.checkpoints.names.bert import (
     BERT,
@@ -113,4 +113,4 @@ def is_bare(config: EncoderConfig) -> bool:
     return config.head in ("rows", "first", "sentence")
 
 
-FAMILY_BERT = Family("bert", EncoderConfig, _read_bert, _write_bert, _bert_rows, "bert.", is_bare)
+FAMILY_BERT = ModelFamily("bert", EncoderConfig, _read_bert, _write_bert, _bert_rows, "bert.", is_bare)

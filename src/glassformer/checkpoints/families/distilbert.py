@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from glassformer.checkpoints.families.bert import Head, head_rows, is_bare, read_head
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, Family, activation_word, require
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
 from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
 from glassformer.checkpoints.names.distilbert import DISTILBERT, DISTILBERT_CLASSES, DISTILBERT_MASKED
 from glassformer.checkpoints.naming import Row
@@ -71,6 +71,6 @@ def _distilbert_rows(config: EncoderConfig) -> list[Row]:
     return DISTILBERT + head_rows(config, [], DISTILBERT_CLASSES, DISTILBERT_MASKED)
 
 
-FAMILY_DISTILBERT = Family(
+FAMILY_DISTILBERT = ModelFamily(
     "distilbert", EncoderConfig, _read_distilbert, _write_distilbert, _distilbert_rows, "distilbert.", is_bare
 )

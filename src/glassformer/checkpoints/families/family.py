@@ -13,7 +13,7 @@ C = TypeVar("C", bound=Config)
 
 
 @dataclass(frozen=True)
-class Family(Generic[C]):
+class ModelFamily(Generic[C]):
     """One `model_type` of Hugging Face.
 
     `read` makes our configuration of a config.json and the names in the file beside it, `write` makes the

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, Family, activation_word, require
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
 from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
 from glassformer.checkpoints.names.gpt2 import GPT2, GPT2_TIED, GPT2_UNTIED, MINGPT
 from glassformer.checkpoints.naming import Row
@@ -81,5 +81,5 @@ def _write_mingpt(config: GPTConfig) -> dict[str, object]:
     }
 
 
-FAMILY_GPT2 = Family("gpt2", GPTConfig, _read_gpt2, _write_gpt2, _gpt2_rows, base="transformer.")
-FAMILY_MINGPT = Family("mingpt", GPTConfig, _read_mingpt, _write_mingpt, lambda _: MINGPT)
+FAMILY_GPT2 = ModelFamily("gpt2", GPTConfig, _read_gpt2, _write_gpt2, _gpt2_rows, base="transformer.")
+FAMILY_MINGPT = ModelFamily("mingpt", GPTConfig, _read_mingpt, _write_mingpt, lambda _: MINGPT)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from glassformer.checkpoints.families.family import Family, require
+from glassformer.checkpoints.families.family import ModelFamily, require
 from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
 from glassformer.checkpoints.names.llama import (
     LLAMA,
@@ -183,6 +183,6 @@ def _llama_rows(config: LlamaConfig) -> list[Row]:
     return rows + (LLAMA_FEED_FORWARD_BIASES if config.feed_forward_bias else [])
 
 
-FAMILY_LLAMA = Family("llama", LlamaConfig, _read_llama, _write_llama, _llama_rows)
-FAMILY_MISTRAL = Family("mistral", LlamaConfig, _read_mistral, _write_mistral, _llama_rows)
-FAMILY_QWEN2 = Family("qwen2", LlamaConfig, _read_qwen2, _write_qwen2, _llama_rows)
+FAMILY_LLAMA = ModelFamily("llama", LlamaConfig, _read_llama, _write_llama, _llama_rows)
+FAMILY_MISTRAL = ModelFamily("mistral", LlamaConfig, _read_mistral, _write_mistral, _llama_rows)
+FAMILY_QWEN2 = ModelFamily("qwen2", LlamaConfig, _read_qwen2, _write_qwen2, _llama_rows)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, Family, activation_word, require
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
 from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
 from glassformer.checkpoints.names.marian import BART, MARIAN
 from glassformer.checkpoints.naming import Row
@@ -58,7 +58,7 @@ def _write_translator(config: Seq2SeqConfig) -> dict[str, object]:
     }
 
 
-def _require_translator(family: str, config: Seq2SeqConfig) -> None:
+def _require_common(family: str, config: Seq2SeqConfig) -> None:
     require(
         family, order=(config.order, "post"), output_bias=(config.output_bias, True), eps=(config.eps, 1e-5),
         decoder_layers=(config.decoder_layers != 0, True),
@@ -75,7 +75,7 @@ def _read_marian(fields: Fields, names: Collection[str]) -> Seq2SeqConfig:
 
 
 def _write_marian(config: Seq2SeqConfig) -> dict[str, object]:
-    _require_translator("Marian", config)
+    _require_common("Marian", config)
     require(
         "Marian",
         positions=(config.positions, "halves"),
@@ -94,7 +94,7 @@ def _read_bart(fields: Fields, names: Collection[str]) -> Seq2SeqConfig:
 
 
 def _write_bart(config: Seq2SeqConfig) -> dict[str, object]:
-    _require_translator("BART", config)
+    _require_common("BART", config)
     require(
         "BART",
         positions=(config.positions, "learned"),
@@ -112,5 +112,5 @@ def _bart_rows(config: Seq2SeqConfig) -> list[Row]:
     return BART
 
 
-FAMILY_MARIAN = Family("marian", Seq2SeqConfig, _read_marian, _write_marian, _marian_rows)
-FAMILY_BART = Family("bart", Seq2SeqConfig, _read_bart, _write_bart, _bart_rows)
+FAMILY_MARIAN = ModelFamily("marian", Seq2SeqConfig, _read_marian, _write_marian, _marian_rows)
+FAMILY_BART = ModelFamily("bart", Seq2SeqConfig, _read_bart, _write_bart, _bart_rows)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from glassformer.checkpoints.families.bert import Head, head_rows, is_bare, read_encoder, read_head, write_encoder
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, Family, activation_word, require
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
 from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
 from glassformer.checkpoints.names.bert import bert_segments
 from glassformer.checkpoints.names.roberta import FAIRSEQ, ROBERTA, ROBERTA_CLASSES, ROBERTA_MASKED, ROBERTA_POOLER
@@ -88,5 +88,7 @@ def _write_fairseq(config: EncoderConfig) -> dict[str, object]:
     }
 
 
-FAMILY_ROBERTA = Family("roberta", EncoderConfig, _read_roberta, _write_roberta, _roberta_rows, "roberta.", is_bare)
-FAMILY_FAIRSEQ = Family("fairseq-roberta", EncoderConfig, _read_fairseq, _write_fairseq, lambda _: FAIRSEQ)
+FAMILY_ROBERTA = ModelFamily(
+    "roberta", EncoderConfig, _read_roberta, _write_roberta, _roberta_rows, "roberta.", is_bare
+)
+FAMILY_FAIRSEQ = ModelFamily("fairseq-roberta", EncoderConfig, _read_fairseq, _write_fairseq, lambda _: FAIRSEQ)

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from glassformer.checkpoints.families.family import Family, require
+from glassformer.checkpoints.families.family import ModelFamily, require
 from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
 from glassformer.checkpoints.names.t5 import T5_GATED, T5_PLAIN, T5_SHARED, T5_TIED, T5_UNTIED
 from glassformer.checkpoints.naming import Row
@@ -11,10 +11,11 @@ from glassformer.models.t5 import T5Config
 
 
 def _read_t5(fields: Fields, names: Collection[str]) -> T5Config:
-    # Newer files say that the output is tied and apart from that whether rows are scaled before it,
-    # as only a tied output has them; older ones say both by one word.
-    scaled = fields.flag("scale_decoder_outputs", fields.flag("tie_word_embeddings", True))
-    if not scaled and "lm_head.weight" not in names:
+    # Older files say by one word whether the output is tied and, for then they are, whether rows are scaled
+    # before it; in newer ones a tied output may go without the scale, and is one of its own to us.
+    tied = fields.flag("tie_word_embeddings", True)
+    scaled = fields.flag("scale_decoder_outputs", tied)
+    if not tied and "lm_head.weight" not in names:
         raise CheckpointError(f"{fields.where}: the output is not tied, but the file has no lm_head.weight")
     gated = fields.choice("feed_forward_proj", "relu", {"relu": False, "gated-gelu": True})
     fields.must("dense_act_fn", "gelu_new" if gated else "relu")
@@ -64,4 +65,4 @@ def _t5_rows(config: T5Config) -> list[Row]:
     return T5_SHARED + (T5_GATED if config.gated else T5_PLAIN) + (T5_TIED if config.tied else T5_UNTIED)
 
 
-FAMILY_T5 = Family("t5", T5Config, _read_t5, _write_t5, _t5_rows)
+FAMILY_T5 = ModelFamily("t5", T5Config, _read_t5, _write_t5, _t5_rows)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from glassformer.checkpoints.naming import Row, pair
 
 
-def _inputs(part: str, axis: int) -> Row:
+def _gpt2_inputs(part: str, axis: int) -> Row:
     """Queries, keys and values, which are one tensor there."""
     ours = tuple(f"stack.blocks.{{i}}.attention.{name}.{part}" for name in ("query", "key", "value"))
     return Row(ours, f"transformer.h.{{i}}.attn.c_attn.{part}", joined=axis, per="layers")
@@ -15,8 +15,8 @@ GPT2 = [
     Row("embedding.weight", "transformer.wte.weight"),
     Row("positions.weight", "transformer.wpe.weight"),
     *pair("stack.blocks.{i}.around_attention.norm", "transformer.h.{i}.ln_1", "layers"),
-    _inputs("weight", 1),
-    _inputs("bias", 0),
+    _gpt2_inputs("weight", 1),
+    _gpt2_inputs("bias", 0),
     *pair("stack.blocks.{i}.attention.output", "transformer.h.{i}.attn.c_proj", "layers"),
     *pair("stack.blocks.{i}.around_feed_forward.norm", "transformer.h.{i}.ln_2", "layers"),
     *pair("stack.blocks.{i}.feed_forward.up", "transformer.h.{i}.mlp.c_fc", "layers"),

@@ -48,5 +48,5 @@ T5_SHARED = [
 ]
 T5_PLAIN = _t5_feed_forward({"up": "wi", "down": "wo"})
 T5_GATED = _t5_feed_forward({"gate": "wi_0", "up": "wi_1", "down": "wo"})
-T5_UNTIED = [Row("output.weight", "lm_head.weight", turned=True)]
+T5_UNTIED = [Row("output.weight", "lm_head.weight", turned=True, or_else="shared.weight")]
 T5_TIED = [Row((), "lm_head.weight", same_as="shared.weight")]

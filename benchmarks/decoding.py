@@ -1,0 +1,283 @@
+# ruff: noqa: PLC0415 - peers are imported where they are measured, for they may be missing
+"""Decoding speed beside its peers, random weights, all in one run: `decoding.py gpu` or `decoding.py cpu`.
+
+Each figure is the median of several rounds after a warm-up; peers and ours take turns. Writes a table, and with
+`--out FILE` the same as JSON. A peer that is not installed is left out and named.
+"""
+
+import argparse
+import gc
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import torch
+
+from glassformer.decoding.beam import Search, run_search
+from glassformer.decoding.compiled import CompiledSearch, CompiledSession
+from glassformer.decoding.quantize import in_form
+from glassformer.decoding.session import Session, at_rest
+from glassformer.decoding.settings import Decoding
+from glassformer.equations.attention import attention
+from glassformer.layers.model import Model
+from glassformer.models.build import build
+from glassformer.models.gpt import GPTConfig
+from glassformer.models.llama import LlamaConfig
+from glassformer.models.seq2seq import Seq2SeqConfig
+
+Rows = list[dict[str, object]]
+ROUNDS = 5
+
+
+def wait() -> None:
+    """Wait for the device, where there is one."""
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+def seconds(runs: dict[str, Callable[[], object]], rounds: int = ROUNDS, warm: int = 2) -> dict[str, list[float]]:
+    """Seconds of each run, taking turns, after some rounds that do not count; one that fails is told and left out."""
+    times: dict[str, list[float]] = {}
+    for round in range(warm + rounds):
+        for name, run in list(runs.items()):
+            wait()
+            start = time.perf_counter()
+            try:
+                run()
+            except Exception as error:
+                print(f"{name}: left out: {type(error).__name__}: {str(error)[:300]}", file=sys.stderr)
+                del runs[name]
+                times.pop(name, None)
+                continue
+            wait()
+            if round >= warm:
+                times.setdefault(name, []).append(time.perf_counter() - start)
+    return times
+
+
+def record(rows: Rows, work: str, unit: str, amount: float, times: dict[str, list[float]], **more: float) -> None:
+    """Add a row for each run: the median rate and the spread of the rounds."""
+    for name, taken in times.items():
+        median = statistics.median(taken)
+        row = {"work": work, "run": name, "rate": amount / median, "unit": unit, "seconds": median}
+        row |= {"spread": (max(taken) - min(taken)) / median, **more}
+        if "gigabytes" in more:
+            row["terabytes_per_second"] = more["gigabytes"] / 1000 * amount / median
+        rows.append(row)
+        print(f"{work:<44} {name:<28} {amount / median:>12,.1f} {unit:<12} ±{row['spread']:.0%}", flush=True)
+
+
+def fresh(config: object, device: str, dtype: torch.dtype) -> Model:
+    """A model of random weights, made on the device."""
+    torch.manual_seed(0)
+    model = build(config, device="meta").to_empty(device=device).to(dtype).eval()  # pyright: ignore[reportArgumentType]
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(0, 0.02) if parameter.dim() > 1 else parameter.fill_(1.0 if "norm" in name else 0.0)
+    return model.requires_grad_(False)
+
+
+def laid_out(model: Model) -> Model:
+    """The same weights with each output's inputs side by side in memory, as a product with one row reads them."""
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            parameter.data = (
+                parameter.data.T.contiguous().T if parameter is not model.embedding.weight else parameter.data
+            )
+    return model
+
+
+def write(model: Model, prompts: list[list[int]], new: int, compiled: bool) -> Callable[[], None]:
+    """Greedy writing of so many tokens from these prompts, prompts included."""
+    how = Decoding(limit=new, compiled=compiled)
+    make = CompiledSession if compiled else Session
+
+    def run() -> None:
+        with at_rest(model):  # pyright: ignore[reportArgumentType]
+            session = make(model, prompts, max(map(len, prompts)) + new, how, [], 0)  # pyright: ignore[reportArgumentType]
+            written = 0
+            while written < new:
+                written += len(session.burst()[0])
+
+    return run
+
+
+def search(model: Model, sources: list[list[int]], new: int, beam: int, compiled: bool) -> Callable[[], None]:
+    """Beam search of so many tokens for these sources."""
+    how = Decoding(limit=new, beam=beam, compiled=compiled)
+    make = CompiledSearch if compiled else Search
+
+    def run() -> None:
+        with at_rest(model):  # pyright: ignore[reportArgumentType]
+            run_search(make(model, sources, [new] * len(sources), how, [], 0), [new] * len(sources))  # pyright: ignore[reportArgumentType]
+
+    return run
+
+
+def tokens(rows: int, length: int, vocab: int) -> list[list[int]]:
+    """Random prompts."""
+    return torch.randint(5, vocab, (rows, length), generator=torch.Generator().manual_seed(1)).tolist()
+
+
+def their_gpt2(device: str, dtype: torch.dtype) -> object:
+    """Hugging Face's GPT-2 of the same size."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    return GPT2LMHeadModel(GPT2Config()).to(device, dtype).eval()
+
+
+def their_marian(device: str, dtype: torch.dtype, vocab: int) -> object:
+    """Hugging Face's Marian of the base size."""
+    from transformers import MarianConfig, MarianMTModel
+
+    config = MarianConfig(
+        vocab_size=vocab, d_model=512, encoder_layers=6, decoder_layers=6, encoder_attention_heads=8,
+        decoder_attention_heads=8, encoder_ffn_dim=2048, decoder_ffn_dim=2048, max_position_embeddings=512,
+        pad_token_id=0, eos_token_id=1, forced_eos_token_id=None, decoder_start_token_id=0, bos_token_id=None,
+    )  # fmt: skip
+    return MarianMTModel(config).to(device, dtype).eval()
+
+
+def their_run(model: object, prompts: list[list[int]], new: int, **more: object) -> Callable[[], object]:
+    """Hugging Face's generate of exactly so many tokens."""
+    ids = torch.tensor(prompts, device=next(model.parameters()).device)  # pyright: ignore[reportAttributeAccessIssue]
+    settings = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, **more}
+    return lambda: model.generate(ids, attention_mask=torch.ones_like(ids), **settings)  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def large(rows: Rows, options: argparse.Namespace) -> None:
+    """The 7B Llama shape, one text."""
+    config, new = LlamaConfig(context=2048), 128
+    for form in ("bfloat16", "int8", "int4"):
+        if form not in options.forms:
+            continue
+        model = laid_out(fresh(config, "cuda", torch.bfloat16))
+        model = model if form == "bfloat16" else in_form(model, form)  # pyright: ignore[reportArgumentType]
+        read = sum(t.numel() * t.element_size() for n, t in model.state_dict().items() if "embedding" not in n) / 1e9
+        times = seconds({f"glassformer {form}": write(model, tokens(1, 16, 32000), new, True)}, 3, 1)
+        record(rows, "7B Llama, batch 1, 16 + 128", "tokens/s", new, times, gigabytes=read)
+        del model
+        gc.collect()
+        torch.cuda.empty_cache()
+
+
+def small(rows: Rows, options: argparse.Namespace) -> None:
+    """GPT-2 124M, one text and 64."""
+    model, theirs = laid_out(fresh(GPTConfig(), "cuda", torch.bfloat16)), their_gpt2("cuda", torch.bfloat16)
+    for batch, prompt, new in ((1, 64, 256), (64, 64, 128)):
+        prompts = tokens(batch, prompt, 50257)
+        runs: dict[str, Callable[[], object]] = {"glassformer": write(model, prompts, new, True)}
+        if options.peers:
+            runs["Hugging Face static"] = their_run(theirs, prompts, new, cache_implementation="static")
+            runs["Hugging Face dynamic"] = their_run(theirs, prompts, new)
+        record(rows, f"GPT-2 124M, batch {batch}, {prompt} + {new}", "tokens/s", batch * new, seconds(runs, 3, 2))
+
+
+def marian(rows: Rows, options: argparse.Namespace) -> None:
+    """The base translator, 128 sentences."""
+    config = Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True)
+    ours, theirs = laid_out(fresh(config, "cuda", torch.bfloat16)), their_marian("cuda", torch.bfloat16, 58101)
+    sources = tokens(128, 16, 58101)
+    for beam in (1, 4):
+        runs: dict[str, Callable[[], object]] = {"glassformer": search(ours, sources, 20, beam, True)}
+        if options.peers:
+            runs["Hugging Face"] = their_run(theirs, sources, 20, num_beams=beam)
+        work = f"Marian base, beam {beam}, 128 x (16 to 20)"
+        record(rows, work, "sentences/s", 128, seconds(runs, 3, 2))
+
+
+def processor(rows: Rows, options: argparse.Namespace) -> None:
+    """Both kinds on the processor, in float32 and with eight bits."""
+    torch.set_num_threads(options.threads)
+    gpt = fresh(GPTConfig(), "cpu", torch.float32)
+    prompts, new = tokens(1, 16, 50257), 32
+    runs: dict[str, Callable[[], object]] = {
+        "glassformer": write(in_form(gpt, "packed"), prompts, new, False),
+        "glassformer int8": write(in_form(gpt, "int8"), prompts, new, False),
+        "Hugging Face": their_run(their_gpt2("cpu", torch.float32), prompts, new),
+    }
+    record(rows, "GPT-2 124M, batch 1, 16 + 32", "tokens/s", new, seconds(runs, options.rounds, 1))
+    del gpt, runs
+    config = Seq2SeqConfig(vocab=8000, activation="silu", positions="halves", output_bias=True)
+    ours, theirs = fresh(config, "cpu", torch.float32), their_marian("cpu", torch.float32, 8000)
+    forms = {"glassformer": in_form(ours, "packed"), "glassformer int8": in_form(ours, "int8")}
+    for batch in (1, 32):
+        for beam in (1, 4):
+            sources = tokens(batch, 16, 8000)
+            runs = {
+                name: search(model, sources, 20, beam, False) if beam > 1 else write(model, sources, 20, False)
+                for name, model in forms.items()
+            }
+            runs["Hugging Face"] = their_run(theirs, sources, 20, num_beams=beam)
+            runs |= their_translators(theirs, sources, beam, options.threads)
+            work = f"Marian base, beam {beam}, {batch} x (16 to 20)"
+            record(rows, work, "tokens/s", batch * 20, seconds(runs, options.rounds, 1))
+
+
+def their_translators(
+    model: object, sources: list[list[int]], beam: int, threads: int
+) -> dict[str, Callable[[], object]]:
+    """CTranslate2 with the same weights, where it is installed."""
+    try:
+        import ctranslate2  # pyright: ignore[reportMissingImports]
+        from ctranslate2.converters.transformers import (  # pyright: ignore[reportMissingImports]
+            BartLoader,
+            MarianMTLoader,
+        )
+    except ImportError:
+        print("CTranslate2 is not installed: left out", file=sys.stderr)
+        return {}
+    model.config.normalize_before = model.config.normalize_embedding = False  # pyright: ignore[reportAttributeAccessIssue]
+    spec = BartLoader.get_model_spec(MarianMTLoader(), model)
+    names = [str(i) for i in range(model.config.vocab_size)]  # pyright: ignore[reportAttributeAccessIssue]
+    spec.register_source_vocabulary(names)
+    spec.register_target_vocabulary(names)
+    spec.config.decoder_start_token = names[0]
+    spec.validate()
+    words = [[str(i) for i in row] for row in sources]
+    length = {"min_decoding_length": 20, "max_decoding_length": 20, "beam_size": beam}
+    found: dict[str, Callable[[], object]] = {}
+    for kind in ("float32", "int8"):
+        with tempfile.TemporaryDirectory() as folder:
+            spec.save(folder)
+            translator = ctranslate2.Translator(folder, "cpu", compute_type=kind, intra_threads=threads)
+        found[f"CTranslate2 {kind}"] = partial(translator.translate_batch, words, **length)
+    return found
+
+
+def main() -> None:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("where", choices=("gpu", "cpu"))
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", nargs="*", default=("small", "marian", "large"), help="parts of the gpu run")
+    parser.add_argument("--forms", nargs="*", default=("bfloat16",), help="of the 7B weights: bfloat16 int8 int4")
+    parser.add_argument("--no-peers", dest="peers", action="store_false")
+    parser.add_argument(
+        "--plain-attention", action="store_true", help="attention by its formula, for the compiler to fuse"
+    )
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
+    options = parser.parse_args()
+    if options.plain_attention:
+        attention.run = attention.fn
+    rows: Rows = []
+    parts = {"small": small, "marian": marian, "large": large} if options.where == "gpu" else {"cpu": processor}
+    with torch.no_grad():
+        for name, part in parts.items():
+            if options.where == "cpu" or name in options.only:
+                part(rows, options)
+                if options.out:
+                    about = {"torch": torch.__version__, "rows": rows}
+                    if torch.cuda.is_available():
+                        about["device"] = torch.cuda.get_device_name()
+                    options.out.write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""`glassformer generate`: a prompt in, text out."""
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from glassformer.cli.report import Json, UsageError, talk, write, write_json
+from glassformer.cli.writing import Choice, Stop, decoding, described, load_writer
+
+if TYPE_CHECKING:
+    from glassformer.decoding.settings import Decoding
+    from glassformer.layers.model import Model
+    from glassformer.text.tokenizer import Tokenizer
+
+WHY = {"length": "the limit of tokens was reached", "context": "the model's context is full"}
+GREEDY = Choice()
+
+
+def generate(
+    model: str,
+    prompt: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    /,
+    *,
+    choice: Choice = GREEDY,
+    stop: Stop = None,
+    n: int = 1,
+    seed: int = 0,
+    stream: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    json: Json = False,
+) -> None:
+    """Write on from a prompt: the likeliest text, drawn ones, or the best of a beam.
+
+    Parameters
+    ----------
+    model
+        The folder of a model.
+    prompt
+        What to go on from.
+    n
+        How many texts to write.
+    seed
+        Another seed draws other texts.
+    stream
+        Show the text as it is written.
+    """
+    from glassformer.decoding.generate import generate as generate_texts
+
+    loaded, writer, tokenizer = load_writer(model)
+    how = decoding(choice, loaded, stop=tuple(stop or ()), n=n, seed=seed)
+    if stream:
+        if json or n > 1:
+            raise UsageError("--stream shows one text as it is written: leave out --json and --n")
+        _show(writer, tokenizer, prompt, how)
+        return
+    texts = generate_texts(writer, tokenizer, prompt, how)
+    if json:
+        write_json({"prompt": prompt, "texts": [described(text, tokenizer) for text in texts]})
+        return
+    for number, text in enumerate(texts):
+        if number:
+            write("---")
+        write(text.text)
+        if text.finish in WHY:
+            talk(f"text {number + 1} ends because {WHY[text.finish]}")
+
+
+def _show(model: "Model", tokenizer: "Tokenizer", prompt: str, how: "Decoding") -> None:
+    from glassformer.decoding.generate import stream as stream_texts
+
+    for piece in stream_texts(model, tokenizer, prompt, how):
+        sys.stdout.write(piece.text)
+        sys.stdout.flush()
+        if piece.finish is not None:
+            write()
+            if piece.finish in WHY:
+                talk(f"the text ends because {WHY[piece.finish]}")

@@ -1,0 +1,230 @@
+"""A model in a folder, measured on data in the figures that suit its kind."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol, TypeVar
+
+import numpy as np
+from jaxtyping import Int64
+
+from glassformer.checkpoints.load import load
+from glassformer.data.batches import LabelledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
+from glassformer.data.files import read_labelled, read_pairs, read_texts
+from glassformer.data.phrase_book import split_phrase_book
+from glassformer.data.python_source import stdlib_labelled, stdlib_text
+from glassformer.data.shards import split, split_tokens
+from glassformer.decoding.translate import translate
+from glassformer.errors import CheckpointError, ConfigError, DataError, TokenizerError
+from glassformer.layers.model import Model
+from glassformer.models.encoder import Encoder
+from glassformer.models.gpt import GPT
+from glassformer.models.llama import Llama
+from glassformer.models.modern import Modern
+from glassformer.models.seq2seq import Seq2Seq
+from glassformer.models.t5 import T5
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.evaluation import (
+    ClassifierFigures,
+    LanguageFigures,
+    MaskedFigures,
+    TranslatorFigures,
+    evaluate_classifier,
+    evaluate_language,
+    evaluate_masked,
+    evaluate_translator,
+)
+from glassformer.training.hardware import choose_hardware
+from glassformer.training.resolve import resolve
+from glassformer.training.settings import LabelledData, TextData
+from glassformer.training.tasks import PHRASES, PHRASES_HELD_OUT, class_rows
+
+Task = Literal["translate", "gpt", "masked", "classify"]
+Figures = LanguageFigures | MaskedFigures | ClassifierFigures | TranslatorFigures
+T = TypeVar("T")
+
+BUILT_IN = {"translate": "phrasebook", "gpt": "stdlib", "masked": "stdlib", "classify": "stdlib"}
+SCORES_AT_ONCE = 2**26  # numbers that a model may put out at once
+TOKENS_AT_ONCE = 8192  # of a batch
+SENTENCES = 256  # translated or classified together
+TEXTS = 1000  # encoded together
+SPARE_ROWS = 512  # tokens that a model's vocabulary may be rounded up by, to a multiple of eight
+
+
+class Tell(Protocol):
+    """Goes along with long work, to say how far it is."""
+
+    def __call__(self, what: str) -> Callable[[Iterator[T]], Iterator[T]]:
+        """Something to send the items of the work through."""
+        ...
+
+
+def silently(what: str) -> Callable[[Iterator[T]], Iterator[T]]:
+    """Say nothing of how far it is."""
+    del what
+    return iter
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The model to be measured, and what has to be known of it."""
+
+    path: str
+    task: Task
+    model: Model
+    tokenizer: Tokenizer
+    vocab: int
+    context: int | None
+    labels: Sequence[str] = ()
+
+
+def evaluate(
+    path: Path | str, data: str | None = None, second: str | None = None, beam: int = 1, tell: Tell = silently
+) -> Figures:
+    """Measure the model in a folder on data; on the part of what is built in that is not trained on, if none is given."""
+    subject = load_subject(str(path))
+    return measure(subject, data or BUILT_IN[subject.task], second, beam, tell)
+
+
+def load_subject(path: str, wanted: Task | None = None) -> Subject:
+    """Load a model and find out what it is for; `wanted` makes sure."""
+    loaded = load(path)
+    model, tokenizer = loaded.model, loaded.tokenizer
+    task = _task_of(model)
+    if task is None:
+        raise ConfigError(f"{path}: is a {type(model).__name__} without a head that could be measured")
+    if wanted not in (None, task):
+        raise ConfigError(f"{path}: is for {task}, and the task asked for is {wanted}")
+    if tokenizer is None:
+        raise TokenizerError(f"{path}: has no tokenizer, so it cannot read text")
+    config = model.config
+    _require_own_tokenizer(path, config.vocab, tokenizer.vocab)
+    labels = _labels(path, config.classes, loaded.labels) if task == "classify" else ()
+    model.to(choose_hardware("auto", "fp32", "no").device)
+    return Subject(path, task, model, tokenizer, config.vocab, config.context, labels)
+
+
+def _task_of(model: Model) -> Task | None:
+    if isinstance(model, (Seq2Seq, T5)):
+        return "translate"
+    if isinstance(model, (GPT, Llama, Modern)):
+        return "gpt"
+    if isinstance(model, Encoder) and model.config.head in ("masked", "classes"):
+        return "masked" if model.config.head == "masked" else "classify"
+    return None
+
+
+def _require_own_tokenizer(path: str, rows: int, tokens: int) -> None:
+    """Refuse a tokenizer that is not the model's own; public models often have a few rows more, for speed."""
+    if rows != tokens and not (0 < rows - tokens < SPARE_ROWS and rows % 8 == 0):
+        raise TokenizerError(f"{path}: the tokenizer has {tokens:,} tokens and the model {rows:,}, wanted as many")
+
+
+def _labels(path: str, classes: int, names: Sequence[str] | None) -> Sequence[str]:
+    names = names or [str(number) for number in range(classes)]
+    if len(names) != classes:
+        raise CheckpointError(f"{path}: has names for {len(names)} classes and a model of {classes}, wanted as many")
+    return names
+
+
+def measure(subject: Subject, data: str, second: str | None, beam: int, tell: Tell) -> Figures:
+    """The figures of a model on data."""
+    if subject.task != "translate" and (second or beam != 1):
+        what = "a second file" if second else "a beam"
+        raise ConfigError(f"{what} is for translators, and {subject.path} is for {subject.task}")
+    if beam < 1:
+        raise ConfigError(f"beam is {beam}, wanted at least 1")
+    match subject.task:
+        case "translate":
+            return _measure_translator(subject, _read_pairs(subject, data, second), beam, tell)
+        case "gpt":
+            batches = PackedBatches(*_windows(subject, data), seed=0)
+            return evaluate_language(subject.model, batches, subject.tokenizer, tell("batches read"))
+        case "masked":
+            return _measure_masked(subject, data, tell)
+        case "classify":
+            return _measure_classifier(subject, data, tell)
+
+
+def _measure_translator(
+    subject: Subject, pairs: Sequence[tuple[str, str, str]], beam: int, tell: Tell
+) -> TranslatorFigures:
+    tokenizer, context = subject.tokenizer, subject.context
+    sides = [_all_ids(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
+    lengths = [max(len(source), len(target) + 1) for source, target in zip(*sides, strict=True)]
+    longest = max(lengths, default=0)
+    if context is not None and longest > context:
+        place = pairs[lengths.index(longest)][2]
+        raise DataError(f"{place}: has {longest} tokens, wanted at most {context}, the model's context")
+    pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
+    tokens = max(longest, min(TOKENS_AT_ONCE, SCORES_AT_ONCE // subject.vocab))
+    limit = min(2 * longest, context or 2 * longest)
+    return evaluate_translator(
+        subject.model,
+        PairBatches(list(zip(*sides, strict=True)), tokens, pad, start, end, seed=0),
+        [(one, other) for one, other, _ in pairs],
+        lambda texts: _translated(subject, texts, limit, beam, tell),
+        tell("batches read"),
+    )
+
+
+def _read_pairs(subject: Subject, data: str, second: str | None) -> list[tuple[str, str, str]]:
+    """Both sides of each pair, and where it stands."""
+    if data == "phrasebook":
+        held = split_phrase_book(PHRASES, PHRASES_HELD_OUT, _seed(subject))[1]
+        return [(one, other, f"phrasebook:{number}") for number, (one, other) in enumerate(held, start=1)]
+    return [(pair.first, pair.second, pair.source) for pair in read_pairs(data, second)]
+
+
+def _translated(subject: Subject, texts: Sequence[str], limit: int, beam: int, tell: Tell) -> list[str]:
+    portions = [texts[at : at + SENTENCES] for at in range(0, len(texts), SENTENCES)]
+    following = tell(f"of {len(portions):,} portions translated")(iter(portions))
+    model, tokenizer = subject.model, subject.tokenizer
+    return [text for portion in following for text in translate(model, tokenizer, portion, limit, beam=beam)]
+
+
+def _measure_masked(subject: Subject, data: str, tell: Tell) -> MaskedFigures:
+    tokenizer = subject.tokenizer
+    masking = Masking(mask=tokenizer.required("mask"), vocab=tokenizer.vocab, specials=tokenizer.specials)
+    batches = MaskedBatches(*_windows(subject, data), masking, seed=0)
+    return evaluate_masked(subject.model, batches, tell("batches read"))
+
+
+def _windows(subject: Subject, data: str) -> tuple[Int64[np.ndarray, " ids"], int, int]:
+    """All texts as one row of ids, and how many windows to read at once, of what length."""
+    documents = stdlib_text() if data == "stdlib" else read_texts(data)
+    portions = subject.tokenizer.encode_stream(document.text for document in documents)
+    ids = np.concatenate([np.array(portion, dtype=np.int64) for portion in portions])
+    ids = split_tokens(ids, TextData().share)[1] if data == "stdlib" else ids
+    if len(ids) < 2:
+        raise DataError(f"{data}: has {len(ids)} tokens, wanted at least 2")
+    length = min(subject.context or len(ids), len(ids) - 1)
+    rows = min(SCORES_AT_ONCE // subject.vocab, TOKENS_AT_ONCE, len(ids) - 1) // length
+    return ids, max(rows, 1), length
+
+
+def _measure_classifier(subject: Subject, data: str, tell: Tell) -> ClassifierFigures:
+    if data == "stdlib":
+        texts = split(stdlib_labelled(), LabelledData().share, _seed(subject))[1]
+    else:
+        texts = list(read_labelled(data))
+    for text in texts:
+        if text.label not in subject.labels:
+            wanted = ", ".join(subject.labels)
+            raise DataError(f"{text.source}: is labelled {text.label!r}, wanted one of {wanted}")
+    encoded = _all_ids(subject.tokenizer, [text.text for text in texts])
+    rows = class_rows(subject.tokenizer, encoded, subject.context or max(map(len, encoded)) + 1)
+    labels = [subject.labels.index(text.label) for text in texts]
+    batches = LabelledBatches(rows, labels, SENTENCES, subject.tokenizer.required("pad"), seed=0)
+    return evaluate_classifier(subject.model, batches, subject.labels, tell("batches read"))
+
+
+def _seed(subject: Subject) -> int:
+    """The seed that says which built-in data a run did not learn from."""
+    config = Path(subject.path) / "config.toml"
+    return resolve(file=config).settings.recipe.seed if config.is_file() else 0
+
+
+def _all_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    portions: Iterable[Sequence[str]] = (texts[at : at + TEXTS] for at in range(0, len(texts), TEXTS))
+    return [ids for portion in portions for ids in tokenizer.encode_batch(portion)]

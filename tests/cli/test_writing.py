@@ -1,0 +1,109 @@
+"""`glassformer generate` and `translate`: text, JSON, streams, files, standard input, and what they refuse."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.checkpoints.load import Loaded
+from glassformer.cli.main import main
+from glassformer.decoding.generate import generate
+from glassformer.decoding.settings import Decoding
+from tests.decoding.writers import words, writer
+
+LINES = ["one two", "four", "", "six seven eight nine", "two"]
+
+
+@pytest.fixture(autouse=True)
+def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders that hold a model of that name."""
+    monkeypatch.setattr(
+        "glassformer.checkpoints.load.load",
+        lambda path: Loaded(writer(path.removesuffix("-bare")), None if path.endswith("-bare") else words()),
+    )
+
+
+def text_of(name: str, prompt: str, **how: object) -> str:
+    return generate(writer(name), words(), prompt, Decoding(**how))[0].text
+
+
+def test_it_writes_on(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "gpt", "one two", "--limit", "5"]) == 0
+    out, err = capsys.readouterr()
+    assert out == text_of("gpt", "one two", limit=5) + "\n"
+    assert "the limit of tokens was reached" in err
+    assert main(["generate", "gpt", "one two", "--limit", "5", "--stream"]) == 0
+    assert capsys.readouterr().out == out
+    assert main(["generate", "gpt", "one two", "--limit", "5", "--beam", "3"]) == 0
+    assert capsys.readouterr().out == text_of("gpt", "one two", limit=5, beam=3) + "\n"
+
+
+def test_seeds_numbers_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["generate", "gpt", "one", "--limit", "4", "--temperature", "1", "--n", "3", "--json"]
+    assert main([*command, "--seed", "5"]) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert main([*command, "--seed", "5"]) == 0
+    assert json.loads(capsys.readouterr().out) == first
+    assert main([*command, "--seed", "6"]) == 0
+    assert json.loads(capsys.readouterr().out) != first
+    assert len(first["texts"]) == 3
+    for text in first["texts"]:
+        assert text["finish"] in ("stop", "length")
+        assert text["score"] == pytest.approx(sum(token["log_probability"] for token in text["tokens"]))
+        assert all(token["token"] == words().token(token["id"]) for token in text["tokens"])
+
+
+def test_a_stop_text_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
+    whole = text_of("gpt", "one two", limit=20)
+    stop = whole.split()[1]
+    assert main(["generate", "gpt", "one two", "--limit", "20", "--stop", stop]) == 0
+    assert capsys.readouterr().out.rstrip("\n") == whole[: whole.index(stop)]
+
+
+def test_it_translates_a_sentence_a_file_and_standard_input(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [text_of("seq2seq", line, limit=5) for line in LINES]
+    assert main(["translate", "seq2seq", LINES[0], "--limit", "5"]) == 0
+    assert capsys.readouterr().out.splitlines() == wanted[:1]
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    for more in (["--limit", "5"], ["--limit", "5", "--stream"]):
+        assert main(["translate", "seq2seq", "--file", str(file), *more]) == 0
+        assert capsys.readouterr().out.splitlines() == wanted
+        monkeypatch.setattr("sys.stdin", io.StringIO("\r\n".join(LINES) + "\n"))
+        assert main(["translate", "seq2seq", *more]) == 0
+        assert capsys.readouterr().out.splitlines() == wanted
+    assert main(["translate", "seq2seq", "--file", str(file), "--json", "--beam", "2", "--n", "2", "--limit", "3"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [entry["source"] for entry in found] == LINES
+    assert all(len(entry["translations"]) == 2 for entry in found)
+
+
+REFUSED = [
+    (["generate", "gpt", "one", "--n", "0"], 2, "n is 0, wanted a whole number, at least 1"),
+    (["generate", "gpt", "one", "--temperature", "-1"], 2, "temperature is -1.0"),
+    (["generate", "gpt", "one", "--temperature", "1", "--beam", "2"], 2, "beam is 2, wanted 1 with a temperature"),
+    (["generate", "gpt", "one", "--temperature", "1", "--top-k", "99"], 1, "top_k is 99, wanted at most 15"),
+    (["generate", "gpt", "one " * 65], 1, "tokens, wanted at most 64, the model's context"),
+    (["generate", "encoder", "one"], 1, "Encoder does not write text"),
+    (["generate", "gpt", "one", "--stream", "--json"], 2, "leave out --json"),
+    (["generate", "gpt-bare", "one"], 2, "has no tokenizer.json"),
+    (["translate", "gpt", "one"], 1, "GPT does not translate"),
+    (["translate", "seq2seq", "one", "--file", "x"], 2, "both given"),
+    (["translate", "seq2seq", "--file", "/nonexistent/x"], 2, "/nonexistent/x: cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("words_", "status", "message"), REFUSED, ids=[message for _, _, message in REFUSED])
+def test_what_is_refused(words_: list[str], status: int, message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words_) == status
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_text_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "bytes"
+    file.write_bytes(b"one\n\xff\xfe\n")
+    assert main(["translate", "seq2seq", "--file", str(file)]) == 2
+    assert "is not UTF-8" in capsys.readouterr().err

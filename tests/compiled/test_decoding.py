@@ -1,0 +1,77 @@
+"""Decoding in steps of fixed shape, compiled whole: the same texts as in the ordinary way."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from glassformer.decoding.compiled import BURST
+from glassformer.decoding.generate import generate, stream
+from glassformer.decoding.settings import Decoding
+from glassformer.errors import DecodingError
+from tests.decoding.writers import PROMPTS, words, writer
+
+HOW = {
+    "greedy": Decoding(limit=6),
+    "drawn": Decoding(limit=6, temperature=0.9, top_p=0.9, repetition=1.2, minimum=3, n=2),
+    "beam": Decoding(limit=6, beam=3, n=2),
+}
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> None:
+    torch._dynamo.reset()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Capture the same graphs, and run them without building kernels."""
+    real = torch.compile
+    monkeypatch.setattr(torch, "compile", lambda fn, fullgraph, options: real(fn, fullgraph=fullgraph, backend="eager"))
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [("gpt", "drawn"), ("gpt", "beam"), ("mistral", "greedy"), ("seq2seq-learned", "drawn"), ("t5", "beam")],
+)
+def test_compiled_equals_eager(name: str, how: str) -> None:
+    model, choice = writer(name), dataclasses.replace(HOW[how], compiled=True)
+    plain = generate(model, words(), PROMPTS, HOW[how])
+    for _ in range(2):  # made, and used again
+        found = generate(model, words(), PROMPTS, choice)
+        assert [written.ids for written in found] == [written.ids for written in plain]
+        assert [written.finish for written in found] == [written.finish for written in plain]
+    for one, other in zip(found, plain, strict=True):
+        assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
+    other = [text.ids for text in generate(model, words(), PROMPTS[::-1], HOW[how])]
+    assert [text.ids for text in generate(model, words(), PROMPTS[::-1], choice)] == other
+
+
+@pytest.mark.usefixtures("quick")
+def test_texts_longer_than_a_burst_and_up_to_the_context() -> None:
+    model = writer("gpt", context=40)
+    how = Decoding(limit=2 * BURST + 3, minimum=2 * BURST + 3)
+    compiled = dataclasses.replace(how, compiled=True)
+    plain = generate(model, words(), PROMPTS[:1], how)
+    assert [w.ids for w in generate(model, words(), PROMPTS[:1], compiled)] == [w.ids for w in plain]
+    pieces = "".join(piece.text for piece in stream(model, words(), PROMPTS[0], compiled))
+    assert pieces == plain[0].text
+    over = dataclasses.replace(how, limit=60, minimum=60)
+    found = generate(model, words(), PROMPTS[:2], dataclasses.replace(over, compiled=True))
+    assert [(w.ids, w.finish) for w in found] == [
+        (w.ids, w.finish) for w in generate(model, words(), PROMPTS[:2], over)
+    ]
+    assert {w.finish for w in found} == {"context"}
+
+
+def test_compiled_kernels_equal_eager() -> None:
+    """The same through the code generator, with real kernels built."""
+    plain = generate(writer("gpt"), words(), PROMPTS[:2], HOW["drawn"])
+    found = generate(writer("gpt"), words(), PROMPTS[:2], dataclasses.replace(HOW["drawn"], compiled=True))
+    assert [written.ids for written in found] == [written.ids for written in plain]
+
+
+def test_a_recurrent_network_is_refused() -> None:
+    with pytest.raises(DecodingError, match="RNN cannot be run compiled"):
+        generate(writer("lstm"), words(), "one", Decoding(compiled=True))

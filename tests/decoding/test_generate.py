@@ -1,0 +1,304 @@
+"""Texts: the same whichever way they are run, chosen as the settings say, ended as they should be."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from glassformer.decoding.few_shot import Shot, few_shot_prompt, few_shot_stops
+from glassformer.decoding.generate import batches_by_tokens, generate, stream
+from glassformer.decoding.next_token import filtered, log_probability, next_token, random_numbers
+from glassformer.decoding.settings import Decoding
+from glassformer.errors import DecodingError, GlassformerError
+from glassformer.models.gpt import GPT
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from tests.decoding.writers import DECODING, PROMPTS, scores_after, words, writer
+from tests.models.zoo import TRANSLATORS
+
+EACH = pytest.mark.parametrize("name", DECODING)
+
+
+@EACH
+def test_greedy_is_the_likeliest_token_of_a_whole_run(name: str) -> None:
+    model = writer(name)
+    for prompt in PROMPTS[:2]:
+        (written,) = generate(model, words(), prompt, Decoding(limit=5))
+        scores = scores_after(model, words().encode(prompt), written.ids, name)
+        assert written.ids == scores.argmax(-1).tolist()
+        true = scores.log_softmax(-1).gather(1, torch.tensor(written.ids)[:, None])[:, 0]
+        assert written.log_probabilities == pytest.approx(true.tolist(), abs=1e-5)
+        assert written.score == pytest.approx(true.sum().item(), abs=1e-4)
+
+
+@EACH
+def test_neighbours_chunks_and_number_do_not_matter(name: str) -> None:
+    model = writer(name)
+    for how in (Decoding(limit=5), Decoding(limit=5, temperature=0.9, top_p=0.9, repetition=1.3, seed=3)):
+        alone = [generate(model, words(), prompt, how)[0].ids for prompt in PROMPTS]
+        parts = dataclasses.replace(how, chunk=2, batch_tokens=25)
+        assert [w.ids for w in generate(model, words(), PROMPTS[::-1], parts)] == alone[::-1]
+        several = generate(model, words(), PROMPTS, dataclasses.replace(how, n=2))
+        assert [w.ids for w in several[::2]] == alone
+        if how.temperature:
+            assert [w.ids for w in several[1::2]] != alone, "the second sample is the first again"
+
+
+@pytest.mark.parametrize("name", ["gpt", "seq2seq", "lstm"])
+def test_streamed_pieces_make_the_text(name: str) -> None:
+    how = Decoding(limit=12, temperature=1.0, n=2, stop=("three",))
+    whole = generate(writer(name), words(), PROMPTS[0], how)
+    pieces = list(stream(writer(name), words(), PROMPTS[0], how))
+    for number, text in enumerate(whole):
+        mine = [piece for piece in pieces if piece.number == number]
+        assert "".join(piece.text for piece in mine) == text.text
+        assert [piece.finish for piece in mine][-1] == text.finish
+        assert all(piece.finish is None for piece in mine[:-1])
+
+
+def test_bytes_of_one_character_come_out_together() -> None:
+    """A stream never shows half a character, nor what may turn out to be the beginning of a stop."""
+    tokenizer = learn_tokenizer(["aé日"], "bpe", 270)
+    model = scripted(tokenizer.encode("a日é stop here"), tokenizer.vocab)
+    pieces = [piece.text for piece in stream(model, tokenizer, "a", Decoding(limit=30, stop=("stop",)))]
+    assert "".join(pieces) == "a日é "
+    assert "日" in pieces and not any("\N{REPLACEMENT CHARACTER}" in piece for piece in pieces)
+
+
+def scripted(ids: list[int], vocab: int) -> GPT:
+    """A model that says these tokens, whatever it is asked."""
+    model = writer("gpt", vocab=vocab)
+    said = iter(ids)
+    model = type("Scripted", (GPT,), {"forward": lambda self, ids, keep=None, cache=None: speak(self, ids, cache)})(
+        model.config
+    )
+
+    def speak(_model: GPT, given: torch.Tensor, cache: object) -> torch.Tensor:
+        cache.advance(given.shape[1])
+        return torch.nn.functional.one_hot(torch.tensor([[next(said)]]), vocab).float()
+
+    return model
+
+
+def test_ends() -> None:
+    tokenizer = words()
+    two, three, end = *tokenizer.encode("two three"), tokenizer.end
+
+    def say(ids: list[int], **how: object) -> tuple[str, list[int], str]:
+        (written,) = generate(scripted(ids, tokenizer.vocab), tokenizer, "one", Decoding(**{"limit": 4, **how}))
+        return written.text.strip(), written.ids, written.finish
+
+    assert say([two, end, two, two]) == ("two", [two, end], "stop")
+    assert say([two] * 9) == ("two two two two", [two] * 4, "length")
+    assert say([two, three, two, two], stop=[three]) == ("two three", [two, three], "stop")
+    assert say([two, three, two, two], stop=["three"]) == ("two", [two, three], "stop")
+    assert say([two, three, two, two], stop=["o th"]) == ("tw", [two, three], "stop")
+    assert say([two, end, two, two], minimum=2)[1][1] != end, "an end before the least length"
+
+
+@pytest.mark.parametrize("name", [n for n in DECODING if n not in ("rnn", "lstm", "t5", "t5-gated")])
+def test_the_context_ends_a_text_and_says_so(name: str) -> None:
+    model = writer(name, context=16)
+    how = Decoding(limit=20, temperature=1.0, minimum=20)
+    written = generate(model, words(), PROMPTS[1:3], how)
+    for prompt, text in zip(PROMPTS[1:3], written, strict=True):
+        taken = 1 if name in TRANSLATORS else len(words().encode(prompt))
+        assert (len(text.ids), text.finish) == (16 - taken, "context")
+    if name not in TRANSLATORS:
+        full = " ".join(["one"] * 16)
+        (nothing,) = generate(model, words(), full, how)
+        assert (nothing.text, nothing.ids, nothing.finish) == ("", [], "context")
+        assert [piece.finish for piece in stream(model, words(), full, how)] == ["context"]
+    with pytest.raises(DecodingError, match="the prompt has 17 tokens, wanted at most 16, the model's context"):
+        generate(model, words(), " ".join(["one"] * 17))
+
+
+def test_dropout_is_off_and_training_goes_on_after() -> None:
+    model = writer("gpt")
+    noisy = type(model)(dataclasses.replace(model.config, dropout=0.5))
+    noisy.load_state_dict(model.state_dict())
+    noisy.train()
+    assert generate(noisy, words(), "one")[0].ids == generate(model, words(), "one")[0].ids
+    assert noisy.training
+
+
+FILTERS = {
+    "plain": {},
+    "cold": {"temperature": 0.5},
+    "top_k": {"top_k": 4},
+    "top_p": {"top_p": 0.7},
+    "min_p": {"min_p": 0.2},
+    "repetition": {"repetition": 1.5},
+    "all": {"temperature": 1.3, "top_k": 9, "top_p": 0.9, "min_p": 0.02, "repetition": 1.1},
+}
+
+
+def expected(scores: torch.Tensor, how: Decoding, seen: list[int]) -> torch.Tensor:
+    """The distribution to draw from, worked out one token after another, in plain Python."""
+    z = [float(s) for s in scores]
+    z = [(v * how.repetition if v < 0 else v / how.repetition) if i in seen else v for i, v in enumerate(z)]
+    z = [v / how.temperature for v in z]
+    order = sorted(range(len(z)), key=lambda i: (-z[i], i))
+    if how.top_k is not None:
+        order = order[: how.top_k]
+    if how.top_p is not None:
+        shares = [math.exp(z[i] - z[order[0]]) for i in order]
+        reached, kept = 0.0, []
+        for i, share in zip(order, shares, strict=True):
+            if not kept or reached < how.top_p * sum(shares):
+                kept.append(i)
+            reached += share
+        order = kept
+    if how.min_p is not None:
+        order = [i for i in order if math.exp(z[i] - z[order[0]]) >= how.min_p]
+    shares = torch.zeros(len(z), dtype=torch.float64)
+    for i in order:
+        shares[i] = math.exp(z[i] - z[order[0]])
+    return shares / shares.sum()
+
+
+@pytest.mark.parametrize("name", FILTERS)
+def test_draws_have_the_true_distribution(name: str) -> None:
+    """Chi-square of 20,000 draws against shares worked out by hand; never anything that was cut off."""
+    how = Decoding(**{"temperature": 1.0, **FILTERS[name]})
+    scores = 2 * torch.randn(12, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    seen = [1, 3, 3]
+    p = expected(scores, how, seen)
+    draws = 20_000
+    u = torch.rand(draws, dtype=torch.float64, generator=torch.Generator().manual_seed(11))
+    ids = next_token(scores.expand(draws, -1), how, u, torch.tensor([seen]).expand(draws, -1))
+    counts = torch.bincount(ids, minlength=12).double()
+    assert counts[p == 0].sum() == 0
+    live = p > 0
+    chi = ((counts[live] - draws * p[live]) ** 2 / (draws * p[live])).sum().item()
+    freedom = int(live.sum()) - 1
+    assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8, "p below about one in 10,000"
+
+
+def chi_square(ids: list[int], p: torch.Tensor) -> tuple[float, int]:
+    counts = torch.bincount(torch.tensor(ids), minlength=len(p)).double()
+    assert counts[p == 0].sum() == 0
+    live = p > 0
+    return ((counts[live] - len(ids) * p[live]) ** 2 / (len(ids) * p[live])).sum().item(), int(live.sum()) - 1
+
+
+@pytest.mark.parametrize("name", ["plain", "top_k", "all"])
+def test_generated_samples_have_the_true_distribution(name: str) -> None:
+    """The first token of 4,000 samples through the whole path, against the model's scores."""
+    how = Decoding(**{"temperature": 1.0, **FILTERS[name], "n": 4000, "limit": 1, "batch_tokens": 10**6})
+    model, prompt = writer("gpt"), words().encode("one two three")
+    ids = [written.ids[0] for written in generate(model, words(), "one two three", how)]
+    scores = model(torch.tensor([prompt]))[0, -1].double()
+    chi, freedom = chi_square(ids, expected(scores, how, prompt))
+    assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
+
+
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**40), sample=st.integers(0, 9), prompt=st.lists(st.integers(0, 99), max_size=5))
+def test_random_numbers_depend_on_seed_prompt_and_sample_alone(seed: int, sample: int, prompt: list[int]) -> None:
+    how, cpu = Decoding(seed=seed, limit=4), torch.device("cpu")
+    numbers = random_numbers(prompt, sample, how, cpu)
+    assert torch.equal(numbers, random_numbers(prompt, sample, how, cpu))
+    assert ((numbers >= 0) & (numbers < 1)).all()
+    assert not torch.equal(numbers, random_numbers(prompt, sample + 1, how, cpu))
+    assert not torch.equal(numbers, random_numbers([*prompt, 1], sample, how, cpu))
+    assert not torch.equal(numbers, random_numbers(prompt, sample, dataclasses.replace(how, seed=seed + 1), cpu))
+
+
+def test_log_probabilities_are_the_models_own() -> None:
+    scores = torch.randn(3, 8)
+    ids = torch.tensor([1, 5, 2])
+    assert torch.allclose(log_probability(scores, ids), scores.log_softmax(-1)[torch.arange(3), ids])
+    assert filtered(scores, Decoding(temperature=1.0)).equal(scores)
+
+
+BAD = [
+    ({"limit": 0}, "limit is 0, wanted a whole number, at least 1"),
+    ({"n": 0}, "n is 0, wanted a whole number, at least 1"),
+    ({"n": True}, "n is True"),
+    ({"temperature": -1.0}, "temperature is -1.0, wanted a number of at least 0"),
+    ({"temperature": math.nan}, "temperature is nan"),
+    ({"top_k": 0}, "top_k is 0"),
+    ({"top_p": 0.0}, "top_p is 0.0, wanted a number above 0"),
+    ({"top_p": 1.5}, "top_p is 1.5, wanted a share of at most 1"),
+    ({"min_p": -0.1}, "min_p is -0.1"),
+    ({"repetition": 0.0}, "repetition is 0.0"),
+    ({"stop": "text"}, "stop is 'text', wanted a list of texts"),
+    ({"stop": ("",)}, "stop is"),
+    ({"beam": 2, "temperature": 0.5}, "beam is 2, wanted 1 with a temperature"),
+    ({"beam": 2, "repetition": 1.2}, "repetition is 1.2, wanted 1 with a beam"),
+    ({"beam": 2, "n": 3}, "n is 3, wanted at most the beam, 2"),
+    ({"minimum": 9, "limit": 3}, "minimum is 9, wanted at most the limit, 3"),
+    ({"length_penalty": math.inf}, "length_penalty is inf"),
+]
+
+
+@pytest.mark.parametrize(("how", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_settings_are_named(how: dict, message: str) -> None:
+    with pytest.raises(DecodingError, match=message):
+        Decoding(**how)
+
+
+def test_bad_input_is_named() -> None:
+    model = writer("gpt")
+    with pytest.raises(DecodingError, match="top_k is 99, wanted at most 15, the vocabulary"):
+        generate(model, words(), "one", Decoding(temperature=1.0, top_k=99))
+    with pytest.raises(DecodingError, match="stop is"):
+        generate(model, words(), "one", Decoding(stop=(99,)))
+    with pytest.raises(DecodingError, match="Encoder does not write text"):
+        generate(writer("encoder"), words(), "one")
+    with pytest.raises(DecodingError, match="MLP does not write text"):
+        generate(writer_mlp(), words(), "one")
+    with pytest.raises(DecodingError, match="beam is 2, wanted 1 to stream"):
+        list(stream(model, words(), "one", Decoding(beam=2)))
+    with pytest.raises(DecodingError, match="the tokenizer gives the id 12, wanted ids below 9"):
+        generate(writer("gpt", vocab=9), words(), WORD_BEYOND)
+    assert generate(model, words(), []) == []
+
+
+WORD_BEYOND = " ".join(words().token(id) for id in (12,))
+
+
+def writer_mlp() -> object:
+    from glassformer.models.build import build
+
+    return build("mlp-xor")
+
+
+def test_an_empty_prompt_begins_with_the_start_token() -> None:
+    model = writer("gpt")
+    (written,) = generate(model, words(), "", Decoding(limit=3))
+    assert written.ids[0] == int(model(torch.tensor([[words().start]]))[0, -1].argmax())
+    from glassformer.text.tokenizer import Tokenizer
+
+    bare = Tokenizer(words()._inner, {})
+    with pytest.raises(DecodingError, match="prompt 1 is empty, and the tokenizer has no start token"):
+        generate(model, bare, ["one", ""])
+    assert issubclass(DecodingError, GlassformerError)
+
+
+@settings(max_examples=50, deadline=None)
+@given(lengths=st.lists(st.integers(0, 50), max_size=30), most=st.integers(1, 300))
+def test_batches_keep_within_their_tokens_and_lose_nothing(lengths: list[int], most: int) -> None:
+    how = Decoding(limit=5, batch_tokens=most)
+    batches = list(batches_by_tokens([[0] * n for n in lengths], how))
+    assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
+    for batch in batches:
+        assert len(batch) == 1 or len(batch) * (max(lengths[i] for i in batch) + 5) <= most
+
+
+def test_few_shot_prompts_show_and_ask() -> None:
+    shots = [Shot("2 + 2", "4"), Shot("3 + 3", "6", wrong="33")]
+    prompt = few_shot_prompt(shots, "1 + 1", "Add.")
+    assert (
+        prompt
+        == "Add.\n\nQuestion: 2 + 2\nAnswer: 4\n\nQuestion: 3 + 3\nNot: 33\nAnswer: 6\n\nQuestion: 1 + 1\nAnswer:"
+    )
+    assert all(stop in prompt for stop in few_shot_stops())
+    assert few_shot_prompt([], "why?") == "Question: why?\nAnswer:"
+    with pytest.raises(DecodingError, match="the question is empty"):
+        few_shot_prompt(shots, " ")
+    with pytest.raises(DecodingError, match="example 1 has an empty question or answer"):
+        few_shot_prompt([shots[0], Shot("", "x")], "why?")

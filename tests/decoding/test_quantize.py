@@ -1,0 +1,98 @@
+"""Weights in another form: packed the same numbers, coarser ones near by, with the loss they cost."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from glassformer.decoding.generate import generate
+from glassformer.decoding.quantize import FORMS, Int4Linear, Int8Linear, PackedLinear, in_form
+from glassformer.decoding.settings import Decoding
+from glassformer.equations.losses import cross_entropy
+from glassformer.equations.quantization import pack_nibbles, quantize_rows, unpack_nibbles
+from glassformer.errors import DecodingError
+from glassformer.recording import Tape
+from tests.decoding.writers import DECODING, PROMPTS, words, writer
+
+NEAR = {"packed": 1e-5, "int8": 0.03, "int4": 0.25}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rows", [1, 2, 7, 64, 65])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_linear_map_stays_near(form: str, rows: int, bias: bool) -> None:
+    generator = torch.Generator().manual_seed(0)
+    weight = torch.randn(64, 40, generator=generator)
+    shift = torch.randn(40, generator=generator) if bias else None
+    x = torch.randn(1, rows, 64, generator=generator)
+    exact = x @ weight + (0 if shift is None else shift)
+    linear = FORMS[form](weight, shift)
+    assert ((linear(x) - exact).norm() / exact.norm()).item() < NEAR[form]
+    with Tape() as tape:
+        shown = linear(x)
+    assert ((shown - exact).norm() / exact.norm()).item() < NEAR[form]
+    assert torch.equal(tape.replay(), shown)
+
+
+def test_four_bits_are_packed_two_to_a_byte() -> None:
+    q = torch.randint(-8, 8, (5, 12), generator=torch.Generator().manual_seed(0)).to(torch.int8)
+    packed = pack_nibbles(q)
+    assert packed.shape == (5, 6) and packed.dtype == torch.int8
+    assert torch.equal(unpack_nibbles(packed), q)
+
+
+def test_whole_numbers_are_kept_exactly() -> None:
+    W = torch.tensor([[1.0, -127.0, 5.0], [0.0, 0.0, 0.0]])
+    q, s = quantize_rows(W, 127)
+    assert_close(q * s, W)
+
+
+@pytest.mark.parametrize("name", [n for n in DECODING if n not in ("rnn", "lstm")])
+def test_every_model_has_a_packed_form_that_writes_the_same(name: str) -> None:
+    model = writer(name)
+    packed = in_form(model, "packed")
+    assert any(isinstance(part, PackedLinear) for part in packed.modules())
+    how = Decoding(limit=6)
+    assert [w.ids for w in generate(packed, words(), PROMPTS, how)] == [
+        w.ids for w in generate(model, words(), PROMPTS, how)
+    ]
+    assert not any(isinstance(part, PackedLinear) for part in model.modules()), "the original was changed"
+
+
+def test_the_loss_in_perplexity_is_small_on_a_trained_model() -> None:
+    """A model that has learned to count: its perplexity with coarser weights over that with its own."""
+    from glassformer.models.build import build
+    from glassformer.models.gpt import GPTConfig
+
+    model = build(GPTConfig(vocab=16, context=32, dim=64, layers=2, heads=4))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    generator = torch.Generator().manual_seed(0)
+
+    def batch() -> torch.Tensor:
+        starts = torch.randint(16, (16, 1), generator=generator)
+        counted = (starts + torch.arange(17)) % 16
+        noise = torch.rand(counted.shape, generator=generator) < 0.1
+        return torch.where(noise, torch.randint(16, counted.shape, generator=generator), counted)
+
+    def loss(of: torch.nn.Module, ids: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(of(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten())
+
+    for _ in range(80):
+        optimizer.zero_grad()
+        loss(model, batch()).backward()
+        optimizer.step()
+    model.eval()
+    ids = batch()
+    for form, kind, most in (("int8", Int8Linear, 1.02), ("int4", Int4Linear, 1.3)):
+        coarse = in_form(model, form)
+        assert any(isinstance(part, kind) for part in coarse.modules())
+        with torch.no_grad():
+            before, after = loss(model, ids).exp().item(), loss(coarse, ids).exp().item()
+        assert before < 6, "the model has learned nothing"
+        assert after / before < most
+
+
+def test_what_has_no_other_form_is_refused() -> None:
+    with pytest.raises(DecodingError, match="RNN has no other form"):
+        in_form(writer("lstm"), "int8")
+    with pytest.raises(DecodingError, match="form is 'int3', wanted packed, int8, int4"):
+        in_form(writer("gpt"), "int3")

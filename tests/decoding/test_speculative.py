@@ -1,0 +1,114 @@
+"""Guessing ahead: the greedy text token for token, draws of exactly the model's distribution."""
+
+import math
+import random
+
+import pytest
+import torch
+
+from glassformer.decoding.generate import generate
+from glassformer.decoding.next_token import filtered
+from glassformer.decoding.settings import Decoding
+from glassformer.decoding.speculative import _checked, speculate
+from glassformer.equations.probability import softmax
+from glassformer.equations.sampling import pick
+from glassformer.errors import DecodingError
+from glassformer.recording import unchecked
+from tests.decoding.test_generate import FILTERS, chi_square, expected
+from tests.decoding.writers import PROMPTS, WORDS, words, writer
+
+ABLE = ["gpt", "llama-grouped", "mistral", "modern"]
+
+
+@pytest.mark.parametrize("by", ["look-up", "draft"])
+@pytest.mark.parametrize(
+    ("name", "prompts"), [*((name, 12) for name in ABLE), pytest.param("gpt", 1000, marks=pytest.mark.soak)]
+)
+def test_speculative_equals_greedy(name: str, by: str, prompts: int) -> None:
+    generator = random.Random(0)
+    texts = [" ".join(generator.choices(WORDS.split(), k=generator.randint(1, 9))) for _ in range(prompts)]
+    how = Decoding(limit=6, repetition=1.0 if by == "draft" else 1.2)
+    draft = writer(name, seed=1) if by == "draft" else None
+    found = speculate(writer(name), words(), texts, how, draft, guesses=3)
+    plain = generate(writer(name), words(), texts, how)
+    assert [written.ids for written in found] == [written.ids for written in plain]
+    assert [written.finish for written in found] == [written.finish for written in plain]
+    for one, other in zip(found[:20], plain[:20], strict=True):
+        assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
+
+
+def test_a_model_that_guesses_itself_is_always_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fewer runs of the model than tokens: the gain there is to have."""
+    from glassformer.decoding.speculative import Follower
+
+    runs = []
+    scores = Follower.scores
+    monkeypatch.setattr(Follower, "scores", lambda self, text: (runs.append(self), scores(self, text))[1])
+    model = writer("gpt")
+    (written,) = speculate(model, words(), "one two", Decoding(limit=20), model, guesses=4)
+    main = max({id(run): runs.count(run) for run in runs}.items(), key=lambda item: item[1])
+    assert len(written.ids) == 20 or written.finish == "stop"
+    assert min(runs.count(run) for run in set(runs)) <= math.ceil(len(written.ids) / 5) < main[1]
+
+
+@pytest.mark.parametrize("name", ["plain", "top_k", "all"])
+@pytest.mark.parametrize("by", ["look-up", "draft"])
+def test_a_checked_guess_has_the_true_distribution(name: str, by: str) -> None:
+    """Whatever the guesses were drawn from: chi-square of 1,000 checked ones against the true shares."""
+    how = Decoding(**{"temperature": 1.0, **FILTERS[name]})
+    generator = torch.Generator().manual_seed(3)
+    scores, other = (2 * torch.randn(1, 12, generator=generator, dtype=torch.float64) for _ in range(2))
+    seen, found = [1, 3], []
+    q = softmax(filtered(other, how, torch.tensor([seen])))
+    with unchecked():
+        for _ in range(1000):
+            u = torch.rand(3, dtype=torch.float64, generator=generator)
+            guess = 5 if by == "look-up" else int(pick(q, u[2:]))
+            share = None if by == "look-up" else q
+            found.append(_checked(scores, guess, share, how, u[:2], seen)[0])
+    chi, freedom = chi_square(found, expected(scores[0], how, seen))
+    assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", ["plain", "top_k", "all"])
+@pytest.mark.parametrize("by", ["look-up", "draft"])
+def test_draws_have_the_true_distribution(name: str, by: str) -> None:
+    """The first two tokens of 1,500 samples: chi-square against the shares of a whole run."""
+    samples = 1500
+    how = Decoding(**{"temperature": 1.0, **FILTERS[name], "n": samples, "limit": 2})
+    model, prompt = writer("gpt"), "one two one"
+    draft = writer("gpt", seed=1) if by == "draft" else None
+    found = speculate(model, words(), prompt, how, draft, guesses=2)
+    ids = words().encode(prompt)
+    scores = model(torch.tensor([ids]))[0, -1].double()
+    firsts = [written.ids[0] for written in found]
+    chi, freedom = chi_square(firsts, expected(scores, how, ids))
+    assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
+    first = max(set(firsts) - {words().end}, key=firsts.count)
+    seconds = [written.ids[1] for written in found if written.ids[0] == first]
+    scores = model(torch.tensor([[*ids, first]]))[0, -1].double()
+    chi, freedom = chi_square(seconds, expected(scores, how, [*ids, first]))
+    assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
+
+
+def test_the_context_and_stops_end_it() -> None:
+    model = writer("gpt", context=16)
+    for guesses in (1, 30):
+        found = speculate(model, words(), PROMPTS, Decoding(limit=40, minimum=40), guesses=guesses)
+        plain = generate(model, words(), PROMPTS, Decoding(limit=40, minimum=40))
+        assert found == plain or [w.ids for w in found] == [w.ids for w in plain]
+        assert {written.finish for written in found} == {"context"}
+
+
+def test_what_cannot_guess_ahead_is_refused() -> None:
+    how = Decoding(limit=3)
+    for name, message in (("lstm", "RNN cannot guess ahead"), ("seq2seq", "Seq2Seq cannot guess ahead")):
+        with pytest.raises(DecodingError, match=message):
+            speculate(writer(name), words(), "one", how)
+    with pytest.raises(DecodingError, match="the draft has a vocabulary of 9, wanted 15"):
+        speculate(writer("gpt"), words(), "one", how, writer("gpt", vocab=9))
+    with pytest.raises(DecodingError, match="guesses is 0"):
+        speculate(writer("gpt"), words(), "one", how, guesses=0)
+    with pytest.raises(DecodingError, match="beam is 2, wanted 1 to guess ahead"):
+        speculate(writer("gpt"), words(), "one", Decoding(beam=2))

@@ -1,0 +1,244 @@
+"""Traces: names, replay, gradients, focus, memory, and the run they are true of."""
+
+import copy
+import dataclasses
+import sys
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from glassformer.equations.losses import cross_entropy
+from glassformer.errors import TapeError
+from glassformer.models.build import build
+from glassformer.probes.memory import sketch, value_bytes
+from glassformer.probes.trace import trace
+from tests.models.zoo import CAUSAL, TRANSLATORS, ZOO, specimen
+
+EVERY = pytest.mark.parametrize("name", ZOO)
+SOME = pytest.mark.parametrize(
+    "name", ["gpt", "llama-yarn", "modern", "lstm", "seq2seq-pre", "encoder-classes", "t5-gated", "mlp"]
+)
+
+
+def aim_of(name: str) -> str:
+    if name in CAUSAL or name in TRANSLATORS:
+        return "next"
+    return {"encoder-masked": "token:3@2", "encoder-sentence": "pair", "encoder": "token:2"}.get(name, "class:1")
+
+
+def loss_of(name: str, output: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    """The same losses, by torch itself."""
+    from torch.nn import functional
+
+    aim = aim_of(name)
+    if aim == "next":
+        ids = inputs.get("target", inputs.get("ids"))
+        return functional.cross_entropy(output[:, :-1].flatten(0, 1), ids[:, 1:].flatten())
+    if aim == "pair":
+        return functional.cosine_similarity(output[0], output[1], dim=0)
+    if aim.startswith("token"):
+        row = output[:, 2] if "@" in aim else output[:, -1]
+        return functional.cross_entropy(row, torch.full((len(row),), 3 if "@" in aim else 2))
+    return functional.cross_entropy(output, torch.ones(len(output)).long())
+
+
+@EVERY
+def test_it_replays_exactly_and_its_gradients_are_autograds(name: str) -> None:
+    subject = specimen(name)
+    found = trace(subject.model, subject.inputs, aim_of(name))
+    assert found.tape.replay() == found.loss and found.tape.replay(deep=True) == found.loss
+    loss = loss_of(name, subject(), subject.inputs)
+    assert_close(found.loss, loss.detach(), rtol=1e-9, atol=1e-11)
+    parameters = list(subject.model.parameters())
+    for parameter, wanted in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
+        by_rule = found.gradient_of(parameter)
+        if by_rule is None:
+            assert wanted is None or not wanted.any()
+        else:
+            assert_close(by_rule, wanted, rtol=1e-8, atol=1e-10)
+
+
+@EVERY
+def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
+    subject = specimen(name)
+    found = trace(subject.model, subject.inputs)
+    names = [step.name for step in found.steps]
+    assert len(set(names)) == len(names)
+    for step in found.steps:
+        assert found[step.name].step is step.step and found[step.path].step is step.step
+        assert step.equation.latex and step.cost.bytes >= 0 and len(step.axes) == len(step.shape)
+        for bound in step.symbols:
+            if isinstance(bound.value, Tensor) and bound.value.is_floating_point():
+                assert bound.source, f"{step.name}: nobody knows where {bound.symbol.name} came from"
+    if name not in ("mlp", "rnn", "lstm"):
+        place = "decoder.layers.1.cross" if name in ("seq2seq", "t5") else None
+        place = place or next(n for n in names if n.endswith("attention.weights")).removesuffix(".weights")
+        for word in ("queries", "keys", "values", "scores", "weights", "outputs"):
+            assert found[f"{place}.{word}"].shape[1] in (1, 2, 4), f"{word} has heads"
+        weights = found[f"{place}.weights"].value
+        assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+@SOME
+def test_one_layer_is_the_same_as_in_the_whole_and_keeps_no_more(name: str) -> None:
+    subject = specimen(name)
+    whole, part = trace(subject.model, subject.inputs), trace(subject.model, subject.inputs, layer=0)
+    assert [step.name for step in part.steps] == [step.name for step in whole.select(layer=0).steps]
+    for step in part.steps:
+        assert_close(step.output, whole[step.name].output, rtol=0, atol=0)
+    kept = {id(t) for top in part.tape.steps for step in top.walk() for t in step.output_tensors}
+    assert kept == {id(t) for step in part.steps for t in step.step.output_tensors}
+    part.tape.replay()
+    elsewhere = next(n for n in part.names if n not in {step.name for step in part.steps})
+    with pytest.raises(TapeError, match="were not kept"):
+        part[elsewhere]
+
+
+@SOME
+def test_the_size_is_known_before_it_starts(name: str) -> None:
+    subject = specimen(name)
+    outline = sketch(subject.model, subject.inputs)
+    found = trace(subject.model, subject.inputs)
+    assert [step.path for step in outline.steps] == [step.path for step in found.tape.steps]
+    walked = [step for top in found.tape.steps for step in top.walk()]
+    made = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for s in walked for t in s.output_tensors}
+    weights = {p.untyped_storage().data_ptr() for p in subject.model.parameters()}  # a view of one takes nothing more
+    really = sum(size for place, size in made.items() if place not in weights)
+    assert really <= value_bytes(s for top in outline.steps for s in top.walk()) <= sum(made.values()) * 1.05 + 64
+
+
+def test_a_trace_too_large_says_how_large_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = specimen("gpt")
+    monkeypatch.setattr(type(subject.model), "forward", lambda *a, **k: pytest.fail("it ran"), raising=True)
+    monkeypatch.setattr(sys.modules["glassformer.probes.trace"], "sketch", lambda *a: SKETCH)
+    with pytest.raises(TapeError, match=r"would keep 0\.\d+ GB .* room for 0\.00 GB; narrow it to a layer"):
+        trace(subject.model, subject.inputs, limit=1000)
+
+
+SKETCH = sketch(specimen("gpt").model, specimen("gpt").inputs)
+
+
+def test_a_layer_fits_where_the_whole_does_not() -> None:
+    subject = specimen("gpt")
+    whole = value_bytes(step for top in SKETCH.steps for step in top.walk())
+    with pytest.raises(TapeError, match="would keep"):
+        trace(subject.model, subject.inputs, limit=whole // 2)
+    assert trace(subject.model, subject.inputs, layer=1, limit=whole // 2).steps
+    with pytest.raises(TapeError, match="leave the backward pass out"):
+        trace(subject.model, subject.inputs, "next", layer=1, limit=whole)
+
+
+def test_heads_and_tokens_are_cut_out() -> None:
+    subject = specimen("seq2seq")
+    whole = trace(subject.model, subject.inputs, "next")
+    part = whole.select(layer=1, head=1, token=2)
+    assert all(step.name.split(".")[1:3] == ["layers", "1"] for step in part.steps)
+    weights = next(step for step in part.steps if step.name == "decoder.layers.1.cross.weights")
+    assert torch.equal(weights.value, whole["decoder.layers.1.cross.weights"].value[:, 1:2, 2:3])
+    assert torch.equal(weights.gradient, whole["decoder.layers.1.cross.weights"].gradient[:, 1:2, 2:3])
+    assert not any(step.equation.name == "linear" for step in part.steps), "a step without heads is not in focus"
+    assert {s.equation.name for s in whole.select(equation="soft*").steps} == {"softmax"}
+    assert {s.name for s in whole.select(equation="decoder.*.cross.weights").steps} == {
+        "decoder.layers.0.cross.weights", "decoder.layers.1.cross.weights",
+    }  # fmt: skip
+    assert [s.equation.name for s in whole.select(equation="cross_entropy").steps] == ["cross_entropy"]
+
+
+BAD = [
+    ({"layer": 2}, r"there is no layer 2; the model has layers 0 to 1"),
+    ({"head": 2}, r"there is no head 2; there are heads 0 to 1"),
+    ({"token": 7}, r"there is no token 7; there are tokens 0 to 6"),
+    ({"equation": "sofmax"}, r"no equation or step is called 'sofmax'; the nearest .*softmax"),
+    ({"equation": "linear", "head": 0}, r"there is no head 0; no step here has heads"),
+    ({"backward": "nxt"}, r"'nxt' is no loss; wanted next, token:ID"),
+    ({"backward": "token:x"}, r"'token:x' is no loss"),
+    ({"backward": "token:13"}, r"token: there is no token 13, wanted 0 to 12"),
+    ({"backward": "token:1@9"}, r"no scores at place 9"),
+    ({"backward": "class:1"}, r"class: the model gives \[3, 7, 13\]"),
+    ({"backward": "pair"}, r"pair: the model gives \[3, 7, 13\]"),
+    ({"backward": lambda output, inputs: output}, r"the loss has shape \[3, 7, 13\], wanted a single number"),
+]
+
+
+@pytest.mark.parametrize(("asked", "message"), BAD, ids=[message for _, message in BAD])
+def test_what_is_not_there_is_named_with_what_is(asked: dict, message: str) -> None:
+    subject = specimen("gpt")
+    with pytest.raises(TapeError, match=message):
+        trace(subject.model, subject.inputs, **asked)
+
+
+def test_a_loss_of_ones_own() -> None:
+    subject = specimen("gpt")
+    targets = subject.inputs["ids"].roll(1, 1)
+    found = trace(subject.model, subject.inputs["ids"], lambda scores, _: cross_entropy(scores, targets))
+    loss = torch.nn.functional.cross_entropy(subject().flatten(0, 1), targets.flatten())
+    (wanted,) = torch.autograd.grad(loss, [subject.model.embedding.weight])
+    assert_close(found.gradient_of(subject.model.embedding.weight), wanted)
+
+
+def test_the_difference_to_the_fast_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from glassformer.equations.attention import attention
+
+    subject = specimen("gpt")
+    assert trace(subject.model, subject.inputs).difference.difference < 1e-12
+    right = attention.run
+    monkeypatch.setattr(attention, "run", lambda *args: right(*args) * 1.1)
+    assert trace(subject.model, subject.inputs).difference.difference > 1e-3
+
+
+def test_half_precision_is_traced_as_it_is() -> None:
+    subject = specimen("llama", torch.bfloat16)
+    found = trace(subject.model, subject.inputs, "next")
+    assert found["layers.0.attention.weights"].value.dtype == torch.bfloat16
+    assert 0 < found.difference.relative < 0.06
+    assert found.gradient_of(subject.model.embedding.weight).isfinite().all()
+
+
+def test_dropout_draws_the_same_numbers_in_both_runs_and_the_generator_goes_on_once() -> None:
+    model = build(dataclasses.replace(ZOO["gpt"], dropout=0.5)).train()
+    torch.manual_seed(0)
+    found = trace(model, specimen("gpt").inputs)
+    assert found.difference.difference < 1e-5
+    after = torch.rand(1)
+    torch.manual_seed(0)
+    model(**specimen("gpt").inputs)
+    assert torch.equal(after, torch.rand(1)), "a trace takes as many random numbers as a run"
+
+
+def test_a_cached_step_is_traced_and_the_cache_left_alone() -> None:
+    subject = specimen("llama-grouped")
+    ids = subject.inputs["ids"]
+    cache = subject.model.cache(3, 16)
+    with torch.no_grad():
+        subject.model(ids[:, :5], cache=cache)
+    before = copy.deepcopy(cache)
+    found = trace(subject.model, {"ids": ids[:, 5:6], "cache": cache}, "token:4")
+    assert cache.count == before.count == 5 and torch.equal(cache.own[0].keys, before.own[0].keys)
+    assert found.difference.difference < 1e-12
+    whole = trace(subject.model, ids[:, :6])
+    assert_close(found.output[:, -1], whole.output[:, -1])
+    assert_close(found["layers.1.attention.weights"].value, whole["layers.1.attention.weights"].value[:, :, 5:6])
+
+
+def test_nothing_is_left_behind_in_the_model() -> None:
+    subject = specimen("gpt")
+    before = {name: value.clone() for name, value in subject.model.state_dict().items()}
+    trace(subject.model, subject.inputs, "next")
+    assert all(p.grad is None for p in subject.model.parameters())
+    assert all(torch.equal(before[name], value) for name, value in subject.model.state_dict().items())
+    assert not subject.model._forward_hooks and not subject.model._forward_pre_hooks
+
+
+def test_one_weight_changes_what_stands_behind_it_and_nothing_before() -> None:
+    subject = specimen("gpt")
+    before = trace(subject.model, subject.inputs)
+    with torch.no_grad():
+        subject.model.stack.blocks[1].attention.value.weight.add_(0.1)
+    after = trace(subject.model, subject.inputs)
+    changed = [s.name for s in after.steps if not torch.equal(s.value, before[s.name].value)]
+    names = [step.name for step in after.steps]
+    first = names.index("layers.1.attention.value")
+    quiet = {f"layers.1.attention.{word}" for word in ("scores", "causal_mask", "apply_mask", "weights")}
+    assert set(changed) == set(names[first:]) - quiet

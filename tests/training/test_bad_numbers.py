@@ -1,0 +1,181 @@
+"""Numbers that are not finite: the run stops before the weights move, and says which equation made them, and where."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from glassformer.data.batches import Batch
+from glassformer.errors import TrainingError
+from glassformer.layers.model import Model
+from glassformer.models.build import build
+from glassformer.training.hardware import Hardware
+from glassformer.training.loop import train
+from glassformer.training.objective import NEXT_TOKEN, Lesson
+from glassformer.training.processes import ALONE
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.snapshots import take
+from glassformer.training.step import Training
+from tests.training.moments import same, same_tensors
+from tests.training.subject import CONFIG, batches, go, recipe
+
+BAD = (torch.nan, torch.inf, -torch.inf)
+FOUR = replace(CONFIG, layers=2)
+PARAMETERS = {
+    "embedding.weight": "embedding.look_up",
+    "positions.weight": "positions.",
+    "stack.blocks.0.attention.query.weight": "stack.blocks.0.attention.query.linear",
+    "stack.blocks.1.attention.value.bias": "stack.blocks.1.attention.value.linear",
+    "stack.blocks.1.feed_forward.down.weight": "stack.blocks.1.feed_forward.down.linear",
+    "stack.norm.weight": "stack.norm.layer_norm",
+}
+LAYERS = ("stack.blocks.0.attention", "stack.blocks.1.feed_forward.up", "stack.norm", "embedding")
+
+
+@dataclass(frozen=True)
+class Patient(Hardware):
+    """A processor that is treated as if looking at a number meant waiting for it."""
+
+    @property
+    def waits(self) -> bool:
+        return True
+
+    def move(self, batch: Batch) -> Batch:
+        return batch
+
+
+def training(hardware: Hardware, optimizer: str = "adamw", **others: object) -> Training:
+    torch.manual_seed(0)
+    how = recipe(optimizer, **{"average": 0.0, **others})
+    made = Training(Lesson(build(FOUR), NEXT_TOKEN), batches(), how, hardware, ALONE)
+    for _ in range(3):
+        made.learn()
+    return made
+
+
+def copied(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name: value.detach().clone() for name, value in tensors.items()}
+
+
+def assert_stops_untouched(made: Training, match: str) -> None:
+    weights, moments = copied(made.model.state_dict()), copied(made.updates.state())
+    with pytest.raises(TrainingError, match=rf"step 4: .*nothing was updated: {match}"):
+        made.learn()
+    assert made.done == 3
+    assert same_tensors(dict(made.model.state_dict()), weights)
+    assert same_tensors(made.updates.state(), moments)
+
+
+@pytest.mark.parametrize("value", BAD)
+@pytest.mark.parametrize("name", PARAMETERS)
+def test_a_bad_parameter_is_named_with_the_equation_it_enters(name: str, value: float) -> None:
+    made = training(Hardware(), "muon")
+    with torch.no_grad():
+        made.model.get_parameter(name).reshape(-1)[0 if name != "embedding.weight" else slice(None)] = value
+    # Minus infinity is what a mask is made of, so it counts where it turns into NaN.
+    place = ".*" if value == -torch.inf else PARAMETERS[name].replace(".", r"\.")
+    assert_stops_untouched(made, rf"{place}.*is the first to go bad, at element .*parameter {name} is itself not finite")
+
+
+@pytest.mark.parametrize("value", BAD)
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_bad_activation_is_named_where_it_is_first_used(name: str, value: float) -> None:
+    made = training(Hardware())
+    made.model.get_submodule(name).register_forward_hook(lambda module, inputs, output: output + value)
+    assert_stops_untouched(made, r"\S+: \w+ is the first to go bad, at element ")
+
+
+@pytest.mark.parametrize("value", BAD)
+@pytest.mark.parametrize("name", ["embedding.weight", "stack.blocks.1.attention.key.bias"])
+def test_a_bad_gradient_stops_the_run_though_the_loss_is_fine(name: str, value: float) -> None:
+    made = training(Hardware(), "muon")
+    made.model.get_parameter(name).register_hook(lambda gradient: gradient * value)
+    assert_stops_untouched(made, "a replay under the tape is finite")
+
+
+@pytest.mark.parametrize("value", BAD)
+def test_a_bad_loss_stops_the_run(value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = training(Hardware())
+    forward = Lesson.forward
+
+    def spoilt(self: Lesson, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        loss, count = forward(self, batch, smoothing)
+        return loss + value, count
+
+    monkeypatch.setattr(Lesson, "forward", spoilt)
+    assert_stops_untouched(made, "a replay under the tape is finite")
+
+
+def test_an_overflow_of_finite_weights_is_named_forward() -> None:
+    made = training(Hardware())
+    with torch.no_grad():
+        made.model.get_parameter("stack.blocks.1.feed_forward.up.weight").fill_(1e38)
+    assert_stops_untouched(made, r"stack\.blocks\.1\.feed_forward\..*: \w+ is the first to go bad, at element \[")
+
+
+def test_an_overflow_of_a_gradient_is_named_backward() -> None:
+    """Scores stay finite, since the scale is undone; the gradient of what is scaled does not."""
+    made = training(Hardware())
+    with torch.no_grad():
+        made.model.get_parameter("stack.norm.weight").fill_(1e30)
+        made.model.get_parameter("embedding.weight").mul_(1e-38)
+        made.model.get_parameter("positions.weight").mul_(1e-38)
+    assert_stops_untouched(made, "")
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("how", ["gradient", "parameter"])
+def test_on_a_device_nobody_waits_for_nothing_moves_after_the_bad_step(optimizer: str, how: str) -> None:
+    made = training(Patient(), optimizer)
+    alike = training(Hardware(), optimizer)
+    assert same_tensors(dict(made.model.state_dict()), dict(alike.model.state_dict()))
+    name = "stack.blocks.1.attention.key.weight"
+    if how == "gradient":
+        times = iter([torch.nan])  # once: what follows would be fine, and still must not be learnt
+        made.model.get_parameter(name).register_hook(lambda gradient: gradient * next(times, 1.0))
+    else:
+        with torch.no_grad():
+            made.model.get_parameter(name)[0, 0] = torch.nan
+    weights, moments = copied(made.model.state_dict()), copied(made.updates.state())
+    for _ in range(4):
+        made.learn()
+    assert made.done == 7
+    assert same_tensors(dict(made.model.state_dict()), weights)
+    if optimizer == "adamw":
+        assert same_tensors(made.updates.state(), moments)
+    place = "a replay" if how == "gradient" else r"stack\.blocks\.1\.attention\.key\.linear: linear is the first"
+    with pytest.raises(TrainingError, match=f"step 4: .*nothing was updated: {place}"):
+        made.log(None)
+    with pytest.raises(TrainingError, match="step 4: "):
+        take(made)  # nor is it saved
+
+
+@pytest.mark.parametrize("hardware", [Hardware(), Patient()], ids=["looks", "waits"])
+def test_the_last_good_checkpoint_is_kept_and_named(tmp_path: Path, hardware: Hardware) -> None:
+    folder = RunFolder(tmp_path, report=pytest.fail)
+    model = build(CONFIG)
+    how = recipe(save_every=3, log_every=5, evaluate_every=100)
+    times = iter([1.0] * 14 + [torch.nan])  # two parts to a step: the eighth is bad
+    weight = model.get_parameter("embedding.weight")
+    weight.register_hook(lambda gradient: gradient * next(times, 1.0))
+    with pytest.raises(TrainingError, match="step 8: .*; the last good checkpoint is step 6$"):
+        list(train(model, batches(), NEXT_TOKEN, how, folder, hardware=hardware))
+    assert folder.steps() == [3, 6]
+    resumed, whole = go(tmp_path, how), go(None, how)
+    assert resumed == whole[1:]  # the log line of step 5 was before
+
+
+def test_what_waits_learns_what_looks(tmp_path: Path) -> None:
+    for optimizer in ("adamw", "muon"):
+        found = []
+        for name, hardware in (("looks", Hardware()), ("waits", Patient())):
+            folder = RunFolder(tmp_path / optimizer / name)
+            model: Model = build(CONFIG)
+            list(train(model, batches(), NEXT_TOKEN, recipe(optimizer, log_every=4), folder, None, hardware))
+            found.append(folder.latest())
+        assert same(*found)
+
+
