@@ -210,6 +210,8 @@ def test_a_replay_with_a_change_goes_on_from_it() -> None:
     assert torch.equal(tape.replay(changes=[(y, new)]), relu(x)), "what was changed stays changed"
     assert torch.equal(tape.replay(changes=[(z, new)]), new)
     assert tape.replay(changes=[(y, new)], of=y) is new
+    bent = tape.steps[1].output
+    assert torch.equal(tape.replay(changes=[(y, new), (bent, new + 1)]), relu(x) + 1), "the later change wins"
     assert torch.equal(tape.replay(of=y), y)
 
 

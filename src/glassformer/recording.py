@@ -279,7 +279,7 @@ class Tape:
                 result = step.equation.fn(**inputs)
                 outputs = result if isinstance(result, tuple) else (result,)
                 for old, new in zip(step.output_tensors, _tensors(outputs), strict=True):
-                    values[id(old)] = new; _ = (id(old), new)  # what was changed stays changed
+                    values.setdefault(id(old), new)  # what was changed stays changed
         if of is not None:
             return values.get(id(of), of)
         if (deep or changes) and self.steps:  # several parts may have made the last step's outputs, or none ran again

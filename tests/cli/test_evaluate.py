@@ -12,7 +12,6 @@ from glassformer.checkpoints.load import Loaded
 from glassformer.checkpoints.save import save
 from glassformer.cli import evaluate as module
 from glassformer.cli.main import main
-from glassformer.data import python_source
 from glassformer.data.files import Document, LabelledText
 from glassformer.layers.model import Model
 from glassformer.models.build import build
@@ -21,6 +20,7 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.models.presets import Config
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.training import measure
 from glassformer.training.settings import LabelledData, TextData
 
 PAIRS = [("the cat", "el gato"), ("the dog", "el perro"), ("a cat", "un gato")]
@@ -37,7 +37,7 @@ def lend(monkeypatch: pytest.MonkeyPatch) -> Lend:
 
     def put(config: Config, **others: object) -> None:
         loaded = Loaded(build(config), **({"tokenizer": TOKENIZER} | others))
-        monkeypatch.setattr("glassformer.checkpoints.load.load", lambda path: loaded)
+        monkeypatch.setattr("glassformer.training.measure.load", lambda path: loaded)
 
     return put
 
@@ -89,14 +89,14 @@ def test_translations_are_made_in_portions_by_the_beam_asked_for(
     lend: Lend, pairs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lend(TRANSLATOR)
-    monkeypatch.setattr(module, "SENTENCES", 2)
+    monkeypatch.setattr(measure, "SENTENCES", 2)
     asked = []
 
     def translate(model: object, tokenizer: object, texts: list[str], limit: int, *, beam: int) -> list[str]:
         asked.append((len(texts), beam))
         return [dict(PAIRS)[text] for text in texts]
 
-    monkeypatch.setattr("glassformer.decoding.translate.translate", translate)
+    monkeypatch.setattr("glassformer.training.measure.translate", translate)
     assert figures(capsys, "--data", pairs, "--beam", 4)["figures"]["scores"]["exact"] == 1
     assert asked == [(2, 4), (1, 4)]
 
@@ -107,7 +107,7 @@ def test_the_phrase_book_is_its_held_out_part(
     lend(Seq2SeqConfig(**(SMALL | {"context": 200}), hidden=8))
     asked = []
     monkeypatch.setattr(
-        "glassformer.data.phrase_book.split_phrase_book", lambda *numbers: (asked.append(numbers), PAIRS)
+        "glassformer.training.measure.split_phrase_book", lambda *numbers: (asked.append(numbers), PAIRS)
     )
     assert figures(capsys)["data"] == "phrasebook"
     assert asked == [(60_000, 500, 0)]
@@ -128,7 +128,7 @@ def test_the_standard_library_is_its_held_out_part(
 ) -> None:
     lend(LANGUAGE)
     text = "the cat, el gato. " * 200
-    monkeypatch.setattr(python_source, "stdlib_text", lambda: iter([Document(text, "a.py")]))
+    monkeypatch.setattr(measure, "stdlib_text", lambda: iter([Document(text, "a.py")]))
     found = figures(capsys)
     whole = len(TOKENIZER.encode(text)) + 1
     assert found["data"] == "stdlib" and found["figures"]["tokens"] == round(TextData().share * whole) - 1
@@ -158,17 +158,17 @@ def test_snippets_of_the_standard_library(
 ) -> None:
     lend(CLASSIFIER, labels=("animal", "thing"))
     texts = [LabelledText(("animal", "thing")[i % 2], f"the cat {i}", f"a.py:{i}") for i in range(300)]
-    monkeypatch.setattr(python_source, "stdlib_labelled", lambda: texts)
+    monkeypatch.setattr(measure, "stdlib_labelled", lambda: texts)
     assert figures(capsys)["figures"]["texts"] == round(LabelledData().share * 300)
 
 
 @pytest.mark.parametrize(
     ("config", "others", "words", "answer"),
     [
-        (LANGUAGE, {}, ["--task", "translate"], (2, "some-model: is for gpt, and --task is translate")),
-        (LANGUAGE, {}, ["--second", "x"], (2, "--second is for translators, and some-model is for gpt")),
-        (MASKED, {}, ["--beam", "2"], (2, "--beam is for translators")),
-        (TRANSLATOR, {}, ["--beam", "0"], (2, "--beam is 0, wanted at least 1")),
+        (LANGUAGE, {}, ["--task", "translate"], (2, "some-model: is for gpt, and the task asked for is translate")),
+        (LANGUAGE, {}, ["--second", "x"], (2, "a second file is for translators, and some-model is for gpt")),
+        (MASKED, {}, ["--beam", "2"], (2, "a beam is for translators")),
+        (TRANSLATOR, {}, ["--beam", "0"], (2, "beam is 0, wanted at least 1")),
         (EncoderConfig(**SMALL, hidden=8), {}, [], (2, "is a Encoder without a head that could be measured")),
         (GPTConfig(**(SMALL | {"vocab": 100})), {}, [], (1, "the tokenizer has 270 tokens and the model 100")),
         (GPTConfig(**(SMALL | {"vocab": 5000})), {}, [], (1, "the tokenizer has 270 tokens and the model 5,000")),
@@ -211,11 +211,11 @@ def test_a_vocabulary_rounded_up_is_the_same_one(
 def test_long_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
-    assert list(module._telling("batches read")(iter("abcdefgh"))) == list("abcdefgh")
+    assert list(module.telling("batches read")(iter("abcdefgh"))) == list("abcdefgh")
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "glassformer: 1 batches read in 3 s" and len(said) == 3
     clock = iter([0.0] * 1000)
-    assert list(module._telling("batches read")(iter("abc"))) == list("abc")
+    assert list(module.telling("batches read")(iter("abc"))) == list("abc")
     assert capsys.readouterr().err == ""
 
 
@@ -250,7 +250,7 @@ def test_the_seed_of_a_run_says_what_it_did_not_learn_from(
     (tmp_path / "config.toml").write_text('task = "translate"\n[recipe]\nseed = 7\n')
     asked = []
     monkeypatch.setattr(
-        "glassformer.data.phrase_book.split_phrase_book", lambda *numbers: (asked.append(numbers[2]), PAIRS)
+        "glassformer.training.measure.split_phrase_book", lambda *numbers: (asked.append(numbers[2]), PAIRS)
     )
     assert main(["evaluate", str(tmp_path)]) == 0
     assert asked == [7]

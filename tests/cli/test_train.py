@@ -19,7 +19,7 @@ from glassformer.training.run import Run
 SMALL = (
     "tokenizer.kind=characters", "data.length=16", "data.batch=4", "model.context=16", "model.dim=8", "model.layers=1",
     "model.heads=2", "recipe.warmup=1", "recipe.log_every=2", "recipe.evaluate_every=4", "recipe.save_every=4",
-    "run.device=cpu", "run.precision=fp32", "run.compile=no",
+    "run.device=cpu", "run.precision=fp32", "run.compiled=no",
 )  # fmt: skip
 
 
@@ -44,7 +44,7 @@ def test_a_run_leaves_a_folder_that_repeats_it(capsys: pytest.CaptureFixture[str
     assert train() == 0
     out, err = capsys.readouterr()
     assert "kept in runs/gpt-1" in err
-    assert out.startswith("runs/gpt-1: 6 steps, loss ")
+    assert "bits per byte" in out and "\nruns/gpt-1: 6 steps, loss " in out
     kept = {path.name for path in Path("runs/gpt-1").iterdir()}
     assert {"config.toml", "curves.svg", "metrics.jsonl", "tokenizer.json", "step-00000006"} <= kept
     assert "# command line" in Path("runs/gpt-1/config.toml").read_text()

@@ -1,7 +1,9 @@
 """`glassformer parity`: each intermediate against Hugging Face transformers, the first divergence named."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from cyclopts import Parameter
 
 from glassformer.cli.report import FAILED, Json, UsageError, did_you_mean, talk, write, write_json, write_table
 
@@ -18,7 +20,7 @@ def parity(
     model: str | None = None,
     /,
     *,
-    preset: bool = False,
+    preset: Annotated[bool, Parameter(negative="")] = False,
     dtype: Type = "float32",
     page: Path | None = None,
     json: Json = False,

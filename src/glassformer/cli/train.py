@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from glassformer.training.run import Run
     from glassformer.training.step import Log
 
-MAY_DIFFER = ("run.device", "run.precision", "run.compile")  # when a run is resumed
+MAY_DIFFER = ("run.device", "run.precision", "run.compiled")  # when a run is resumed
 FILES = (
     "data.path", "data.second", "data.validation", "data.validation_second", "data.test", "data.test_second",
     "tokenizer.file", "run.init",

@@ -81,7 +81,7 @@ class Subject:
 def evaluate(
     path: Path | str, data: str | None = None, second: str | None = None, beam: int = 1, tell: Tell = silently
 ) -> Figures:
-    """Measure the model in a folder on data; on the part of what is built in that is not trained on, if none is given."""
+    """Measure the model in a folder on data; if none is given, on what is built in and was not trained on."""
     subject = load_subject(str(path))
     return measure(subject, data or BUILT_IN[subject.task], second, beam, tell)
 

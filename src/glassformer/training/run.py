@@ -42,7 +42,7 @@ class Run:
         self.settings, self.material, self.model, self.config = settings, material, model, config
         self.tokenizer, self.labels = material.tokenizer, material.labels
         asked = settings.run
-        self.hardware = choose_hardware(asked.device, asked.precision, asked.compile)
+        self.hardware = choose_hardware(asked.device, asked.precision, asked.compiled)
         keep = max(asked.keep, settings.recipe.average_last)
         self.folder = None if out is None else RunFolder(out, keep)
 
@@ -111,8 +111,9 @@ class Run:
 
     def _translate(self, texts: Sequence[str]) -> list[str]:
         data = self.settings.data
-        limit = data.longest if isinstance(data, PairData) else len(texts)
-        return translate(self.model, self.tokenizer, texts, limit, beam=self.settings.run.beam, length_penalty=1.0)
+        if not isinstance(data, PairData):
+            raise ConfigError("only sentence pairs can be translated")
+        return translate(self.model, self.tokenizer, texts, data.longest, beam=data.beam, length_penalty=1.0)
 
     def _finish(self, folder: RunFolder) -> None:
         """Take the weights that did best, or the mean of the last checkpoints, and write them as a model to load."""

@@ -1,7 +1,7 @@
 """Everything one decides before a run, as plain data: what to learn from, with which model, and how.
 
 Data held out is in files of its own (`validation`), or a `share` of the data. What `test` names is looked at once,
-at the end, with `beam` translations weighed at a time.
+at the end, by a beam of `beam` translations where it is pairs.
 """
 
 from dataclasses import dataclass
@@ -32,6 +32,7 @@ class PairData:
     validation_second: str = ""
     test: str = ""
     test_second: str = ""
+    beam: int = 4
     share: float = 0.02
     fields: tuple[str, str] = ("source", "target")
     longest: int = 128
@@ -81,10 +82,9 @@ class RunSettings:
     init: str = ""
     device: str = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    compile: Literal["auto", "yes", "no"] = "auto"
+    compiled: Literal["auto", "yes", "no"] = "auto"
     sharing: Literal["copies", "shards"] = "copies"
     keep: int = 2
-    beam: int = 4
 
 
 @dataclass(frozen=True, kw_only=True)
