@@ -5,11 +5,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from glassformer import equations, probes
+    from glassformer.checkpoints.load import Loaded, load
+    from glassformer.checkpoints.parity import parity
+    from glassformer.checkpoints.save import save
+    from glassformer.checkpoints.vectors import load_vectors
+    from glassformer.decoding.generate import generate
+    from glassformer.decoding.translate import translate
     from glassformer.equation import Equation, catalog
     from glassformer.errors import ConfigError, EquationError, GlassformerError, ModelError, TapeError
     from glassformer.models.build import build
     from glassformer.models.presets import Config, presets
     from glassformer.recording import Tape as tape  # noqa: N813 - reads as a word: `with gf.tape() as tape:`
+    from glassformer.training.measure import evaluate
+    from glassformer.training.run import train_task as train
+    from glassformer.views.notebook import trace
 
 __version__ = "0.1.0"
 
@@ -19,14 +28,24 @@ __all__ = [
     "Equation",
     "EquationError",
     "GlassformerError",
+    "Loaded",
     "ModelError",
     "TapeError",
     "build",
     "catalog",
     "equations",
+    "evaluate",
+    "generate",
+    "load",
+    "load_vectors",
+    "parity",
     "presets",
     "probes",
+    "save",
     "tape",
+    "trace",
+    "train",
+    "translate",
 ]
 
 # Where each public name lives; it is loaded on first use, so that `import glassformer` needs no torch.
@@ -36,12 +55,22 @@ _HOMES = {
     "Equation": ("glassformer.equation", "Equation"),
     "EquationError": ("glassformer.errors", "EquationError"),
     "GlassformerError": ("glassformer.errors", "GlassformerError"),
+    "Loaded": ("glassformer.checkpoints.load", "Loaded"),
     "ModelError": ("glassformer.errors", "ModelError"),
     "TapeError": ("glassformer.errors", "TapeError"),
     "build": ("glassformer.models.build", "build"),
     "catalog": ("glassformer.equation", "catalog"),
+    "evaluate": ("glassformer.training.measure", "evaluate"),
+    "generate": ("glassformer.decoding.generate", "generate"),
+    "load": ("glassformer.checkpoints.load", "load"),
+    "load_vectors": ("glassformer.checkpoints.vectors", "load_vectors"),
+    "parity": ("glassformer.checkpoints.parity", "parity"),
     "presets": ("glassformer.models.presets", "presets"),
+    "save": ("glassformer.checkpoints.save", "save"),
     "tape": ("glassformer.recording", "Tape"),
+    "trace": ("glassformer.views.notebook", "trace"),
+    "train": ("glassformer.training.run", "train_task"),
+    "translate": ("glassformer.decoding.translate", "translate"),
 }
 
 

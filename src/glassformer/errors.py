@@ -61,5 +61,9 @@ class Interrupted(GlassformerError, RuntimeError):
         self.status = status
 
 
+class LessonError(GlassformerError, AssertionError):
+    """A lesson says something that does not hold."""
+
+
 class MissingExtraError(GlassformerError, ImportError):
     """A library is asked for that only an extra of the package installs."""

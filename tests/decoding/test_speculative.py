@@ -9,7 +9,7 @@ import torch
 from glassformer.decoding.generate import generate
 from glassformer.decoding.next_token import filtered
 from glassformer.decoding.settings import Decoding
-from glassformer.decoding.speculative import _checked, speculate
+from glassformer.decoding.speculative import checked_guess, speculate
 from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import pick
 from glassformer.errors import DecodingError
@@ -65,7 +65,7 @@ def test_a_checked_guess_has_the_true_distribution(name: str, by: str) -> None:
             u = torch.rand(3, dtype=torch.float64, generator=generator)
             guess = 5 if by == "look-up" else int(pick(q, u[2:]))
             share = None if by == "look-up" else q
-            found.append(_checked(scores, guess, share, how, u[:2], seen)[0])
+            found.append(checked_guess(scores, guess, share, how, u[:2], seen)[0])
     chi, freedom = chi_square(found, expected(scores[0], how, seen))
     assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
 

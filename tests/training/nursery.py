@@ -9,8 +9,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import tempfile
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

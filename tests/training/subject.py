@@ -67,7 +67,7 @@ def pair_batches(rank: int = 0, world: int = 1, tokens: int = 60) -> PairBatches
 
 
 def go(path: Path | None, how: Recipe, seed: int = 0, keep: int = 2, validation: Batches | None = None) -> list[Log]:
-    """Train the small model, or go on with it, to the end; what is saved does not depend on the seed of a resumed one."""
+    """Train the small model, or go on with it, to the end; what is saved does not depend on the seed of a resumed."""
     folder = None if path is None else RunFolder(path, keep, report=pytest.fail)
     return list(train(build(CONFIG, seed), batches(), NEXT_TOKEN, how, folder, validation or held_out()))
 

@@ -1,6 +1,5 @@
 """Numbers that are not finite: the run stops before the weights move, and says which equation made them, and where."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -77,7 +76,9 @@ def test_a_bad_parameter_is_named_with_the_equation_it_enters(name: str, value: 
         made.model.get_parameter(name).reshape(-1)[0 if name != "embedding.weight" else slice(None)] = value
     # Minus infinity is what a mask is made of, so it counts where it turns into NaN.
     place = ".*" if value == -torch.inf else PARAMETERS[name].replace(".", r"\.")
-    assert_stops_untouched(made, rf"{place}.*is the first to go bad, at element .*parameter {name} is itself not finite")
+    assert_stops_untouched(
+        made, rf"{place}.*is the first to go bad, at element .*parameter {name} is itself not finite"
+    )
 
 
 @pytest.mark.parametrize("value", BAD)
@@ -177,5 +178,3 @@ def test_what_waits_learns_what_looks(tmp_path: Path) -> None:
             list(train(model, batches(), NEXT_TOKEN, recipe(optimizer, log_every=4), folder, None, hardware))
             found.append(folder.latest())
         assert same(*found)
-
-

@@ -37,4 +37,6 @@ def test_the_curve_is_what_it_was(name: str) -> None:
 
 
 if __name__ == "__main__":
-    FILE.write_text(json.dumps({"torch": torch.__version__, **{name: curve(name) for name in ("gpt", "seq2seq")}}) + "\n")
+    FILE.write_text(
+        json.dumps({"torch": torch.__version__, **{name: curve(name) for name in ("gpt", "seq2seq")}}) + "\n"
+    )

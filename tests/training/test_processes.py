@@ -100,9 +100,7 @@ def test_both_stop_at_one_step_when_one_is_told_and_go_on_exactly(found: Found, 
     assert unbroken.best_step() == stopped.best_step()
 
 
-def test_a_run_goes_on_in_another_number_of_processes_and_says_so(
-    found: Found, folder: Path, tmp_path: Path
-) -> None:
+def test_a_run_goes_on_in_another_number_of_processes_and_says_so(found: Found, folder: Path, tmp_path: Path) -> None:
     """What two began one can end: the same numbers but for rounding, since no dropout is in it."""
     path = copy_of(folder / "shards" / "stopped", tmp_path / "alone", 5)
     alone = learn("translator", RESUMED, folder=path)

@@ -164,7 +164,13 @@ def test_the_command_ends_with_the_status_of_its_signal_and_goes_on(tmp_path: Pa
     text.write_text("a rose is a rose is a rose. " * 40)
     out = tmp_path / "run"
     sizes = ["model.dim=8", "model.layers=1", "model.heads=2", "model.context=16", "data.length=16", "data.batch=4"]
-    run = ["recipe.steps=100000", "recipe.warmup=1", "recipe.log_every=1", "tokenizer.kind=characters", "run.device=cpu"]
+    run = [
+        "recipe.steps=100000",
+        "recipe.warmup=1",
+        "recipe.log_every=1",
+        "tokenizer.kind=characters",
+        "run.device=cpu",
+    ]
     command = [sys.executable, "-m", "glassformer", "train"]
     environment = {**os.environ, "GLASSFORMER_CACHE": str(tmp_path / "cache")}
     with subprocess.Popen(

@@ -80,7 +80,11 @@ def resumed(processes: Processes, path: Path) -> dict[str, object]:
         stopped = said(error)
     finally:
         signal.signal(signal.SIGTERM, handle)
-    return {"unbroken": unbroken, "stopped": stopped, "resumed": learn("translator", RESUMED, processes, path / "stopped")}
+    return {
+        "unbroken": unbroken,
+        "stopped": stopped,
+        "resumed": learn("translator", RESUMED, processes, path / "stopped"),
+    }
 
 
 class Stopping:
@@ -107,7 +111,7 @@ SUBJECTS["stopping"] = lambda: (build(PAIR_CONFIG).double(), Stopping, NEXT_TARG
 
 
 def spoilt(processes: Processes) -> dict[str, object]:
-    """A number that is not finite: in what only the second process computes, or in a weight of which each has a part."""
+    """A number that is not finite: in what only the second process computes, or in a weight that both share."""
     model, batches, objective = translator()
     layer = dict(model.named_modules())["encoder.blocks.0.feed_forward.down"]
     if processes.sharing == "shards":

@@ -10,7 +10,7 @@ from glassformer.cli.report import Json, talk, write_json, write_table
 if TYPE_CHECKING:
     from glassformer.training.measure import Figures
 
-Task = Literal["translate", "gpt", "masked", "classify"]
+TaskName = Literal["translate", "gpt", "masked", "classify"]
 T = TypeVar("T")
 
 QUIET_SECONDS = 2.0  # seconds before anything is said of progress
@@ -22,7 +22,7 @@ def evaluate(
     *,
     data: str | None = None,
     second: str | None = None,
-    task: Task | None = None,
+    task: TaskName | None = None,
     beam: int = 1,
     json: Json = False,
 ) -> None:

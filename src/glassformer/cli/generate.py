@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from glassformer.layers.model import Model
     from glassformer.text.tokenizer import Tokenizer
 
-WHY = {"length": "the limit of tokens was reached", "context": "the model's context is full"}
+REASONS = {"length": "the limit of tokens was reached", "context": "the model's context is full"}
 GREEDY = Choice()
 
 
@@ -61,8 +61,8 @@ def generate(
         if number:
             write("---")
         write(text.text)
-        if text.finish in WHY:
-            talk(f"text {number + 1} ends because {WHY[text.finish]}")
+        if text.finish in REASONS:
+            talk(f"text {number + 1} ends because {REASONS[text.finish]}")
 
 
 def _show(model: "Model", tokenizer: "Tokenizer", prompt: str, how: "Decoding") -> None:
@@ -73,5 +73,5 @@ def _show(model: "Model", tokenizer: "Tokenizer", prompt: str, how: "Decoding") 
         sys.stdout.flush()
         if piece.finish is not None:
             write()
-            if piece.finish in WHY:
-                talk(f"the text ends because {WHY[piece.finish]}")
+            if piece.finish in REASONS:
+                talk(f"the text ends because {REASONS[piece.finish]}")

@@ -19,6 +19,7 @@ COMMANDS = {
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
     "convert": "Write a checkpoint again, for Hugging Face or in our own layout.",
     "trace": "Show every equation of one run: its formula, its numbers, its cost and, backward, its gradients.",
+    "walk": "Take a lesson step by step, every number computed while you read; or list the lessons.",
     "check": "Recompute every worked example: reproduced, rounded or corrected.",
     "equations": "Show the quick reference, or everything about one equation.",
     "models": "List the named models, or show one as a tree with shapes and parameter counts.",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from glassformer.text.tokenizer import Tokenizer
 
 LIKELIEST_TOKENS = Choice()
-LINES = 512  # read and translated together: enough to find sentences of like length
+AT_ONCE = 512  # read and translated together: enough to find sentences of like length
 
 
 def translate(
@@ -54,9 +54,11 @@ def translate(
     loaded, writer, tokenizer = load_writer(model)
     how = decoding(choice, loaded, n=n, seed=seed)
     _require_translator(writer)
-    sources = [text] if text is not None else _lines(file)
+    sources = [text] if text is not None else _source_lines(file)
     found: list[dict[str, object]] = []
-    for source, written in _translated(writer, tokenizer, _shown(sources, file), how, 1 if stream else LINES):
+    for source, written in _translate_lines(
+        writer, tokenizer, _with_a_bar(sources, file), how, 1 if stream else AT_ONCE
+    ):
         if json:
             found.append({"source": source, "translations": [described(one, tokenizer) for one in written]})
             continue
@@ -75,7 +77,7 @@ def _require_translator(model: "Model") -> None:
         raise DecodingError(f"{type(model).__name__} does not translate: it has no encoder; try `glassformer generate`")
 
 
-def _lines(file: Path | None) -> Iterator[str]:
+def _source_lines(file: Path | None) -> Iterator[str]:
     if file is None:
         for line in sys.stdin:
             yield line.rstrip("\r\n")
@@ -90,7 +92,7 @@ def _lines(file: Path | None) -> Iterator[str]:
         raise UsageError(f"{file}: byte {error.start} of a line is not UTF-8") from None
 
 
-def _shown(sources: Iterable[str], file: Path | None) -> Iterator[str]:
+def _with_a_bar(sources: Iterable[str], file: Path | None) -> Iterator[str]:
     """The lines, and a bar of how many have been taken, where someone watches a file being translated."""
     if file is None or not sys.stderr.isatty():
         yield from sources
@@ -102,7 +104,7 @@ def _shown(sources: Iterable[str], file: Path | None) -> Iterator[str]:
     yield from track(lines, description="translating", console=Console(stderr=True))
 
 
-def _translated(
+def _translate_lines(
     model: "Model", tokenizer: "Tokenizer", sources: Iterable[str], how: "Decoding", at_once: int
 ) -> "Iterator[tuple[str, Sequence[Written]]]":
     """Every source with its translations, a number of lines at a time."""

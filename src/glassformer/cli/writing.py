@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from glassformer.layers.model import Model
     from glassformer.text.tokenizer import Tokenizer
 
-CLOSED = ("marian", "t5", "bart")  # families whose sources end with the end token
-OPENED = ("llama", "mistral", "bart")  # families whose texts begin with the start token
+CLOSED_FAMILIES = ("marian", "t5", "bart")  # families whose sources end with the end token
+OPENED_FAMILIES = ("llama", "mistral", "bart")  # families whose texts begin with the start token
 
 
 @Parameter(name="*")
@@ -65,8 +65,8 @@ def decoding(choice: Choice, loaded: "Loaded", **more: object) -> "Decoding":
         **vars(choice),
         **more,
         "first": start if isinstance(start, int) else None,
-        "closed": family in CLOSED,
-        "opened": family in OPENED and loaded.tokenizer is not None and loaded.tokenizer.start is not None,
+        "closed": family in CLOSED_FAMILIES,
+        "opened": family in OPENED_FAMILIES and loaded.tokenizer is not None and loaded.tokenizer.start is not None,
     }
     try:
         return Decoding(**given)  # pyright: ignore[reportArgumentType] - checked field by field

@@ -25,10 +25,10 @@ class Wording:
     between: str = "\n\n"
 
 
-PLAIN = Wording()
+USUAL_WORDS = Wording()
 
 
-def few_shot_prompt(shots: Sequence[Shot], question: str, instruction: str = "", wording: Wording = PLAIN) -> str:
+def few_shot_prompt(shots: Sequence[Shot], question: str, instruction: str = "", wording: Wording = USUAL_WORDS) -> str:
     """A prompt that shows the examples in order and ends where the model is to answer (Brown et al., 2020).
 
     An example with a wrong answer shows that first, marked as such: a contrast (Chia et al., 2023).
@@ -38,18 +38,18 @@ def few_shot_prompt(shots: Sequence[Shot], question: str, instruction: str = "",
     for number, shot in enumerate(shots):
         if not shot.question.strip() or not shot.answer.strip():
             raise DecodingError(f"example {number} has an empty question or answer, wanted both")
-    shown = [_shown(shot, wording) for shot in shots]
+    shown = [_example(shot, wording) for shot in shots]
     asked = f"{wording.question}{question}\n{wording.answer.rstrip()}"
     return wording.between.join([*([instruction] if instruction else []), *shown, asked])
 
 
-def _shown(shot: Shot, wording: Wording) -> str:
+def _example(shot: Shot, wording: Wording) -> str:
     lines = [f"{wording.question}{shot.question}"]
     if shot.wrong is not None:
         lines.append(f"{wording.wrong}{shot.wrong}")
     return "\n".join([*lines, f"{wording.answer}{shot.answer}"])
 
 
-def few_shot_stops(wording: Wording = PLAIN) -> tuple[str, ...]:
+def few_shot_stops(wording: Wording = USUAL_WORDS) -> tuple[str, ...]:
     """Where an answer to such a prompt ends: before the model goes on to make up the next example."""
     return (wording.between, f"\n{wording.question.rstrip()}")

@@ -39,7 +39,7 @@ def stream(model: Model, tokenizer: Tokenizer, prompt: str, how: Decoding = LIKE
     writer = require_writer(model)
     drafts, session = _begin(writer, tokenizer, encode_prompts(model, tokenizer, [prompt], how), how)
     told: set[int] = set()
-    for _ in _write(drafts, session):
+    for _ in _write_drafts(drafts, session):
         for number, draft in enumerate(drafts):
             piece = draft.fresh()
             if number not in told and (piece or draft.finish):
@@ -57,7 +57,7 @@ def write_all(model: Model, tokenizer: Tokenizer, prompts: Prompts, how: Decodin
             written = _search(writer, tokenizer, part, how)
         else:
             drafts, session = _begin(writer, tokenizer, part, how)
-            for _ in _write(drafts, session):
+            for _ in _write_drafts(drafts, session):
                 pass
             done = [draft.done() for draft in drafts]
             written = [done[place : place + how.n] for place in range(0, len(done), how.n)]
@@ -144,7 +144,7 @@ def _begin(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding)
         return drafts, make(model, prompts, slots, how, sorted(ends), first_token(tokenizer, how))
 
 
-def _write(drafts: Sequence[Draft], session: Session) -> Iterator[None]:
+def _write_drafts(drafts: Sequence[Draft], session: Session) -> Iterator[None]:
     """Token by token until every draft is finished; between two tokens the caller may look."""
     rows = list(range(len(drafts)))
     while live := [i for i in rows if drafts[i].finish is None]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from glassformer.decoding.next_token import log_probability, next_token, random_numbers, without_ends
 from glassformer.decoding.settings import Decoding
 from glassformer.errors import DecodingError
-from glassformer.layers.cache import Cache, State, left_padded
+from glassformer.layers.cache import Cache, RecurrentState, left_padded
 from glassformer.models.gpt import GPT
 from glassformer.models.llama import Llama
 from glassformer.models.modern import Modern
@@ -57,7 +57,7 @@ def padded_sources(sources: Prompts, device: torch.device) -> tuple[Tensor, Tens
     return ids, torch.arange(width, device=device) < lengths[:, None]
 
 
-def open_cache(model: Writes, prompts: Prompts, slots: int, how: Decoding) -> tuple[Cache | State, Tensor]:
+def open_cache(model: Writes, prompts: Prompts, slots: int, how: Decoding) -> tuple[Cache | RecurrentState, Tensor]:
     """Read the prompts, and give the cache that holds them and the tokens to read next.
 
     A language model reads all of a prompt but its last token; a translator reads it as its source.
@@ -74,10 +74,10 @@ def open_cache(model: Writes, prompts: Prompts, slots: int, how: Decoding) -> tu
     return cache, ids[:, -1:]
 
 
-def read(model: Writes, ids: Tensor, cache: Cache | State) -> Tensor:
+def read(model: Writes, ids: Tensor, cache: Cache | RecurrentState) -> Tensor:
     """Scores [rows, new, vocab], never coarser than float32, after reading tokens [rows, new] into the cache."""
     if isinstance(model, RNN):
-        assert isinstance(cache, State)
+        assert isinstance(cache, RecurrentState)
         scores = model(ids, cache)
     else:
         assert isinstance(cache, Cache)

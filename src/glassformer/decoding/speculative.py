@@ -96,7 +96,7 @@ def speculate(
     guesses: int = 4,
 ) -> list[Written]:
     """Write on from prompts like `generate`, with guesses from a draft model or, without one, from the text itself."""
-    writer = _require(model, how, draft, guesses)
+    writer = _require_guesser(model, how, draft, guesses)
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
     found: list[Written] = []
     with at_rest(writer):
@@ -109,12 +109,12 @@ def speculate(
                 if draft is not None:
                     helper = ModelGuess(how, guesses, Follower(require_writer(draft), slots, room))
                 place = zlib.crc32(repr((how.seed, ids, sample, "guess")).encode())
-                _write(text, Follower(writer, slots, room), helper, torch.Generator().manual_seed(place))
+                _guess_and_check(text, Follower(writer, slots, room), helper, torch.Generator().manual_seed(place))
                 found.append(text.done())
     return found
 
 
-def _require(model: Model, how: Decoding, draft: Model | None, guesses: int) -> Writes:
+def _require_guesser(model: Model, how: Decoding, draft: Model | None, guesses: int) -> Writes:
     writer = require_writer(model)
     if how.beam > 1:
         raise DecodingError(f"beam is {how.beam}, wanted 1 to guess ahead: a beam follows several texts at once")
@@ -129,7 +129,7 @@ def _require(model: Model, how: Decoding, draft: Model | None, guesses: int) -> 
     return writer
 
 
-def _write(text: Draft, main: Follower, helper: Guess, generator: torch.Generator) -> None:
+def _guess_and_check(text: Draft, main: Follower, helper: Guess, generator: torch.Generator) -> None:
     how, ends = helper.how, sorted(text.ends)
     while text.finish is None:
         known = [*text.prompt, *text.ids]
@@ -144,13 +144,13 @@ def _write(text: Draft, main: Follower, helper: Guess, generator: torch.Generato
             row = without_ends(row, ends) if len(text.ids) < how.minimum else row
             guess = guessed[i] if i < len(guessed) else None
             share = None if shares is None or guess is None else shares[i : i + 1]
-            token, held = _checked(row, guess, share, how, u[helper.count + i :], [*known, *guessed[:i]])
+            token, held = checked_guess(row, guess, share, how, u[helper.count + i :], [*known, *guessed[:i]])
             text.add(token, float(log_probability(row, torch.tensor([token], device=row.device))))
             if text.finish is not None or not held:
                 break
 
 
-def _checked(
+def checked_guess(
     scores: Tensor, guess: int | None, share: Tensor | None, how: Decoding, u: Tensor, before: list[int]
 ) -> tuple[int, bool]:
     """The token that stands after checking a guess, and whether the guess held."""

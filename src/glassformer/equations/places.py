@@ -13,7 +13,7 @@ from torch.nn import functional
 from glassformer.arithmetic import number
 from glassformer.equation import equation
 from glassformer.equations.masks import in_blocks, in_window
-from glassformer.equations.positions import collected, fading, priced, waves
+from glassformer.equations.positions import collected, fading, priced, sine_rows
 from glassformer.equations.ranges import even, float_type, positive, whole
 
 _DISTANCE = "place of the key less that of the query"
@@ -93,7 +93,7 @@ def sinusoidal_at(
     dtype: torch.dtype = torch.float32,
 ) -> Float[Tensor, "*shape dim"]:
     """Encode given places by sines and cosines (Vaswani et al., 2017)."""
-    return waves(places, dim, base, layout).to(dtype)
+    return sine_rows(places, dim, base, layout).to(dtype)
 
 
 @sinusoidal_at.def_cost

@@ -49,10 +49,10 @@ def sinusoidal_positions(
 ) -> Float[Tensor, "length dim"]:
     """Encode positions by sines and cosines, interleaved as in Vaswani et al. (2017) or in two halves."""
     p = torch.arange(start, start + length, dtype=torch.float64, device=device)
-    return waves(p, dim, base, layout).to(dtype)
+    return sine_rows(p, dim, base, layout).to(dtype)
 
 
-def waves(p: Tensor, dim: int, base: float, layout: str) -> Tensor:
+def sine_rows(p: Tensor, dim: int, base: float, layout: str) -> Tensor:
     """The row of sines and cosines of each place, in float64."""
     angle = p[..., None].double() * rotary_frequencies.fn(dim, base, torch.float64, p.device)
     return rearrange([angle.sin(), angle.cos()], f"two ... pairs -> ... {_ORDERS[layout]}")

@@ -26,7 +26,7 @@ def pack_nibbles(q: Tensor) -> Tensor:
 
 def unpack_nibbles(packed: Tensor) -> Tensor:
     """The numbers that were packed."""
-    return torch.cat([(packed << 4) >> 4, packed >> 4], -1)
+    return torch.cat([((packed & 15) ^ 8) - 8, packed // 16], -1)
 
 
 @equation(
@@ -92,7 +92,7 @@ def int4_linear(
     b: Float[Tensor, " outputs"] | None = None,
 ) -> Float[Tensor, "*rows outputs"]:
     """Map rows through a matrix of four-bit weights with a scale for each group (Frantar et al., 2023)."""
-    y = x @ _unpacked(W, s).T
+    y = x @ _from_nibbles(W, s).T
     return y if b is None else y + b
 
 
@@ -106,7 +106,7 @@ def _int4_linear_gradient(
     rows = y_bar.reshape(-1, len(s))
     weight_bar = rows.T @ x.reshape(-1, x.shape[-1]) * unpack_nibbles(W).to(x.dtype)
     return (
-        y_bar @ _unpacked(W, s),
+        y_bar @ _from_nibbles(W, s),
         weight_bar.unflatten(-1, (s.shape[1], -1)).sum(-1),
         None if b is None else rows.sum(0),
     )
@@ -126,6 +126,6 @@ def _int4_linear_check(x: Tensor, W: Tensor, s: Tensor, b: Tensor | None) -> Non
     int4_linear.require(even_share, "s", f"of shape {list(s.shape)}", f"groups that divide the {x.shape[-1]} inputs")
 
 
-def _unpacked(W: Tensor, s: Tensor) -> Tensor:
+def _from_nibbles(W: Tensor, s: Tensor) -> Tensor:
     q = unpack_nibbles(W).to(s.dtype)
     return (q.unflatten(-1, (s.shape[1], -1)) * s[..., None]).flatten(-2)

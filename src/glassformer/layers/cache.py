@@ -180,7 +180,7 @@ class Cache(Memory):
 
 
 @dataclass(kw_only=True)
-class State(Memory):
+class RecurrentState(Memory):
     """What a recurrent network carries on: for every layer the tensors of its cell, none before the first token."""
 
     cells: list[tuple[Tensor, ...] | None]

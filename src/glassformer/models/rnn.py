@@ -11,7 +11,7 @@ from glassformer.equations.algebra import add, multiply
 from glassformer.equations.initialization import xavier_uniform
 from glassformer.equations.places import cut_rows
 from glassformer.equations.sequences import cut, row_at, stack_rows
-from glassformer.layers.cache import State
+from glassformer.layers.cache import RecurrentState
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model, checked_at_the_boundary
@@ -74,12 +74,12 @@ class RNN(Model):
         self.cells = nn.ModuleList(cell(width, config.hidden) for width in widths)
         self.output = Linear(config.hidden, config.vocab)
 
-    def check(self, ids: Tensor, cache: State | None = None) -> None:
+    def check(self, ids: Tensor, cache: RecurrentState | None = None) -> None:
         """Raise on tokens the model cannot take."""
         self.check_tokens("ids", ids, self.config.vocab)
 
     @checked_at_the_boundary(check)
-    def forward(self, ids: Tensor, cache: State | None = None) -> Tensor:
+    def forward(self, ids: Tensor, cache: RecurrentState | None = None) -> Tensor:
         """Scores [batch, seq, vocab] from tokens [batch, seq].
 
         With a cache the tokens go on from the state it holds, and leave theirs in it.
@@ -101,16 +101,16 @@ class RNN(Model):
             x = x if cache.every else cut_rows(x, x.shape[-2] - 1, x.shape[-2])
         return self.output(x)
 
-    def _kept(self, cache: State, x: Tensor) -> list[Tensor] | None:
+    def _kept(self, cache: RecurrentState, x: Tensor) -> list[Tensor] | None:
         """For each new column a one for a token and a zero for padding, which leaves no state behind."""
         if cache.padding is None or cache.count >= int(cache.padding.max()):
             return None
         real = cache.places(x.shape[-2], x.device) >= 0
         return [column[:, None].to(x.dtype) for column in real.unbind(1)]
 
-    def cache(self, batch: int, slots: int, padding: Tensor | None = None, room: int = 1) -> State:
+    def cache(self, batch: int, slots: int, padding: Tensor | None = None, room: int = 1) -> RecurrentState:
         """An empty state for sequences of any length, the first `padding` columns of each empty."""
-        return State(cells=[None] * len(self.cells), padding=padding)
+        return RecurrentState(cells=[None] * len(self.cells), padding=padding)
 
     @torch.no_grad()
     def reset(self, generator: torch.Generator | None = None) -> None:

@@ -77,10 +77,10 @@ class Seq2Seq(Model):
         config = self.config
         shape = Heads(dim=config.dim, heads=config.heads)
         return Block(
-            Attention(shape, Past() if decoder else None, rate=config.dropout),
+            Attention(shape, Past() if decoder else None),
             FeedForward(config.dim, config.hidden, ACTIVATIONS[config.activation]),
             around=lambda: Around(self._norm(), config.order, config.dropout),
-            cross=Attention(shape, rate=config.dropout) if decoder else None,
+            cross=Attention(shape) if decoder else None,
         )
 
     def _embed(self, ids: Tensor, start: nn.Sequential, at: Tensor | None = None) -> Tensor:

@@ -67,10 +67,10 @@ class T5(Model):
         config = self.config
         shape = Heads(dim=config.dim, heads=config.heads, head_dim=config.head_dim, bias=False)
         return Block(
-            Attention(shape, Past() if decoder else None, scale=1.0, rate=config.dropout),
+            Attention(shape, Past() if decoder else None, scale=1.0),
             self._feed_forward(),
             around=lambda: Around(self._norm(), "pre", config.dropout),
-            cross=Attention(shape, scale=1.0, rate=config.dropout) if decoder else None,
+            cross=Attention(shape, scale=1.0) if decoder else None,
         )
 
     def _feed_forward(self) -> nn.Module:

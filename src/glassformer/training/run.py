@@ -1,6 +1,6 @@
 """A whole run: from settings to a trained model in a folder."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -24,9 +24,11 @@ from glassformer.training.evaluation import (
     evaluate_translator,
 )
 from glassformer.training.hardware import choose_hardware
+from glassformer.training.keys import as_toml, toml_value
 from glassformer.training.loop import train
 from glassformer.training.measure import Figures
 from glassformer.training.processes import expected, joined
+from glassformer.training.resolve import resolve, to_toml
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import PairData, Settings
 from glassformer.training.step import Log
@@ -127,6 +129,28 @@ class Run:
         self.model = build(self.model.config).to(self.hardware.device)  # not the trained one, which may be in shards
         self.model.load_state_dict(weights)
         save(self.model, folder.path, self.tokenizer, self.labels)
+
+
+def train_task(
+    task: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    *,
+    out: Path | str | None = None,
+    preset: str | None = None,
+    config: Path | str | None = None,
+    resume: bool = False,
+    watch: Callable[[Log], None] = lambda log: None,
+) -> Run:
+    """Train a model as `glassformer train` does: the task, settings by key, and a folder to keep the run in.
+
+    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}.
+    """
+    words = [f"{key}={toml_value(as_toml(value))}" for key, value in (settings or {}).items()]
+    resolved = resolve(task, preset, config, words)
+    run = prepare(resolved.settings, None if out is None else Path(out), to_toml(resolved), lambda text: None, resume)
+    for log in run.train(resume):
+        watch(log)
+    return run
 
 
 def prepare(settings: Settings, out: Path | None, config: str, say: Say, resume: bool = False) -> Run:

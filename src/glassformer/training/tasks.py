@@ -29,9 +29,9 @@ from glassformer.training.settings import (
 )
 
 PHRASES, PHRASES_HELD_OUT = 60_000, 500  # of the built-in phrase book
-PORTION = 10_000  # texts that are encoded together
+TOGETHER = 10_000  # texts that are encoded together
 Say = Callable[[str], None]
-Pair = tuple[str, str]
+TwoTexts = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Material:
     validation: Batches
     test: Batches
     labels: tuple[str, ...] | None = None
-    pairs: Sequence[Pair] = ()  # to be translated in the end
+    pairs: Sequence[TwoTexts] = ()  # to be translated in the end
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Preparing:
 
     def encode(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
         """The ids of many texts, a portion at a time."""
-        portions = range(0, len(texts), PORTION)
-        return [ids for at in portions for ids in tokenizer.encode_batch(texts[at : at + PORTION])]
+        portions = range(0, len(texts), TOGETHER)
+        return [ids for at in portions for ids in tokenizer.encode_batch(texts[at : at + TOGETHER])]
 
 
 def prepare_material(settings: Settings, preparing: Preparing) -> Material:
@@ -94,7 +94,7 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
     tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (side for pair in learn for side in pair))
     pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
 
-    def batches(pairs: Sequence[Pair], name: str) -> PairBatches:
+    def batches(pairs: Sequence[TwoTexts], name: str) -> PairBatches:
         sides = [preparing.encode(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
         fits = range(1, data.longest)
         rows = [(one, other) for one, other in zip(*sides, strict=True) if len(one) in fits and len(other) in fits]
@@ -115,7 +115,7 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
     )
 
 
-def _pairs(data: PairData, seed: int) -> tuple[list[Pair], list[Pair]]:
+def _pairs(data: PairData, seed: int) -> tuple[list[TwoTexts], list[TwoTexts]]:
     if data.path == "phrasebook":
         return split_phrase_book(PHRASES, PHRASES_HELD_OUT, seed)
     pairs = _pair_file(data, data.path, data.second)
@@ -124,7 +124,7 @@ def _pairs(data: PairData, seed: int) -> tuple[list[Pair], list[Pair]]:
     return split(pairs, data.share, seed)
 
 
-def _pair_file(data: PairData, path: str, second: str) -> list[Pair]:
+def _pair_file(data: PairData, path: str, second: str) -> list[TwoTexts]:
     return [(pair.first, pair.second) for pair in read_pairs(path, second or None, data.fields)]
 
 

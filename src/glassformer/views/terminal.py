@@ -65,7 +65,11 @@ def step_view(step: Shown) -> Group:
 
 
 def matrix_table(
-    values: Sequence[Sequence[float]], rows: Sequence[str] = (), columns: Sequence[str] = (), title: str = ""
+    values: Sequence[Sequence[float]],
+    rows: Sequence[str] = (),
+    columns: Sequence[str] = (),
+    title: str = "",
+    digits: int = DIGITS_SHOWN,
 ) -> Table:
     """A matrix of numbers, the large ones in strong colours: warm above zero, cold below."""
     table = Table(box=SIMPLE, title=title or None, title_justify="left", show_header=bool(columns), padding=(0, 1))
@@ -75,7 +79,7 @@ def matrix_table(
         table.add_column(columns[place] if place < len(columns) else "", justify="right")
     most = largest(values)
     for place, row in enumerate(values):
-        cells = [Text(number(x, DIGITS_SHOWN), style=_colour(x, most)) for x in row]
+        cells = [Text(number(x, digits), style=_colour(x, most)) for x in row]
         table.add_row(*([rows[place] if place < len(rows) else "", *cells] if rows else cells))
     return table
 

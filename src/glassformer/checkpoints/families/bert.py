@@ -66,7 +66,7 @@ def write_encoder(config: EncoderConfig, heads: Mapping[str, Head]) -> dict[str,
         "type_vocab_size": config.segments,
         "hidden_act": activation_word(config.activation),
         "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": config.dropout,
         "layer_norm_eps": config.eps,
     }
 

@@ -63,7 +63,7 @@ def _write_distilbert(config: EncoderConfig) -> dict[str, object]:
         "hidden_dim": config.hidden,
         "activation": activation_word(config.activation),
         "dropout": config.dropout,
-        "attention_dropout": 0.0,
+        "attention_dropout": config.dropout,
     }
 
 

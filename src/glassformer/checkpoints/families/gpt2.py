@@ -42,7 +42,7 @@ def _write_gpt2(config: GPTConfig) -> dict[str, object]:
         "tie_word_embeddings": config.tied,
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
-        "attn_pdrop": 0.0,
+        "attn_pdrop": config.dropout,
         "layer_norm_epsilon": config.eps,
     }
 

@@ -1,0 +1,54 @@
+"""A text file to a language model in a folder: train, stop, go on exactly, measure, write."""
+
+import inspect
+import os
+import tempfile
+import textwrap
+from itertools import islice
+from pathlib import Path
+
+import glassformer as gf
+from glassformer.decoding.settings import Decoding
+from glassformer.training.resolve import resolve, to_toml
+from glassformer.training.run import prepare
+
+SETTINGS = {
+    "tokenizer.kind": "characters",
+    "model.dim": 48,
+    "model.layers": 2,
+    "model.context": 64,
+    "data.length": 64,
+    "data.batch": 16,
+    "data.share": 0.1,
+    "recipe.steps": 60,
+    "recipe.warmup": 5,
+    "recipe.rate": 0.01,
+    "recipe.log_every": 20,
+    "recipe.evaluate_every": 30,
+    "recipe.save_every": 20,
+    "run.device": "cpu",
+    "run.precision": "fp32",
+}
+
+with tempfile.TemporaryDirectory() as name:
+    place = Path(name)
+    os.environ["GLASSFORMER_CACHE"] = str(place / "cache")
+    text = place / "text.txt"
+    text.write_text(inspect.getsource(textwrap))
+    settings = {"data.path": str(text), **SETTINGS}
+
+    run = gf.train("gpt", settings, out=place / "whole", watch=lambda log: print(f"step {log.step}: {log.loss:.3f}"))
+    print(f"{run.parameters:,} parameters, kept as", *sorted(path.name for path in (place / "whole").glob("*.json*")))
+
+    # The same again, stopped after its second line of log, and resumed.
+    asked = resolve("gpt", words=[f"{key}={value}" for key, value in settings.items()])
+    stopped = prepare(asked.settings, place / "stopped", to_toml(asked), print)
+    print("stopped at", [log.step for log in islice(stopped.train(), 2)])
+    gf.train(config=place / "stopped" / "config.toml", out=place / "stopped", resume=True)
+    same = (place / "whole" / "metrics.jsonl").read_text() == (place / "stopped" / "metrics.jsonl").read_text()
+    print("the record of the resumed run is the same to the last digit:", same)
+
+    figures = gf.evaluate(place / "whole", str(text))
+    print(f"{figures.loss:.3f} nats a character, {figures.bits_per_byte:.3f} bits a byte")
+    loaded = gf.load(place / "whole")
+    print(gf.generate(loaded.model, loaded.tokenizer, "def ", Decoding(limit=24))[0].text)

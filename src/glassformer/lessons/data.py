@@ -1,0 +1,87 @@
+"""A lesson for machines: what it said and computed, as plain data."""
+
+from functools import singledispatch
+
+from torch import Tensor
+
+from glassformer.lessons.page import Beside, Chart, Claim, Drawing, Grid, Operand, Page, PagePart, Prose, Slope, Work
+from glassformer.lessons.registry import Lesson
+from glassformer.lessons.walk import Walk
+
+
+def lesson_data(lesson: Lesson, walk: Walk) -> dict[str, object]:
+    """All that a lesson holds, its exercises without their answers."""
+    return {
+        "name": lesson.name,
+        "title": lesson.title,
+        "chapter": lesson.chapter,
+        "about": lesson.about,
+        "steps": [_page_data_of(page) for page in walk.pages],
+        "exercises": [{"question": each.question, "hint": each.hint} for each in walk.exercises],
+    }
+
+
+def _page_data_of(page: Page) -> dict[str, object]:
+    return {"title": page.title, "text": page.text, "like": page.like, "parts": [_part_data(part) for part in page.parts]}
+
+
+@singledispatch
+def _part_data(part: PagePart) -> dict[str, object]:
+    raise TypeError(f"nothing writes a {type(part).__name__}")
+
+
+@_part_data.register
+def _(part: Prose | Claim) -> dict[str, object]:
+    return {"kind": type(part).__name__.lower(), "text": part.text}
+
+
+@_part_data.register
+def _(part: Drawing) -> dict[str, object]:
+    return {"kind": "drawing", "lines": part.lines}
+
+
+@_part_data.register
+def _(part: Grid) -> dict[str, object]:
+    return {"kind": "table", "columns": part.columns, "rows": part.rows}
+
+
+@_part_data.register
+def _(part: Chart) -> dict[str, object]:
+    curves = [{"name": curve.name, "points": list(curve.points)} for curve in part.curves]
+    return {"kind": "chart", "title": part.title, "across": part.across, "curves": curves}
+
+
+@_part_data.register
+def _(part: Work) -> dict[str, object]:
+    return {
+        "kind": "equation",
+        "equation": part.equation.name,
+        "latex": part.equation.latex,
+        "inputs": [_operand(operand) for operand in part.inputs],
+        "output": _operand(part.output),
+        "cells": part.cells,
+    }
+
+
+@_part_data.register
+def _(part: Slope) -> dict[str, object]:
+    rules = {rule.name: rule.gradient.latex for rule in part.rules if rule.gradient is not None}
+    return {"kind": "gradient", "name": part.name, "rules": rules, "value": _plain(part.value)}
+
+
+@_part_data.register
+def _(part: Beside) -> dict[str, object]:
+    rows = [dict(zip(("value", "right", "printed"), row, strict=True)) for row in part.rows]
+    return {"kind": "print", "example": part.example, "standing": part.standing, "rows": rows, "how": part.how}
+
+
+def _operand(operand: Operand) -> dict[str, object]:
+    return {"name": operand.name, "meaning": operand.meaning, "value": _plain(operand.value)}
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value if isinstance(value, (bool, int, float, str)) or value is None else str(value)

@@ -1,0 +1,114 @@
+"""A step of a lesson in the terminal."""
+
+from functools import singledispatch
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from glassformer.lessons.drawing import chart_lines
+from glassformer.lessons.page import (
+    Beside,
+    Chart,
+    Claim,
+    Drawing,
+    Grid,
+    Page,
+    PagePart,
+    Prose,
+    Slope,
+    Work,
+    as_matrix,
+    value_text,
+)
+from glassformer.views.terminal import matrix_table
+
+DIGITS_IN_LESSONS = 4
+ROWS_IN_LESSONS, COLUMNS_IN_LESSONS = 12, 10
+VERDICTS = {"reproduced": "the same as in print", "rounding": "rounded in print", "corrected": "wrong in print"}
+
+
+def page_view(page: Page, place: int, count: int) -> Group:
+    """One step of a lesson, whole."""
+    head: list[RenderableType] = [Text(f"{place}/{count}  {page.title}", style="bold"), Text()]
+    head += [Text(page.text)] if page.text else []
+    head += [Text(f"Like this: {page.like}", style="italic")] if page.like else []
+    body = [Padding(_view(part), (1, 0, 0, 0 if isinstance(part, Prose) else 2)) for part in page.parts]
+    return Group(*head, *body)
+
+
+@singledispatch
+def _view(part: PagePart) -> RenderableType:
+    raise TypeError(f"nothing shows a {type(part).__name__}")
+
+
+@_view.register
+def _(part: Prose) -> RenderableType:
+    return Text(part.text)
+
+
+@_view.register
+def _(part: Claim) -> RenderableType:
+    return Text(f"✓ {part.text}", style="green")
+
+
+@_view.register
+def _(part: Drawing) -> RenderableType:
+    return Text("\n".join(part.lines), no_wrap=True)
+
+
+@_view.register
+def _(part: Chart) -> RenderableType:
+    return Text("\n".join(chart_lines(part)), no_wrap=True)
+
+
+@_view.register
+def _(part: Grid) -> RenderableType:
+    return _table(part.columns, part.rows)
+
+
+@_view.register
+def _(part: Work) -> RenderableType:
+    lines: list[RenderableType] = [
+        Text(f"{part.equation.name}: {part.equation.meaning}", style="bold"),
+        Text(part.equation.latex, style="italic"),
+    ]
+    lines += [Text(f"{given.name} = {value_text(given.value)}    {given.meaning}") for given in part.inputs]
+    lines += _numbers(part.output.name, part.output.value, part.rows, part.columns)
+    return Group(*lines, *(Text(cell, style="cyan") for cell in part.cells))
+
+
+@_view.register
+def _(part: Slope) -> RenderableType:
+    rules = [rule for rule in part.rules if rule.gradient is not None]
+    lines = [Text(f"{rule.name}, backward: {rule.gradient.latex}", style="italic") for rule in rules if rule.gradient]
+    return Group(*lines, *_numbers(part.name, part.value, part.rows, part.columns))
+
+
+@_view.register
+def _(part: Beside) -> RenderableType:
+    title = Text(f"{part.example}: {VERDICTS[part.standing]} ({part.where})", style="bold")
+    note = [Text(part.how)] if part.how and part.standing != "reproduced" else []
+    return Group(title, _table(("value", "right", "in print"), part.rows), *note)
+
+
+def _numbers(name: str, value: object, rows: tuple[str, ...], columns: tuple[str, ...]) -> list[RenderableType]:
+    matrix = as_matrix(value)
+    if matrix is None:
+        return [Text(f"{name} = {value_text(value)}")]
+    shown = [row[:COLUMNS_IN_LESSONS] for row in matrix[:ROWS_IN_LESSONS]]
+    table = matrix_table(shown, rows, columns, digits=DIGITS_IN_LESSONS)
+    left = sum(map(len, matrix)) - sum(map(len, shown))
+    more = [Text(f"and {left:,} more numbers")] if left else []
+    return [Text(f"{name} ="), table, *more]
+
+
+def _table(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
+    table = Table(box=SIMPLE_HEAD)
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    return table

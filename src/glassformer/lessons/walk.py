@@ -1,0 +1,258 @@
+"""A walk: a lesson as it runs. Every number it shows is on its tape, and every claim it makes is checked."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from glassformer.arithmetic import number
+from glassformer.equation import Equation
+from glassformer.errors import LessonError
+from glassformer.lessons.exercise import Answered, Exercise
+from glassformer.lessons.page import (
+    Beside,
+    Chart,
+    Claim,
+    Drawing,
+    Grid,
+    Operand,
+    Page,
+    PagePart,
+    Prose,
+    Slope,
+    Work,
+    value_text,
+)
+from glassformer.probes.cells import written
+from glassformer.probes.names import equation_of
+from glassformer.recording import Gradients, Step, Tape, plain
+from glassformer.views.curves import Curve
+from glassformer.worked.comparing import as_data, same
+from glassformer.worked.examples import Example, examples
+from glassformer.worked.recomputing import Given
+from glassformer.worked.verdicts import check_example, compare_with_print
+
+NEAR = 0.005  # how far an answer may be off unless an exercise says otherwise
+STYLES = ("one", "two", "three")  # of the curves of a chart
+
+
+class Walk:
+    """The hand that leads through a lesson: it records equations, keeps pages and collects exercises."""
+
+    def __init__(self) -> None:
+        self.pages: list[Page] = []
+        self.exercises: list[Exercise] = []
+        self.tape = Tape()
+        self._recording = False
+
+    # Words.
+
+    def step(self, title: str, text: str = "", like: str = "") -> None:
+        """Begin a page: what it is about in plain words, and what the idea is like."""
+        self._record(True)
+        self.pages.append(Page(title, text, like))
+
+    def say(self, text: str) -> None:
+        """Add some sentences."""
+        self._add(Prose(text))
+
+    def claim(self, text: str, holds: bool | Tensor) -> None:
+        """Add a sentence that must hold; one that does not ends the lesson."""
+        if not bool(holds):
+            raise LessonError(f"{self.pages[-1].title}: it does not hold that {text}")
+        self._add(Claim(text))
+
+    def page(self) -> Page:
+        """The page as it stands, with recording off: the last word of a notebook's cell."""
+        self._record(False)
+        return self.pages[-1]
+
+    def close(self) -> None:
+        """Stop recording."""
+        self._record(False)
+
+    # Numbers.
+
+    def tensor(self, values: object) -> Tensor:
+        """Numbers to begin with, in float64."""
+        return torch.tensor(values, dtype=torch.float64)
+
+    def given(self, example: str) -> Given:
+        """The inputs of a worked example."""
+        return Given(_example(example).inputs, _example(example).printed or {})
+
+    def worked(self, example: str) -> Mapping[str, object]:
+        """What a worked example comes to, computed again and found right."""
+        result = check_example(_example(example))
+        if not result.expected_ok:
+            raise LessonError(f"{example} comes out wrong in {', '.join(result.differing)}")
+        return result.value
+
+    def inside(self, equation: Equation[..., object]) -> Tensor:
+        """What the latest run of an equation gave, however deep it stands."""
+        for step in self._steps():
+            if step.equation is equation:
+                return step.output
+        raise LessonError(f"{self.pages[-1].title}: no {equation.name} has run")
+
+    def back(self, of: Tensor, seed: Tensor | None = None) -> Gradients:
+        """Run the tape backward from a number, by the gradient rules."""
+        return self.tape.reverse(seed, of)
+
+    # What is shown.
+
+    def show(
+        self, value: object, *cells: Sequence[int], rows: Sequence[str] = (), columns: Sequence[str] = ()
+    ) -> None:
+        """Show the equation that made a value, and the arithmetic of some of its numbers."""
+        step = self._maker(value)
+        equation = equation_of(step)
+        symbols = {symbol.name: symbol for symbol in equation.symbols}
+        inputs = [Operand(name, symbols[name].meaning, given) for name, given in step.inputs.items()]
+        result = equation.results[[output is value for output in step.outputs].index(True)]
+        output = Operand(result.name, symbols[result.name].meaning, value)
+        with plain():
+            arithmetic = [written(step, tuple(cell)) for cell in cells] or _single(step)
+        told = tuple(operand for operand in inputs if _worth_telling(operand.value))
+        self._add(Work(equation, told, output, tuple(arithmetic), tuple(rows), tuple(columns)))
+
+    def show_gradient(
+        self, found: Gradients, tensor: Tensor, name: str, rows: Sequence[str] = (), columns: Sequence[str] = ()
+    ) -> None:
+        """Show the gradient of a tensor, and the rules that sent it back."""
+        users = [step for step in self.tape.steps if any(tensor is given for given in step.input_tensors)]
+        sent = [step for step in users if any(output in found for output in step.output_tensors)]
+        rules = {equation_of(step).name: equation_of(step) for step in sent}
+        self._add(Slope(name, found[tensor], tuple(rules.values()), tuple(rows), tuple(columns)))
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+        """Show a table of words and numbers."""
+        written_rows = tuple(tuple(value_text(cell) for cell in row) for row in rows)
+        self._add(Grid(tuple(columns), written_rows))
+
+    def plot(
+        self,
+        title: str,
+        curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+        across: str = "step",
+        logarithmic: bool = False,
+    ) -> None:
+        """Draw curves, each a name with its places and its values; few points are marked."""
+        drawn = [
+            Curve(name, STYLES[i % len(STYLES)], list(zip(map(float, x), map(float, y), strict=True)), len(x) <= 12)  # noqa: PLR2004 - few
+            for i, (name, (x, y)) in enumerate(curves.items())
+        ]
+        self._add(Chart(title, tuple(drawn), across, logarithmic))
+
+    def beside(self, example: str, **values: object) -> None:
+        """Put our numbers beside those in print; ours must be the right ones."""
+        wanted = _example(example)
+        ours = {key: as_data(value) for key, value in values.items()}
+        for key, value in ours.items():
+            if not same(value, wanted.expected[key]):
+                raise LessonError(f"{example}: {key} is {value_text(value)}, wanted {value_text(wanted.expected[key])}")
+        printed = {key: value for key, value in (wanted.printed or {}).items() if key in ours}
+        judged = compare_with_print(
+            Example(**{name: getattr(wanted, name) for name in wanted.__struct_fields__} | {"printed": printed}), ours, {}
+        )
+        rows = tuple(row for key, value in ours.items() for row in _side_by_side(key, value, printed.get(key)))
+        how = wanted.recipe.how if wanted.recipe is not None else wanted.note
+        where = f"{wanted.source}, {wanted.section}"
+        self._add(Beside(example, where, rows, "reproduced" if judged is None else judged.standing, how))
+
+    def flow(self, of: Tensor) -> None:
+        """Draw the equations that led to a number, and the way its gradient takes back through them."""
+        names, wanted = [], {id(of)}
+        for step in reversed(self.tape.steps):
+            if any(id(output) in wanted for output in step.output_tensors):
+                names.append(step.equation.name)
+                wanted |= {id(tensor) for tensor in step.input_tensors}
+        forward, backward = " → ".join(["input", *reversed(names)]), " ← ".join(["input", *reversed(names)])
+        self._add(Drawing((f"forward:   {forward}", f"gradients: {backward}")))
+
+    # Exercises.
+
+    def ask(
+        self,
+        question: str,
+        answer: Callable[[], object],
+        hint: str,
+        cell: Sequence[int] = (),
+        tolerance: float = NEAR,
+    ) -> None:
+        """Ask the reader something; `answer` computes what is right by equations, of which `cell` is one number."""
+        with Tape() as tape:
+            result = answer()
+        known, working = self._answered(tape, result, tuple(cell))
+        self.exercises.append(Exercise(question, hint, known, working, tolerance))
+
+    def _answered(self, tape: Tape, result: object, cell: tuple[int, ...]) -> tuple[Answered, str]:
+        if isinstance(result, tuple):
+            shape = tuple(int(size) for size in result)
+            return shape, "×".join(map(str, shape))
+        steps = [step for step in reversed(tape.steps) if any(output is result for output in step.outputs)]
+        if isinstance(result, Tensor):
+            with plain():
+                working = written(steps[0], cell) if steps else number(result[cell])
+            return float(result[cell]), working
+        if not isinstance(result, (int, float)) or not steps:
+            raise LessonError(f"{self.pages[-1].title}: an exercise's answer must come out of an equation")
+        return float(result), _single(steps[0])[0]
+
+    # The tape.
+
+    def _record(self, on: bool) -> None:
+        if on and not self._recording:
+            self.tape.__enter__()
+        elif self._recording and not on:
+            self.tape.__exit__()
+        self._recording = on
+
+    def _add(self, part: PagePart) -> None:
+        self.pages[-1].parts.append(part)
+
+    def _steps(self) -> Iterator[Step]:
+        """Every step, the latest first, parts behind their whole."""
+        for step in reversed(self.tape.steps):
+            yield from step.walk()
+
+    def _maker(self, value: object) -> Step:
+        for step in self._steps():
+            if any(output is value for output in step.outputs):
+                return step
+        raise LessonError(f"{self.pages[-1].title}: what is shown was made by no equation on the tape")
+
+
+def _single(step: Step) -> list[str]:
+    """The arithmetic of a result that is one number."""
+    equation, first = equation_of(step), step.outputs[0]
+    if isinstance(first, Tensor):
+        return [written(step, ())] if first.dim() == 0 and equation.has_cell else []
+    if not isinstance(first, (int, float)) or not equation.has_cell:
+        return [value_text(first)]
+    return [f"{equation.arithmetic((), step.inputs)} = {value_text(first)}"]
+
+
+def _worth_telling(value: object) -> bool:
+    """Settings left out, types and devices say nothing to a learner."""
+    return isinstance(value, (Tensor, float, list, tuple)) or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _side_by_side(key: str, ours: object, printed: object) -> Iterator[tuple[str, str, str]]:
+    """A line for each row of a table."""
+    if isinstance(ours, list) and ours and isinstance(ours[0], list):
+        rows = printed if isinstance(printed, list) and len(printed) == len(ours) else [None] * len(ours)
+        for i, (row, other) in enumerate(zip(ours, rows, strict=True)):
+            yield from _side_by_side(f"{key}[{i}]", row, other)
+    else:
+        yield key, value_text(ours, 6), "" if printed is None else value_text(printed, 9)
+
+
+@cache
+def _all_examples() -> dict[str, Example]:
+    return {example.id: example for example in examples()}
+
+
+def _example(name: str) -> Example:
+    return _all_examples()[name]

@@ -1,0 +1,144 @@
+"""The training loop on an accelerator: nobody waits between log lines, half precision learns alike, a stop is exact."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from glassformer.data.batches import PackedBatches
+from glassformer.errors import TrainingError
+from glassformer.models.build import build
+from glassformer.models.gpt import GPTConfig
+from glassformer.training.hardware import Hardware
+from glassformer.training.loop import train
+from glassformer.training.objective import NEXT_TARGET_TOKEN, NEXT_TOKEN, Lesson
+from glassformer.training.processes import ALONE
+from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import LOG, RunFolder
+from glassformer.training.step import Log, Training
+from tests.training.moments import same
+from tests.training.subject import PAIR_CONFIG, pair_batches
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("default"),  # torch gives hints about float32 speed
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+CUDA = Hardware(torch.device("cuda", 0))
+CONFIG = GPTConfig(vocab=64, context=32, dim=64, layers=2, heads=4, dropout=0.1)
+TOKENS = (np.arange(4000) ** 2 // 7) % 64
+RECIPE = Recipe(
+    steps=24, rate=3e-3, warmup=3, decay=0.1, accumulate=2, average=0.9,
+    log_every=6, evaluate_every=12, save_every=4,
+)  # fmt: skip
+
+
+def batches() -> PackedBatches:
+    return PackedBatches(TOKENS, 8, 32, 0)
+
+
+def training(hardware: Hardware, recipe: Recipe) -> Training:
+    torch.manual_seed(0)
+    return Training(Lesson(build(CONFIG), NEXT_TOKEN), batches(), recipe, hardware, ALONE)
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+@pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
+def test_nobody_waits_for_the_device_between_log_lines(optimizer: str, compiled: bool, half: bool) -> None:
+    recipe = replace(RECIPE, optimizer=optimizer)  # pyright: ignore[reportArgumentType]
+    made = training(replace(CUDA, compiled=compiled, half=half), recipe)
+    for _ in range(3):  # what is made once: kernels, moments, room
+        made.learn()
+    made.look()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(10):
+            made.learn()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    assert made.done == 13
+    assert made.log(None).loss < 5
+
+
+def test_uneven_batches_do_not_wait_either() -> None:
+    torch.manual_seed(0)
+    made = Training(Lesson(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, CUDA, ALONE)
+    for _ in range(3):
+        made.learn()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        for _ in range(10):
+            made.learn()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+def test_looking_does_wait_so_that_the_tests_above_can_fail() -> None:
+    made = training(CUDA, RECIPE)
+    made.learn()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with pytest.raises(RuntimeError, match="synchronizing"):
+            made.look()
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_nothing_moves_after_a_bad_step_that_nobody_saw(optimizer: str) -> None:
+    made = training(CUDA, replace(RECIPE, optimizer=optimizer))  # pyright: ignore[reportArgumentType]
+    for _ in range(3):
+        made.learn()
+    times = iter([torch.nan])
+    made.model.get_parameter("stack.blocks.1.attention.key.weight").register_hook(lambda g: g * next(times, 1.0))
+    before = {name: value.clone() for name, value in made.model.state_dict().items()}
+    for _ in range(4):
+        made.learn()
+    assert all(torch.equal(value, before[name]) for name, value in made.model.state_dict().items())
+    with pytest.raises(TrainingError, match="step 4: the loss or its gradient is not finite, and nothing was updated"):
+        made.look()
+
+
+def learnt(hardware: Hardware, folder: RunFolder | None = None, stop: int | None = None) -> list[Log]:
+    logs = []
+    for log in train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE, folder, batches(), hardware):
+        logs.append(log)
+        if log.step == stop:
+            break
+    return logs
+
+
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_half_precision_learns_as_full_precision_does(compiled: bool) -> None:
+    calm = replace(CONFIG, dropout=0.0)
+
+    def losses(hardware: Hardware) -> list[float]:
+        recipe = replace(RECIPE, steps=60, log_every=20)
+        return [log.loss for log in train(build(calm), batches(), NEXT_TOKEN, recipe, hardware=hardware)]
+
+    full, half = losses(CUDA), losses(replace(CUDA, half=True, compiled=compiled))
+    assert full[-1] < 0.9 * full[0]
+    assert half == pytest.approx(full, rel=0.03)
+    assert losses(Hardware()) == pytest.approx(full, rel=2e-3)
+
+
+@pytest.mark.parametrize("hardware", [CUDA, replace(CUDA, half=True)], ids=["fp32", "bf16"])
+def test_a_stopped_run_goes_on_with_the_same_dropout_on_the_device(hardware: Hardware, tmp_path: Path) -> None:
+    whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
+    learnt(hardware, whole)
+    learnt(hardware, stopped, stop=12)
+    torch.manual_seed(5)
+    logs = learnt(hardware, stopped)
+    assert logs[0].note is None
+    one, other = whole.latest(), stopped.latest()
+    assert one is not None and other is not None
+    assert one.state == other.state, "the generators of the device are part of it"
+    for name, value in one.model.items():
+        torch.testing.assert_close(other.model[name], value, rtol=1e-4, atol=1e-5)  # sums on a GPU have no fixed order
+    if not same(one, other):
+        pytest.skip("alike, but not to the bit: kernels of this device add in any order")
+    assert (whole.path / LOG).read_text() == (stopped.path / LOG).read_text()

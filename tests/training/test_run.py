@@ -1,0 +1,172 @@
+"""A whole run: what it leaves in its folder, how it is resumed, and how another model is its start."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.checkpoints.load import load
+from glassformer.checkpoints.save import save
+from glassformer.errors import GlassformerError, RunFolderError
+from glassformer.models.encoder import Encoder
+from glassformer.models.gpt import GPTConfig
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.training.averaging import mean_of_checkpoints
+from glassformer.training.hardware import Hardware
+from glassformer.training.objective import Lesson
+from glassformer.training.run import Run, prepare
+from glassformer.training.run_folder import LOG, RunFolder
+from glassformer.training.settings import LabelledData, RunSettings, Settings, TextData
+from glassformer.training.step import evaluate_loss
+from tests.training.moments import same_tensors
+from tests.training.subject import recipe
+from tests.training.test_tasks import CLASSIFY, GPT, MASKED, TEXT, TRANSLATE, pair_data, write
+
+CPU = RunSettings(device="cpu", precision="fp32")
+TASKS = ("translate", "gpt", "masked", "classify")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+
+
+def settings_of(task: str, tmp_path: Path, **recipe_values: object) -> Settings:
+    how = recipe(**{"steps": 6, "average": 0.0, **recipe_values})  # pyright: ignore[reportArgumentType]
+    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2)
+    labelled = "".join(f"{label}\t{text} {n}\n" for n in range(8) for label, text in (("a", "rose"), ("b", "thorn")))
+    data = {
+        "translate": (TRANSLATE, pair_data(tmp_path, share=0.25)),
+        "gpt": (GPT, text),
+        "masked": (MASKED, text),
+        "classify": (CLASSIFY, LabelledData(path=write(tmp_path / "l.tsv", labelled), longest=16, batch=4, share=0.25)),
+    }
+    return replace(data[task][0], data=data[task][1], recipe=how, run=CPU)
+
+
+def started(settings: Settings, out: Path | None, resume: bool = False, said: list[str] | None = None) -> Run:
+    return prepare(settings, out, "# settings\n", [].append if said is None else said.append, resume)
+
+
+@pytest.mark.parametrize("average", [0.0, 0.5])
+@pytest.mark.parametrize("task", TASKS)
+def test_a_run_leaves_everything_and_its_model_loads_with_the_same_loss(
+    task: str, average: float, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    run = started(settings_of(task, tmp_path, average=average), out)
+    logs = list(run.train())
+    assert [log.step for log in logs] == [1, 2, 3, 4, 5, 6]
+    assert (out / "config.toml").read_text() == "# settings\n"
+    lines = [json.loads(line) for line in (out / LOG).read_text().splitlines()]
+    assert [line["loss"] for line in lines] == [log.loss for log in logs]
+    loaded = load(out)
+    assert loaded.labels == run.labels == (("a", "b") if task == "classify" else None)
+    assert loaded.tokenizer is not None and loaded.tokenizer.fingerprint == run.tokenizer.fingerprint
+    best = min(log.validation for log in logs if log.validation is not None)
+    lesson = Lesson(loaded.model, run.material.objective)
+    assert evaluate_loss(lesson, run.material.validation, Hardware()) == pytest.approx(best, rel=1e-6)
+    with torch.no_grad():
+        batch = next(run.material.test.once())
+        inputs = [batch[name] for name in run.material.objective.inputs]
+        assert torch.equal(loaded.model.eval()(*inputs), run.model.eval()(*inputs))
+
+
+def test_a_run_stopped_goes_on_to_the_same_folder(tmp_path: Path) -> None:
+    how = settings_of("translate", tmp_path)
+    list(started(how, tmp_path / "whole").train())
+    for log in started(how, tmp_path / "run").train():
+        if log.step == 5:
+            break
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    list(started(how, tmp_path / "run", resume=True).train(resume=True))
+    one, other = (load(tmp_path / name).model.state_dict() for name in ("run", "whole"))
+    assert same_tensors(dict(one), dict(other))
+    for name in ("tokenizer.json", LOG, "config.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
+    how = settings_of("gpt", tmp_path)
+    list(started(how, tmp_path / "run").train())
+    before = (tmp_path / "run" / "model.safetensors").read_bytes()
+    with pytest.raises(RunFolderError, match="run: holds a run; give --resume to go on, or another folder"):
+        list(started(how, tmp_path / "run").train())
+    assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
+    assert list(started(how, tmp_path / "run", True).train(resume=True)) == []
+
+
+def test_a_resumed_run_keeps_its_tokenizer_whatever_its_text_has_become(tmp_path: Path) -> None:
+    how = settings_of("gpt", tmp_path)
+    (tmp_path / "run").mkdir()
+    kept = started(how, tmp_path / "run").tokenizer
+    kept.save(tmp_path / "run")
+    write(tmp_path / "text.txt", TEXT.replace("rose", "lily"))
+    assert started(how, tmp_path / "run", resume=True).tokenizer.fingerprint == kept.fingerprint
+    assert started(how, tmp_path / "other").tokenizer.fingerprint != kept.fingerprint
+
+
+def test_the_mean_of_the_last_checkpoints_is_the_result_if_asked_for(tmp_path: Path) -> None:
+    run = started(settings_of("gpt", tmp_path, average_last=3, save_every=1), tmp_path / "run")
+    list(run.train())
+    wanted = mean_of_checkpoints(RunFolder(tmp_path / "run", 3), 3)
+    assert same_tensors(dict(run.model.state_dict()), wanted)
+    assert same_tensors(dict(load(tmp_path / "run").model.state_dict()), wanted)
+
+
+def test_a_run_without_a_folder_keeps_nothing(tmp_path: Path) -> None:
+    run = started(settings_of("gpt", tmp_path), None)
+    assert len(list(run.train())) == 6 and not (tmp_path / "run").exists()
+    assert run.parameters == sum(p.numel() for p in run.model.parameters())
+    assert run.tokens_per_step == 4 * 8 * 2
+    assert (run.memory, run.bytes_per_checkpoint) == (16 * run.parameters, 12 * run.parameters)
+
+
+def test_fine_tuning_starts_where_the_other_ended(tmp_path: Path) -> None:
+    how = settings_of("gpt", tmp_path, steps=30, rate=0.05, evaluate_every=30)
+    long = list(started(how, tmp_path / "run").train())
+    said: list[str] = []
+    other = replace(how, run=replace(CPU, init=str(tmp_path / "run")), model=GPTConfig(dim=4, layers=3, heads=1))
+    run = started(other, None, said=said)
+    assert run.model.config == load(tmp_path / "run").model.config, "the model to start from decides"
+    lesson = Lesson(run.model, run.material.objective)
+    assert evaluate_loss(lesson, run.material.validation, Hardware()) == pytest.approx(long[-1].validation, rel=1e-6)
+    first = next(iter(run.train()))
+    assert abs(first.loss - long[-1].loss) < 0.3 * (long[0].loss - long[-1].loss)
+    assert not any("afresh" in text for text in said)
+
+
+def test_a_masked_encoder_becomes_a_classifier_that_keeps_its_body(tmp_path: Path) -> None:
+    list(started(settings_of("masked", tmp_path), tmp_path / "masked").train())
+    body = load(tmp_path / "masked").model
+    said: list[str] = []
+    how = settings_of("classify", tmp_path)
+    run = started(replace(how, run=replace(CPU, init=str(tmp_path / "masked"))), tmp_path / "run", said=said)
+    assert isinstance(run.model, Encoder) and run.model.config.head == "classes" and run.model.config.classes == 2
+    new = {"classes.bias", "classes.weight", "pooler.bias", "pooler.weight"}
+    begun = "begun afresh, since the model to start from has no such part: " + ", ".join(sorted(new))
+    assert said[-1] == begun
+    kept = {name: value for name, value in run.model.state_dict().items() if name not in new}
+    assert same_tensors(kept, {name: body.state_dict()[name] for name in kept}) and len(kept) > 10
+    list(run.train())
+    assert load(tmp_path / "run").labels == ("a", "b")
+
+
+def test_a_model_of_another_kind_is_no_start(tmp_path: Path) -> None:
+    list(started(settings_of("gpt", tmp_path), tmp_path / "run").train())
+    how = replace(settings_of("translate", tmp_path), run=replace(CPU, init=str(tmp_path / "run")))
+    with pytest.raises(GlassformerError, match="run.init is a GPT, which this task does not train"):
+        started(how, None)
+    missing = replace(how, run=replace(CPU, init=str(tmp_path / "nothing")))
+    with pytest.raises(GlassformerError, match="nothing"):
+        started(missing, None)
+
+
+def test_a_tokenizer_with_more_tokens_than_the_model_does_not_belong_to_it(tmp_path: Path) -> None:
+    run = started(settings_of("gpt", tmp_path), None)
+    save(run.model, tmp_path / "model", learn_tokenizer([TEXT + "xyzXYZ0123456789"], "characters"))
+    how = replace(settings_of("gpt", tmp_path), run=replace(CPU, init=str(tmp_path / "model")))
+    with pytest.raises(GlassformerError, match="the tokenizer has 3. tokens and the model of run.init 1.: they do not"):
+        started(how, None)

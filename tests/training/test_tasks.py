@@ -1,0 +1,231 @@
+"""Material of each task from small files, and one line about whatever is wrong with them."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
+from glassformer.errors import GlassformerError
+from glassformer.models.encoder import EncoderConfig
+from glassformer.models.gpt import GPTConfig
+from glassformer.models.seq2seq import Seq2SeqConfig
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.training.processes import ALONE, Processes
+from glassformer.training.settings import (
+    ClassifySettings,
+    GPTSettings,
+    LabelledData,
+    MaskedSettings,
+    PairData,
+    Settings,
+    TextData,
+    TokenizerSettings,
+    TranslateSettings,
+)
+from glassformer.training.tasks import Material, Preparing, cache_folder, prepare_material
+
+WORDS = TokenizerSettings(kind="words", vocab=100)
+LETTERS = TokenizerSettings(kind="characters")
+ENCODER = EncoderConfig(dim=8, layers=1, heads=2, hidden=8, context=16)
+GPT = GPTSettings(tokenizer=LETTERS, model=GPTConfig(dim=8, layers=1, heads=2, context=16))
+MASKED = MaskedSettings(tokenizer=LETTERS, model=replace(ENCODER, head="masked"))
+TRANSLATE = TranslateSettings(tokenizer=WORDS, model=Seq2SeqConfig(dim=8, layers=1, heads=2, hidden=8, context=16))
+CLASSIFY = ClassifySettings(tokenizer=LETTERS, model=replace(ENCODER, head="classes"))
+PAIRS = [(f"the {a} {b}", f"el {b} {a}") for a in ("cat", "dog", "sun") for b in ("sat", "ran", "is", "was")]
+TEXT = "a rose is a rose is a rose; so it is. " * 12
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def prepared(settings: Settings, processes: Processes = ALONE, said: list[str] | None = None) -> Material:
+    return prepare_material(settings, Preparing(None, processes, [].append if said is None else said.append))
+
+
+def write(path: Path, text: str | bytes) -> str:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def pair_data(tmp_path: Path, **others: object) -> PairData:
+    path = write(tmp_path / "pairs.tsv", "".join(f"{one}\t{other}\n" for one, other in PAIRS))
+    return PairData(**{"path": path, "longest": 16, "tokens": 64, **others})  # pyright: ignore[reportArgumentType]
+
+
+def pairs_of(batches: object) -> set[tuple[tuple[int, ...], ...]]:
+    assert isinstance(batches, PairBatches)
+    return {(tuple(one), tuple(other)) for one, other in batches.pairs}
+
+
+def test_pairs_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> None:
+    one = prepared(replace(TRANSLATE, data=pair_data(tmp_path, share=0.25)))
+    sides = [write(tmp_path / name, "".join(pair[side] + "\n" for pair in PAIRS)) for side, name in enumerate("ab")]
+    two = prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=sides[0], second=sides[1], share=0.25)))
+    assert pairs_of(one.batches) == pairs_of(two.batches) and len(pairs_of(one.batches)) == 9
+    assert pairs_of(one.validation) == pairs_of(two.validation) and len(pairs_of(one.validation)) == 3
+    assert not pairs_of(one.batches) & pairs_of(one.validation)
+    assert one.test is one.validation and set(one.pairs) < set(PAIRS)
+    source, target = next(iter(one.batches.pairs)) if isinstance(one.batches, PairBatches) else ((), ())
+    assert (one.tokenizer.decode(source), one.tokenizer.decode(target)) in PAIRS
+
+
+def test_pairs_of_json_lines_with_files_to_be_judged_by(tmp_path: Path) -> None:
+    rows = [json.dumps({"en": one, "es": other}) for one, other in PAIRS]
+    paths = {
+        name: write(tmp_path / f"{name}.jsonl", "\n".join(part))
+        for name, part in (("path", rows[:8]), ("validation", rows[8:10]), ("test", rows[10:]))
+    }
+    made = prepared(replace(TRANSLATE, data=pair_data(tmp_path, fields=("en", "es"), **paths)))
+    assert [len(pairs_of(each)) for each in (made.batches, made.validation, made.test)] == [8, 2, 2]
+    assert list(made.pairs) == PAIRS[10:]
+
+
+def test_pairs_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
+    path = write(tmp_path / "more.tsv", "a b\tc d\n" + "a " * 20 + "\tb\n" + "c\td d d\n" * 4)
+    said: list[str] = []
+    held = write(tmp_path / "held.tsv", "a\tb\n")
+    made = prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=path, validation=held)), said=said)
+    assert "1 of 6 training pairs are left out: without tokens, or with data.longest (16) or more" in said
+    assert isinstance(made.batches, PairBatches) and len(made.batches.pairs) == 5
+
+
+@pytest.mark.parametrize("form", ["txt", "folder", "jsonl"])
+@pytest.mark.parametrize("settings", [GPT, MASKED], ids=["gpt", "masked"])
+def test_running_text_of_a_file_a_folder_and_json_lines(form: str, settings: Settings, tmp_path: Path) -> None:
+    half = len(TEXT) // 2
+    if form == "txt":
+        path = write(tmp_path / "text.txt", TEXT)
+    elif form == "jsonl":
+        path = write(
+            tmp_path / "text.jsonl", "".join(json.dumps({"body": TEXT[at:][:half]}) + "\n" for at in (0, half))
+        )
+    else:
+        path = str(Path(write(tmp_path / "texts" / "a.txt", TEXT[:half])).parent)
+        write(tmp_path / "texts" / "deep" / "b.txt", TEXT[half:])
+    data = TextData(path=path, field="body", batch=4, length=8, share=0.2)
+    made = prepared(replace(settings, data=data))
+    assert isinstance(made.batches, MaskedBatches if settings is MASKED else PackedBatches)
+    assert isinstance(made.validation, PackedBatches) and made.test is not made.validation
+    ids = [*made.batches.tokens, *made.validation.tokens]  # pyright: ignore[reportAttributeAccessIssue]
+    assert made.tokenizer.decode([int(id) for id in ids if id != made.tokenizer.end]) == TEXT
+    assert len(made.validation.tokens) == pytest.approx(0.2 * len(ids), abs=1)
+    assert len(list(cache_folder().glob("*.tokens"))) == 1
+    batch = next(made.batches)
+    made.objective.check(_model(settings, made), batch)
+
+
+def _model(settings: Settings, made: Material):  # noqa: ANN202 - one of several models
+    from glassformer.models.build import build
+
+    return build(replace(settings.model, vocab=made.tokenizer.vocab))
+
+
+def test_running_text_with_files_to_be_judged_by(tmp_path: Path) -> None:
+    paths = {name: write(tmp_path / f"{name}.txt", TEXT * times) for name, times in (("path", 3), ("test", 2))}
+    data = TextData(**paths, validation=write(tmp_path / "held.txt", TEXT), batch=4, length=8)
+    made = prepared(replace(GPT, data=data))
+    lengths = [len(each.tokens) for each in (made.batches, made.validation, made.test)]  # pyright: ignore
+    assert lengths == [len(TEXT) * times + 1 for times in (3, 1, 2)]
+
+
+def test_labelled_texts(tmp_path: Path) -> None:
+    rows = [("good", "what a rose"), ("bad", "what a thorn"), ("good", "sun"), ("bad", "rain " * 10)]
+    path = write(tmp_path / "texts.tsv", "".join(f"{label}\t{text}\n" for label, text in rows))
+    test = write(tmp_path / "test.jsonl", json.dumps({"label": "bad", "text": "rain"}))
+    data = LabelledData(path=path, validation=path, test=test, longest=16, batch=2)
+    made = prepared(replace(CLASSIFY, data=data))
+    assert made.labels == ("bad", "good")
+    assert isinstance(made.batches, LabelledBatches) and made.batches.labels.tolist() == [1, 0, 1, 0]
+    assert {row[0] for row in made.batches.texts} == {made.tokenizer.start}
+    assert max(map(len, made.batches.texts)) == 16, "a long text is cut"
+    assert made.tokenizer.decode(list(made.batches.texts[0][1:])) == "what a rose"
+    assert len(made.test.texts) == 1  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_each_process_gets_its_rows(tmp_path: Path) -> None:
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2)
+    alone, first = (prepared(replace(GPT, data=data), place) for place in (ALONE, Processes(0, 2)))
+    assert next(first.batches)["ids"].tolist() == next(alone.batches)["ids"][::2].tolist()
+
+
+def test_a_tokenizer_of_a_file_is_used(tmp_path: Path) -> None:
+    learn_tokenizer(["abc rose"], "characters").save(tmp_path)
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2)
+    kept = TokenizerSettings(file=str(tmp_path / "tokenizer.json"))
+    made = prepared(replace(GPT, data=data, tokenizer=kept))
+    assert made.tokenizer.vocab == learn_tokenizer(["abc rose"], "characters").vocab
+
+
+WRONG: list[tuple[Settings, str, str | bytes | None, str]] = [
+    (TRANSLATE, "no.tsv", None, "no.tsv: no such file"),
+    (TRANSLATE, "a.tsv", "", "a.tsv: is empty"),
+    (TRANSLATE, "a.tsv", "one\ttwo\nthree\n", "a.tsv:2: has 1 columns, wanted 2: source, target"),
+    (TRANSLATE, "a.tsv", "one\ttwo\nthree\t \n", "a.tsv:2: target is empty"),
+    (TRANSLATE, "a.tsv", b"one\ttwo\nthr\xffee\tfour\n", "a.tsv:2: byte 11 is 0xff, which is not UTF-8"),
+    (TRANSLATE, "a.jsonl", '{"source": "a", "goal": "b"}', "a.jsonl:1: has no field 'target', only 'source', 'goal'"),
+    (TRANSLATE, "a.csv", "one,two", "a.csv: is .csv, wanted .tsv, .jsonl, .parquet or two files"),
+    (TRANSLATE, "a.tsv", "one\ttwo\n", "1 items cannot be split in two"),
+    (GPT, "no.txt", None, "no.txt: no such file"),
+    (GPT, "a.txt", " \n", "a.txt: is empty"),
+    (GPT, "a.txt", b"abc\xe9", "a.txt:1: byte 3 is 0xe9, which is not UTF-8"),
+    (GPT, "a.jsonl", '{"texts": "abc"}', "a.jsonl:1: has no field 'text', only 'texts'"),
+    (MASKED, "a.jsonl", "{", "a.jsonl:1: is not JSON"),
+    (CLASSIFY, "a.tsv", "good\ta b c\nbad\n", "a.tsv:2: has 1 columns, wanted 2: label, text"),
+    (CLASSIFY, "a.tsv", "good\ta b c\n\tb\n", "a.tsv:2: label is empty"),
+]
+
+
+@pytest.mark.parametrize(("settings", "name", "content", "message"), WRONG, ids=[f"{w[1]} {w[3]}" for w in WRONG])
+def test_what_is_wrong_with_a_file_is_said_in_one_line(
+    settings: Settings, name: str, content: str | bytes | None, message: str, tmp_path: Path
+) -> None:
+    path = str(tmp_path / name) if content is None else write(tmp_path / name, content)
+    sizes = {"length": 8} if isinstance(settings.data, TextData) else {"longest": 16}
+    with pytest.raises(GlassformerError) as found:
+        prepared(replace(settings, data=replace(settings.data, path=path, **sizes)))  # pyright: ignore
+    assert message in str(found.value) and "\n" not in str(found.value)
+
+
+def test_an_unknown_label_of_held_out_texts_is_named_with_its_place(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.tsv", "good\trose\nbad\tthorn\n")
+    held = write(tmp_path / "held.tsv", "good\trose\nugly\tmud\n")
+    data = LabelledData(path=path, validation=held, longest=16, batch=2)
+    with pytest.raises(GlassformerError, match=r"held.tsv:2: the label 'ugly' is not among those learnt from$"):
+        prepared(replace(CLASSIFY, data=data))
+
+
+def test_two_files_of_unequal_length_are_counted(tmp_path: Path) -> None:
+    one, other = write(tmp_path / "one", "a\nb\n"), write(tmp_path / "other", "c\n")
+    with pytest.raises(GlassformerError, match="one has 2 lines and .*other has 1, wanted as many"):
+        prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=one, second=other)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "data", "key"),
+    [
+        (TRANSLATE, PairData(longest=17), "data.longest, which is 17"),
+        (GPT, TextData(length=17), "data.length, which is 17"),
+        (MASKED, TextData(length=17), "data.length, which is 17"),
+        (CLASSIFY, LabelledData(longest=17), "data.longest, 17"),
+    ],
+)
+def test_a_context_too_short_for_the_data_is_said_before_any_is_read(
+    settings: Settings, data: object, key: str
+) -> None:
+    with pytest.raises(GlassformerError, match=f"model.context is 16, wanted at least {key}$"):
+        prepared(replace(settings, data=data))  # pyright: ignore[reportArgumentType]
+
+
+def test_the_cache_is_where_the_environment_says(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cache_folder() == cache
+    monkeypatch.delenv("GLASSFORMER_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert cache_folder() == Path("/somewhere/glassformer")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_folder() == Path.home() / ".cache" / "glassformer"
