@@ -1,8 +1,12 @@
-"""Every test runs on one thread and draws its cases alike each time."""
+"""Every test runs on one thread and draws its cases alike each time; what it caches stays out of the user's folders."""
 
+import getpass
 import os
+import tempfile
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch starts its pool, and for the programs that tests start
+
+os.environ["GLASSFORMER_CACHE"] = os.path.join(tempfile.gettempdir(), f"glassformer-tests-{getpass.getuser()}")
 
 import torch
 from hypothesis import settings

@@ -1,6 +1,8 @@
 """Examples are short, and run."""
 
+import os
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,12 @@ EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
-def test_an_example_is_short_and_runs(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_example_is_short_and_runs(
+    path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 60
+    monkeypatch.setattr(sys, "argv", [str(path)])
+    monkeypatch.setenv("GLASSFORMER_CACHE", os.environ["GLASSFORMER_CACHE"])  # what an example sets ends with it
     runpy.run_path(str(path), run_name="__main__")
     assert capsys.readouterr().out
 

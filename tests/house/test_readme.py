@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.cli.main import COMMANDS, main
+from glassformer.cli.main import COMMANDS, app, main
 from tests.house.source import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -17,6 +17,9 @@ PYTHON = re.findall(r"^```python\n(.*?)^```(?:\s+```text\n(.*?)^```)?", README, 
 SHELL = "".join(re.findall(r"^```sh\n(.*?)^```", README, re.MULTILINE | re.DOTALL))
 LINES = [line.partition("#")[0].strip() for line in SHELL.splitlines()]
 RUN = [line for line in LINES if line.startswith("glassformer ")]
+# Those that need a model, data or minutes stand in plain text, what they do two spaces after them.
+PLAIN = "".join(re.findall(r"^```text\n(.*?)^```", README, re.MULTILINE | re.DOTALL))
+SHOWN = re.findall(r"^(glassformer (?:(?!  ).)+)", PLAIN, re.MULTILINE)
 
 
 def test_it_is_short() -> None:
@@ -42,8 +45,13 @@ def test_commands_run(line: str) -> None:
     assert main(shlex.split(line)[1:]) == 0
 
 
+@pytest.mark.parametrize("line", SHOWN)
+def test_commands_that_are_only_shown_can_be_read(line: str) -> None:
+    app.parse_args(shlex.split(line)[1:], exit_on_error=False, print_error=False)
+
+
 def test_every_command_is_mentioned() -> None:
-    assert {shlex.split(line)[1] for line in RUN} == set(COMMANDS)
+    assert {shlex.split(line)[1] for line in (*RUN, *SHOWN)} == set(COMMANDS)
 
 
 def test_the_map_shows_folders_that_exist() -> None:

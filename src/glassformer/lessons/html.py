@@ -23,7 +23,7 @@ from glassformer.lessons.page import (
     value_text,
 )
 from glassformer.lessons.registry import Lesson, lessons
-from glassformer.lessons.terminal import DIGITS_IN_LESSONS, VERDICTS
+from glassformer.lessons.terminal import DIGITS_IN_LESSONS, VERDICTS, beside_table
 from glassformer.lessons.walk import Walk
 from glassformer.views.html import POLICY, mathml
 from glassformer.views.windows import largest
@@ -157,10 +157,10 @@ def _(part: Slope) -> str:
 
 @_drawn_part.register
 def _(part: Beside) -> str:
-    note = f"<p>{html.escape(part.how)}</p>" if part.how and part.standing != "reproduced" else ""
-    table = _grid_html(("value", "right", "in print"), part.rows)
+    note = f"<p>{html.escape(part.how)}</p>" if part.how and part.standing in ("rounding", "corrected") else ""
+    table = _grid_html(*beside_table(part))
     title = f"<p><code>{part.example}</code> {VERDICTS[part.standing]}, <span>{html.escape(part.where)}</span></p>"
-    return f'<div class="{part.standing}">{title}{table}{note}</div>'
+    return f'<div class="{part.standing or 'computed'}">{title}{table}{note}</div>'
 
 
 def _grid_html(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -84,7 +84,7 @@ class Beside:
     example: str
     where: str
     rows: tuple[tuple[str, str, str], ...]
-    standing: Standing
+    standing: Standing | None  # none where nothing is in print
     how: str
 
 

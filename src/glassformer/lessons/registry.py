@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from glassformer.errors import LessonError
-from glassformer.lessons.course import slope
+from glassformer.lessons.course import backpropagation, descent, linear_model, sine, slope, xor
 from glassformer.lessons.walk import Walk
 
 COURSE: dict[str, tuple[ModuleType, ...]] = {
-    "Gradients": (slope,),
+    "Gradients": (slope, descent, linear_model, backpropagation, xor, sine),
 }
 
 

@@ -27,7 +27,12 @@ from glassformer.views.terminal import matrix_table
 
 DIGITS_IN_LESSONS = 4
 ROWS_IN_LESSONS, COLUMNS_IN_LESSONS = 12, 10
-VERDICTS = {"reproduced": "the same as in print", "rounding": "rounded in print", "corrected": "wrong in print"}
+VERDICTS = {
+    None: "not in print, checked against the worked example",
+    "reproduced": "the same as in print",
+    "rounding": "badly rounded in print",
+    "corrected": "wrong in print",
+}
 
 
 def page_view(page: Page, place: int, count: int) -> Group:
@@ -90,8 +95,15 @@ def _(part: Slope) -> RenderableType:
 @_view.register
 def _(part: Beside) -> RenderableType:
     title = Text(f"{part.example}: {VERDICTS[part.standing]} ({part.where})", style="bold")
-    note = [Text(part.how)] if part.how and part.standing != "reproduced" else []
-    return Group(title, _table(("value", "right", "in print"), part.rows), *note)
+    note = [Text(part.how)] if part.how and part.standing in ("rounding", "corrected") else []
+    return Group(title, _table(*beside_table(part)), *note)
+
+
+def beside_table(part: Beside) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Columns and rows of our numbers beside those in print, if there are any."""
+    if part.standing is None:
+        return ("value", "right"), tuple(row[:2] for row in part.rows)
+    return ("value", "right", "in print"), part.rows
 
 
 def _numbers(name: str, value: object, rows: tuple[str, ...], columns: tuple[str, ...]) -> list[RenderableType]:

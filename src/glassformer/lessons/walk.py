@@ -159,7 +159,7 @@ class Walk:
         rows = tuple(row for key, value in ours.items() for row in _side_by_side(key, value, printed.get(key)))
         how = wanted.recipe.how if wanted.recipe is not None else wanted.note
         where = f"{wanted.source}, {wanted.section}"
-        self._add(Beside(example, where, rows, "reproduced" if judged is None else judged.standing, how))
+        self._add(Beside(example, where, rows, None if judged is None else judged.standing, how))
 
     def flow(self, of: Tensor) -> None:
         """Draw the equations that led to a number, and the way its gradient takes back through them."""
