@@ -12,6 +12,7 @@ import pytest
 from safetensors.torch import load_file
 
 from glassformer.cli.main import main
+from glassformer.cli.report import run
 from glassformer.errors import Interrupted
 from glassformer.training.resolve import resolve
 from glassformer.training.run import Run
@@ -236,3 +237,17 @@ def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str], monkeypat
     assert main(["train", "--help"]) == 0
     text = capsys.readouterr().out
     assert [part for part in ("recipe.steps=500", "glassformer config TASK", "--resume") if part not in text] == []
+
+
+def test_a_dry_run_of_a_model_that_fits_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["train", "gpt", "--preset", "gpt3", "--data", "text.txt", "--dry-run", "--json"]
+    assert main([*asked, "tokenizer.kind=characters", "data.length=8", "data.batch=2"]) == 0
+    assert json.loads(capsys.readouterr().out)["parameters"] > 170_000_000_000
+
+
+def test_too_little_memory_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def ask_for_too_much() -> None:
+        raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 TiB")
+
+    assert run(ask_for_too_much, debug=False) == 1
+    assert "not enough memory" in capsys.readouterr().err

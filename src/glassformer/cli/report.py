@@ -50,6 +50,9 @@ def _explain(error: Exception) -> int:
     if isinstance(error, GlassformerError):
         talk(f"error: {error}")
         return BAD_USE if isinstance(error, UsageError) else FAILED
+    if type(error).__name__ in ("OutOfMemoryError", "MemoryError") or "can't allocate memory" in str(error):
+        talk("error: there is not enough memory for this: take a smaller model, batch or length, or another device")
+        return FAILED
     talk(f"unexpected error: {type(error).__name__}: {error} (run again with --debug to see where)")
     return FAILED
 

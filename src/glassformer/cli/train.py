@@ -243,7 +243,7 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
 
     text = to_toml(resolved, origins=True)
     with bad_use():
-        run = prepare(resolved.settings, None, text, _say)
+        run = prepare(resolved.settings, None, text, _say, sketch=True)
     plan = _plan(run)
     if not _is_first():
         return

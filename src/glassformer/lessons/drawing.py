@@ -30,7 +30,7 @@ def chart_svg(chart: Chart) -> str:
     for tick in across.ticks():
         parts.append(_words(across.place(tick), height - BELOW + 16, f"{tick:.4g}", "middle"))
     for place, curve in enumerate(chart.curves):
-        parts += [*_line(curve, across, upwards), *_key(curve, width - RIGHT, ABOVE + 14 + 16 * place)]
+        parts += [*_line(curve, across, upwards, chart.joined), *_key(curve, width - RIGHT, ABOVE + 14 + 16 * place)]
     return "".join([*parts, "</svg>"])
 
 
@@ -38,6 +38,10 @@ def chart_lines(chart: Chart) -> list[str]:
     """A chart in text: each curve by itself, with the range of its values."""
     lines = [f"{chart.title}, over {chart.across}"]
     for curve in chart.curves:
+        if not chart.joined:
+            points = ", ".join(f"({number(x)}, {number(y)})" for x, y in curve.points)
+            lines.append(f"{curve.name}: {points}")
+            continue
         values = [y for _, y in curve.points]
         lines.append(f"{curve.name}: {number(min(values))} to {number(max(values))}")
         lines += [f"  {line}" for line in sparkline(values, TEXT_WIDTH, TEXT_HEIGHT)]
@@ -53,11 +57,11 @@ def _scales(chart: Chart) -> tuple[Scale, Scale]:
     return across, Scale(low - room, high + room, height - BELOW, ABOVE, chart.logarithmic)
 
 
-def _line(curve: Curve, across: Scale, upwards: Scale) -> list[str]:
+def _line(curve: Curve, across: Scale, upwards: Scale, joined: bool) -> list[str]:
     places = [(across.place(x), upwards.place(y)) for x, y in curve.points]
     path = " L ".join(f"{x:.1f} {y:.1f}" for x, y in places)
-    dots = [f'<circle class="{curve.style}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places] if curve.marked else []
-    return [f'<path class="{curve.style}" d="M {path}"/>', *dots]
+    dots = [f'<circle class="{curve.style}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places] if curve.marked or not joined else []
+    return [*([f'<path class="{curve.style}" d="M {path}"/>'] if joined else []), *dots]
 
 
 def _key(curve: Curve, right: float, y: float) -> list[str]:

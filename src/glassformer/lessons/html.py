@@ -160,7 +160,8 @@ def _(part: Beside) -> str:
     note = f"<p>{html.escape(part.how)}</p>" if part.how and part.standing in ("rounding", "corrected") else ""
     table = _grid_html(*beside_table(part))
     title = f"<p><code>{part.example}</code> {VERDICTS[part.standing]}, <span>{html.escape(part.where)}</span></p>"
-    return f'<div class="{part.standing or 'computed'}">{title}{table}{note}</div>'
+    kind = part.standing or "computed"
+    return f'<div class="{kind}">{title}{table}{note}</div>'
 
 
 def _grid_html(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

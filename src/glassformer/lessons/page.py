@@ -68,6 +68,7 @@ class Chart:
     curves: tuple[Curve, ...]
     across: str
     logarithmic: bool = False
+    joined: bool = True
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,47 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from glassformer.errors import LessonError
-from glassformer.lessons.course import backpropagation, descent, linear_model, sine, slope, xor
+from glassformer.lessons.course import (
+    adam,
+    attention,
+    backpropagation,
+    complexity,
+    decoder_block,
+    decoding,
+    descent,
+    encoder_block,
+    errata,
+    feed_forward,
+    flash_attention,
+    gpt,
+    heads,
+    linear_model,
+    masks,
+    norms,
+    output_layer,
+    pitfalls,
+    positions,
+    residuals,
+    scaling,
+    similarity,
+    sine,
+    slope,
+    softmax,
+    tokens,
+    training_step,
+    word_vectors,
+    xor,
+)
 from glassformer.lessons.walk import Walk
 
 COURSE: dict[str, tuple[ModuleType, ...]] = {
-    "Gradients": (slope, descent, linear_model, backpropagation, xor, sine),
+    "Gradients": (slope, descent, linear_model, backpropagation, xor, sine, softmax, norms, residuals),
+    "Similarity": (similarity, word_vectors, tokens, positions),
+    "Attention": (attention, scaling, masks, heads),
+    "Blocks": (feed_forward, encoder_block, decoder_block, output_layer, gpt),
+    "Training": (training_step, adam),
+    "Running": (decoding, complexity, flash_attention),
+    "Taking care": (pitfalls, errata),
 }
 
 

@@ -31,9 +31,10 @@ from glassformer.views.curves import Curve
 from glassformer.worked.comparing import as_data, same
 from glassformer.worked.examples import Example, examples
 from glassformer.worked.recomputing import Given
-from glassformer.worked.verdicts import check_example, compare_with_print
+from glassformer.worked.verdicts import Result, check_example, compare_with_print
 
 NEAR = 0.005  # how far an answer may be off unless an exercise says otherwise
+FEW_POINTS = 12  # of a curve that are marked one by one
 STYLES = ("one", "two", "three")  # of the curves of a chart
 
 
@@ -84,10 +85,14 @@ class Walk:
 
     def worked(self, example: str) -> Mapping[str, object]:
         """What a worked example comes to, computed again and found right."""
+        return self.verdict(example).value
+
+    def verdict(self, example: str) -> Result:
+        """How a worked example stands against print, computed again and found right."""
         result = check_example(_example(example))
         if not result.expected_ok:
             raise LessonError(f"{example} comes out wrong in {', '.join(result.differing)}")
-        return result.value
+        return result
 
     def inside(self, equation: Equation[..., object]) -> Tensor:
         """What the latest run of an equation gave, however deep it stands."""
@@ -137,13 +142,14 @@ class Walk:
         curves: Mapping[str, tuple[Sequence[float], Sequence[float]]],
         across: str = "step",
         logarithmic: bool = False,
+        joined: bool = True,
     ) -> None:
-        """Draw curves, each a name with its places and its values; few points are marked."""
+        """Draw curves, or points that are not joined: each a name with its places and its values."""
         drawn = [
-            Curve(name, STYLES[i % len(STYLES)], list(zip(map(float, x), map(float, y), strict=True)), len(x) <= 12)  # noqa: PLR2004 - few
+            Curve(name, STYLES[i % len(STYLES)], list(zip(map(float, x), map(float, y), strict=True)), len(x) <= FEW_POINTS)
             for i, (name, (x, y)) in enumerate(curves.items())
         ]
-        self._add(Chart(title, tuple(drawn), across, logarithmic))
+        self._add(Chart(title, tuple(drawn), across, logarithmic, joined))
 
     def beside(self, example: str, **values: object) -> None:
         """Put our numbers beside those in print; ours must be the right ones."""

@@ -153,10 +153,12 @@ def train_task(
     return run
 
 
-def prepare(settings: Settings, out: Path | None, config: str, say: Say, resume: bool = False) -> Run:
+def prepare(
+    settings: Settings, out: Path | None, config: str, say: Say, resume: bool = False, sketch: bool = False
+) -> Run:
     """Read the data, learn or load the tokenizer, build the model or load the one to start from.
 
-    `config` is the text of the settings for the run folder.
+    `config` is the text of the settings for the run folder. A sketch has sizes but no weights, and cannot be trained.
     """
     start, known = None, None
     if settings.run.init:
@@ -166,15 +168,15 @@ def prepare(settings: Settings, out: Path | None, config: str, say: Say, resume:
     if resume and out is not None and (out / "tokenizer.json").exists():
         known = Tokenizer.load(out)
     material = prepare_material(settings, Preparing(known, expected(settings.run.sharing), say))
-    model = _fresh(settings, material) if start is None else _adopted(settings, material, start, say)
+    model = _fresh(settings, material, sketch) if start is None else _adopted(settings, material, start, say)
     return Run(settings, material, model, out, config)
 
 
-def _fresh(settings: Settings, material: Material) -> Model:
+def _fresh(settings: Settings, material: Material, sketch: bool) -> Model:
     config = replace(settings.model, vocab=material.tokenizer.vocab)
     if isinstance(config, EncoderConfig) and material.labels is not None:
         config = replace(config, classes=len(material.labels))
-    return build(config, settings.recipe.seed)
+    return build(config, settings.recipe.seed, "meta" if sketch else "cpu")
 
 
 def _start_config(settings: Settings, start: Model) -> object:

@@ -25,7 +25,7 @@ def walk_xor(walk: Walk) -> None:
     walk.plot("true and false corners", {
         "true": (x[y == 1][:, 0].tolist(), x[y == 1][:, 1].tolist()),
         "false": (x[y == 0][:, 0].tolist(), x[y == 0][:, 1].tolist()),
-    }, "first input")
+    }, "first input", joined=False)
 
     walk.step(
         "The best line says nothing",
@@ -33,7 +33,7 @@ def walk_xor(walk: Walk) -> None:
         "that training failed; there is nothing better to find.",
         like="Asked where the two ends of a see-saw are, a rigid answer can only point at the middle.",
     )
-    w, b = least_squares(x, y[:, None])
+    w, b = (found.round(decimals=12) for found in least_squares(x, y[:, None]))  # less the noise of the solver
     guess = linear(x, w, b)
     error = mean_squared_error(guess, y[:, None])
     walk.show(guess, (1, 0), rows=CORNERS)
@@ -92,7 +92,7 @@ def walk_xor(walk: Walk) -> None:
     walk.plot("the corners as the hidden layer sees them", {
         "true": (hidden[y == 1][:, 0].tolist(), hidden[y == 1][:, 1].tolist()),
         "false": (hidden[y == 0][:, 0].tolist(), hidden[y == 0][:, 1].tolist()),
-    }, "first hidden unit")
+    }, "first hidden unit", joined=False)
     walk.claim("the two false corners have become one point", bool((hidden[0] == hidden[3]).all()))
 
     walk.ask("How large is the mean squared error of the best line?", lambda: mean_squared_error(guess, y[:, None]),
