@@ -36,11 +36,11 @@ def test_sentence_pairs_are_learnt_by_heart(seed: int) -> None:
     known = phrase_book(100, seed)
     pairs = list(dict(known).items())[:32]  # no sentence with two translations
     assert len(pairs) == 32
-    assert learnt_share(pairs, 120, seed) == 1
+    assert learnt_share(pairs, 100, seed) == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_copying_is_learnt(seed: int) -> None:
     chance = random.Random(seed)
     texts = {" ".join(chance.choices("abcdefgh", k=chance.randrange(2, 7))) for _ in range(32)}
-    assert learnt_share([(text, text) for text in sorted(texts)], 150, seed) == 1
+    assert learnt_share([(text, text) for text in sorted(texts)], 120, seed) == 1

@@ -14,7 +14,7 @@ from tests.training.subject import PAIR_CONFIG, batches, pair_batches, recipe
 
 FILE = Path(__file__).parent / "golden_curves.json"
 GPT = GPTConfig(vocab=11, context=6, dim=8, layers=2, heads=2)
-HOW = recipe(steps=200, rate=5e-3, warmup=10, average=0.0, smoothing=0.05, evaluate_every=50)
+HOW = recipe(steps=200, rate=5e-3, warmup=10, average=0.0, accumulate=1, smoothing=0.05, evaluate_every=50)
 
 
 def curve(name: str) -> list[float]:

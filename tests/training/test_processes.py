@@ -139,7 +139,14 @@ def test_torchrun_trains_and_a_signal_to_it_stops_all(tmp_path: Path) -> None:
     command += ["-m", "glassformer", "train"]
     settings = ["gpt", "--data", str(tmp_path / "text.txt"), "--out", str(tmp_path / "run"), "--no-progress"]
     settings += ["tokenizer.kind=characters", "model.dim=8", "model.layers=1", "model.heads=2", "model.context=8"]
-    settings += ["data.length=8", "data.batch=4", "recipe.warmup=1", "recipe.log_every=1", "run.device=cpu"]
+    settings += [
+        "data.length=8",
+        "data.batch=4",
+        "data.share=0.2",
+        "recipe.warmup=1",
+        "recipe.log_every=1",
+        "run.device=cpu",
+    ]
     environment = {**os.environ, "GLASSFORMER_CACHE": str(tmp_path / "cache"), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         [*command, *settings, "recipe.steps=100000"], stderr=subprocess.PIPE, text=True, env=environment, cwd=ROOT
@@ -148,7 +155,7 @@ def test_torchrun_trains_and_a_signal_to_it_stops_all(tmp_path: Path) -> None:
         said = []
         for line in program.stderr:
             said.append(line)
-            if line.startswith("step"):
+            if line.startswith("glassformer: step"):
                 program.send_signal(signal.SIGTERM)
                 break
         said.append(program.stderr.read())

@@ -10,10 +10,10 @@ from glassformer.cli.report import FAILED, PAGE_WIDTH, Json, UsageError, talk, w
 
 if TYPE_CHECKING:
     from glassformer.lessons.exercise import Exercise
-    from glassformer.lessons.registry import Lesson
+    from glassformer.lessons.registry import CourseLesson
     from glassformer.lessons.walk import Walk
 
-TRIES = 2  # answers to a question of a quiz before the right one is told
+ATTEMPTS = 2  # answers to a question of a quiz before the right one is told
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
@@ -61,7 +61,7 @@ def walk(
         return None
     if quiz:
         return _quiz(chosen[0].run().exercises, json)
-    _show(chosen, json, wait=not all and sys.stdin.isatty() and sys.stdout.isatty())
+    _show_lessons(chosen, json, wait=not all and sys.stdin.isatty() and sys.stdout.isatty())
     return None
 
 
@@ -78,7 +78,7 @@ def _list_lessons(json: bool) -> None:
     write("`glassformer walk LESSON` takes one; `--quiz` asks its exercises.")
 
 
-def _write_files(chosen: list["Lesson"], html: Path | None, notebook: Path | None, whole: bool) -> None:
+def _write_files(chosen: list["CourseLesson"], html: Path | None, notebook: Path | None, whole: bool) -> None:
     import msgspec
 
     from glassformer.lessons.html import contents_page, lesson_page
@@ -100,7 +100,7 @@ def _write_files(chosen: list["Lesson"], html: Path | None, notebook: Path | Non
     talk(f"wrote {len(chosen)} {'lesson' if len(chosen) == 1 else 'lessons'}")
 
 
-def _show(chosen: list["Lesson"], json: bool, wait: bool) -> None:
+def _show_lessons(chosen: list["CourseLesson"], json: bool, wait: bool) -> None:
     from glassformer.lessons.data import lesson_data
 
     runs = [(lesson, lesson.run()) for lesson in chosen]
@@ -140,7 +140,7 @@ def _quiz(exercises: list["Exercise"], json: bool) -> int | None:
         if not json:
             write(f"{place}/{len(exercises)}  {exercise.question}")
         right, typed = False, []
-        for attempt in range(TRIES):
+        for attempt in range(ATTEMPTS):
             line = sys.stdin.readline()
             if not line:
                 break
@@ -151,7 +151,7 @@ def _quiz(exercises: list["Exercise"], json: bool) -> int | None:
                 write(f"    {judged.text}")
             if right:
                 break
-            if attempt == TRIES - 1 and not json:
+            if attempt == ATTEMPTS - 1 and not json:
                 write(f"    It is {exercise.answer_text}: {exercise.working}")
         if not json:
             write()

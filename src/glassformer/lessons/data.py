@@ -5,11 +5,11 @@ from functools import singledispatch
 from torch import Tensor
 
 from glassformer.lessons.page import Beside, Chart, Claim, Drawing, Grid, Operand, Page, PagePart, Prose, Slope, Work
-from glassformer.lessons.registry import Lesson
+from glassformer.lessons.registry import CourseLesson
 from glassformer.lessons.walk import Walk
 
 
-def lesson_data(lesson: Lesson, walk: Walk) -> dict[str, object]:
+def lesson_data(lesson: CourseLesson, walk: Walk) -> dict[str, object]:
     """All that a lesson holds, its exercises without their answers."""
     return {
         "name": lesson.name,
@@ -22,7 +22,12 @@ def lesson_data(lesson: Lesson, walk: Walk) -> dict[str, object]:
 
 
 def _page_data_of(page: Page) -> dict[str, object]:
-    return {"title": page.title, "text": page.text, "like": page.like, "parts": [_part_data(part) for part in page.parts]}
+    return {
+        "title": page.title,
+        "text": page.text,
+        "like": page.like,
+        "parts": [_part_data(part) for part in page.parts],
+    }
 
 
 @singledispatch
@@ -31,28 +36,28 @@ def _part_data(part: PagePart) -> dict[str, object]:
 
 
 @_part_data.register
-def _(part: Prose | Claim) -> dict[str, object]:
+def _prose_data(part: Prose | Claim) -> dict[str, object]:
     return {"kind": type(part).__name__.lower(), "text": part.text}
 
 
 @_part_data.register
-def _(part: Drawing) -> dict[str, object]:
+def _drawing_data(part: Drawing) -> dict[str, object]:
     return {"kind": "drawing", "lines": part.lines}
 
 
 @_part_data.register
-def _(part: Grid) -> dict[str, object]:
+def _grid_data(part: Grid) -> dict[str, object]:
     return {"kind": "table", "columns": part.columns, "rows": part.rows}
 
 
 @_part_data.register
-def _(part: Chart) -> dict[str, object]:
+def _chart_data(part: Chart) -> dict[str, object]:
     curves = [{"name": curve.name, "points": list(curve.points)} for curve in part.curves]
     return {"kind": "chart", "title": part.title, "across": part.across, "curves": curves}
 
 
 @_part_data.register
-def _(part: Work) -> dict[str, object]:
+def _work_data(part: Work) -> dict[str, object]:
     return {
         "kind": "equation",
         "equation": part.equation.name,
@@ -64,13 +69,13 @@ def _(part: Work) -> dict[str, object]:
 
 
 @_part_data.register
-def _(part: Slope) -> dict[str, object]:
+def _slope_data(part: Slope) -> dict[str, object]:
     rules = {rule.name: rule.gradient.latex for rule in part.rules if rule.gradient is not None}
     return {"kind": "gradient", "name": part.name, "rules": rules, "value": _plain(part.value)}
 
 
 @_part_data.register
-def _(part: Beside) -> dict[str, object]:
+def _beside_data(part: Beside) -> dict[str, object]:
     rows = [dict(zip(("value", "right", "printed"), row, strict=True)) for row in part.rows]
     return {"kind": "print", "example": part.example, "standing": part.standing, "rows": rows, "how": part.how}
 

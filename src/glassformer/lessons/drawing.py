@@ -20,15 +20,15 @@ def chart_svg(chart: Chart) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" class="curves" role="img" viewBox="0 0 {width} {height}" '
         f'width="{width}" height="{height}"><title>{escape(chart.title)}</title><style>{STYLE}{MORE_STYLE}</style>',
         f'<rect class="back" width="{width}" height="{height}"/>',
-        _words(LEFT, 16, chart.title, "start"),
-        _words((LEFT + width - RIGHT) / 2, height - 6, chart.across, "middle"),
+        _caption(LEFT, 16, chart.title, "start"),
+        _caption((LEFT + width - RIGHT) / 2, height - 6, chart.across, "middle"),
     ]
     for tick in upwards.ticks():
         y = upwards.place(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{width - RIGHT}" y2="{y:.1f}"/>')
-        parts.append(_words(LEFT - 6, y + 4, f"{tick:.4g}", "end"))
+        parts.append(_caption(LEFT - 6, y + 4, f"{tick:.4g}", "end"))
     for tick in across.ticks():
-        parts.append(_words(across.place(tick), height - BELOW + 16, f"{tick:.4g}", "middle"))
+        parts.append(_caption(across.place(tick), height - BELOW + 16, f"{tick:.4g}", "middle"))
     for place, curve in enumerate(chart.curves):
         parts += [*_line(curve, across, upwards, chart.joined), *_key(curve, width - RIGHT, ABOVE + 14 + 16 * place)]
     return "".join([*parts, "</svg>"])
@@ -53,21 +53,25 @@ def _scales(chart: Chart) -> tuple[Scale, Scale]:
     x, y = ([point[axis] for curve in chart.curves for point in curve.points] for axis in (0, 1))
     low, high = min(y), max(y)
     room = 0.0 if chart.logarithmic else 0.05 * (high - low) or 1.0
-    across = Scale(min(x), max(max(x), min(x) + 1e-9), LEFT, width - RIGHT)
+    across = Scale(min(x), max(*x, min(x) + 1e-9), LEFT, width - RIGHT)
     return across, Scale(low - room, high + room, height - BELOW, ABOVE, chart.logarithmic)
 
 
 def _line(curve: Curve, across: Scale, upwards: Scale, joined: bool) -> list[str]:
     places = [(across.place(x), upwards.place(y)) for x, y in curve.points]
     path = " L ".join(f"{x:.1f} {y:.1f}" for x, y in places)
-    dots = [f'<circle class="{curve.style}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places] if curve.marked or not joined else []
+    dots = (
+        [f'<circle class="{curve.style}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in places]
+        if curve.marked or not joined
+        else []
+    )
     return [*([f'<path class="{curve.style}" d="M {path}"/>'] if joined else []), *dots]
 
 
 def _key(curve: Curve, right: float, y: float) -> list[str]:
     line = f'<path class="{curve.style}" d="M {right - 18:.1f} {y - 4:.1f} h 18"/>'
-    return [line, _words(right - 24, y, curve.name, "end")]
+    return [line, _caption(right - 24, y, curve.name, "end")]
 
 
-def _words(x: float, y: float, text: str, anchor: str) -> str:
+def _caption(x: float, y: float, text: str, anchor: str) -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

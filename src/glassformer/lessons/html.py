@@ -22,7 +22,7 @@ from glassformer.lessons.page import (
     as_matrix,
     value_text,
 )
-from glassformer.lessons.registry import Lesson, lessons
+from glassformer.lessons.registry import CourseLesson, lessons
 from glassformer.lessons.terminal import DIGITS_IN_LESSONS, VERDICTS, beside_table
 from glassformer.lessons.walk import Walk
 from glassformer.views.html import POLICY, mathml
@@ -30,17 +30,26 @@ from glassformer.views.windows import largest
 
 ROWS_IN_PAGE, COLUMNS_IN_PAGE = 32, 24
 LESSON_STYLE = """
-main { max-width: 46rem; } section { border-top: 1px solid var(--line); margin-top: 1.5rem; padding-top: .5rem; }
-h2 { font-size: 1.15rem; } .like { font-style: italic; border-left: 3px solid var(--mark); padding-left: .8rem; }
-.part { margin: .8rem 0; overflow-x: auto; } .cell { font-family: ui-monospace, monospace; font-size: .9rem; margin: .2rem 0; }
+main { max-width: 46rem; }
+section { border-top: 1px solid var(--line); margin-top: 1.5rem; padding-top: .5rem; }
+h2 { font-size: 1.15rem; }
+nav { margin: 1rem 0; }
+pre { overflow-x: auto; }
+svg { max-width: 100%; height: auto; }
+thead th { border-bottom: 1px solid var(--line); }
+.part { margin: .8rem 0; overflow-x: auto; }
+.part math { display: inline math; }
+.like { font-style: italic; border-left: 3px solid var(--mark); padding-left: .8rem; }
+.cell { font-family: ui-monospace, monospace; font-size: .9rem; margin: .2rem 0; }
 .matrix td { text-align: right; padding: .1rem .5rem; font-family: ui-monospace, monospace; font-size: .9rem; }
-.matrix th { padding-right: .6rem; color: var(--faint); } .claim::before { content: "✓ "; color: #2e8b57; font-weight: 700; }
-.corrected td:last-child { text-decoration: line-through; } .corrected, .rounding { border-left: 3px solid var(--mark); padding-left: .8rem; }
-thead th { border-bottom: 1px solid var(--line); } pre { overflow-x: auto; } nav { margin: 1rem 0; } svg { max-width: 100%; height: auto; }
+.matrix th { padding-right: .6rem; color: var(--faint); }
+.claim::before { content: "✓ "; color: #2e8b57; font-weight: 700; }
+.corrected, .rounding { border-left: 3px solid var(--mark); padding-left: .8rem; }
+.corrected td:last-child { text-decoration: line-through; }
 """
 
 
-def lesson_page(lesson: Lesson, walk: Walk, links: bool = False) -> str:
+def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
     """The page of a lesson that was walked through; with `links`, to the lessons before and after it."""
     pages = "".join(f"<section>{page_html(page, place)}</section>" for place, page in enumerate(walk.pages, 1))
     around = f"<nav>{_around(lesson)}</nav>" if links else ""
@@ -84,12 +93,17 @@ def _document(title: str, body: str) -> str:
     )
 
 
-def _around(lesson: Lesson) -> str:
+def _around(lesson: CourseLesson) -> str:
     known = list(lessons().values())
     place = [other.name for other in known].index(lesson.name)
     links = ['<a href="index.html">All lessons</a>']
-    links += [f'before: <a href="{other.name}.html">{html.escape(other.title)}</a>' for other in known[max(place - 1, 0) : place]]
-    links += [f'next: <a href="{other.name}.html">{html.escape(other.title)}</a>' for other in known[place + 1 : place + 2]]
+    links += [
+        f'before: <a href="{other.name}.html">{html.escape(other.title)}</a>'
+        for other in known[max(place - 1, 0) : place]
+    ]
+    links += [
+        f'next: <a href="{other.name}.html">{html.escape(other.title)}</a>' for other in known[place + 1 : place + 2]
+    ]
     return " · ".join(links)
 
 
@@ -109,62 +123,66 @@ def _drawn_part(part: PagePart) -> str:
 
 
 @_drawn_part.register
-def _(part: Prose) -> str:
+def _prose_html(part: Prose) -> str:
     return f"<p>{html.escape(part.text)}</p>"
 
 
 @_drawn_part.register
-def _(part: Claim) -> str:
+def _claim_html(part: Claim) -> str:
     return f'<p class="claim">{html.escape(part.text)}</p>'
 
 
 @_drawn_part.register
-def _(part: Drawing) -> str:
+def _drawing_html(part: Drawing) -> str:
     return f"<pre>{html.escape(chr(10).join(part.lines))}</pre>"
 
 
 @_drawn_part.register
-def _(part: Chart) -> str:
+def _chart_html(part: Chart) -> str:
     return chart_svg(part)
 
 
 @_drawn_part.register
-def _(part: Grid) -> str:
-    return _grid_html(part.columns, part.rows)
+def _grid_html(part: Grid) -> str:
+    return _table_html(part.columns, part.rows)
 
 
 @_drawn_part.register
-def _(part: Work) -> str:
+def _work_html(part: Work) -> str:
     given = "".join(
         f"<tr><th>{html.escape(operand.name)}</th><td>{html.escape(value_text(operand.value))}</td>"
-        f'<td class="faint">{html.escape(operand.meaning)}</td></tr>'
+        f'<td class="faint">{"" if part.again else html.escape(operand.meaning)}</td></tr>'
         for operand in part.inputs
     )
     cells = "".join(f'<p class="cell">{html.escape(cell)}</p>' for cell in part.cells)
+    meaning = "again" if part.again else html.escape(part.equation.meaning)
+    formula = "" if part.again else mathml(part.equation.latex)
     return (
-        f"<p><code>{part.equation.name}</code> {html.escape(part.equation.meaning)}</p>{mathml(part.equation.latex)}"
-        f"<table>{given}</table>{_matrix_html(part.output.name, part.output.value, part.rows, part.columns)}{cells}"
+        f"<p><code>{part.equation.name}</code> {meaning}</p>{formula}<table>{given}</table>"
+        f"{_matrix_html(part.output.name, part.output.value, part.rows, part.columns)}{cells}"
     )
 
 
 @_drawn_part.register
-def _(part: Slope) -> str:
+def _slope_html(part: Slope) -> str:
     rules = "".join(
-        f"<p><code>{rule.name}</code>, backward</p>{mathml(rule.gradient.latex)}" for rule in part.rules if rule.gradient
+        f"<p><code>{rule.name}</code>, backward</p>{mathml(rule.gradient.latex)}"
+        for rule in part.rules
+        if rule.gradient
     )
     return rules + _matrix_html(part.name, part.value, part.rows, part.columns)
 
 
 @_drawn_part.register
-def _(part: Beside) -> str:
+def _beside_html(part: Beside) -> str:
     note = f"<p>{html.escape(part.how)}</p>" if part.how and part.standing in ("rounding", "corrected") else ""
-    table = _grid_html(*beside_table(part))
+    table = _table_html(*beside_table(part))
     title = f"<p><code>{part.example}</code> {VERDICTS[part.standing]}, <span>{html.escape(part.where)}</span></p>"
     kind = part.standing or "computed"
     return f'<div class="{kind}">{title}{table}{note}</div>'
 
 
-def _grid_html(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+def _table_html(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
     body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

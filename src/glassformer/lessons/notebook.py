@@ -7,16 +7,17 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from glassformer import __version__
+from glassformer.errors import LessonError
 from glassformer.lessons.exercise import Exercise
 from glassformer.lessons.html import lesson_style, page_html
-from glassformer.lessons.page import Page, Prose, Slope, Work
-from glassformer.lessons.registry import Lesson
+from glassformer.lessons.page import Page, PagePart, Prose, Slope, Work
+from glassformer.lessons.registry import CourseLesson
 from glassformer.lessons.walk import Walk
 
-TOLD_IN_WORDS = ("say", "ask")  # what a notebook has in its words, not in its code
+TOLD_IN_WORDS = ("say",)  # what a notebook has in its words, not in its code
 
 
-def lesson_notebook(lesson: Lesson, walk: Walk) -> dict[str, object]:
+def lesson_notebook(lesson: CourseLesson, walk: Walk) -> dict[str, object]:
     """The notebook of a lesson that was walked through, as the plain data of an .ipynb file."""
     cells: list[dict[str, object]] = [_words_cell(f"# {lesson.title}\n\n{lesson.about}"), _code_cell(_opening(lesson))]
     for page, code in zip(walk.pages, _codes(lesson), strict=True):
@@ -43,61 +44,56 @@ class Sheet:
         self.page = page
 
     def _repr_html_(self) -> str:
-        kept = [part for part in self.page.parts if not isinstance(part, Prose)]
+        kept: list[PagePart] = [part for part in self.page.parts if not isinstance(part, Prose)]
         inner = page_html(Page(self.page.title, parts=kept))
         whole = f"<style>{lesson_style()}</style>{inner}"
         frame = "width: 100%; height: 28rem; border: 0"
         return f'<iframe srcdoc="{markup.escape(whole, quote=True)}" title="step" style="{frame}"></iframe>'
 
 
-def _opening(lesson: Lesson) -> str:
-    """What a lesson imports, and a walk to begin with."""
-    module = _module_tree(lesson)
-    imports = [ast.unparse(node) for node in module.body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    own = [ast.unparse(node) for node in module.body if _is_constant(node) or _is_helper(node, lesson)]
-    first = ["from glassformer.lessons.notebook import Sheet"]
-    return "\n".join([*imports, *first, *[f"\n{part}" for part in own], "\nwalk = Walk()"])
+def _opening(lesson: CourseLesson) -> str:
+    """What a lesson imports and defines beside its steps, and a walk to begin with."""
+    others = [node for node in _module_tree(lesson).body if not isinstance(node, (ast.ClassDef, ast.Expr))]
+    imports = [ast.unparse(node) for node in others if isinstance(node, (ast.Import, ast.ImportFrom))]
+    own = [f"\n{ast.unparse(node)}" for node in others if not isinstance(node, (ast.Import, ast.ImportFrom))]
+    return "\n".join([*imports, "from glassformer.lessons.notebook import Sheet", *own, "\nwalk = Walk()"])
 
 
-def _is_constant(node: ast.stmt) -> bool:
-    return isinstance(node, (ast.Assign, ast.AnnAssign))
+def _codes(lesson: CourseLesson) -> Iterator[str]:
+    """The code of each step, less what is told in words, on a walk instead of `self`."""
+    walk = next(node for node in _module_tree(lesson).body if isinstance(node, ast.ClassDef))
+    for method in (node for node in walk.body if isinstance(node, ast.FunctionDef) and node.decorator_list):
+        kept = [node for node in method.body[1:] if _walk_call(node) not in TOLD_IN_WORDS]  # behind its docstring
+        begin = f"walk.begin({ast.unparse(_decorator_title(method))})"
+        yield "\n".join([begin, *(ast.unparse(_OnWalk().visit(node)) for node in kept), "Sheet(walk.page())"])
 
 
-def _is_helper(node: ast.stmt, lesson: Lesson) -> bool:
-    return isinstance(node, ast.FunctionDef) and node.name != lesson.walk_through.__name__
+class _OnWalk(ast.NodeTransformer):
+    """In a notebook there is no `self`; the walk stands in for it."""
 
-
-def _codes(lesson: Lesson) -> Iterator[str]:
-    """The code of each page: the statements from one `walk.step` to the next, less what is told in words."""
-    body = _function_tree(lesson).body[1:]  # behind the docstring
-    begins = [place for place, node in enumerate(body) if _walk_call(node) == "step"]
-    for start, end in zip(begins, [*begins[1:], len(body)], strict=True):
-        kept = [node for node in body[start + 1 : end] if _walk_call(node) not in TOLD_IN_WORDS]
-        yield "\n".join([_bare_step(body[start]), *map(ast.unparse, kept), "Sheet(walk.page())"])
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        """Change the one name."""
+        return ast.copy_location(ast.Name("walk", node.ctx), node) if node.id == "self" else node
 
 
 def _walk_call(node: ast.stmt) -> str:
     """The method of the walk that a statement calls, if that is all it does."""
     call = node.value if isinstance(node, ast.Expr) else None
     method = call.func if isinstance(call, ast.Call) else None
-    if isinstance(method, ast.Attribute) and isinstance(method.value, ast.Name) and method.value.id == "walk":
+    if isinstance(method, ast.Attribute) and isinstance(method.value, ast.Name) and method.value.id == "self":
         return method.attr
     return ""
 
 
-def _bare_step(node: ast.stmt) -> str:
-    title = next(child for child in ast.walk(node) if isinstance(child, (ast.Constant, ast.JoinedStr)))
-    return f"walk.step({ast.unparse(title)})"
+def _decorator_title(method: ast.FunctionDef) -> ast.expr:
+    made = method.decorator_list[0]
+    if not isinstance(made, ast.Call):
+        raise LessonError(f"{method.name} is no step of a lesson")
+    return made.args[0]
 
 
-def _module_tree(lesson: Lesson) -> ast.Module:
-    return ast.parse(inspect.getsource(sys.modules[lesson.walk_through.__module__]))
-
-
-def _function_tree(lesson: Lesson) -> ast.FunctionDef:
-    wanted = lesson.walk_through.__name__
-    found = (node for node in _module_tree(lesson).body if isinstance(node, ast.FunctionDef) and node.name == wanted)
-    return next(found)
+def _module_tree(lesson: CourseLesson) -> ast.Module:
+    return ast.parse(inspect.getsource(sys.modules[lesson.walk.__module__]))
 
 
 def _page_words(page: Page) -> str:
@@ -116,7 +112,7 @@ def _page_words(page: Page) -> str:
     return "\n\n".join(block for block in blocks if block)
 
 
-def _exercise_cells(lesson: Lesson, exercises: Sequence[Exercise]) -> list[dict[str, object]]:
+def _exercise_cells(lesson: CourseLesson, exercises: Sequence[Exercise]) -> list[dict[str, object]]:
     if not exercises:
         return []
     opening = [

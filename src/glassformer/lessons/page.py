@@ -1,4 +1,4 @@
-"""What a step of a lesson holds: words, equations as they ran, gradients, tables, curves and claims that were checked."""
+"""What a step of a lesson holds: words, equations as they ran, gradients, tables, curves, claims that were checked."""
 
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -39,6 +39,7 @@ class Work:
     cells: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    again: bool = False  # shown before on the same page, formula and all
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,7 @@
-"""The lessons in the order of the roadmap: gradients, similarity, attention, heads, blocks, and what is built on them."""
+"""The lessons in the order of the roadmap: gradients, similarity, attention, blocks, and what is built on them."""
 
 import difflib
 import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import ModuleType
 
@@ -52,33 +51,29 @@ COURSE: dict[str, tuple[ModuleType, ...]] = {
 
 
 @dataclass(frozen=True)
-class Lesson:
-    """A lesson: what it is called, what it is about, and the function that walks through it."""
+class CourseLesson:
+    """A lesson: what it is called, what it is about, and the walk through it."""
 
     name: str
     chapter: str
     title: str
     about: str
-    file: str
-    walk_through: Callable[[Walk], None]
+    walk: type[Walk]
 
-    def run(self, walk: Walk | None = None) -> Walk:
+    def run(self) -> Walk:
         """Walk through it from beginning to end."""
-        walk = Walk() if walk is None else walk
-        try:
-            self.walk_through(walk)
-        finally:
-            walk.close()
+        walk = self.walk()
+        walk.run()
         return walk
 
 
-def lessons() -> dict[str, Lesson]:
+def lessons() -> dict[str, CourseLesson]:
     """Every lesson by name, in the order to take them in."""
-    found = [_lesson(chapter, module) for chapter, modules in COURSE.items() for module in modules]
+    found = [_entered(chapter, module) for chapter, modules in COURSE.items() for module in modules]
     return {lesson.name: lesson for lesson in found}
 
 
-def lesson_called(name: str) -> Lesson:
+def lesson_called(name: str) -> CourseLesson:
     """The lesson of that name; an error names the nearest ones."""
     known = lessons()
     if name not in known:
@@ -88,8 +83,8 @@ def lesson_called(name: str) -> Lesson:
     return known[name]
 
 
-def _lesson(chapter: str, module: ModuleType) -> Lesson:
+def _entered(chapter: str, module: ModuleType) -> CourseLesson:
     file = module.__name__.rpartition(".")[2]
-    walk_through: Callable[[Walk], None] = getattr(module, f"walk_{file}")
+    walk: type[Walk] = getattr(module, "".join(word.capitalize() for word in file.split("_")) + "Walk")
     title = (inspect.getdoc(module) or "").rstrip(".")
-    return Lesson(file.replace("_", "-"), chapter, title, inspect.getdoc(walk_through) or "", file, walk_through)
+    return CourseLesson(file.replace("_", "-"), chapter, title, inspect.getdoc(walk) or "", walk)

@@ -50,50 +50,52 @@ def _view(part: PagePart) -> RenderableType:
 
 
 @_view.register
-def _(part: Prose) -> RenderableType:
+def _prose_view(part: Prose) -> RenderableType:
     return Text(part.text)
 
 
 @_view.register
-def _(part: Claim) -> RenderableType:
+def _claim_view(part: Claim) -> RenderableType:
     return Text(f"✓ {part.text}", style="green")
 
 
 @_view.register
-def _(part: Drawing) -> RenderableType:
+def _drawing_view(part: Drawing) -> RenderableType:
     return Text("\n".join(part.lines), no_wrap=True)
 
 
 @_view.register
-def _(part: Chart) -> RenderableType:
+def _chart_view(part: Chart) -> RenderableType:
     return Text("\n".join(chart_lines(part)), no_wrap=True)
 
 
 @_view.register
-def _(part: Grid) -> RenderableType:
+def _grid_view(part: Grid) -> RenderableType:
     return _table(part.columns, part.rows)
 
 
 @_view.register
-def _(part: Work) -> RenderableType:
-    lines: list[RenderableType] = [
-        Text(f"{part.equation.name}: {part.equation.meaning}", style="bold"),
-        Text(part.equation.latex, style="italic"),
-    ]
-    lines += [Text(f"{given.name} = {value_text(given.value)}    {given.meaning}") for given in part.inputs]
-    lines += _numbers(part.output.name, part.output.value, part.rows, part.columns)
+def _work_view(part: Work) -> RenderableType:
+    if part.again:
+        given = ", ".join(f"{operand.name} = {value_text(operand.value)}" for operand in part.inputs)
+        lines: list[RenderableType] = [Text(f"{part.equation.name} again: {given}")]
+    else:
+        lines = [Text(f"{part.equation.name}: {part.equation.meaning}", style="bold")]
+        lines.append(Text(part.equation.latex, style="italic"))
+        lines += [Text(f"{each.name} = {value_text(each.value)}    {each.meaning}") for each in part.inputs]
+    lines += _number_lines(part.output.name, part.output.value, part.rows, part.columns)
     return Group(*lines, *(Text(cell, style="cyan") for cell in part.cells))
 
 
 @_view.register
-def _(part: Slope) -> RenderableType:
+def _slope_view(part: Slope) -> RenderableType:
     rules = [rule for rule in part.rules if rule.gradient is not None]
     lines = [Text(f"{rule.name}, backward: {rule.gradient.latex}", style="italic") for rule in rules if rule.gradient]
-    return Group(*lines, *_numbers(part.name, part.value, part.rows, part.columns))
+    return Group(*lines, *_number_lines(part.name, part.value, part.rows, part.columns))
 
 
 @_view.register
-def _(part: Beside) -> RenderableType:
+def _beside_view(part: Beside) -> RenderableType:
     title = Text(f"{part.example}: {VERDICTS[part.standing]} ({part.where})", style="bold")
     note = [Text(part.how)] if part.how and part.standing in ("rounding", "corrected") else []
     return Group(title, _table(*beside_table(part)), *note)
@@ -106,7 +108,7 @@ def beside_table(part: Beside) -> tuple[tuple[str, ...], tuple[tuple[str, ...], 
     return ("value", "right", "in print"), part.rows
 
 
-def _numbers(name: str, value: object, rows: tuple[str, ...], columns: tuple[str, ...]) -> list[RenderableType]:
+def _number_lines(name: str, value: object, rows: tuple[str, ...], columns: tuple[str, ...]) -> list[RenderableType]:
     matrix = as_matrix(value)
     if matrix is None:
         return [Text(f"{name} = {value_text(value)}")]

@@ -1,8 +1,12 @@
 """A walk: a lesson as it runs. Every number it shows is on its tape, and every claim it makes is checked."""
 
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
+from typing import TypeVar
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -33,13 +37,39 @@ from glassformer.worked.examples import Example, examples
 from glassformer.worked.recomputing import Given
 from glassformer.worked.verdicts import Result, check_example, compare_with_print
 
-NEAR = 0.005  # how far an answer may be off unless an exercise says otherwise
+CLOSE_ENOUGH = 0.005  # how far an answer may be off unless an exercise says otherwise
 FEW_POINTS = 12  # of a curve that are marked one by one
+ROUNDING = 1e-9  # how far numbers may be apart that are the same but for the order of their sums
 STYLES = ("one", "two", "three")  # of the curves of a chart
 
 
+Own = TypeVar("Own", bound="Walk")
+
+
+@dataclass(frozen=True)
+class LessonStep:
+    """A step of a lesson: what it is called, what its idea is like, and the method that takes it."""
+
+    title: str
+    like: str
+    method: Callable[..., None]
+
+    @property
+    def text(self) -> str:
+        """What the step is about in plain words: the method's own."""
+        return " ".join((inspect.getdoc(self.method) or "").split())
+
+
+def step(title: str, like: str) -> Callable[[Callable[[Own], None]], LessonStep]:
+    """Make a method of a walk a step of its lesson; steps are taken in the order they are written in."""
+    return lambda method: LessonStep(title, like, method)
+
+
 class Walk:
-    """The hand that leads through a lesson: it records equations, keeps pages and collects exercises."""
+    """The hand that leads through a lesson: it records equations, keeps pages and collects exercises.
+
+    A lesson is a subclass whose methods are its steps; what a later step needs again is kept as an attribute.
+    """
 
     def __init__(self) -> None:
         self.pages: list[Page] = []
@@ -47,12 +77,32 @@ class Walk:
         self.tape = Tape()
         self._recording = False
 
-    # Words.
+    # The way.
 
-    def step(self, title: str, text: str = "", like: str = "") -> None:
-        """Begin a page: what it is about in plain words, and what the idea is like."""
+    @classmethod
+    def steps(cls) -> list[LessonStep]:
+        """The steps, in order."""
+        return [part for base in reversed(cls.__mro__) for part in vars(base).values() if isinstance(part, LessonStep)]
+
+    def quiz(self) -> None:
+        """Ask what a lesson asks at its end."""
+
+    def run(self) -> None:
+        """Take every step, then ask the exercises."""
+        try:
+            for each in self.steps():
+                self.begin(each.title, each.text, each.like)
+                each.method(self)
+            self.quiz()
+        finally:
+            self.close()
+
+    def begin(self, title: str, text: str = "", like: str = "") -> None:
+        """Begin a page, with recording on."""
         self._record(True)
         self.pages.append(Page(title, text, like))
+
+    # Words.
 
     def say(self, text: str) -> None:
         """Add some sentences."""
@@ -63,6 +113,18 @@ class Walk:
         if not bool(holds):
             raise LessonError(f"{self.pages[-1].title}: it does not hold that {text}")
         self._add(Claim(text))
+
+    def same(self, text: str, a: Tensor | float, b: Tensor | float, within: float = ROUNDING) -> None:
+        """Claim that two numbers, or all those of two tables, are the same, or nearly."""
+        self.claim(text, _farthest_apart(a, b) <= within)
+
+    def differ(self, text: str, a: Tensor | float, b: Tensor | float, by: float) -> None:
+        """Claim that somewhere two tables differ by more than so much."""
+        self.claim(text, _farthest_apart(a, b) > by)
+
+    def less(self, text: str, a: Tensor | float, b: Tensor | float) -> None:
+        """Claim that one number is smaller than another."""
+        self.claim(text, float(a) < float(b))
 
     def page(self) -> Page:
         """The page as it stands, with recording off: the last word of a notebook's cell."""
@@ -81,20 +143,20 @@ class Walk:
 
     def given(self, example: str) -> Given:
         """The inputs of a worked example."""
-        return Given(_example(example).inputs, _example(example).printed or {})
+        return Given(_worked_example(example).inputs, _worked_example(example).printed or {})
 
-    def worked(self, example: str) -> Mapping[str, object]:
+    def worked(self, example: str) -> Given:
         """What a worked example comes to, computed again and found right."""
-        return self.verdict(example).value
+        return Given(self.verdict(example).value)
 
     def verdict(self, example: str) -> Result:
         """How a worked example stands against print, computed again and found right."""
-        result = check_example(_example(example))
+        result = check_example(_worked_example(example))
         if not result.expected_ok:
             raise LessonError(f"{example} comes out wrong in {', '.join(result.differing)}")
         return result
 
-    def inside(self, equation: Equation[..., object]) -> Tensor:
+    def inside(self, equation: Equation[..., Tensor]) -> Tensor:
         """What the latest run of an equation gave, however deep it stands."""
         for step in self._steps():
             if step.equation is equation:
@@ -107,9 +169,7 @@ class Walk:
 
     # What is shown.
 
-    def show(
-        self, value: object, *cells: Sequence[int], rows: Sequence[str] = (), columns: Sequence[str] = ()
-    ) -> None:
+    def show(self, value: object, *cells: Sequence[int], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
         """Show the equation that made a value, and the arithmetic of some of its numbers."""
         step = self._maker(value)
         equation = equation_of(step)
@@ -119,8 +179,9 @@ class Walk:
         output = Operand(result.name, symbols[result.name].meaning, value)
         with plain():
             arithmetic = [written(step, tuple(cell)) for cell in cells] or _single(step)
+        again = any(isinstance(part, Work) and part.equation is equation for part in self.pages[-1].parts)
         told = tuple(operand for operand in inputs if _worth_telling(operand.value))
-        self._add(Work(equation, told, output, tuple(arithmetic), tuple(rows), tuple(columns)))
+        self._add(Work(equation, told, output, tuple(arithmetic), tuple(rows), tuple(columns), again))
 
     def show_gradient(
         self, found: Gradients, tensor: Tensor, name: str, rows: Sequence[str] = (), columns: Sequence[str] = ()
@@ -146,23 +207,26 @@ class Walk:
     ) -> None:
         """Draw curves, or points that are not joined: each a name with its places and its values."""
         drawn = [
-            Curve(name, STYLES[i % len(STYLES)], list(zip(map(float, x), map(float, y), strict=True)), len(x) <= FEW_POINTS)
+            Curve(
+                name,
+                STYLES[i % len(STYLES)],
+                list(zip(map(float, x), map(float, y), strict=True)),
+                len(x) <= FEW_POINTS,
+            )
             for i, (name, (x, y)) in enumerate(curves.items())
         ]
         self._add(Chart(title, tuple(drawn), across, logarithmic, joined))
 
     def beside(self, example: str, **values: object) -> None:
         """Put our numbers beside those in print; ours must be the right ones."""
-        wanted = _example(example)
+        wanted = _worked_example(example)
         ours = {key: as_data(value) for key, value in values.items()}
         for key, value in ours.items():
             if not same(value, wanted.expected[key]):
                 raise LessonError(f"{example}: {key} is {value_text(value)}, wanted {value_text(wanted.expected[key])}")
         printed = {key: value for key, value in (wanted.printed or {}).items() if key in ours}
-        judged = compare_with_print(
-            Example(**{name: getattr(wanted, name) for name in wanted.__struct_fields__} | {"printed": printed}), ours, {}
-        )
-        rows = tuple(row for key, value in ours.items() for row in _side_by_side(key, value, printed.get(key)))
+        judged = compare_with_print(msgspec.structs.replace(wanted, printed=printed), ours, {})
+        rows = tuple(row for key, value in ours.items() for row in _print_rows(key, value, printed.get(key)))
         how = wanted.recipe.how if wanted.recipe is not None else wanted.note
         where = f"{wanted.source}, {wanted.section}"
         self._add(Beside(example, where, rows, None if judged is None else judged.standing, how))
@@ -185,7 +249,7 @@ class Walk:
         answer: Callable[[], object],
         hint: str,
         cell: Sequence[int] = (),
-        tolerance: float = NEAR,
+        tolerance: float = CLOSE_ENOUGH,
     ) -> None:
         """Ask the reader something; `answer` computes what is right by equations, of which `cell` is one number."""
         with Tape() as tape:
@@ -230,6 +294,10 @@ class Walk:
         raise LessonError(f"{self.pages[-1].title}: what is shown was made by no equation on the tape")
 
 
+def _farthest_apart(a: Tensor | float, b: Tensor | float) -> float:
+    return float((torch.as_tensor(a) - torch.as_tensor(b)).abs().max())
+
+
 def _single(step: Step) -> list[str]:
     """The arithmetic of a result that is one number."""
     equation, first = equation_of(step), step.outputs[0]
@@ -245,12 +313,12 @@ def _worth_telling(value: object) -> bool:
     return isinstance(value, (Tensor, float, list, tuple)) or (isinstance(value, int) and not isinstance(value, bool))
 
 
-def _side_by_side(key: str, ours: object, printed: object) -> Iterator[tuple[str, str, str]]:
+def _print_rows(key: str, ours: object, printed: object) -> Iterator[tuple[str, str, str]]:
     """A line for each row of a table."""
     if isinstance(ours, list) and ours and isinstance(ours[0], list):
         rows = printed if isinstance(printed, list) and len(printed) == len(ours) else [None] * len(ours)
         for i, (row, other) in enumerate(zip(ours, rows, strict=True)):
-            yield from _side_by_side(f"{key}[{i}]", row, other)
+            yield from _print_rows(f"{key}[{i}]", row, other)
     else:
         yield key, value_text(ours, 6), "" if printed is None else value_text(printed, 9)
 
@@ -260,5 +328,5 @@ def _all_examples() -> dict[str, Example]:
     return {example.id: example for example in examples()}
 
 
-def _example(name: str) -> Example:
+def _worked_example(name: str) -> Example:
     return _all_examples()[name]

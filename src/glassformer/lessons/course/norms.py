@@ -3,103 +3,120 @@
 from glassformer.arithmetic import number
 from glassformer.equations.algebra import linear, residual
 from glassformer.equations.normalization import batch_norm, layer_norm, layer_norm_outside, rms_norm
-from glassformer.lessons.walk import Walk
+from glassformer.lessons.walk import Walk, step
 from glassformer.worked.geometry import mean_and_variance
 
 
-def walk_norms(walk: Walk) -> None:
+class NormsWalk(Walk):
     """Centre a row and bring its spread to one; or only its size; by row and not by batch."""
-    walk.step(
+
+    @step(
         "Layer norm",
-        "Take off the row's own mean, divide by its own spread. What stays is the pattern of the row; how loud it was "
-        "is gone. Then a learned scale and shift give the layer its own preferred loudness.",
         like="A recording studio sets every singer to the same level before mixing, then turns single knobs.",
     )
-    given = walk.given("layernorm-properties")
-    x, eps = given.tensor("x"), given.get("eps", float)
-    one, zero = x.new_ones(x.shape), x.new_zeros(x.shape)
-    y = layer_norm(x, one, zero, eps)
-    (_, mean), (_, variance) = mean_and_variance(y.new_tensor([x.tolist(), y.tolist()]))
-    walk.show(y, (0,), (3,))
-    walk.beside("layernorm-properties", y=y, y_mean=mean, y_var=variance)
-    louder = layer_norm(10 * x + 7, one, zero, eps)
-    walk.claim("a row ten times as loud and shifted comes out alike", float((louder - y).abs().max()) < 1e-5)
+    def layer_norm(self) -> None:
+        """Take off the row's own mean, divide by its own spread. What stays is the pattern of the row; how loud it was
+        is gone. Then a learned scale and shift give the layer its own preferred loudness.
+        """
+        given = self.given("layernorm-properties")
+        self.x, self.eps = given.tensor("x"), given.get("eps", float)
+        self.one, self.zero = self.x.new_ones(self.x.shape), self.x.new_zeros(self.x.shape)
+        self.y = layer_norm(self.x, self.one, self.zero, self.eps)
+        (_, mean), (_, variance) = mean_and_variance(self.y.new_tensor([self.x.tolist(), self.y.tolist()]))
+        self.show(self.y, (0,), (3,))
+        self.beside("layernorm-properties", y=self.y, y_mean=mean, y_var=variance)
+        louder = layer_norm(10 * self.x + 7, self.one, self.zero, self.eps)
+        self.same("a row ten times as loud and shifted comes out alike", louder, self.y, within=1e-05)
 
-    walk.step(
-        "Its way back",
-        "Since a common shift and a common scale change nothing, the gradient has no part along either: what goes back "
-        "sums to zero, and is at right angles to the pattern.",
-        like="Pushing a revolving door at its hinge: no effort there turns it.",
-    )
-    signal = walk.tensor([1.0, 0.0, 0.0, 0.0])
-    found = walk.back(y, signal)
-    walk.show_gradient(found, x, "gradient of x")
-    walk.claim("the gradient sums to zero", abs(float(found[x].sum())) < 1e-12)
-    walk.claim("it is at right angles to the pattern", abs(float(found[x] @ y)) < 1e-5)
+    @step("Its way back", like="Pushing a revolving door at its hinge: no effort there turns it.")
+    def its_way_back(self) -> None:
+        """Since a common shift and a common scale change nothing, the gradient has no part along either: what goes
+        back sums to zero, and is at right angles to the pattern.
+        """
+        signal = self.tensor([1.0, 0.0, 0.0, 0.0])
+        found = self.back(self.y, signal)
+        self.show_gradient(found, self.x, "gradient of x")
+        self.same("the gradient sums to zero", found[self.x].sum(), 0.0)
+        self.same("it is at right angles to the pattern", found[self.x] @ self.y, 0.0, within=1e-05)
 
-    walk.step(
-        "Root mean square alone",
-        "RMS norm skips the mean and only brings the size to one. For a row that is centred already the two agree.",
-        like="Turning the volume to a fixed level without touching the tone.",
-    )
-    given = walk.given("rmsnorm-example")
-    x, centred = given.tensors("x", "x_centred")
-    whole, middle = rms_norm(x, one, eps), rms_norm(centred, one, eps)
-    same = layer_norm(centred, one, zero, eps)
-    walk.show(whole, (0,))
-    walk.beside("rmsnorm-example", rmsnorm_x=whole, rmsnorm_centred=middle, layernorm_centred=same)
-    walk.claim("on the centred row both norms agree", float((middle - same).abs().max()) < 1e-12)
+    @step("Root mean square alone", like="Turning the volume to a fixed level without touching the tone.")
+    def root_mean_square_alone(self) -> None:
+        """RMS norm skips the mean and only brings the size to one. For a row that is centred already the two agree."""
+        given = self.given("rmsnorm-example")
+        x, centred = given.tensors("x", "x_centred")
+        whole, middle = rms_norm(x, self.one, self.eps), rms_norm(centred, self.one, self.eps)
+        same = layer_norm(centred, self.one, self.zero, self.eps)
+        self.show(whole, (0,))
+        self.beside("rmsnorm-example", rmsnorm_x=whole, rmsnorm_centred=middle, layernorm_centred=same)
+        self.same("on the centred row both norms agree", middle, same)
 
-    walk.step(
+    @step(
         "Where the small number goes",
-        "A tiny number keeps the division safe. It belongs inside the root. One source prints the norm of its attention "
-        "output with the number added outside, and the printed digits differ from its own script's.",
         like="A pinch of salt goes into the dough; strewn over the crust it is another bread.",
     )
-    given = walk.given("layernorm-M")
-    M, eps = given.tensor("M"), given.get("eps", float)
-    gamma, beta = M.new_ones(M.shape[-1]), M.new_zeros(M.shape[-1])
-    right, outside = layer_norm(M, gamma, beta, eps), layer_norm_outside(M, gamma, beta, eps)
-    walk.show(right, (0, 0))
-    walk.beside("layernorm-M", LN=right)
-    printed = walk.tensor(given.fact("LN", list[list[float]]))
-    near = float((outside - printed).abs().max()) < float((right - printed).abs().max())
-    walk.claim("with the number outside the root one comes nearer to what is printed", near)
+    def where_the_small_number_goes(self) -> None:
+        """A tiny number keeps the division safe. It belongs inside the root. One source prints the norm of its
+        attention output with the number added outside, and the printed digits differ from its own script's.
+        """
+        given = self.given("layernorm-M")
+        M, eps = given.tensor("M"), given.get("eps", float)
+        gamma, beta = M.new_ones(M.shape[-1]), M.new_zeros(M.shape[-1])
+        right, outside = layer_norm(M, gamma, beta, eps), layer_norm_outside(M, gamma, beta, eps)
+        self.show(right, (0, 0))
+        self.beside("layernorm-M", LN=right)
+        printed = self.tensor(given.fact("LN", list[list[float]]))
+        near = float((outside - printed).abs().max()) < float((right - printed).abs().max())
+        self.claim("with the number outside the root one comes nearer to what is printed", near)
 
-    walk.step(
+    @step(
         "Two features are too few",
-        "The norm of a row of two numbers keeps nothing but which is larger. A story of two features on different "
-        "scales is a story about batches, where each feature is compared with itself in other examples.",
         like="Of two runners you can say who was first; to say who is fast you need the others.",
     )
-    given = walk.given("layernorm-two-features")
-    rows = given.tensor("rows")
-    pair, none = rows.new_ones(2), rows.new_zeros(2)
-    signs = layer_norm(rows, pair, none, given.get("eps", float))
-    walk.show(signs, (0, 0))
-    walk.beside("layernorm-two-features", LN=signs)
-    batch = batch_norm(rows, pair, none)
-    walk.show(batch)
-    walk.claim("within each batch-normed feature the mean is zero", float(batch.mean(0).abs().max()) < 1e-9)
+    def two_features_are_too_few(self) -> None:
+        """The norm of a row of two numbers keeps nothing but which is larger. A story of two features on different
+        scales is a story about batches, where each feature is compared with itself in other examples.
+        """
+        given = self.given("layernorm-two-features")
+        rows = given.tensor("rows")
+        self.pair, self.none = rows.new_ones(2), rows.new_zeros(2)
+        signs = layer_norm(rows, self.pair, self.none, given.get("eps", float))
+        self.show(signs, (0, 0))
+        self.beside("layernorm-two-features", LN=signs)
+        batch = batch_norm(rows, self.pair, self.none)
+        self.show(batch)
+        self.same("within each batch-normed feature the mean is zero", batch.mean(0), 0.0)
 
-    walk.step(
+    @step(
         "Before or after the sublayer",
-        "With the norm before the sublayer the row itself passes untouched; with the norm after it, everything that "
-        "leaves has unit spread. Deep stacks train more easily with the norm before.",
         like="Washing the vegetables before they go into the pot, or rinsing the soup.",
     )
-    given = walk.given("pre-ln-post-ln")
-    h, F = given.tensors("h", "F_matrix")
-    eps = given.get("eps", float)
-    pre = residual(h, linear(layer_norm(h, pair, none, eps), F))
-    post = layer_norm(residual(h, linear(h, F)), pair, none, eps)
-    walk.show(pre, (0, 0))
-    walk.show(post, (0, 0))
-    walk.beside("pre-ln-post-ln", pre_ln=pre, post_ln=post)
+    def before_or_after_the_sublayer(self) -> None:
+        """With the norm before the sublayer the row itself passes untouched; with the norm after it, everything that
+        leaves has unit spread. Deep stacks train more easily with the norm before.
+        """
+        given = self.given("pre-ln-post-ln")
+        h, F = given.tensors("h", "F_matrix")
+        eps = given.get("eps", float)
+        pre = residual(h, linear(layer_norm(h, self.pair, self.none, eps), F))
+        post = layer_norm(residual(h, linear(h, F)), self.pair, self.none, eps)
+        self.show(pre, (0, 0))
+        self.show(post, (0, 0))
+        self.beside("pre-ln-post-ln", pre_ln=pre, post_ln=post)
 
-    row = walk.tensor([1.0, 3.0])
-    walk.ask(f"What does layer norm, with no small number, make of the first entry of ({number(row[0])}, {number(row[1])})?",
-             lambda: layer_norm(row, pair, none, 0.0), "The mean is halfway, and the spread is one.", cell=(0,))
-    long = walk.tensor([3.0, 4.0])
-    walk.ask(f"And RMS norm of the second entry of ({number(long[0])}, {number(long[1])})?",
-             lambda: rms_norm(long, pair, 0.0), "Divide by the root of half of nine and sixteen.", cell=(1,))
+    def quiz(self) -> None:
+        """Questions on it."""
+        row = self.tensor([1.0, 3.0])
+        self.ask(
+            f"What does layer norm, with no small number, make of the first entry of ({number(row[0])}, "
+            f"{number(row[1])})?",
+            lambda: layer_norm(row, self.pair, self.none, 0.0),
+            "The mean is halfway, and the spread is one.",
+            cell=(0,),
+        )
+        long = self.tensor([3.0, 4.0])
+        self.ask(
+            f"And RMS norm of the second entry of ({number(long[0])}, {number(long[1])})?",
+            lambda: rms_norm(long, self.pair, 0.0),
+            "Divide by the root of half of nine and sixteen.",
+            cell=(1,),
+        )

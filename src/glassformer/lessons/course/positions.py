@@ -1,6 +1,7 @@
 """Positions: five ways to say where a word stands."""
 
 import torch
+from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.equations.algebra import add, linear
@@ -16,134 +17,169 @@ from glassformer.equations.positions import (
 )
 from glassformer.equations.rotary import rotary, rotary_frequencies
 from glassformer.equations.similarity import inner_product, l2_norm
-from glassformer.lessons.walk import Walk
+from glassformer.lessons.walk import Walk, step
+from glassformer.worked.positions import waves
 
-EXACT = 1e-12
 
-
-def walk_positions(walk: Walk) -> None:
+class PositionsWalk(Walk):
     """Attention by itself does not know the order of words. Waves, rows, turns and biases tell it."""
-    walk.step(
+
+    @step(
         "Without positions order is lost",
-        "Shuffle the words, and attention gives the same rows in shuffled order: it looks at what is there, never at "
-        "where. With positions added the shuffled sentence is another sentence.",
         like="A bag of Scrabble tiles: the same letters, and no telling whether they spelled dog or god.",
     )
-    given = walk.given("permutation-equivariance")
-    X, *weights = given.tensors("X", "W_Q", "W_K", "W_V")
-    order = given.get("permutation", list[int])
-    places = sinusoidal_positions(*X.shape, dtype=torch.float64)
-    mixed = attention(*(linear(X, W) for W in weights))
-    shuffled = attention(*(linear(X[order], W) for W in weights))
-    walk.show(mixed)
-    walk.claim("shuffled words give shuffled rows", float((shuffled - mixed[order]).abs().max()) < EXACT)
-    placed = attention(*(linear(add(X, places), W) for W in weights))
-    moved = attention(*(linear(add(X[order], places), W) for W in weights))
-    walk.claim("with positions they do not", float((moved - placed[order]).abs().max()) > 0.1)
+    def without_positions_order_is_lost(self) -> None:
+        """Shuffle the words, and attention gives the same rows in shuffled order: it looks at what is there, never at
+        where. With positions added the shuffled sentence is another sentence.
+        """
+        given = self.given("permutation-equivariance")
+        X, *weights = given.tensors("X", "W_Q", "W_K", "W_V")
+        order = given.get("permutation", list[int])
+        places = waves(*X.shape)
 
-    walk.step(
+        def attend(rows: Tensor) -> Tensor:
+            q, k, v = (linear(rows, W) for W in weights)
+            return attention(q, k, v)
+
+        mixed, shuffled = attend(X), attend(X[order])
+        self.show(mixed)
+        self.same("shuffled words give shuffled rows", shuffled, mixed[order])
+        placed, moved = attend(add(X, places)), attend(add(X[order], places))
+        self.differ("with positions they do not", moved, placed[order], by=0.1)
+
+    @step(
         "Waves",
-        "Each pair of columns is a sine and a cosine of the position, every pair slower than the one before. Even "
-        "columns are sines and odd ones cosines, and both of a pair share one speed. One source uses another speed for "
-        "each column; here is what its table should be.",
         like="The hands of a clock: seconds, minutes, hours. Together they name any moment, each by going round.",
     )
-    given = walk.given("positional-encoding-d4")
-    waves = sinusoidal_positions(len(given.get("positions", list[int])), given.get("d_model", int), dtype=torch.float64)
-    walk.show(waves, (1, 0), (1, 1), (1, 2))
-    walk.beside("positional-encoding-d4", PE=waves)
+    def waves(self) -> None:
+        """Each pair of columns is a sine and a cosine of the position, every pair slower than the one before. Even
+        columns are sines and odd ones cosines, and both of a pair share one speed. One source uses another speed
+        for each column; here is what its table should be.
+        """
+        given = self.given("positional-encoding-d4")
+        table = sinusoidal_positions(
+            len(given.get("positions", list[int])), given.get("d_model", int), dtype=torch.float64
+        )
+        self.show(table, (1, 0), (1, 1), (1, 2))
+        self.beside("positional-encoding-d4", PE=table)
 
-    walk.step(
+    @step(
         "What waves are good for",
-        "Moving on by a fixed number of positions is a fixed matrix, whatever the position. The inner product of two "
-        "encodings depends on their distance alone. And there is a row for every position, also for those never seen.",
         like="Turning a clock's hands forward by ten minutes is the same movement at noon and at midnight.",
     )
-    dim, k, p = (walk.given("sinusoidal-linear-shift").get(name, int) for name in ("d_model", "k", "p"))
-    rows = sinusoidal_positions(p + k + 40, dim, dtype=torch.float64)
-    M = shift_matrix(k, dim, dtype=torch.float64)
-    on = linear(rows[p], M)
-    walk.show(on, (0,))
-    walk.beside("sinusoidal-linear-shift", M_k=M, PE_p=rows[p], PE_p_plus_k=rows[p + k])
-    walk.claim("the same matrix works at every position", float((linear(rows[:-k], M) - rows[k:]).abs().max()) < EXACT)
-    near, later = inner_product(rows[p], rows[p + k]), inner_product(rows[p + 20], rows[p + k + 20])
-    walk.say(f"Inner products at the same distance, early and late: {number(near, 8)} and {number(later, 8)}.")
-    walk.claim("they are the same", abs(float(near - later)) < EXACT)
-    apart = torch.cdist(rows, rows).fill_diagonal_(torch.inf)
-    walk.claim("no two positions share a row", float(apart.min()) > 0.01)
+    def what_waves_are_good(self) -> None:
+        """Moving on by a fixed number of positions is a fixed matrix, whatever the position. The inner product of two
+        encodings depends on their distance alone. And there is a row for every position, also for those never seen.
+        """
+        dim, k, p = (self.given("sinusoidal-linear-shift").get(name, int) for name in ("d_model", "k", "p"))
+        rows = sinusoidal_positions(p + k + 40, dim, dtype=torch.float64)
+        M = shift_matrix(k, dim, dtype=torch.float64)
+        on = linear(rows[p], M)
+        self.show(on, (0,))
+        self.beside("sinusoidal-linear-shift", M_k=M, PE_p=rows[p], PE_p_plus_k=rows[p + k])
+        self.same("the same matrix works at every position", linear(rows[:-k], M), rows[k:])
+        near, later = inner_product(rows[p], rows[p + k]), inner_product(rows[p + 20], rows[p + k + 20])
+        self.say(f"Inner products at the same distance, early and late: {number(near, 8)} and {number(later, 8)}.")
+        self.same("they are the same", near, later)
+        apart = torch.cdist(rows, rows).fill_diagonal_(torch.inf)
+        self.less("no two positions share a row", 0.01, apart.min())
 
-    walk.step(
+    @step(
         "Learned rows",
-        "The simplest way: a table with a row for each position, learned like the words' table. It can learn anything, "
-        "and knows nothing of a position beyond its last row.",
         like="Numbered seats in a theatre: every usher knows them, and there is no seat after the last.",
     )
-    U, P = walk.given("gpt-h0").tensors("U", "W_p")
-    rows = learned_positions(P, len(U))
-    start = add(U, rows)
-    walk.show(start, (0, 0), (1, 1))
-    walk.beside("gpt-h0", h0=start)
-    found = walk.back(start, torch.ones_like(start))
-    walk.claim("each row of the table learns from its own position alone", torch.equal(found[P], torch.ones_like(P)))
+    def learned_rows(self) -> None:
+        """The simplest way: a table with a row for each position, learned like the words' table. It can learn
+        anything, and knows nothing of a position beyond its last row.
+        """
+        U, P = self.given("gpt-h0").tensors("U", "W_p")
+        rows = learned_positions(P, len(U))
+        start = add(U, rows)
+        self.show(start, (0, 0), (1, 1))
+        self.beside("gpt-h0", h0=start)
+        found = self.back(start, torch.ones_like(start))
+        self.claim(
+            "each row of the table learns from its own position alone", torch.equal(found[P], torch.ones_like(P))
+        )
 
-    walk.step(
+    @step(
         "Turns",
-        "Rotary embedding adds nothing. It turns each pair of a query or a key by an angle that grows with its position, "
-        "so that their inner product knows only the difference of the angles: how far apart they stand. A turn keeps "
-        "lengths. The speeds are spaced over the width of a head.",
-        like="Two dancers on two turntables: how they face each other depends only on how far one has turned beyond the other.",
+        like="Two dancers on two turntables: how they face each other depends only on how far one has turned beyond "
+        "the other.",
     )
-    given = walk.given("rope-relative-property")
-    q, key, theta = given.tensors("q", "k", "theta")
-    pairs = given.get("position_pairs", list[tuple[int, int]])
-    spots = torch.arange(1 + max(map(max, pairs)))
-    turned_q = rotary(q.expand(len(spots), -1), spots, frequencies=theta)
-    turned_k = rotary(key.expand(len(spots), -1), spots, frequencies=theta)
-    walk.show(turned_q, (1, 0), (1, 1))
-    scores = [inner_product(turned_q[m], turned_k[n]) for m, n in pairs]
-    walk.table(("query at", "key at", "score"), [(m, n, s) for (m, n), s in zip(pairs, scores, strict=True)])
-    walk.beside("rope-relative-property", scores=scores, norm_before=l2_norm(q), norm_after=l2_norm(turned_q[5]))
-    walk.claim("the same distance gives the same score", max(abs(float(s - scores[0])) for s in scores) < EXACT)
-    speeds = rotary_frequencies(walk.given("rope-frequency-dimension").get("d_head", int), dtype=torch.float64)
-    walk.beside("rope-frequency-dimension", theta=speeds)
+    def turns(self) -> None:
+        """Rotary embedding adds nothing. It turns each pair of a query or a key by an angle that grows with its
+        position, so that their inner product knows only the difference of the angles: how far apart they stand. A
+        turn keeps lengths. The speeds are spaced over the width of a head.
+        """
+        given = self.given("rope-relative-property")
+        q, key, theta = given.tensors("q", "k", "theta")
+        pairs = given.get("position_pairs", list[tuple[int, int]])
+        spots = torch.arange(1 + max(map(max, pairs)))
+        turned_q = rotary(q.expand(len(spots), -1), spots, frequencies=theta)
+        turned_k = rotary(key.expand(len(spots), -1), spots, frequencies=theta)
+        self.show(turned_q, (1, 0), (1, 1))
+        scores = [inner_product(turned_q[m], turned_k[n]) for m, n in pairs]
+        self.table(("query at", "key at", "score"), [(m, n, s) for (m, n), s in zip(pairs, scores, strict=True)])
+        self.beside("rope-relative-property", scores=scores, norm_before=l2_norm(q), norm_after=l2_norm(turned_q[5]))
+        self.less("the same distance gives the same score", max(abs(float(s - scores[0])) for s in scores), 1e-12)
+        speeds = rotary_frequencies(self.given("rope-frequency-dimension").get("d_head", int), dtype=torch.float64)
+        self.beside("rope-frequency-dimension", theta=speeds)
 
-    walk.step(
-        "A slope for each head",
-        "ALiBi leaves rows alone and lowers each score in proportion to the distance, each head at its own rate. No "
-        "table, no last position: distance hurts, however far.",
-        like="A voice fades with every metre; some ears are sharper than others.",
-    )
-    given = walk.given("alibi-bias-matrix")
-    slopes = alibi_slopes(walk.given("alibi-slopes").get("h", int), dtype=torch.float64)
-    walk.show(slopes, (0,))
-    walk.beside("alibi-slopes", slopes=slopes)
-    bias = alibi_bias(8, given.get("n", int), given.get("n", int), dtype=torch.float64)
-    walk.show(bias, (0, 2, 0))
-    head = slopes.tolist().index(given.get("m", float)) if given.get("m", float) in slopes.tolist() else 0
-    walk.claim("each step away costs a head the same", bool((bias[head].diff(dim=-1).abs() == slopes[head]).all()))
+    @step("A slope for each head", like="A voice fades with every metre; some ears are sharper than others.")
+    def slope_for_each_head(self) -> None:
+        """ALiBi leaves rows alone and lowers each score in proportion to the distance, each head at its own rate. No
+        table, no last position: distance hurts, however far.
+        """
+        given = self.given("alibi-bias-matrix")
+        slopes = alibi_slopes(self.given("alibi-slopes").get("h", int), dtype=torch.float64)
+        self.show(slopes, (0,))
+        self.beside("alibi-slopes", slopes=slopes)
+        bias = alibi_bias(8, given.get("n", int), given.get("n", int), dtype=torch.float64)
+        self.show(bias, (0, 2, 0))
+        head = slopes.tolist().index(given.get("m", float)) if given.get("m", float) in slopes.tolist() else 0
+        self.claim("each step away costs a head the same", bool((bias[head].diff(dim=-1).abs() == slopes[head]).all()))
 
-    walk.step(
+    @step(
         "A learned price for each distance",
-        "T5 learns one number for each range of distances and head: near distances have a range of their own, farther "
-        "ones share. The number is added to the score, and T5 does not divide the score by the root of the width.",
         like="Postage: so much for this town, so much for the next, one price for everything overseas.",
     )
-    distances = torch.tensor([[-100, -20, -8, -3, -1, 0, 1, 3, 8, 20, 100]])
-    buckets = relative_position_bucket(distances)
-    walk.table(("distance", "range"), [(int(d), int(b)) for d, b in zip(distances[0], buckets[0], strict=True)])
-    prices = walk.tensor([[0.1 * i] for i in range(8)])
-    bias = relative_position_bias(prices, 4, 4, max_distance=8)
-    walk.show(bias)
-    same = [bias[0].diagonal(k).unique().numel() for k in range(-3, 4)]
-    walk.claim("equal distances have equal prices", same == [1] * 7)
-    walk.claim("T5 does not divide its scores", not walk.worked("t5-bias-scaling")["t5_divides_by_sqrt_dk"])
+    def learned_price_for_each_distance(self) -> None:
+        """T5 learns one number for each range of distances and head: near distances have a range of their own, farther
+        ones share. The number is added to the score, and T5 does not divide the score by the root of the width.
+        """
+        distances = torch.tensor([[-100, -20, -8, -3, -1, 0, 1, 3, 8, 20, 100]])
+        buckets = relative_position_bucket(distances)
+        self.table(("distance", "range"), [(int(d), int(b)) for d, b in zip(distances[0], buckets[0], strict=True)])
+        prices = self.tensor([[0.1 * i] for i in range(8)])
+        bias = relative_position_bias(prices, 4, 4, max_distance=8)
+        self.show(bias)
+        same = [bias[0].diagonal(k).unique().numel() for k in range(-3, 4)]
+        self.claim("equal distances have equal prices", same == [1] * 7)
+        self.claim(
+            "T5 does not divide its scores", not self.worked("t5-bias-scaling").get("t5_divides_by_sqrt_dk", bool)
+        )
 
-    at, width = 2, 4
-    walk.ask(f"Waves of width {width}: what is the first number of position {at}?",
-             lambda: sinusoidal_positions(at + 1, width, dtype=torch.float64), "The sine of the position, in radians.", cell=(at, 0))
-    heads = 8
-    walk.ask(f"What is the first of {heads} ALiBi slopes?", lambda: alibi_slopes(heads, dtype=torch.float64),
-             "Two to the minus eight, to the power of one over the number of heads.", cell=(0,))
-    one = walk.tensor([[1.0, 0.0]])
-    walk.ask("A query of one and zero is turned by one radian. What is its first number?",
-             lambda: rotary(one, torch.tensor([1]), frequencies=walk.tensor([1.0])), "The cosine of one.", cell=(0, 0))
+    def quiz(self) -> None:
+        """Questions on it."""
+        at, width = 2, 4
+        self.ask(
+            f"Waves of width {width}: what is the first number of position {at}?",
+            lambda: sinusoidal_positions(at + 1, width, dtype=torch.float64),
+            "The sine of the position, in radians.",
+            cell=(at, 0),
+        )
+        heads = 8
+        self.ask(
+            f"What is the first of {heads} ALiBi slopes?",
+            lambda: alibi_slopes(heads, dtype=torch.float64),
+            "Two to the minus eight, to the power of one over the number of heads.",
+            cell=(0,),
+        )
+        one = self.tensor([[1.0, 0.0]])
+        self.ask(
+            "A query of one and zero is turned by one radian. What is its first number?",
+            lambda: rotary(one, torch.tensor([1]), frequencies=self.tensor([1.0])),
+            "The cosine of one.",
+            cell=(0, 0),
+        )
