@@ -51,9 +51,7 @@ def _indent(line: str) -> int:
 
 def write_turns(path: Path) -> None:
     """The indentation task as a file."""
-    rows = (
-        {"label": label, "text": snippet} for document in stdlib_text() for label, snippet in turns(document.text)
-    )
+    rows = ({"label": label, "text": snippet} for document in stdlib_text() for label, snippet in turns(document.text))
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 

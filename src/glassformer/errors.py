@@ -53,7 +53,7 @@ class TrainingError(GlassformerError, RuntimeError):
     """A run cannot go on."""
 
 
-class Interrupted(GlassformerError, RuntimeError):
+class InterruptedRunError(GlassformerError, RuntimeError):
     """A signal ended a run after its last step was saved; `status` is what a program then exits with."""
 
     def __init__(self, message: str, status: int) -> None:

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from glassformer.cli.main import main
 from glassformer.cli.report import run
-from glassformer.errors import Interrupted
+from glassformer.errors import InterruptedRunError
 from glassformer.training.resolve import resolve
 from glassformer.training.run import Run
 
@@ -67,7 +67,7 @@ def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, status: int = 130) ->
         for log in whole(self, resume):
             yield log
             if log.step == step:
-                raise Interrupted(f"stopped after step {step}", status)
+                raise InterruptedRunError(f"stopped after step {step}", status)
 
     monkeypatch.setattr(Run, "train", train)
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest.mock import patch
 
-from glassformer.errors import Interrupted
+from glassformer.errors import InterruptedRunError
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
 from tests.training.faults import Faults, dying
@@ -139,7 +139,7 @@ def train_on(path: Path, number: int) -> None:
     ):
         try:
             go(path, recipe(("adamw", "muon")[number]), seed=9)
-        except Interrupted as error:
+        except InterruptedRunError as error:
             say("interrupted", error.status)
             os._exit(error.status)
     say("finished")

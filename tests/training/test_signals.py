@@ -13,7 +13,7 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from glassformer.errors import Interrupted
+from glassformer.errors import InterruptedRunError
 from glassformer.training.objective import Lesson
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
@@ -99,7 +99,7 @@ def test_a_signal_saves_the_step_and_the_run_goes_on_exactly(
     number: signal.Signals, moment: Callable[..., object], at: int, stops: int, tmp_path: Path, unbroken: Path
 ) -> None:
     before = [signal.getsignal(each) for each in SIGNALS]
-    with moment(number, at), pytest.raises(Interrupted) as stopped:  # pyright: ignore[reportGeneralTypeIssues]
+    with moment(number, at), pytest.raises(InterruptedRunError) as stopped:  # pyright: ignore[reportGeneralTypeIssues]
         go(tmp_path / "run", recipe())
     assert stopped.value.status == 128 + number
     assert str(stopped.value) == f"stopped by {number.name} after step {stops}, which is saved"

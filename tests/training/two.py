@@ -15,7 +15,7 @@ from unittest.mock import patch
 import torch
 
 from glassformer.data.batches import Batches, MaskedBatches, Masking
-from glassformer.errors import GlassformerError, Interrupted
+from glassformer.errors import GlassformerError, InterruptedRunError
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
@@ -24,7 +24,7 @@ from glassformer.training import run as run_module
 from glassformer.training.hardware import Hardware
 from glassformer.training.loop import train
 from glassformer.training.objective import HIDDEN_TOKENS, NEXT_TARGET_TOKEN, Objective
-from glassformer.training.processes import ALONE, Processes, joined, whole
+from glassformer.training.processes import ALONE, Processes, meeting, unsharded
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import GPTSettings, RunSettings, TextData, TokenizerSettings
@@ -59,7 +59,7 @@ def learn(subject: str, how: Recipe, processes: Processes = ALONE, folder: Path 
     kept = None if folder is None else RunFolder(folder, keep=20)
     parts = (batches(*place), objective, how, kept, batches(*place), Hardware(), processes)
     logs = [[log.step, log.loss, log.norm, log.tokens, log.validation, log.note] for log in train(model, *parts)]
-    return {"logs": logs, "weights": {name: whole(p.detach()).tolist() for name, p in model.named_parameters()}}
+    return {"logs": logs, "weights": {name: unsharded(p.detach()).tolist() for name, p in model.named_parameters()}}
 
 
 def said(error: BaseException) -> dict[str, object]:
@@ -76,7 +76,7 @@ def resumed(processes: Processes, path: Path) -> dict[str, object]:
     try:
         Stopping.at, Stopping.rank = 5, processes.rank
         learn("stopping", RESUMED, processes, path / "stopped")
-    except Interrupted as error:
+    except InterruptedRunError as error:
         stopped = said(error)
     finally:
         signal.signal(signal.SIGTERM, handle)
@@ -133,7 +133,7 @@ def ran(processes: Processes, path: Path) -> dict[str, object]:
         run=RunSettings(device="cpu", precision="fp32", sharing=sharing),
     )
     run = run_module.prepare(settings, path / f"run {sharing}", "", lambda text: None)
-    with patch.object(run_module, "joined", lambda *_: nullcontext(processes)):
+    with patch.object(run_module, "meeting", lambda *_: nullcontext(processes)):
         return {"logs": [[log.step, log.loss, log.validation] for log in run.train()]}
 
 
@@ -163,7 +163,7 @@ def attempt(case: Callable[[], dict[str, object]]) -> dict[str, object]:
 def main() -> None:
     """Do all cases and write what came out."""
     path = Path(sys.argv[1])
-    with joined("copies", Hardware()) as processes:
+    with meeting("copies", Hardware()) as processes:
         (path / f"{processes.rank}.json").write_text(json.dumps(cases(processes, path)))
 
 

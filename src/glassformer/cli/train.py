@@ -109,7 +109,7 @@ def train(
 
 
 def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> int | None:
-    from glassformer.errors import Interrupted
+    from glassformer.errors import InterruptedRunError
     from glassformer.training.resolve import to_toml
     from glassformer.training.run import CONFIG, prepare
 
@@ -123,7 +123,7 @@ def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> in
             for log in run.train(manner.resume):
                 tell(log)
                 last = log
-    except Interrupted as error:
+    except InterruptedRunError as error:
         _say(f"{error}; go on by: glassformer train --resume --out {shlex.quote(str(folder))}")
         return error.status
     if _is_first():

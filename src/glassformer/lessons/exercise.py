@@ -47,7 +47,7 @@ class Exercise:
     @property
     def answer_text(self) -> str:
         """The right answer as a person would type it."""
-        return "x".join(map(str, self.answer)) if isinstance(self.answer, tuple) else number(self.answer, 6)
+        return "x".join(map(str, self.answer)) if isinstance(self.answer, tuple) else number(self.answer, 10)
 
 
 def _shape(typed: str) -> tuple[int, ...] | None:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer.errors import CheckpointError, RunFolderError
 from glassformer.layers.model import Model
-from glassformer.training.processes import parted, whole
+from glassformer.training.processes import parted, unsharded
 from glassformer.training.run_folder import RunFolder
 
 PREFIX = "average/"
@@ -52,7 +52,7 @@ class MovingAverage:
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps."""
-        return {PREFIX + name: whole(value) for name, value in self.weights.items()}
+        return {PREFIX + name: unsharded(value) for name, value in self.weights.items()}
 
     @torch.no_grad()
     def resume(self, state: Mapping[str, Tensor]) -> None:

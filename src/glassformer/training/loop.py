@@ -9,7 +9,7 @@ from dataclasses import replace
 import torch
 
 from glassformer.data.batches import Batches
-from glassformer.errors import Interrupted, TrainingError
+from glassformer.errors import InterruptedRunError, TrainingError
 from glassformer.layers.model import Model
 from glassformer.training.hardware import Hardware
 from glassformer.training.objective import Lesson, Objective
@@ -81,7 +81,8 @@ class _Loop:
                 note = None
             if stop and not self._last():
                 name = signal.Signals(stop).name
-                raise Interrupted(f"stopped by {name} after step {training.done}, which is saved", SIGNAL + stop)
+                what = f"stopped by {name} after step {training.done}, which is saved"
+                raise InterruptedRunError(what, SIGNAL + stop)
         training.model.eval()
         if training.average is not None:
             training.average.settle()

@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import AdamW, Muon, Optimizer
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.training.processes import parted, whole
+from glassformer.training.processes import parted, unsharded
 from glassformer.training.recipe import Recipe
 
 
@@ -71,7 +71,7 @@ class Updates:
         """Every number the optimisers remember, by parameter and role."""
         names = {id(parameter): name for name, parameter in self.parameters.items()}
         return {
-            f"{names[id(parameter)]}/{role}": whole(torch.as_tensor(value))
+            f"{names[id(parameter)]}/{role}": unsharded(torch.as_tensor(value))
             for optimizer in self.optimizers
             for parameter, values in optimizer.state.items()
             for role, value in sorted(values.items())  # processes that put shards together need one order

@@ -101,7 +101,7 @@ class Processes:
 ALONE = Processes()
 
 
-def whole(tensor: Tensor) -> Tensor:
+def unsharded(tensor: Tensor) -> Tensor:
     """All of a tensor of which this process may hold a part; every process has to ask."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
@@ -119,7 +119,7 @@ def expected(sharing: Sharing) -> Processes:
 
 
 @contextmanager
-def joined(sharing: Sharing, hardware: Hardware) -> Iterator[Processes]:
+def meeting(sharing: Sharing, hardware: Hardware) -> Iterator[Processes]:
     """Join the processes that `torchrun` started, if it did; leave them at the end."""
     if "RANK" not in os.environ:
         yield ALONE

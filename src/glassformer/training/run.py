@@ -27,7 +27,7 @@ from glassformer.training.hardware import choose_hardware
 from glassformer.training.keys import as_toml, toml_value
 from glassformer.training.loop import train
 from glassformer.training.measure import Figures
-from glassformer.training.processes import expected, joined
+from glassformer.training.processes import expected, meeting
 from glassformer.training.resolve import resolve, to_toml
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import PairData, Settings
@@ -77,7 +77,7 @@ class Run:
     def train(self, resume: bool = False) -> Iterator[Log]:
         """Train to the end, or on from where a stopped run was saved; then write the model into the folder."""
         made, recipe = self.material, self.settings.recipe
-        with joined(self.settings.run.sharing, self.hardware) as processes, self._opened(resume, processes.first):
+        with meeting(self.settings.run.sharing, self.hardware) as processes, self._opened(resume, processes.first):
             parts = (made.batches, made.objective, recipe, self.folder, made.validation, self.hardware, processes)
             yield from train(self.model, *parts)
             if processes.first and self.folder is not None:

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from glassformer.errors import RunFolderError
 from glassformer.training.checkpoint_files import Snapshot
-from glassformer.training.processes import parted, whole
+from glassformer.training.processes import parted, unsharded
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
 from glassformer.training.symptoms import Symptoms
@@ -37,7 +37,7 @@ def take(training: Training) -> Snapshot:
         device=training.hardware.device.type,
     )
     optimizer = training.updates.state() | (training.average.state() if training.average else {})
-    weights = {name: whole(value.detach()) for name, value in training.model.state_dict().items()}
+    weights = {name: unsharded(value.detach()) for name, value in training.model.state_dict().items()}
     return Snapshot(training.done, weights, optimizer, msgspec.to_builtins(state))
 
 

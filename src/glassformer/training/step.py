@@ -17,7 +17,7 @@ from glassformer.training.effort import operations_per_token
 from glassformer.training.hardware import Hardware
 from glassformer.training.objective import Lesson
 from glassformer.training.optimizer import Updates
-from glassformer.training.processes import ALONE, Processes, whole
+from glassformer.training.processes import ALONE, Processes, unsharded
 from glassformer.training.recipe import Recipe
 from glassformer.training.symptoms import Symptoms
 
@@ -146,7 +146,7 @@ class Training:
 def whole_copy(model: Model) -> Model:
     """A copy, in the computer's own memory, of a model that processes keep in shards; each of them has to ask."""
     copy = build(model.config).to(next(model.parameters()).dtype)
-    copy.load_state_dict({name: whole(value).cpu() for name, value in model.state_dict().items()})
+    copy.load_state_dict({name: unsharded(value).cpu() for name, value in model.state_dict().items()})
     return copy.train(model.training)
 
 

@@ -9,7 +9,7 @@ from glassformer.worked.examples import Example, examples
 
 SHEET, GUIDE = "Mathematics of Transformers", "The Transformer: Let's dive into math"
 TUTORIAL = "The Mathematics of Transformers: From First Principles to Practice, Part 1"
-LONGEST = "The Math Behind GPT Models"
+WALKTHROUGH = "The Math Behind GPT Models"
 LINE = ("where", "what", "in print", "right")
 
 
@@ -54,7 +54,7 @@ class ErrataWalk(Walk):
         two part company the print is wrong: other waves, another norm, no mask where one is announced, a transposed
         matrix.
         """
-        self.table(LINE, [_erratum(self, example) for example in _wrong_in(LONGEST)])
+        self.table(LINE, [_erratum(self, example) for example in _wrong_in(WALKTHROUGH)])
 
     @step("How to read it", like="Finding not only the wrong sum but the slip of the pen that made it.")
     def how_to_read_it(self) -> None:

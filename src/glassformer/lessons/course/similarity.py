@@ -17,9 +17,7 @@ from glassformer.lessons.walk import Walk, step
 
 
 class SimilarityWalk(Walk):
-    """Distance, angle, inner product: what each sees, why chance agrees with nobody in a large space, how
-    search softens.
-    """
+    """Distance, angle, inner product: what each sees, why strangers are at right angles, how search softens."""
 
     @step("The inner product", like="Comparing two shopping lists by what both buy a lot of.")
     def inner_product(self) -> None:

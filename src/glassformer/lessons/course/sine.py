@@ -22,7 +22,7 @@ class SineWalk(Walk):
     @step("The task", like="Guessing a melody from single notes played out of order.")
     def task(self) -> None:
         """A hundred points of a wave. Nobody tells the learner that it is a sine; it sees places and heights."""
-        self.x = torch.linspace(-10, 10, 100, dtype=torch.float64)[:, None]
+        self.x = self.tensor(torch.linspace(-10, 10, 100, dtype=torch.float64).tolist())[:, None]
         self.y = self.x.sin()
         self.plot("the wave", {"sin x": (self.x[:, 0].tolist(), self.y[:, 0].tolist())}, "x")
 

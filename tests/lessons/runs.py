@@ -1,0 +1,35 @@
+"""Lessons that were run once, for all tests that only look at them."""
+
+import time
+from functools import cache
+
+from glassformer.lessons.page import Page
+from glassformer.lessons.registry import CourseLesson, lessons
+from glassformer.lessons.terminal import page_view
+from glassformer.lessons.walk import Walk
+from glassformer.views.terminal import render
+
+NAMES = list(lessons())
+
+
+@cache
+def lesson(name: str) -> CourseLesson:
+    return lessons()[name]
+
+
+@cache
+def timed(name: str) -> tuple[Walk, float]:
+    begun = time.process_time()
+    return lesson(name).run(), time.process_time() - begun
+
+
+def run(name: str) -> Walk:
+    return timed(name)[0]
+
+
+def page_text(page: Page) -> str:
+    return render(page_view(page, 1, 1), 120, False)
+
+
+def text(walk: Walk) -> str:
+    return "\n".join(page_text(page) for page in walk.pages)

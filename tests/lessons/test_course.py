@@ -1,0 +1,164 @@
+"""Every lesson runs, says what it computes, and asks what it can judge."""
+
+import ast
+import inspect
+import re
+import sys
+
+import pytest
+from torch import Tensor
+
+from glassformer.errors import GlassformerError
+from glassformer.lessons.page import Beside, Claim, Slope, Work
+from glassformer.lessons.registry import COURSE
+from glassformer.lessons.walk import Walk
+from glassformer.worked.recomputing import Given
+from tests.lessons.runs import NAMES, lesson, run, text, timed
+
+# What the roadmap names, in its order, and where a lesson on it must stand.
+ROADMAP = [
+    *("slope", "descent", "linear-model", "backpropagation", "xor", "sine", "softmax", "norms", "residuals"),
+    *("similarity", "word-vectors", "tokens", "positions"),
+    *("attention", "scaling", "masks", "heads"),
+    *("feed-forward", "encoder-block", "decoder-block", "output-layer", "gpt"),
+    *("training-step", "adam", "decoding", "complexity", "flash-attention", "pitfalls", "errata"),
+]
+SLOW = ("descent", "sine", "softmax", "output-layer", "adam")
+SECONDS = 3
+
+
+def test_the_lessons_follow_the_roadmap() -> None:
+    assert NAMES == ROADMAP
+    assert list(COURSE)[:4] == ["Gradients", "Similarity", "Attention", "Blocks"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lesson_is_quick_and_whole(name: str) -> None:
+    walk, seconds = timed(name)
+    assert seconds < SECONDS
+    assert len(walk.pages) >= 4 and len(walk.exercises) >= 2
+    parts = [part for page in walk.pages for part in page.parts]
+    assert any(isinstance(part, Claim) for part in parts)
+    assert any(isinstance(part, (Work, Slope, Beside)) for part in parts)
+    for page in walk.pages:
+        assert page.title and page.text.endswith((".", "!", "?")) and page.like.endswith((".", "?")), page.title
+        assert page.parts, f"{page.title} shows nothing"
+
+
+def test_most_pages_show_an_equation_as_it_ran() -> None:
+    pages = [page for name in NAMES for page in run(name).pages]
+    shown = [page for page in pages if any(isinstance(part, (Work, Slope, Beside)) for part in page.parts)]
+    assert len(shown) > 0.75 * len(pages)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_shown_is_on_the_tape(name: str) -> None:
+    walk = run(name)
+    made = {id(output) for top in walk.tape.steps for step in top.walk() for output in step.outputs}
+    for page in walk.pages:
+        for part in page.parts:
+            if isinstance(part, Work):
+                assert id(part.output.value) in made
+
+
+def words_of(name: str) -> list[str]:
+    """Every literal text of a lesson that a reader gets to see, less the names of examples."""
+    tree = ast.parse(inspect.getsource(sys.modules[lesson(name).walk.__module__]))
+    walk = next(node for node in tree.body if isinstance(node, ast.ClassDef))
+    found = [
+        ast.get_docstring(node) or "" for node in ast.walk(walk) if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+    ]
+    for call in (node for node in ast.walk(walk) if isinstance(node, ast.Call)):
+        told = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if told in ("step", "say", "claim", "same", "differ", "less", "ask"):
+            parts = [*call.args, *(keyword.value for keyword in call.keywords if keyword.arg == "like")]
+            found += [text for part in parts for text in _literal(part)]
+    return found
+
+
+def _literal(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.JoinedStr):
+        return [part for value in node.values for part in _literal(value)]
+    return [node.value] if isinstance(node, ast.Constant) and isinstance(node.value, str) else []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_number_is_typed_into_the_words(name: str) -> None:
+    words = words_of(name)
+    assert len(words) > 10
+    typed = [line for line in words if re.search(r"\d", re.sub(r"\bT5\b", "", line))]
+    assert typed == []
+
+
+class Nudges(Walk):
+    """A walk that changes one of the inputs it is asked for."""
+
+    target = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = -1
+
+    def tensor(self, values: object) -> Tensor:
+        self.asked += 1
+        return super().tensor(values) + (0.02 if self.asked == self.target else 0.0)
+
+    def given(self, example: str) -> Given:
+        self.asked += 1
+        given = super().given(example)
+        return Given(_nudged(given.inputs), given.printed) if self.asked == self.target else given
+
+
+def _nudged(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _nudged(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_nudged(item) for item in value]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return value
+    return value + (0.02 if isinstance(value, float) else 1)
+
+
+def nudged(name: str, target: int) -> Walk:
+    return type("Nudged", (Nudges, lesson(name).walk), {"target": target})()
+
+
+def outcome(walk: Walk) -> object:
+    """All that a lesson says and asks, or that it broke off because something did not hold."""
+    try:
+        walk.run()
+    except (GlassformerError, ValueError, IndexError) as error:
+        return type(error)
+    return text(walk), [(exercise.question, exercise.working) for exercise in walk.exercises]
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "errata"])
+def test_another_input_makes_another_lesson(name: str) -> None:
+    walk = nudged(name, -2)
+    before, inputs = outcome(walk), vars(walk)["asked"] + 1
+    assert isinstance(before, tuple) and inputs > 1
+    most = 2 if name in SLOW else 6
+    for target in range(0, inputs, -(-inputs // most)):
+        assert outcome(nudged(name, target)) != before, f"input {target} makes no difference"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_exercise_takes_its_own_answer_and_no_other(name: str) -> None:
+    for exercise in run(name).exercises:
+        assert exercise.judge(exercise.answer_text).right, exercise.question
+        assert exercise.working in exercise.judge(exercise.answer_text).text
+        wrong = "7x7x7" if isinstance(exercise.answer, tuple) else str(exercise.answer + 2 * exercise.tolerance + 1)
+        refused = exercise.judge(wrong)
+        assert not refused.right and exercise.hint in refused.text
+        assert not exercise.judge("").right and not exercise.judge("a lot").right
+        assert exercise.question.strip() and exercise.hint.endswith((".", "?"))
+
+
+def test_every_erratum_of_the_sources_is_told() -> None:
+    from glassformer.worked.examples import examples
+
+    told = text(run("errata")).replace("\n", "")
+    wrong = [example.id for example in examples() if example.verdict != "reproduced"]
+    assert len(wrong) > 40
+    squeezed = re.sub(r"\s+", "", told)
+    assert [name for name in wrong if name[:12] not in squeezed] == []

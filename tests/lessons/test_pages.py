@@ -1,0 +1,109 @@
+"""The renderings of lessons: pages that need nothing, notebooks that run, data for machines."""
+
+import json
+import re
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+
+from glassformer.lessons.data import lesson_data
+from glassformer.lessons.html import contents_page, lesson_page
+from glassformer.lessons.notebook import Sheet, lesson_notebook
+from glassformer.lessons.page import Prose, Work
+from tests.lessons.runs import NAMES, lesson, page_text, run
+
+EMPTY = {"meta", "link", "br", "hr", "img", "input", "path", "circle", "line", "rect"}
+
+
+class Reading(HTMLParser):
+    """Checks that what is opened is closed, and collects text and references."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.references: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in EMPTY:
+            self.open.append(tag)
+        self.references += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "action", "data")]
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in EMPTY:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_is_whole_and_asks_for_nothing(name: str) -> None:
+    walk, page = run(name), lesson_page(lesson(name), run(name), links=True)
+    reading = Reading()
+    reading.feed(page)
+    assert reading.open == []
+    assert all(re.fullmatch(r"data:,|[a-z-]+\.html", reference) for reference in reading.references)
+    assert not re.search(r"https?://(?!www\.w3\.org/)|@import|url\(|<script", page)
+    for each in walk.pages:
+        assert each.title in reading.text and each.text in reading.text and each.like in reading.text
+        for part in each.parts:
+            if isinstance(part, Work):
+                assert all(cell in reading.text for cell in part.cells)
+    assert all(exercise.question in reading.text and exercise.working in reading.text for exercise in walk.exercises)
+
+
+def test_the_contents_lead_to_every_lesson_in_order() -> None:
+    reading = Reading()
+    reading.feed(contents_page())
+    assert reading.references == ["data:,", *(f"{name}.html" for name in NAMES)]
+
+
+def is_a_cell(cell: object) -> bool:
+    """Whether this is a cell of notebook format 4.5."""
+    assert isinstance(cell, dict)
+    common = {"cell_type", "metadata", "source", "id"}
+    wanted = common | ({"outputs", "execution_count"} if cell["cell_type"] == "code" else set())
+    lines = cell["source"]
+    return (
+        cell["cell_type"] in ("code", "markdown")
+        and set(cell) == wanted
+        and re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", cell["id"]) is not None
+        and all(isinstance(line, str) and line.endswith("\n") for line in lines[:-1])
+    )
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_is_valid_and_its_cells_reproduce_the_steps(name: str) -> None:
+    walk = run(name)
+    book = json.loads(msgspec.json.encode(lesson_notebook(lesson(name), walk)))
+    assert (book["nbformat"], book["nbformat_minor"]) == (4, 5) and book["metadata"]["kernelspec"]["name"] == "python3"
+    assert all(map(is_a_cell, book["cells"])) and len({cell["id"] for cell in book["cells"]}) == len(book["cells"])
+    space: dict[str, object] = {}
+    shown: list[Sheet] = []
+    codes = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+    for code in codes[: len(walk.pages) + 1]:
+        *most, last = code.rsplit("\n", 1)
+        exec("\n".join(most), space)
+        if last.startswith("Sheet("):
+            sheet = eval(last, space)
+            assert isinstance(sheet, Sheet) and "<iframe" in sheet._repr_html_()
+            shown.append(sheet)
+        else:
+            exec(last, space)
+    assert len(shown) == len(walk.pages)
+    for sheet, page in zip(shown, walk.pages, strict=True):
+        kept = [part for part in page.parts if not isinstance(part, Prose)]
+        sheet.page.text, sheet.page.like = page.text, page.like
+        assert page_text(sheet.page) == page_text(type(page)(page.title, page.text, page.like, kept))
+    assert sum("judge" in code for code in codes) == len(walk.exercises)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_data_of_a_lesson_is_json(name: str) -> None:
+    data = json.loads(msgspec.json.encode(lesson_data(lesson(name), run(name))))
+    assert data["name"] == name and len(data["steps"]) == len(run(name).pages)
+    assert all("answer" not in exercise for exercise in data["exercises"])
+    kinds = {part["kind"] for step in data["steps"] for part in step["parts"]}
+    assert kinds <= {"prose", "claim", "drawing", "table", "chart", "equation", "gradient", "print"}
