@@ -74,6 +74,7 @@ def test_an_unknown_lesson_names_the_nearest(capsys: pytest.CaptureFixture[str])
 
 
 def test_one_lesson_into_files(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pytest.importorskip("math_core")
     page, book = tmp_path / "a.html", tmp_path / "a.ipynb"
     status, out, _ = walk(capsys, "slope", "--html", str(page), "--notebook", str(book))
     assert (status, out) == (0, "")
@@ -82,6 +83,7 @@ def test_one_lesson_into_files(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 
 
 def test_a_whole_book(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("math_core")
     monkeypatch.setattr(registry, "COURSE", {"Short": (registry.slope, registry.norms)})
     folders = tmp_path / "pages", tmp_path / "books"
     assert walk(capsys, "--all", "--html", str(folders[0]), "--notebook", str(folders[1]))[0] == 0

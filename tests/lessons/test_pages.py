@@ -13,6 +13,8 @@ from glassformer.lessons.notebook import Sheet, lesson_notebook
 from glassformer.lessons.page import Prose, Work
 from tests.lessons.runs import NAMES, lesson, page_text, run
 
+pytest.importorskip("math_core", reason="formulas in a page need it")
+
 EMPTY = {"meta", "link", "br", "hr", "img", "input", "path", "circle", "line", "rect"}
 
 

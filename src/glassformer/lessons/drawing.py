@@ -29,8 +29,9 @@ def chart_svg(chart: Chart) -> str:
         parts.append(_caption(LEFT - 6, y + 4, f"{tick:.4g}", "end"))
     for tick in across.ticks():
         parts.append(_caption(across.place(tick), height - BELOW + 16, f"{tick:.4g}", "middle"))
-    for place, curve in enumerate(chart.curves):
-        parts += [*_line(curve, across, upwards, chart.joined), *_key(curve, width - RIGHT, ABOVE + 14 + 16 * place)]
+    for curve in chart.curves:
+        parts += _line(curve, across, upwards, chart.joined)
+    parts += _keys(chart)
     return "".join([*parts, "</svg>"])
 
 
@@ -68,9 +69,14 @@ def _line(curve: Curve, across: Scale, upwards: Scale, joined: bool) -> list[str
     return [*([f'<path class="{curve.style}" d="M {path}"/>'] if joined else []), *dots]
 
 
-def _key(curve: Curve, right: float, y: float) -> list[str]:
-    line = f'<path class="{curve.style}" d="M {right - 18:.1f} {y - 4:.1f} h 18"/>'
-    return [line, _caption(right - 24, y, curve.name, "end")]
+def _keys(chart: Chart) -> list[str]:
+    """The names of the curves in a row above them, from the right."""
+    parts, right = [], float(SIZE[0] - RIGHT)
+    for curve in reversed(chart.curves):
+        parts.append(f'<path class="{curve.style}" d="M {right - 18:.1f} 12 h 18"/>')
+        parts.append(_caption(right - 24, 16, curve.name, "end"))
+        right -= 44 + 6.6 * len(curve.name)
+    return parts
 
 
 def _caption(x: float, y: float, text: str, anchor: str) -> str:

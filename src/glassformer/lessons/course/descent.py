@@ -117,7 +117,8 @@ class DescentWalk(Walk):
             plain = gradient_descent(plain, self.back(below)[plain], rate)
             under = inner_product(multiply(steepness, heavy), heavy)
             heavy, speed = momentum(heavy, self.back(under)[heavy], speed, rate, 0.8)
-            lows[0].append(float(below)), lows[1].append(float(under))
+            lows[0].append(float(below))
+            lows[1].append(float(under))
         self.show(heavy, (0,))
         self.plot(
             "height in a narrow valley",
