@@ -73,8 +73,7 @@ def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Se
     recipe = Recipe(steps=steps, rate=4e-3, warmup=max(1, steps // 10), seed=seed, log_every=50)
     for log in train(model, batches, NEXT_TARGET_TOKEN, recipe):
         left = log.seconds / log.step * (steps - log.step)
-        speed = log.tokens / log.seconds
-        talk(f"step {log.step} of {steps}: loss {log.loss:.3f}, {speed:,.0f} target tokens/s, {left:.0f} s left")
+        talk(f"step {log.step} of {steps}: loss {log.loss:.3f}, {log.speed:,.0f} tokens/s, {left:.0f} s left")
     return model, tokenizer
 
 
