@@ -66,6 +66,7 @@ def test_it_opens_without_error_or_request_and_reads_out_its_numbers(
 
     page.locator(f"{STEP} > summary").focus()
     page.keyboard.press("Enter")
+    page.wait_for_selector(f"{STEP} math")  # a step is drawn when it is opened
     assert page.locator(f"{STEP} math").count() == 2, "the formula and the rule"
     assert page.locator(f"{STEP} math").first.bounding_box()["height"] > 15, "set, not spelt out"
     canvas, output = page.locator(f"{STEP} canvas").first, page.locator(f"{STEP} output").first
