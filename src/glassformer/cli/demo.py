@@ -25,6 +25,7 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     """
     from glassformer.data.phrase_book import split_phrase_book
     from glassformer.decoding.translate import translate
+    from glassformer.training.evaluation import score_translations
 
     talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
     known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
@@ -32,15 +33,15 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     talk(f"translating {HELD_OUT} sentences that were never seen")
     answers = translate(model, tokenizer, [english for english, _ in unseen])
     right = sum(answer == spanish for answer, (_, spanish) in zip(answers, unseen, strict=True))
-    score, signature = _bleu(answers, [spanish for _, spanish in unseen])
+    bleu = score_translations(answers, [spanish for _, spanish in unseen]).bleu
     (courtesy,) = translate(model, tokenizer, [COURTESY])
     rows = [(COURTESY, courtesy, "De nada"), *((e, a, s) for (e, s), a in zip(unseen[:5], answers[:5], strict=True))]
     if json:
-        write_json({"bleu": score, "signature": signature, "exact": right / HELD_OUT, "translations": rows})
+        write_json({"bleu": bleu.score, "signature": bleu.signature, "exact": right / HELD_OUT, "translations": rows})
         return
     write_table(("English", "translated", "phrase book"), rows)
     _show_attention(model, tokenizer, unseen[0][0], answers[0])
-    write(f"{right} of {HELD_OUT} unseen sentences word for word right; BLEU {score:.1f} ({signature})")
+    write(f"{right} of {HELD_OUT} unseen sentences word for word right; BLEU {bleu.score:.1f} ({bleu.signature})")
     write("next: `glassformer equations attention` for the formula, `glassformer models` for larger ones")
 
 
@@ -75,15 +76,6 @@ def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Se
         left = log.seconds / log.step * (steps - log.step)
         talk(f"step {log.step} of {steps}: loss {log.loss:.3f}, {log.speed:,.0f} tokens/s, {left:.0f} s left")
     return model, tokenizer
-
-
-def _bleu(answers: list[str], right: list[str]) -> tuple[float, str]:
-    """BLEU and the signature it was measured under."""
-    from sacrebleu.metrics.bleu import BLEU
-
-    metric = BLEU()
-    score = metric.corpus_score(answers, [right]).score
-    return score, str(metric.get_signature())
 
 
 def _show_attention(model: "Seq2Seq", tokenizer: "Tokenizer", english: str, spanish: str) -> None:
