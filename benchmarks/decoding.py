@@ -9,6 +9,7 @@ import argparse
 import gc
 import json
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -82,16 +83,6 @@ def fresh(config: object, device: str, dtype: torch.dtype) -> Model:
     return model.requires_grad_(False)
 
 
-def laid_out(model: Model) -> Model:
-    """The same weights with each output's inputs side by side in memory, as a product with one row reads them."""
-    for parameter in model.parameters():
-        if parameter.dim() == 2:
-            parameter.data = (
-                parameter.data.T.contiguous().T if parameter is not model.embedding.weight else parameter.data
-            )
-    return model
-
-
 def write(model: Model, prompts: list[list[int]], new: int, compiled: bool) -> Callable[[], None]:
     """Greedy writing of so many tokens from these prompts, prompts included."""
     how = Decoding(limit=new, compiled=compiled)
@@ -156,8 +147,7 @@ def large(rows: Rows, options: argparse.Namespace) -> None:
     for form in ("bfloat16", "int8", "int4"):
         if form not in options.forms:
             continue
-        model = laid_out(fresh(config, "cuda", torch.bfloat16))
-        model = model if form == "bfloat16" else in_form(model, form)  # pyright: ignore[reportArgumentType]
+        model = in_form(fresh(config, "cuda", torch.bfloat16), "packed" if form == "bfloat16" else form)  # pyright: ignore[reportArgumentType]
         read = sum(t.numel() * t.element_size() for n, t in model.state_dict().items() if "embedding" not in n) / 1e9
         times = seconds({f"glassformer {form}": write(model, tokens(1, 16, 32000), new, True)}, 3, 1)
         record(rows, "7B Llama, batch 1, 16 + 128", "tokens/s", new, times, gigabytes=read)
@@ -168,7 +158,7 @@ def large(rows: Rows, options: argparse.Namespace) -> None:
 
 def small(rows: Rows, options: argparse.Namespace) -> None:
     """GPT-2 124M, one text and 64."""
-    model, theirs = laid_out(fresh(GPTConfig(), "cuda", torch.bfloat16)), their_gpt2("cuda", torch.bfloat16)
+    model, theirs = in_form(fresh(GPTConfig(), "cuda", torch.bfloat16), "packed"), their_gpt2("cuda", torch.bfloat16)
     for batch, prompt, new in ((1, 64, 256), (64, 64, 128)):
         prompts = tokens(batch, prompt, 50257)
         runs: dict[str, Callable[[], object]] = {"glassformer": write(model, prompts, new, True)}
@@ -181,7 +171,7 @@ def small(rows: Rows, options: argparse.Namespace) -> None:
 def marian(rows: Rows, options: argparse.Namespace) -> None:
     """The base translator, 128 sentences."""
     config = Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True)
-    ours, theirs = laid_out(fresh(config, "cuda", torch.bfloat16)), their_marian("cuda", torch.bfloat16, 58101)
+    ours, theirs = in_form(fresh(config, "cuda", torch.bfloat16), "packed"), their_marian("cuda", torch.bfloat16, 58101)
     sources = tokens(128, 16, 58101)
     for beam in (1, 4):
         runs: dict[str, Callable[[], object]] = {"glassformer": search(ours, sources, 20, beam, True)}
@@ -191,37 +181,90 @@ def marian(rows: Rows, options: argparse.Namespace) -> None:
         record(rows, work, "sentences/s", 128, seconds(runs, 3, 2))
 
 
+WORKS = {  # on the processor: kind of model, sentences, beam, tokens read, tokens written
+    "GPT-2 124M, batch 1, 16 + 32": ("gpt", 1, 1, 16, 32),
+    "Marian base, beam 1, 1 x (16 to 20)": ("marian", 1, 1, 16, 20),
+    "Marian base, beam 4, 1 x (16 to 20)": ("marian", 1, 4, 16, 20),
+    "Marian base, beam 1, 32 x (16 to 20)": ("marian", 32, 1, 16, 20),
+    "Marian base, beam 4, 32 x (16 to 20)": ("marian", 32, 4, 16, 20),
+}
+VOCAB = {"gpt": 50257, "marian": 8000}
+RUNNERS = ("glassformer packed", "glassformer int8", "Hugging Face", "CTranslate2 float32", "CTranslate2 int8")
+PAUSE = 0.3  # seconds in which the threads of the last runner fall asleep
+
+
 def processor(rows: Rows, options: argparse.Namespace) -> None:
-    """Both kinds on the processor, in float32 and with eight bits."""
+    """Both kinds of model on the processor; every runner has a process, for two pools of threads in one disturb each other."""
+    ask = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    start = [sys.executable, __file__, "runner", "--threads", str(options.threads), "--name"]
+    runners = {name: subprocess.Popen([*start, name], **ask) for name in RUNNERS}
+
+    def turn(name: str, work: str) -> float | None:
+        stdin, stdout = runners[name].stdin, runners[name].stdout
+        assert stdin is not None and stdout is not None
+        stdin.write(work + "\n")
+        stdin.flush()
+        taken = json.loads(stdout.readline() or "null")
+        time.sleep(PAUSE)
+        return taken
+
+    for work, (_, batch, _, _, new) in WORKS.items():
+        times: dict[str, list[float]] = {}
+        for round in range(options.rounds + 2):
+            for name in RUNNERS:
+                taken = turn(name, work)
+                if taken is not None and round >= 2:
+                    times.setdefault(name, []).append(taken)
+        record(rows, work, "tokens/s", batch * new, times)
+    for runner in runners.values():
+        runner.communicate()
+
+
+def runner(options: argparse.Namespace) -> None:
+    """Answer each line, the name of a work, with the seconds it took, or null where this runner cannot do it."""
     torch.set_num_threads(options.threads)
-    gpt = fresh(GPTConfig(), "cpu", torch.float32)
-    prompts, new = tokens(1, 16, 50257), 32
-    runs: dict[str, Callable[[], object]] = {
-        "glassformer": write(in_form(gpt, "packed"), prompts, new, False),
-        "glassformer int8": write(in_form(gpt, "int8"), prompts, new, False),
-        "Hugging Face": their_run(their_gpt2("cpu", torch.float32), prompts, new),
-    }
-    record(rows, "GPT-2 124M, batch 1, 16 + 32", "tokens/s", new, seconds(runs, options.rounds, 1))
-    del gpt, runs
-    config = Seq2SeqConfig(vocab=8000, activation="silu", positions="halves", output_bias=True)
-    ours, theirs = fresh(config, "cpu", torch.float32), their_marian("cpu", torch.float32, 8000)
-    forms = {"glassformer": in_form(ours, "packed"), "glassformer int8": in_form(ours, "int8")}
-    for batch in (1, 32):
-        for beam in (1, 4):
-            sources = tokens(batch, 16, 8000)
-            runs = {
-                name: search(model, sources, 20, beam, False) if beam > 1 else write(model, sources, 20, False)
-                for name, model in forms.items()
-            }
-            runs["Hugging Face"] = their_run(theirs, sources, 20, num_beams=beam)
-            runs |= their_translators(theirs, sources, beam, options.threads)
-            work = f"Marian base, beam {beam}, {batch} x (16 to 20)"
-            record(rows, work, "tokens/s", batch * 20, seconds(runs, options.rounds, 1))
+    models: dict[str, object] = {}
+    runs: dict[str, Callable[[], object] | None] = {}
+    for line in sys.stdin:
+        work = line.strip()
+        if work not in runs:
+            runs[work] = run_of(options.name, WORKS[work], models, options.threads)
+        run = runs[work]
+        began = time.perf_counter()
+        if run is not None:
+            run()
+        print(json.dumps(None if run is None else time.perf_counter() - began), flush=True)
 
 
-def their_translators(
-    model: object, sources: list[list[int]], beam: int, threads: int
-) -> dict[str, Callable[[], object]]:
+def run_of(
+    name: str, work: tuple[str, int, int, int, int], models: dict[str, object], threads: int
+) -> Callable[[], object] | None:
+    """What a runner does for a work."""
+    kind, batch, beam, read, new = work
+    prompts = tokens(batch, read, VOCAB[kind])
+    if name == "Hugging Face" or name.startswith("CTranslate2"):
+        make = their_gpt2 if kind == "gpt" else partial(their_marian, vocab=VOCAB[kind])
+        theirs = models.setdefault(kind, make("cpu", torch.float32))
+        if name == "Hugging Face":
+            return their_run(theirs, prompts, new, num_beams=beam)
+        return their_translator(theirs, prompts, beam, new, threads, name.split()[1]) if kind == "marian" else None
+    config = (
+        GPTConfig()
+        if kind == "gpt"
+        else Seq2SeqConfig(vocab=VOCAB[kind], activation="silu", positions="halves", output_bias=True)
+    )
+    if kind not in models:
+        models[kind] = in_form(fresh(config, "cpu", torch.float32), name.split()[1])  # pyright: ignore[reportArgumentType]
+    model = models[kind]
+    assert isinstance(model, Model)
+    if beam > 1:
+        return search(model, prompts, new, beam, False)
+    return write(model, prompts, new, False)
+
+
+def their_translator(
+    model: object, sources: list[list[int]], beam: int, new: int, threads: int, kind: str
+) -> Callable[[], object] | None:
     """CTranslate2 with the same weights, where it is installed."""
     try:
         import ctranslate2  # pyright: ignore[reportMissingImports]
@@ -231,7 +274,7 @@ def their_translators(
         )
     except ImportError:
         print("CTranslate2 is not installed: left out", file=sys.stderr)
-        return {}
+        return None
     model.config.normalize_before = model.config.normalize_embedding = False  # pyright: ignore[reportAttributeAccessIssue]
     spec = BartLoader.get_model_spec(MarianMTLoader(), model)
     names = [str(i) for i in range(model.config.vocab_size)]  # pyright: ignore[reportAttributeAccessIssue]
@@ -240,20 +283,18 @@ def their_translators(
     spec.config.decoder_start_token = names[0]
     spec.validate()
     words = [[str(i) for i in row] for row in sources]
-    length = {"min_decoding_length": 20, "max_decoding_length": 20, "beam_size": beam}
-    found: dict[str, Callable[[], object]] = {}
-    for kind in ("float32", "int8"):
-        with tempfile.TemporaryDirectory() as folder:
-            spec.save(folder)
-            translator = ctranslate2.Translator(folder, "cpu", compute_type=kind, intra_threads=threads)
-        found[f"CTranslate2 {kind}"] = partial(translator.translate_batch, words, **length)
-    return found
+    with tempfile.TemporaryDirectory() as folder:
+        spec.save(folder)
+        translator = ctranslate2.Translator(folder, "cpu", compute_type=kind, intra_threads=threads)
+    length = {"min_decoding_length": new, "max_decoding_length": new, "beam_size": beam}
+    return partial(translator.translate_batch, words, max_batch_size=len(words), **length)
 
 
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("where", choices=("gpu", "cpu"))
+    parser.add_argument("where", choices=("gpu", "cpu", "runner"), help="runner: one of those that cpu starts")
+    parser.add_argument("--name", default="", help="of a runner")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", nargs="*", default=("small", "marian", "large"), help="parts of the gpu run")
     parser.add_argument("--forms", nargs="*", default=("bfloat16",), help="of the 7B weights: bfloat16 int8 int4")
@@ -269,6 +310,8 @@ def main() -> None:
     rows: Rows = []
     parts = {"small": small, "marian": marian, "large": large} if options.where == "gpu" else {"cpu": processor}
     with torch.no_grad():
+        if options.where == "runner":
+            return runner(options)
         for name, part in parts.items():
             if options.where == "cpu" or name in options.only:
                 part(rows, options)

@@ -64,9 +64,11 @@ def test_nobody_waits_for_the_device_between_log_lines(optimizer: str, compiled:
     assert made.log(None).loss < 5
 
 
-def test_uneven_batches_do_not_wait_either() -> None:
+@pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
+def test_uneven_batches_do_not_wait_either(compiled: bool) -> None:
     torch.manual_seed(0)
-    made = Training(Lesson(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, CUDA, ALONE)
+    hardware = replace(CUDA, compiled=compiled)
+    made = Training(Lesson(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, hardware, ALONE)
     for _ in range(3):
         made.learn()
     torch.cuda.set_sync_debug_mode("error")
@@ -117,6 +119,7 @@ def test_half_precision_learns_as_full_precision_does(compiled: bool) -> None:
     calm = replace(CONFIG, dropout=0.0)
 
     def losses(hardware: Hardware) -> list[float]:
+        torch.manual_seed(0)
         recipe = replace(RECIPE, steps=60, log_every=20)
         return [log.loss for log in train(build(calm), batches(), NEXT_TOKEN, recipe, hardware=hardware)]
 

@@ -11,8 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import linear
+from glassformer.equations.heads import cut_heads, split_heads
 from glassformer.equations.quantization import int4_linear, int8_linear, pack_nibbles, quantize_rows
 from glassformer.errors import DecodingError
+from glassformer.layers.attention import Attention
+from glassformer.layers.block import Block
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPT
@@ -23,12 +26,16 @@ from glassformer.models.t5 import T5
 from glassformer.recording import MODE
 
 Form = Literal["packed", "int8", "int4"]
+# the kernel itself: its wrapper looks for things to trace at every call, which costs as much as a small product
+_ROUNDED_LINEAR = torch.ops.quantized.linear_dynamic.default._op
 GROUP = 32  # inputs that share a scale at four bits, or as many of these as divide them
-PACKED_ROWS = 64  # rows from which an ordinary product is as fast as one with packed weights
 
 
 class PackedLinear(nn.Module):
-    """A linear map whose weights are laid out for the processor once, not at every call; the numbers are the same."""
+    """A linear map whose weights are laid out for the processor once, not at every call; the numbers are the same.
+
+    They are packed for so many rows, from the second call with as many: a step of decoding is called again and again.
+    """
 
     weight: Tensor
     bias: Tensor | None
@@ -38,22 +45,21 @@ class PackedLinear(nn.Module):
         # [outputs, inputs] in memory, seen as [inputs, outputs]: a row of the product reads one stretch
         self.register_buffer("weight", weight.T.contiguous().T)
         self.register_buffer("bias", bias)
-        self._packs: dict[int, Tensor] = {}
+        self._here = weight.dtype == torch.float32 and torch.backends.mkl.is_available()
+        self._rows = 0
+        self._pack: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Map the last axis."""
-        rows = x.numel() // x.shape[-1]
-        here = x.device.type == "cpu" and x.dtype == torch.float32 and 1 < rows <= PACKED_ROWS
-        if (
-            not here
-            or MODE.watcher is not None
-            or torch.compiler.is_compiling()
-            or not torch.backends.mkl.is_available()
-        ):
+        if not (self._here and x.is_cpu) or MODE.watcher is not None or torch.compiler.is_compiling():
             return linear(x, self.weight, self.bias)
-        if rows not in self._packs:
-            self._packs[rows] = torch.ops.mkl._mkl_reorder_linear_weight(self.weight.T, rows)
-        return torch.ops.mkl._mkl_linear(x, self._packs[rows], self.weight.T, self.bias, rows)
+        rows = x.numel() // x.shape[-1]
+        if rows != self._rows or rows <= 1:
+            self._rows, self._pack = rows, None
+            return linear(x, self.weight, self.bias)
+        if self._pack is None:
+            self._pack = torch.ops.mkl._mkl_reorder_linear_weight(self.weight.T, rows)
+        return torch.ops.mkl._mkl_linear(x, self._pack, self.weight.T, self.bias, rows)
 
 
 class Int8Linear(nn.Module):
@@ -69,23 +75,21 @@ class Int8Linear(nn.Module):
         self.register_buffer("quantized", quantized.contiguous())
         self.register_buffer("scales", scales.squeeze(-1).to(weight.dtype))
         self.register_buffer("bias", bias)
+        self._here = weight.dtype == torch.float32
         self._packed: object | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Map the last axis."""
-        here = x.device.type == "cpu" and x.dtype == torch.float32
-        if not here or MODE.watcher is not None or torch.compiler.is_compiling():
+        if not (self._here and x.is_cpu) or MODE.watcher is not None or torch.compiler.is_compiling():
             return int8_linear(x, self.quantized, self.scales, self.bias)
         if self._packed is None:
             zeros = torch.zeros(len(self.scales), dtype=torch.long)
             near = self.quantized * self.scales[:, None]
-            with warnings.catch_warnings():
-                warnings.simplefilter(
-                    "ignore"
-                )  # torch means to drop this kind of tensor, and has no such kernel without
+            with warnings.catch_warnings():  # torch means to drop this kind of tensor, and has no such kernel without
+                warnings.simplefilter("ignore")
                 whole = torch.quantize_per_channel(near, self.scales, zeros, 0, torch.qint8)
             self._packed = torch.ops.quantized.linear_prepack(whole, self.bias)
-        return torch.ops.quantized.linear_dynamic(x, self._packed, True)
+        return _ROUNDED_LINEAR(x, self._packed, True)
 
 
 class Int4Linear(nn.Module):
@@ -108,11 +112,28 @@ class Int4Linear(nn.Module):
         return int4_linear(x, self.quantized, self.scales, self.bias)
 
 
-FORMS: dict[Form, type[PackedLinear] | type[Int8Linear] | type[Int4Linear]] = {
-    "packed": PackedLinear,
-    "int8": Int8Linear,
-    "int4": Int4Linear,
-}
+Kind = type[PackedLinear] | type[Int8Linear] | type[Int4Linear]
+FORMS: dict[Form, Kind] = {"packed": PackedLinear, "int8": Int8Linear, "int4": Int4Linear}
+
+
+class JoinedAttention(Attention):
+    """Self-attention whose queries, keys and values come from one map, for one large product beats three small ones."""
+
+    def __init__(self, part: Attention, kind: Kind) -> None:
+        nn.Module.__init__(self)
+        self.shape, self.pattern, self.rotary = part.shape, part.pattern, part.rotary
+        self.query_norm, self.key_norm = part.query_norm, part.key_norm
+        self.scale, self.cap, self.rate = part.scale, part.cap, part.rate
+        maps = (part.query, part.key, part.value)
+        biases = [m.bias.data for m in maps if m.bias is not None]
+        self.joined = kind(torch.cat([m.weight.data for m in maps], 1), torch.cat(biases) if biases else None)
+        self.output = part.output
+
+    def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        heads, groups = self.shape.heads, self.shape.groups
+        every = split_heads(self.joined(source), heads + 2 * groups)
+        query, key = cut_heads(every, 0, heads), cut_heads(every, heads, heads + groups)
+        return query, key, cut_heads(every, heads + groups, heads + 2 * groups)
 
 
 @torch.no_grad()
@@ -124,6 +145,9 @@ def in_form(model: Model, form: Form) -> Model:
         raise DecodingError("RNN has no other form of its weights; run it as it is")
     made = copy.deepcopy(model).eval().requires_grad_(False)
     kind = FORMS[form]
+    for module in list(made.modules()):
+        if isinstance(module, Block):
+            module.attention = JoinedAttention(module.attention, kind)
     for module in list(made.modules()):
         for name, part in list(module.named_children()):
             if isinstance(part, Linear):

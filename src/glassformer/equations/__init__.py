@@ -24,7 +24,7 @@ from glassformer.equations.counts import (
 )
 from glassformer.equations.embedding import look_up, one_hot, scale_embedding, unembed
 from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm
-from glassformer.equations.heads import concat, merge_heads, share_heads, split_heads
+from glassformer.equations.heads import concat, cut_heads, merge_heads, share_heads, split_heads
 from glassformer.equations.initialization import (
     he_normal,
     normal,
@@ -176,6 +176,7 @@ __all__ = [
     "cross_entropy_between",
     "crossover_length",
     "cut",
+    "cut_heads",
     "cut_rows",
     "difference_quotient",
     "dilated_mask",

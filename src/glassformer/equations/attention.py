@@ -220,18 +220,21 @@ def _attention_fused(
 ) -> Tensor:
     if cap is not None:
         return attention.fn(q, k, v, mask, bias, causal, scale, cap)
-    square = q.shape[-2] == k.shape[-2] and mask is None and bias is None
     if mask is not None and mask.dtype != torch.bool:
         mask = torch.where(mask <= BLOCKED, -torch.inf, mask).to(q.dtype)
     added = _joined(mask, bias)
-    if causal and not square and q.shape[-2] > 1:
-        added = _joined(added, causal_mask.fn(q.shape[-2], k.shape[-2], dtype=q.dtype, device=q.device))
+    triangle = False  # set by a branch, for compiled a comparison of lengths is no plain bool
+    if causal and q.shape[-2] > 1:
+        if added is None and q.shape[-2] == k.shape[-2]:
+            triangle = True
+        else:
+            added = _joined(added, causal_mask.fn(q.shape[-2], k.shape[-2], dtype=q.dtype, device=q.device))
     o = functional.scaled_dot_product_attention(
         _four(q),
         _four(k),
         _four(v),
         attn_mask=None if added is None else _four(added.expand(*q.shape[:-2], *added.shape[-2:])),
-        is_causal=causal and square,
+        is_causal=triangle,
         scale=scale,
         enable_gqa=k.shape[:-2] != q.shape[:-2],
     )

@@ -1,4 +1,4 @@
-"""Plumbing between one wide row and several narrow ones: split, merge, share and join."""
+"""Plumbing between one wide row and several narrow ones: split, merge, take, share and join."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,7 @@ import torch
 from einops import rearrange, reduce, repeat
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
@@ -20,6 +21,11 @@ from glassformer.equation import equation
 def split_heads(x: Float[Tensor, "*batch seq dim"], heads: int) -> Float[Tensor, "*batch heads seq head_dim"]:
     """Cut the width into heads and move the heads in front of the sequence (Vaswani et al., 2017)."""
     return rearrange(x, "... seq (heads head_dim) -> ... heads seq head_dim", heads=heads)
+
+
+@split_heads.def_fused
+def _split_heads_fused(x: Tensor, heads: int) -> Tensor:
+    return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
 
 
 @split_heads.def_gradient(r"\bar x_{s,\,hd:(h+1)d} = \bar y_{h,s,:}")
@@ -57,6 +63,11 @@ def merge_heads(x: Float[Tensor, "*batch heads seq head_dim"]) -> Float[Tensor, 
     return rearrange(x, "... heads seq head_dim -> ... seq (heads head_dim)")
 
 
+@merge_heads.def_fused
+def _merge_heads_fused(x: Tensor) -> Tensor:
+    return x.transpose(-3, -2).flatten(-2)
+
+
 @merge_heads.def_gradient(r"\bar x_{h,s,:} = \bar y_{s,\,hd:(h+1)d}")
 def _merge_heads_gradient(y_bar: Tensor, x: Tensor) -> Tensor:
     return split_heads.fn(y_bar, x.shape[-3])
@@ -71,6 +82,40 @@ def _merge_heads_cost() -> int:
 def _merge_heads_cell(index: tuple[int, ...], x: Tensor) -> str:
     *batch, row, column = index
     return number(x[(*batch, column // x.shape[-1], row, column % x.shape[-1])])
+
+
+@equation(
+    r"y = x_{a:b,:,:}",
+    meaning="Some of the heads are taken, those that lie side by side.",
+    intuition="Everybody at the long table worked together; now the first few hand in as readers, the next as writers.",
+    symbols={"x": "rows by head", "start": "first head taken", "stop": "head after the last", "y": "their rows"},
+)
+def cut_heads(
+    x: Float[Tensor, "*batch heads seq head_dim"], start: int, stop: int
+) -> Float[Tensor, "*batch some seq head_dim"]:
+    """Heads `start` to `stop`: queries, keys or values of a projection that made all three at once."""
+    return x[..., start:stop, :, :]
+
+
+@cut_heads.def_gradient(r"\bar x_{a:b} = \bar y, \; 0 \text{ elsewhere}")
+def _cut_heads_gradient(y_bar: Tensor, x: Tensor, start: int, stop: int) -> Tensor:
+    return functional.pad(y_bar, (0, 0, 0, 0, start, x.shape[-3] - stop))
+
+
+@cut_heads.def_cost
+def _cut_heads_cost() -> int:
+    return 0
+
+
+@cut_heads.def_cell
+def _cut_heads_cell(index: tuple[int, ...], x: Tensor, start: int) -> str:
+    *batch, head, row, column = index
+    return number(x[(*batch, start + head, row, column)])
+
+
+@cut_heads.def_check
+def _cut_heads_check(x: Tensor, start: int, stop: int) -> None:
+    cut_heads.require(0 <= start <= stop <= x.shape[-3], "stop", f"{start}:{stop}", f"heads of 0:{x.shape[-3]}")
 
 
 @equation(

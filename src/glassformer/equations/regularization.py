@@ -25,7 +25,9 @@ def dropout_mask(
 ) -> Float[Tensor, "*shape"]:
     """Draw which numbers to keep; the draw does not depend on the numbers, so no gradient goes back."""
     # Drawn in float32 whatever the type of x: a half-precision draw has too few steps for a rate of 0.001.
-    return (torch.rand(x.shape, generator=generator, device=x.device) >= rate).to(x.dtype)
+    # And into a tensor that exists: compiled for lengths that vary, torch.rand does not take a generator (torch 2.13).
+    drawn = torch.empty(x.shape, dtype=torch.float32, device=x.device).uniform_(generator=generator)
+    return (drawn >= rate).to(x.dtype)
 
 
 @dropout_mask.def_gradient(r"\bar x = 0", wrt="x")

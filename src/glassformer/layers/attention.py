@@ -91,9 +91,7 @@ class Attention(nn.Module):
         if slots is not None:
             return self._recall(x, slots, mask) if moment is None else self._extend(x, slots, moment, bias)
         source = x if memory is None else memory
-        query = split_heads(self.query(x), self.shape.heads)
-        key = split_heads(self.key(source), self.shape.groups)
-        value = split_heads(self.value(source), self.shape.groups)
+        query, key, value = self._project(x, source)
         if self.query_norm is not None and self.key_norm is not None:
             query, key = self.query_norm(query), self.key_norm(key)
         if self.rotary is not None:
@@ -107,6 +105,12 @@ class Attention(nn.Module):
         else:
             mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap)
         return self.output(merge_heads(mixed))
+
+    def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of the rows, keys and values of their source, by head."""
+        query = split_heads(self.query(x), self.shape.heads)
+        key = split_heads(self.key(source), self.shape.groups)
+        return query, key, split_heads(self.value(source), self.shape.groups)
 
     def _thinned(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
         """Attention whose weights are thinned out while training, part by part: fused kernels draw other lots."""
@@ -132,13 +136,12 @@ class Attention(nn.Module):
 
     def _extend(self, x: Tensor, slots: Slots, moment: Moment, bias: Tensor | None) -> Tensor:
         """Keep the keys and values of new rows, and look at all that is kept."""
-        query = split_heads(self.query(x), self.shape.heads)
-        fresh = self.remember(x)
-        if self.query_norm is not None:
-            query = self.query_norm(query)
+        query, key, value = self._project(x, x)
+        if self.query_norm is not None and self.key_norm is not None:
+            query, key = self.query_norm(query), self.key_norm(key)
         if self.rotary is not None:
-            query, fresh.keys = self.rotary(query, moment.places), self.rotary(fresh.keys, moment.places)
-        slots.write(fresh.keys, fresh.values, moment.at)
+            query, key = self.rotary(query, moment.places), self.rotary(key, moment.places)
+        slots.write(key, value, moment.at)
         key, value = slots.read(moment.read)
         if moment.keys is None:
             mask, causal = self.pattern.mask(x.shape[-2], moment.read, x), self.pattern.causal

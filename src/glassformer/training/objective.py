@@ -17,6 +17,11 @@ class Objective:
     inputs: tuple[str, ...]
     answers: str
 
+    @property
+    def uneven(self) -> bool:
+        """Whether batches come in many shapes: those that say which of their tokens are padding."""
+        return "keep" in self.inputs
+
     def tokens(self, batch: Batch) -> int:
         """Tokens that the model is given, padding left out; counted where the batch was made."""
         if "keep" not in batch:

@@ -52,7 +52,7 @@ class Training:
         self.operations = operations_per_token(self.model, self.objective, next(batches.once()))
         lesson.to(hardware.device)
         if hardware.compiled:
-            lesson.compile()
+            lesson.compile(dynamic=True if self.objective.uneven else None)  # one program for all shapes
         self.lesson = processes.wrap(lesson, hardware)
         self.updates = Updates(self.model, recipe)
         self.average = MovingAverage(self.model, recipe.average) if recipe.average else None

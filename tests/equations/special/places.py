@@ -69,3 +69,10 @@ def regroup(draw: Draw) -> dict:
     groups, beams, seq = (draw.integer(1, 3) for _ in range(3))
     x = draw.normal(*draw.choose((groups * beams, seq), (groups, beams * seq)), draw.integer(1, 3))
     return {"x": x, "groups": draw.choose(groups, groups * beams)}
+
+
+def cut_heads(draw: Draw) -> dict:
+    """A stretch in the middle, at an end, or all of them."""
+    heads = draw.integer(1, 5)
+    start = draw.integer(0, heads - 1)
+    return {"x": draw.normal(*draw.lead(), heads, 2, 3), "start": start, "stop": draw.integer(start + 1, heads)}
