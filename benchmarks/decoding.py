@@ -194,7 +194,7 @@ PAUSE = 0.3  # seconds in which the threads of the last runner fall asleep
 
 
 def processor(rows: Rows, options: argparse.Namespace) -> None:
-    """Both kinds of model on the processor; every runner has a process, for two pools of threads in one disturb each other."""
+    """Both kinds of model on the processor; every runner in a process, for two pools of threads disturb each other."""
     ask = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     start = [sys.executable, __file__, "runner", "--threads", str(options.threads), "--name"]
     runners = {name: subprocess.Popen([*start, name], **ask) for name in RUNNERS}

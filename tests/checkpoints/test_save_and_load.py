@@ -3,6 +3,8 @@
 import json
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -201,3 +203,17 @@ def test_what_is_no_model_is_said(make: object, says: str, tmp_path: Path) -> No
     make(path)
     with pytest.raises(CheckpointError, match=says):
         load(path)
+
+
+def test_equal_models_are_equal_files(tmp_path: Path) -> None:
+    """In processes of their own, for the library that writes them draws an order once for each."""
+    program = (
+        "import sys, torch, glassformer as gf; from glassformer.models.gpt import GPTConfig; torch.manual_seed(0);"
+        "gf.save(gf.build(GPTConfig(vocab=9, context=8, dim=8, layers=1, heads=2)), sys.argv[1])"
+    )
+    written = set()
+    for number in range(3):
+        folder = tmp_path / str(number)
+        subprocess.run([sys.executable, "-c", program, str(folder)], check=True)
+        written.add((folder / "model.safetensors").read_bytes())
+    assert len(written) == 1

@@ -1,5 +1,6 @@
 """`glassformer generate` and `translate`: text, JSON, streams, files, standard input, and what they refuse."""
 
+import copy
 import io
 import json
 from pathlib import Path
@@ -20,7 +21,10 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders that hold a model of that name."""
     monkeypatch.setattr(
         "glassformer.checkpoints.load.load",
-        lambda path: Loaded(writer(path.removesuffix("-bare")), None if path.endswith("-bare") else words()),
+        lambda path, device, dtype: Loaded(
+            copy.deepcopy(writer(path.removesuffix("-bare"))).to(device, dtype),
+            None if path.endswith("-bare") else words(),
+        ),
     )
 
 
@@ -92,6 +96,8 @@ REFUSED = [
     (["generate", "gpt-bare", "one"], 2, "has no tokenizer.json"),
     (["translate", "gpt", "one"], 1, "GPT does not translate"),
     (["translate", "seq2seq", "one", "--file", "x"], 2, "both given"),
+    (["generate", "gpt", "one", "--device", "tpu"], 2, "device is 'tpu', wanted auto, cpu, cuda or cuda:1"),
+    (["generate", "lstm", "one", "--weights", "int8"], 1, "RNN has no other form of its weights"),
     (["translate", "seq2seq", "--file", "/nonexistent/x"], 2, "/nonexistent/x: cannot be read"),
 ]
 
@@ -107,3 +113,19 @@ def test_a_file_that_is_not_text_is_named(tmp_path: Path, capsys: pytest.Capture
     file.write_bytes(b"one\n\xff\xfe\n")
     assert main(["translate", "seq2seq", "--file", str(file)]) == 2
     assert "is not UTF-8" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("weights", ["float32", "bfloat16", "int8", "int4"])
+def test_weights_come_in_the_type_asked_for(weights: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "gpt", "one two", "--limit", "5", "--weights", weights, "--json"]) == 0
+    chosen = json.loads(capsys.readouterr().out)["texts"][0]["tokens"]
+    exact = generate(writer("gpt"), words(), "one two", Decoding(limit=5))[0]
+    assert len(chosen) == 5
+    near = chosen[0]["log_probability"] == pytest.approx(exact.log_probabilities[0], abs=1.0)
+    same = [token["log_probability"] for token in chosen] == pytest.approx(exact.log_probabilities, abs=1e-5)
+    assert near and same == (weights == "float32"), "coarser numbers show, but only just"
+
+
+def test_a_recurrent_network_is_run_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "lstm", "one two", "--limit", "3"]) == 0
+    assert capsys.readouterr().out == text_of("lstm", "one two", limit=3) + "\n"

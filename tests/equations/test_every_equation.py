@@ -1,7 +1,6 @@
 """The same questions, asked of every equation in the catalog over random inputs."""
 
 import math
-import re
 
 import pytest
 import torch
@@ -14,6 +13,7 @@ import glassformer.equations  # noqa: F401 - fills the catalog
 from glassformer.equation import Equation, catalog
 from glassformer.errors import EquationError
 from glassformer.recording import Tape, plain, unchecked
+from tests.arithmetic import as_python
 from tests.equations.counting import count
 from tests.equations.drawing import Draw, draw_arguments
 
@@ -182,24 +182,12 @@ def test_cost_equals_a_counted_run(name: str, data: st.DataObject) -> None:
 
 def evaluate(text: str) -> float:
     """Work out written arithmetic with ordinary rules."""
-    text = re.sub(r"\((\S+) from \d+ more\)", r"(\1)", text)
-    for written, python in {
-        "−": "-",
-        "·": "*",
-        "√": "sqrt",
-        "e^": "exp",
-        "∞": "inf",
-        "^": "**",
-        "Φ": "Phi",
-        "π": "pi",
-    }.items():
-        text = text.replace(written, python)
     names = {
         "sqrt": math.sqrt, "exp": math.exp, "ln": math.log, "log": math.log, "max": max, "min": min, "sin": math.sin,
         "cos": math.cos, "tanh": math.tanh, "inf": math.inf, "abs": abs, "pi": math.pi, "nan": math.nan,
         "Phi": lambda x: 0.5 * (1 + math.erf(x / math.sqrt(2))),
     }  # fmt: skip
-    return eval(text, {"__builtins__": {}}, names)
+    return eval(as_python(text), {"__builtins__": {}}, names)
 
 
 @pytest.mark.parametrize("name", CELLS)

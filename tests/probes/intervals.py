@@ -5,6 +5,8 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from tests.arithmetic import as_python
+
 DIGITS = 4
 
 
@@ -88,17 +90,5 @@ NAMES = {
 
 def work_out(text: str) -> Interval:
     """The numbers that written arithmetic can stand for, by ordinary rules."""
-    text = re.sub(r"\((\S+) from \d+ more\)", r"(\1)", text)
-    for written, python in {
-        "−": "-",
-        "·": "*",
-        "√": "sqrt",
-        "e^": "exp",
-        "∞": "inf",
-        "^": "**",
-        "Φ": "Phi",
-        "π": "pi",
-    }.items():
-        text = text.replace(written, python)
-    text = re.sub(r"(?<![\w.])(\d+\.?\d*(?:e[-+]?\d+)?)", r'N("\1")', text)
+    text = re.sub(r"(?<![\w.])(\d+\.?\d*(?:e[-+]?\d+)?)", r'N("\1")', as_python(text))
     return eval(text, {"__builtins__": {}}, NAMES)

@@ -9,7 +9,7 @@ import torch
 
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
-from glassformer.errors import GlassformerError, RunFolderError
+from glassformer.errors import ConfigError, GlassformerError, RunFolderError
 from glassformer.models.encoder import Encoder
 from glassformer.models.gpt import GPTConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
@@ -162,6 +162,29 @@ def test_a_model_of_another_kind_is_no_start(tmp_path: Path) -> None:
     missing = replace(how, run=replace(CPU, init=str(tmp_path / "nothing")))
     with pytest.raises(GlassformerError, match="nothing"):
         started(missing, None)
+
+
+def test_a_tokenizer_of_a_file_beside_a_model_to_start_from_is_refused(tmp_path: Path) -> None:
+    run = started(settings_of("gpt", tmp_path), None)
+    save(run.model, tmp_path / "model", run.tokenizer)
+    run.tokenizer.save(tmp_path)
+    init, file = str(tmp_path / "model"), str(tmp_path / "tokenizer.json")
+    how = settings_of("gpt", tmp_path)
+    both = replace(how, run=replace(CPU, init=init), tokenizer=replace(how.tokenizer, file=file))
+    with pytest.raises(ConfigError) as found:
+        started(both, None)
+    why = f"the tokenizer comes with the model of run.init, {init}; leave one of them out"
+    assert str(found.value) == f"tokenizer.file is {file}, but {why}"
+
+
+def test_a_model_to_start_from_without_a_tokenizer_takes_the_one_of_a_file(tmp_path: Path) -> None:
+    run = started(settings_of("gpt", tmp_path), None)
+    save(run.model, tmp_path / "model")
+    run.tokenizer.save(tmp_path / "elsewhere")
+    how = settings_of("gpt", tmp_path)
+    kept = replace(how.tokenizer, file=str(tmp_path / "elsewhere" / "tokenizer.json"))
+    both = replace(how, run=replace(CPU, init=str(tmp_path / "model")), tokenizer=kept)
+    assert started(both, None).tokenizer.fingerprint == run.tokenizer.fingerprint
 
 
 def test_a_tokenizer_with_more_tokens_than_the_model_does_not_belong_to_it(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
-from glassformer.errors import GlassformerError
+from glassformer.errors import DataError, GlassformerError
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
@@ -152,6 +152,85 @@ def test_each_process_gets_its_rows(tmp_path: Path) -> None:
     data = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2)
     alone, first = (prepared(replace(GPT, data=data), place) for place in (ALONE, Processes(0, 2)))
     assert next(first.batches)["ids"].tolist() == next(alone.batches)["ids"][::2].tolist()
+
+
+FEW: list[tuple[Settings, str, int, str]] = [
+    (GPT, "text", 20, "1 validation windows, wanted at least 2"),
+    (MASKED, "text", 20, "1 validation windows, wanted at least 2"),
+    (TRANSLATE, "pairs", 1, "1 validation pairs, wanted at least 2"),
+    (CLASSIFY, "texts", 1, "1 validation texts, wanted at least 2"),
+]
+
+
+@pytest.mark.parametrize(("settings", "name", "count", "message"), FEW, ids=["gpt", "masked", "translate", "classify"])
+def test_too_little_held_out_for_the_processes_is_said_to_be_that(
+    settings: Settings, name: str, count: int, message: str, tmp_path: Path
+) -> None:
+    data = few_held_out(name, count, tmp_path)
+    with pytest.raises(DataError) as found:
+        prepared(replace(settings, data=data), Processes(0, 2))
+    advice = "one for each process: hold out more (data.share or data.validation), or start fewer processes"
+    assert str(found.value) == f"{message}, {advice}"
+    prepared(replace(settings, data=data))  # alone it is enough
+
+
+def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData | LabelledData:
+    """Enough to learn from for two processes, and enough held out for one."""
+    if name == "text":
+        return TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=16, share=count / len(TEXT))
+    if name == "pairs":
+        return pair_data(tmp_path, share=count / len(PAIRS))
+    lines = [f"{label}\t{text}\n" for label in ("good", "bad") for text in ("rose", "thorn", "sun", "rain")]
+    path = write(tmp_path / "texts.tsv", "".join(lines))
+    return LabelledData(path=path, longest=16, batch=4, share=count / len(lines))
+
+
+def test_too_little_to_learn_from_is_said_too(tmp_path: Path) -> None:
+    one = write(tmp_path / "one.tsv", "".join(f"{one}\t{other}\n" for one, other in PAIRS[:1]))
+    held = str(tmp_path / "pairs.tsv")
+    with pytest.raises(DataError, match=r"^1 training pairs, wanted at least 2, one for each process: .*\(data.path\)"):
+        prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=one, validation=held)), Processes(0, 2))
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["test data", "what was held out"])
+@pytest.mark.parametrize("task", ["gpt", "translate", "classify"])
+def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path: Path) -> None:
+    """The figures at the end are the first process's work, so its test must not be cut into shares."""
+    data = {
+        "gpt": TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2),
+        "translate": pair_data(tmp_path, share=0.3),
+        "classify": few_held_out("texts", 4, tmp_path),
+    }[task]
+    settings = replace({"gpt": GPT, "translate": TRANSLATE, "classify": CLASSIFY}[task], data=data)
+    if own:
+        settings = replace(settings, data=replace(data, test=data.path))
+    alone, first = prepared(settings), prepared(settings, Processes(0, 2))
+    whole, ours = ([batch for batch in made.test.once()] for made in (alone, first))
+    assert len(whole) == len(ours)
+    for one, other in zip(whole, ours, strict=True):
+        assert {name: value.tolist() for name, value in one.items()} == {n: v.tolist() for n, v in other.items()}
+
+
+def test_the_phrase_book_can_be_judged_by_a_file(tmp_path: Path) -> None:
+    held = pair_data(tmp_path)
+    made = prepared(replace(TRANSLATE, data=PairData(longest=16, validation=held.path)))
+    assert list(made.pairs) == PAIRS
+
+
+def test_where_nothing_is_held_out_fewer_processes_are_no_help(tmp_path: Path) -> None:
+    long = write(tmp_path / "long.tsv", "a " * 20 + "\tb\n")
+    data = pair_data(tmp_path, validation=long)
+    with pytest.raises(DataError, match=r"^0 validation pairs, wanted at least 1, .* data.validation\)$"):
+        prepared(replace(TRANSLATE, data=data))
+    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=16, share=0.001)
+    with pytest.raises(DataError, match="^0 validation windows, wanted at least 1, "):
+        prepared(replace(GPT, data=text))
+
+
+def test_more_processes_than_rows_of_a_batch_is_about_the_batch(tmp_path: Path) -> None:
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch=2, length=8, share=0.2)
+    with pytest.raises(DataError, match="^a batch of 2 rows, wanted at least 4: one for each process$"):
+        prepared(replace(GPT, data=data), Processes(0, 4))
 
 
 def test_a_tokenizer_of_a_file_is_used(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def _write_tensors(folder: Path, model: Model, layout: _Layout, shard_bytes: int
         tensors = {key: tensor.cpu() for key, tensor in to_theirs(rows, state).items()}
         sums = {key: checksum(tensor) for key, tensor in tensors.items()}
         save_file(tensors, folder / name, {**metadata, CHECKSUMS: json.dumps(sums)})
+        _sort_metadata(folder / name)
         (folder / name).chmod(0o644)
         index |= dict.fromkeys(tensors, name)
         total += sum(map(_size_of, tensors.values()))
@@ -160,3 +161,15 @@ def _shards(rows: Sequence[Row], state: Mapping[str, Tensor], shard_bytes: int) 
 
 def _size_of(tensor: Tensor) -> int:
     return tensor.numel() * tensor.element_size()
+
+
+def _sort_metadata(path: Path) -> None:
+    """Put a file's notes in order, so that equal models are equal files: they come out of the library in any order."""
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        words = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+        if len(words) <= size:  # padded with blanks, as the format allows
+            file.seek(8)
+            file.write(words.ljust(size))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from glassformer.cli.report import Json, UsageError, talk, write, write_json
-from glassformer.cli.writing import Choice, Stop, decoding, described, load_writer
+from glassformer.cli.writing import ENGINE, Choice, Engine, Stop, decoding, described, load_writer
 
 if TYPE_CHECKING:
     from glassformer.decoding.settings import Decoding
@@ -23,9 +23,8 @@ def generate(
     /,
     *,
     choice: Choice = GREEDY,
+    engine: Engine = ENGINE,
     stop: Stop = None,
-    n: int = 1,
-    seed: int = 0,
     stream: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     json: Json = False,
 ) -> None:
@@ -37,19 +36,15 @@ def generate(
         The folder of a model.
     prompt
         What to go on from.
-    n
-        How many texts to write.
-    seed
-        Another seed draws other texts.
     stream
         Show the text as it is written.
     """
     from glassformer.decoding.generate import generate as generate_texts
 
-    loaded, writer, tokenizer = load_writer(model)
-    how = decoding(choice, loaded, stop=tuple(stop or ()), n=n, seed=seed)
+    loaded, writer, tokenizer = load_writer(model, engine)
+    how = decoding(choice, loaded, compiled=engine.compiled, stop=tuple(stop or ()))
     if stream:
-        if json or n > 1:
+        if json or choice.n > 1:
             raise UsageError("--stream shows one text as it is written: leave out --json and --n")
         _show(writer, tokenizer, prompt, how)
         return

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from glassformer.cli.report import Json, UsageError, write, write_json
-from glassformer.cli.writing import Choice, decoding, described, load_writer
+from glassformer.cli.writing import ENGINE, Choice, Engine, decoding, described, load_writer
 
 if TYPE_CHECKING:
     from glassformer.decoding.settings import Decoding
@@ -26,9 +26,8 @@ def translate(
     /,
     *,
     choice: Choice = LIKELIEST_TOKENS,
+    engine: Engine = ENGINE,
     file: Path | None = None,
-    n: int = 1,
-    seed: int = 0,
     stream: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     json: Json = False,
 ) -> None:
@@ -42,17 +41,13 @@ def translate(
         A sentence; without it, and without --file, standard input is read.
     file
         A file with one sentence on each line.
-    n
-        How many translations to give for each sentence.
-    seed
-        Another seed draws other translations, where any are drawn.
     stream
         Give each line's translation at once, before the next line is read.
     """
     if text is not None and file is not None:
         raise UsageError("a sentence and --file are both given, wanted one of them")
-    loaded, writer, tokenizer = load_writer(model)
-    how = decoding(choice, loaded, n=n, seed=seed)
+    loaded, writer, tokenizer = load_writer(model, engine)
+    how = decoding(choice, loaded, compiled=engine.compiled)
     _require_translator(writer)
     sources = [text] if text is not None else _source_lines(file)
     found: list[dict[str, object]] = []

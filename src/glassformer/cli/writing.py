@@ -1,12 +1,12 @@
 """What `generate` and `translate` share: settings from the command line, a model from a folder."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from glassformer.cli.report import UsageError
-from glassformer.errors import DecodingError
+from glassformer.errors import ConfigError, DecodingError
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.load import Loaded
@@ -42,6 +42,10 @@ class Choice:
         Keep so many texts in view and give the likeliest.
     length_penalty
         Above 0, a beam favours longer texts.
+    n
+        How many texts to write for each one given.
+    seed
+        Another seed draws other texts, where any are drawn.
     """
 
     limit: int = 128
@@ -52,6 +56,31 @@ class Choice:
     repetition: float = 1.0
     beam: int = 1
     length_penalty: float = 0.6
+    n: int = 1
+    seed: int = 0
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """What does the writing.
+
+    Parameters
+    ----------
+    device
+        auto, cpu, cuda or cuda:1; auto takes a GPU if there is one.
+    weights
+        The type of the weights: as they are stored, or another; eight or four bits are faster and a little coarser.
+    compiled
+        Compile each step first: half a minute or more, then faster on a GPU.
+    """
+
+    device: str = "auto"
+    weights: Literal["stored", "float32", "bfloat16", "int8", "int4"] = "stored"
+    compiled: Annotated[bool, Parameter(negative="", show_default=False)] = False
+
+
+ENGINE = Engine()
 
 
 def decoding(choice: Choice, loaded: "Loaded", **more: object) -> "Decoding":
@@ -74,14 +103,27 @@ def decoding(choice: Choice, loaded: "Loaded", **more: object) -> "Decoding":
         raise UsageError(str(error)) from None
 
 
-def load_writer(path: str) -> "tuple[Loaded, Model, Tokenizer]":
-    """A model from its folder, with the tokenizer it cannot do without."""
-    from glassformer.checkpoints.load import load
+def load_writer(path: str, engine: Engine) -> "tuple[Loaded, Model, Tokenizer]":
+    """A model from its folder, on its device and in the form it runs fastest in, with the tokenizer it needs."""
+    import torch
 
-    loaded = load(path)
-    if loaded.tokenizer is None:
+    from glassformer.checkpoints.load import load
+    from glassformer.decoding.quantize import in_form
+    from glassformer.models.rnn import RNN
+    from glassformer.training.hardware import choose_hardware
+
+    try:
+        device = choose_hardware(engine.device, "fp32", "no").device
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    loaded = load(path, device, {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(engine.weights))
+    tokenizer = loaded.tokenizer
+    if tokenizer is None:
         raise UsageError(f"{path}: has no tokenizer.json, without which there is no text")
-    return loaded, loaded.model.eval(), loaded.tokenizer
+    form = engine.weights if engine.weights in ("int8", "int4") else "packed"
+    if form != "packed" or not isinstance(loaded.model, RNN):
+        loaded = replace(loaded, model=in_form(loaded.model, form))
+    return loaded, loaded.model.eval(), tokenizer
 
 
 def described(written: "Written", tokenizer: "Tokenizer") -> dict[str, object]:

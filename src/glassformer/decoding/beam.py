@@ -13,7 +13,7 @@ from torch import Tensor
 from glassformer.decoding.next_token import without_ends
 from glassformer.decoding.session import MOSTLY, Prompts, Translator, Writes, open_cache, read
 from glassformer.decoding.settings import Decoding
-from glassformer.equations.probability import log_softmax
+from glassformer.equations.probability import logsumexp
 from glassformer.equations.sampling import length_penalty
 
 FIRST = 1e6  # lifts what has ended above all that goes on, so that it keeps its place
@@ -58,8 +58,8 @@ class Beam:
     def extend(self, scores: Tensor, step: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
         """Take the best continuations of all hypotheses; gives the token of each and the row it continues."""
         beams, width = self.score.shape
-        log_p = log_softmax(scores).view(beams, width, -1)
-        best, ids = log_p.topk(min(width, log_p.shape[-1]), -1)
+        best, ids = scores.view(beams, width, -1).topk(min(width, scores.shape[-1]), -1)
+        best = best - logsumexp(scores).view(beams, width, 1)
         options = ids.shape[-1]
         alone = torch.arange(options, device=ids.device) == 0
         priority = torch.where(

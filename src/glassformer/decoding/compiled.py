@@ -24,7 +24,7 @@ from glassformer.layers.cache import Cache, Slots
 from glassformer.models.rnn import RNN
 
 BURST = 16  # tokens written between two looks of the host
-GRAIN = 64  # slots come in multiples of this, so that calls of like length share a program
+GRAIN = 32  # slots come in multiples of this, so that calls of like length share a program
 SOURCE_GRAIN = 16
 KEPT = 4  # programs kept for a model, the latest ones
 FASTEST: dict[str, str | int | bool | Callable[..., object]] = {
@@ -171,10 +171,10 @@ class CompiledSession(Session):
         require_fixed(model)
         super().__init__(model, prompts, slots, how, ends, first)
         assert isinstance(self.cache, Cache)
-        room = round_up(how.limit, BURST) + BURST
+        room = round_up(how.limit, BURST)
         board = self._board(room)
         source = round_up(self.cache.cross[0].keys.shape[2], SOURCE_GRAIN) if self.cache.cross else 0
-        size = round_up(self.seen.shape[1] + room, GRAIN)
+        size = round_up(self.cache.count + room, GRAIN)
         still = fixed(self.cache, size, source)
         choice = how.temperature, how.top_k, how.top_p, how.min_p, how.repetition, how.minimum
         key = ("steps", len(self.next), size, board.seen.shape[1], room, source, choice, tuple(ends))
@@ -207,10 +207,10 @@ class CompiledSession(Session):
 
     def burst(self) -> tuple[list[list[int]], list[list[float]]]:
         """The next tokens of every text and their log-probabilities, [tokens][texts], a burst at once."""
-        for _ in range(BURST):
-            self.steps.run()
         board, start = self.steps.board, self.given
-        self.given += BURST
+        self.given += min(BURST, self.how.limit - start)
+        for _ in range(start, self.given):
+            self.steps.run()
         return (
             board.ids[:, start : self.given].T.tolist(),
             board.log_probabilities[:, start : self.given].T.tolist(),
@@ -256,8 +256,8 @@ class CompiledSearch(Search):
         super().__init__(model, prompts, most, how, ends, first)
         cache = self.cache
         assert isinstance(cache, Cache)
-        room = round_up(how.limit, BURST) + BURST
-        size = round_up(cache.count + 1 + room, GRAIN)
+        room = round_up(how.limit, BURST)
+        size = round_up(cache.count + room, GRAIN)
         source = round_up(cache.cross[0].keys.shape[2], SOURCE_GRAIN) if cache.cross else 0
         key = ("beam", len(prompts), how.beam, size, room, source, how.minimum, tuple(ends))
         steps = stored(model, key, lambda: BeamSteps(self, fixed(cache, size, source), room))
@@ -268,11 +268,13 @@ class CompiledSearch(Search):
         steps.step.zero_()
         steps.beam.fill(Beam.empty([room] * len(prompts), how.beam, model.embedding.weight), self.beam.most)
         self.beam = steps.beam
+        self.left = max(1, *most)
 
     def burst(self) -> None:
         """Several steps of all beams."""
-        for _ in range(BURST):
+        for _ in range(min(BURST, self.left)):
             self.steps.run()
+        self.left -= BURST
 
     def keep(self, going: Sequence[int]) -> bool:
         """Shapes are fixed: beams that are settled run along unread."""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.settings import Decoding
-from glassformer.equations.probability import log_softmax, softmax
+from glassformer.equations.probability import logsumexp, softmax
 from glassformer.equations.sampling import (
     forbid,
     greedy,
@@ -50,7 +50,7 @@ def without_ends(scores: Tensor, ends: Sequence[int]) -> Tensor:
 
 def log_probability(scores: Tensor, ids: Tensor) -> Tensor:
     """The model's own log-probability of each row's token, whatever way it was chosen."""
-    return log_softmax(scores).gather(-1, ids[..., None]).squeeze(-1)
+    return scores.gather(-1, ids[..., None]).squeeze(-1) - logsumexp(scores)
 
 
 def random_numbers(prompt: Sequence[int], sample: int, how: Decoding, device: torch.device) -> Tensor:

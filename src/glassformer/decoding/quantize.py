@@ -10,7 +10,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.algebra import linear
+from glassformer.equations.algebra import add, linear
 from glassformer.equations.heads import cut_heads, split_heads
 from glassformer.equations.quantization import int4_linear, int8_linear, pack_nibbles, quantize_rows
 from glassformer.errors import DecodingError
@@ -51,6 +51,9 @@ class PackedLinear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map the last axis."""
+        if not x.is_cpu and torch.compiler.is_compiling() and self.bias is not None:
+            # apart from the shift, a product with one row becomes a kernel of its own, and joins with what follows
+            return add(linear(x, self.weight), self.bias)
         if not (self._here and x.is_cpu) or MODE.watcher is not None or torch.compiler.is_compiling():
             return linear(x, self.weight, self.bias)
         rows = x.numel() // x.shape[-1]

@@ -124,6 +124,8 @@ def logsumexp(z: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
 
 @logsumexp.def_fused
 def _logsumexp_fused(z: Tensor) -> Tensor:
+    if not z.requires_grad:  # the value of an empty row is right as it is; only its gradient is not
+        return torch.logsumexp(z, -1)
     empty = _empty(z)
     return torch.logsumexp(z.masked_fill(empty, 0), -1).masked_fill(empty.squeeze(-1), -torch.inf)
 

@@ -42,6 +42,7 @@ class Seq2SeqConfig:
     embedding_norm: bool = False
     output_bias: bool = False
     dropout: float = 0.0
+    attention_dropout: float = 0.0
     eps: float = 1e-5
 
 
@@ -77,10 +78,10 @@ class Seq2Seq(Model):
         config = self.config
         shape = Heads(dim=config.dim, heads=config.heads)
         return Block(
-            Attention(shape, Past() if decoder else None),
+            Attention(shape, Past() if decoder else None, rate=config.attention_dropout),
             FeedForward(config.dim, config.hidden, ACTIVATIONS[config.activation]),
             around=lambda: Around(self._norm(), config.order, config.dropout),
-            cross=Attention(shape) if decoder else None,
+            cross=Attention(shape, rate=config.attention_dropout) if decoder else None,
         )
 
     def _embed(self, ids: Tensor, start: nn.Sequential, at: Tensor | None = None) -> Tensor:

@@ -18,13 +18,14 @@ class MovingAverage:
     """A copy of the weights that follows them slowly, by `exponential_moving_average`; the model is judged by it."""
 
     def __init__(self, model: Model, decay: float) -> None:
-        self.model, self.decay = model, decay
-        self.weights = {name: value.detach().clone() for name, value in model.named_parameters()}
+        self.decay = decay
+        self.parameters = dict(model.named_parameters())
+        self.weights = {name: value.detach().clone() for name, value in self.parameters.items()}
 
     @torch.no_grad()
     def follow(self) -> None:
         """Move a little towards the weights; all tensors in one pass."""
-        now = [value.detach() for _, value in self.model.named_parameters()]
+        now = [value.detach() for value in self.parameters.values()]
         averages = list(self.weights.values())
         torch._foreach_lerp_(averages, now, 1 - self.decay)  # pyright: ignore[reportPrivateImportUsage]
 
@@ -39,7 +40,7 @@ class MovingAverage:
 
     @torch.no_grad()
     def _swap(self) -> None:
-        for name, value in self.model.named_parameters():
+        for name, value in self.parameters.items():
             kept = value.detach().clone()
             value.copy_(self.weights[name])
             self.weights[name].copy_(kept)
@@ -47,7 +48,7 @@ class MovingAverage:
     @torch.no_grad()
     def settle(self) -> None:
         """Leave the average in the model for good."""
-        for name, value in self.model.named_parameters():
+        for name, value in self.parameters.items():
             value.copy_(self.weights[name])
 
     def state(self) -> dict[str, Tensor]:

@@ -41,7 +41,7 @@ FOLLOWS = {"model.vocab": "the tokenizer", "model.classes": "the labels in the d
 NO_VALUE = "none"  # TOML has no word for it
 LEAST = {"keep": 2, "seed": 0, "patience": 0, "layers": 0, "first_place": 0, "segments": 0}  # 1 of other whole numbers
 LARGEST = 2**63 - 1  # of the whole numbers of TOML
-SHARES = ("dropout", "smoothing", "average", "floor", "betas")  # from 0 to just below 1
+SHARES = ("dropout", "attention_dropout", "smoothing", "average", "floor", "betas")  # from 0 to just below 1
 MAY_BE_ZERO, MAY_BE_ENDLESS = "decay", "clip"  # other numbers are above zero and finite
 VALUE_LENGTH = 60  # characters of a wrong value in an error
 

@@ -1,6 +1,6 @@
 """A model in a folder, measured on data in the figures that suit its kind."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol, TypeVar
@@ -35,9 +35,10 @@ from glassformer.training.evaluation import (
     evaluate_translator,
 )
 from glassformer.training.hardware import choose_hardware
+from glassformer.training.keys import defaults
 from glassformer.training.resolve import resolve
-from glassformer.training.settings import LabelledData, TextData
-from glassformer.training.tasks import PHRASES, PHRASES_HELD_OUT, class_rows
+from glassformer.training.settings import PairData, Settings
+from glassformer.training.tasks import PHRASES, PHRASES_HELD_OUT, class_rows, encode_texts
 
 Task = Literal["translate", "gpt", "masked", "classify"]
 Figures = LanguageFigures | MaskedFigures | ClassifierFigures | TranslatorFigures
@@ -47,7 +48,6 @@ BUILT_IN = {"translate": "phrasebook", "gpt": "stdlib", "masked": "stdlib", "cla
 SCORES_AT_ONCE = 2**26  # numbers that a model may put out at once
 TOKENS_AT_ONCE = 8192  # of a batch
 SENTENCES = 256  # translated or classified together
-TEXTS = 1000  # encoded together
 SPARE_ROWS = 512  # tokens that a model's vocabulary may be rounded up by, to a multiple of eight
 
 
@@ -150,7 +150,7 @@ def _measure_translator(
     subject: Subject, pairs: Sequence[tuple[str, str, str]], beam: int, tell: Tell
 ) -> TranslatorFigures:
     tokenizer, context = subject.tokenizer, subject.context
-    sides = [_all_ids(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
+    sides = [encode_texts(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
     lengths = [max(len(source), len(target) + 1) for source, target in zip(*sides, strict=True)]
     longest = max(lengths, default=0)
     if context is not None and longest > context:
@@ -171,7 +171,7 @@ def _measure_translator(
 def _read_pairs(subject: Subject, data: str, second: str | None) -> list[tuple[str, str, str]]:
     """Both sides of each pair, and where it stands."""
     if data == "phrasebook":
-        held = split_phrase_book(PHRASES, PHRASES_HELD_OUT, _seed(subject))[1]
+        held = split_phrase_book(PHRASES, PHRASES_HELD_OUT, _splitting(subject, data).recipe.seed)[1]
         return [(one, other, f"phrasebook:{number}") for number, (one, other) in enumerate(held, start=1)]
     return [(pair.first, pair.second, pair.source) for pair in read_pairs(data, second)]
 
@@ -192,10 +192,11 @@ def _measure_masked(subject: Subject, data: str, tell: Tell) -> MaskedFigures:
 
 def _windows(subject: Subject, data: str) -> tuple[Int64[np.ndarray, " ids"], int, int]:
     """All texts as one row of ids, and how many windows to read at once, of what length."""
-    documents = stdlib_text() if data == "stdlib" else read_texts(data)
+    share = _splitting(subject, data).data.share if data == "stdlib" else None
+    documents = read_texts(data) if share is None else stdlib_text()
     portions = subject.tokenizer.encode_stream(document.text for document in documents)
     ids = np.concatenate([np.array(portion, dtype=np.int64) for portion in portions])
-    ids = split_tokens(ids, TextData().share)[1] if data == "stdlib" else ids
+    ids = ids if share is None else split_tokens(ids, share)[1]
     if len(ids) < 2:
         raise DataError(f"{data}: has {len(ids)} tokens, wanted at least 2")
     length = min(subject.context or len(ids), len(ids) - 1)
@@ -205,26 +206,32 @@ def _windows(subject: Subject, data: str) -> tuple[Int64[np.ndarray, " ids"], in
 
 def _measure_classifier(subject: Subject, data: str, tell: Tell) -> ClassifierFigures:
     if data == "stdlib":
-        texts = split(stdlib_labelled(), LabelledData().share, _seed(subject))[1]
+        settings = _splitting(subject, data)
+        texts = split(stdlib_labelled(), settings.data.share, settings.recipe.seed)[1]
     else:
         texts = list(read_labelled(data))
     for text in texts:
         if text.label not in subject.labels:
             wanted = ", ".join(subject.labels)
             raise DataError(f"{text.source}: is labelled {text.label!r}, wanted one of {wanted}")
-    encoded = _all_ids(subject.tokenizer, [text.text for text in texts])
+    encoded = encode_texts(subject.tokenizer, [text.text for text in texts])
     rows = class_rows(subject.tokenizer, encoded, subject.context or max(map(len, encoded)) + 1)
     labels = [subject.labels.index(text.label) for text in texts]
     batches = LabelledBatches(rows, labels, SENTENCES, subject.tokenizer.required("pad"), seed=0)
     return evaluate_classifier(subject.model, batches, subject.labels, tell("batches read"))
 
 
-def _seed(subject: Subject) -> int:
-    """The seed that says which built-in data a run did not learn from."""
+def _splitting(subject: Subject, built_in: str) -> Settings:
+    """The settings that say which built-in data a model did not learn from: those of its run, or the usual ones."""
     config = Path(subject.path) / "config.toml"
-    return resolve(file=config).settings.recipe.seed if config.is_file() else 0
-
-
-def _all_ids(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    portions: Iterable[Sequence[str]] = (texts[at : at + TEXTS] for at in range(0, len(texts), TEXTS))
-    return [ids for portion in portions for ids in tokenizer.encode_batch(portion)]
+    usual = defaults(subject.task)
+    settings = resolve(subject.task, file=config).settings if config.is_file() else usual
+    data = settings.data
+    if data.path != built_in:
+        return usual
+    if data.validation and not isinstance(data, PairData):  # of the phrase book some is held out even so
+        raise ConfigError(
+            f"{subject.path}: learnt from all of {built_in} (its data.validation is {data.validation}), "
+            "so name other data to judge it by"
+        )
+    return settings

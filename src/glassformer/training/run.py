@@ -164,6 +164,11 @@ def prepare(
     if settings.run.init:
         loaded = load(settings.run.init)
         start, known = loaded.model, loaded.tokenizer
+        if known is not None and settings.tokenizer.file:
+            raise ConfigError(
+                f"tokenizer.file is {settings.tokenizer.file}, but the tokenizer comes with the model of run.init, "
+                f"{settings.run.init}; leave one of them out"
+            )
         settings = replace(settings, model=_start_config(settings, start))
     if resume and out is not None and (out / "tokenizer.json").exists():
         known = Tokenizer.load(out)

@@ -4,10 +4,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 
 import torch
+from torch.fx.experimental import _config as shapes
 
 from glassformer.data.batches import Batch, Batches
 from glassformer.equations.gradients import clip_gradient
 from glassformer.errors import TrainingError
+from glassformer.layers.block import Block
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.recording import unchecked
@@ -52,8 +54,9 @@ class Training:
         self.operations = operations_per_token(self.model, self.objective, next(batches.once()))
         lesson.to(hardware.device)
         if hardware.compiled:
-            lesson.compile(dynamic=True if self.objective.uneven else None)  # one program for all shapes
+            compile_lesson(lesson)
         self.lesson = processes.wrap(lesson, hardware)
+        self.weights = list(self.model.parameters())
         self.updates = Updates(self.model, recipe)
         self.average = MovingAverage(self.model, recipe.average) if recipe.average else None
         self.symptoms = Symptoms()
@@ -98,7 +101,7 @@ class Training:
 
     def _shorten(self) -> None:
         """Turn sums into means over all answers, and shorten the gradients together to the limit."""
-        gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        gradients = [p.grad for p in self.weights if p.grad is not None]
         share = (self.processes.world / self.sums[1].clamp_min(1)).to(gradients[0].dtype)  # processes share by means
         with unchecked():
             self.norm = self.processes.norm(gradients) * share
@@ -141,6 +144,20 @@ class Training:
         """Mean loss over one pass of held-out data, by the moving average of the weights where there is one."""
         with nullcontext() if self.average is None else self.average.in_place():
             return evaluate_loss(self.lesson, batches, self.hardware, self.processes)
+
+
+def compile_lesson(lesson: Lesson) -> None:
+    """Compile a lesson: whole where every batch has the same shape, else block by block, for any shape.
+
+    Blocks alike share a program, and one for any shape takes long to make.
+    """
+    blocks = [module for module in lesson.modules() if isinstance(module, Block)]
+    if not lesson.objective.uneven or not blocks:
+        lesson.compile()
+        return
+    shapes.use_duck_shape = False  # two lengths that happen to be equal in a batch are not in the next
+    for block in blocks:
+        block.compile(dynamic=True)
 
 
 def whole_copy(model: Model) -> Model:

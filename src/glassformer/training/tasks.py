@@ -29,7 +29,12 @@ from glassformer.training.settings import (
 )
 
 PHRASES, PHRASES_HELD_OUT = 60_000, 500  # of the built-in phrase book
-TOGETHER = 10_000  # texts that are encoded together
+TOGETHER = 1000  # texts that are encoded together
+MORE = {
+    "training": "learn from more (data.path)",
+    "validation": "hold out more (data.share or data.validation)",
+    "test": "test on more (data.test)",
+}
 Say = Callable[[str], None]
 TwoTexts = tuple[str, str]
 
@@ -64,10 +69,17 @@ class Preparing:
         self.say(f"learning a tokenizer ({settings.kind})")
         return learn_tokenizer(texts(), settings.kind, settings.vocab, lowercase=settings.lowercase)
 
-    def encode(self, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of many texts, a portion at a time."""
-        portions = range(0, len(texts), TOGETHER)
-        return [ids for at in portions for ids in tokenizer.encode_batch(texts[at : at + TOGETHER])]
+    def place(self, count: int, part: str, things: str) -> tuple[int, int]:
+        """Which of a part's rows are ours, and of how many processes; one alone does the test at the end.
+
+        A part that would leave a process without work is refused.
+        """
+        rank, world = (0, 1) if part == "test" else (self.processes.rank, self.processes.world)
+        if count < world:
+            fewer = ", or start fewer processes" if count else ""
+            wanted = f"wanted at least {world}, one for each process"
+            raise DataError(f"{count} {part} {things}, {wanted}: {MORE[part]}{fewer}")
+        return rank, world
 
 
 def prepare_material(settings: Settings, preparing: Preparing) -> Material:
@@ -95,13 +107,13 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
     pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
 
     def batches(pairs: Sequence[TwoTexts], name: str) -> PairBatches:
-        sides = [preparing.encode(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
+        sides = [encode_texts(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
         fits = range(1, data.longest)
         rows = [(one, other) for one, other in zip(*sides, strict=True) if len(one) in fits and len(other) in fits]
         if len(rows) < len(pairs):
             left_out = f"{len(pairs) - len(rows)} of {len(pairs)} {name} pairs"
             preparing.say(f"{left_out} are left out: without tokens, or with data.longest ({data.longest}) or more")
-        return PairBatches(rows, data.tokens, pad, start, end, seed, processes.rank, processes.world)
+        return PairBatches(rows, data.tokens, pad, start, end, seed, *preparing.place(len(rows), name, "pairs"))
 
     validation = batches(held, "validation")
     test = _pair_file(data, data.test, data.test_second) if data.test else held
@@ -110,18 +122,19 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
         NEXT_TARGET_TOKEN,
         batches(learn, "training"),
         validation,
-        batches(test, "test") if data.test else validation,
+        batches(test, "test") if data.test or processes.world > 1 else validation,
         pairs=test,
     )
 
 
 def _pairs(data: PairData, seed: int) -> tuple[list[TwoTexts], list[TwoTexts]]:
     if data.path == "phrasebook":
-        return split_phrase_book(PHRASES, PHRASES_HELD_OUT, seed)
-    pairs = _pair_file(data, data.path, data.second)
-    if data.validation:
-        return pairs, _pair_file(data, data.validation, data.validation_second)
-    return split(pairs, data.share, seed)
+        learn, held = split_phrase_book(PHRASES, PHRASES_HELD_OUT, seed)
+    elif data.validation:
+        learn, held = _pair_file(data, data.path, data.second), []
+    else:
+        learn, held = split(_pair_file(data, data.path, data.second), data.share, seed)
+    return learn, _pair_file(data, data.validation, data.validation_second) if data.validation else held
 
 
 def _pair_file(data: PairData, path: str, second: str) -> list[TwoTexts]:
@@ -143,11 +156,12 @@ def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) 
     masking = None
     if isinstance(settings, MaskedSettings):
         masking = Masking(mask=tokenizer.required("mask"), vocab=tokenizer.vocab, specials=tokenizer.specials)
-    seed, place = settings.recipe.seed, (preparing.processes.rank, preparing.processes.world)
-    made = []
-    for tokens in (learn, held, test):
-        rows = max(min(data.batch, (len(tokens) - 1) // data.length), 1)
+    seed, made = settings.recipe.seed, []
+    for name, tokens in (("training", learn), ("validation", held), ("test", test)):
         length = min(data.length, len(tokens) - 1)
+        windows = (len(tokens) - 1) // length if length else 0
+        place = preparing.place(windows, name, "windows")
+        rows = min(data.batch, windows)
         if masking is None:
             made.append(PackedBatches(tokens, rows, length, seed, *place))
         else:
@@ -163,7 +177,7 @@ def _texts(data: TextData, path: str) -> Callable[[], Iterable[str]]:
 
 
 def _classes(settings: ClassifySettings, preparing: Preparing) -> Material:
-    data, seed, processes = settings.data, settings.recipe.seed, preparing.processes
+    data, seed = settings.data, settings.recipe.seed
     if settings.model.context < data.longest:
         raise ConfigError(f"model.context is {settings.model.context}, wanted at least data.longest, {data.longest}")
     learn, held = _labelled(data, data.path), _labelled(data, data.validation) if data.validation else []
@@ -172,22 +186,30 @@ def _classes(settings: ClassifySettings, preparing: Preparing) -> Material:
     labels = tuple(sorted({text.label for text in learn}))
     tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (text.text for text in learn))
 
-    def batches(texts: Sequence[LabelledText]) -> LabelledBatches:
+    def batches(texts: Sequence[LabelledText], name: str) -> LabelledBatches:
+        place = preparing.place(len(texts), name, "texts")
         for text in texts:
             if text.label not in labels:
                 raise DataError(f"{text.source}: the label {text.label!r} is not among those learnt from")
-        rows = class_rows(tokenizer, preparing.encode(tokenizer, [text.text for text in texts]), data.longest)
+        rows = class_rows(tokenizer, encode_texts(tokenizer, [text.text for text in texts]), data.longest)
         answers = [labels.index(text.label) for text in texts]
-        pad = tokenizer.required("pad")
-        return LabelledBatches(rows, answers, data.batch, pad, seed, processes.rank, processes.world)
+        return LabelledBatches(rows, answers, data.batch, tokenizer.required("pad"), seed, *place)
 
-    validation = batches(held)
-    test = batches(_labelled(data, data.test)) if data.test else validation
-    return Material(tokenizer, CLASSES, batches(learn), validation, test, labels)
+    validation = batches(held, "validation")
+    test = validation
+    if data.test or preparing.processes.world > 1:
+        test = batches(_labelled(data, data.test) if data.test else held, "test")
+    return Material(tokenizer, CLASSES, batches(learn, "training"), validation, test, labels)
 
 
 def _labelled(data: LabelledData, path: str) -> list[LabelledText]:
     return stdlib_labelled() if path == "stdlib" else list(read_labelled(path, data.fields))
+
+
+def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
+    """The ids of many texts, a portion at a time."""
+    portions = range(0, len(texts), TOGETHER)
+    return [ids for at in portions for ids in tokenizer.encode_batch(texts[at : at + TOGETHER])]
 
 
 def class_rows(tokenizer: Tokenizer, rows: Sequence[Sequence[int]], longest: int) -> list[list[int]]:

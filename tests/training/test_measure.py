@@ -1,0 +1,110 @@
+"""A run measured from its folder is judged by what that run held out, and by nothing it learnt from."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from glassformer.data.batches import LabelledBatches, PackedBatches
+from glassformer.data.files import Document, LabelledText
+from glassformer.errors import ConfigError
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training import measure, tasks
+from glassformer.training.measure import evaluate
+from glassformer.training.run import Run, train_task
+from glassformer.training.settings import LabelledData, TextData
+from tests.training.test_tasks import CLASSIFY, TEXT, prepared, write
+
+SMALL = {
+    "tokenizer.kind": "characters", "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 8,
+    "recipe.steps": 2, "recipe.warmup": 1, "run.device": "cpu", "run.precision": "fp32",
+}  # fmt: skip
+WINDOWS = {"data.length": 8, "data.batch": 4}
+SNIPPETS = [LabelledText(("rose", "thorn")[n % 2], f"a {('rose', 'thorn')[n % 2]} {n}", f"a.py:{n}") for n in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standard library of a few lines."""
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    for module in (measure, tasks):
+        monkeypatch.setattr(module, "stdlib_text", lambda: iter([Document(TEXT, "a.py")]))
+        monkeypatch.setattr(module, "stdlib_labelled", lambda: SNIPPETS)
+
+
+def trained(task: str, out: Path, **chosen: object) -> Run:
+    given = {key.replace("__", "."): value for key, value in chosen.items()}
+    hidden = {"model.hidden": 8} if task in ("masked", "classify") else {}
+    sizes = {"data.longest": 8, "data.batch": 4} if task == "classify" else WINDOWS
+    return train_task(task, {**SMALL, **hidden, **sizes, **given}, out=out)
+
+
+def test_a_language_model_by_the_share_of_its_run(tmp_path: Path) -> None:
+    run = trained("gpt", tmp_path / "run", data__share=0.3)
+    held = run.material.validation
+    assert isinstance(held, PackedBatches) and len(held.tokens) > 5 * TextData().share * len(TEXT)
+    here, there = evaluate(tmp_path / "run"), run.measure()
+    assert vars(here) == pytest.approx(vars(there), rel=1e-6)
+    assert vars(evaluate(tmp_path / "run", "stdlib")) == vars(here), "by name it is the same data"
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_an_encoder_by_the_share_of_its_run(share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained("masked", tmp_path / "run", data__share=share)
+    seen: list[list[int]] = []
+    monkeypatch.setattr(measure, "evaluate_masked", lambda model, batches, follow: seen.append(batches.tokens.tolist()))
+    evaluate(tmp_path / "run")
+    held = run.material.validation
+    assert isinstance(held, PackedBatches) and seen == [held.tokens.tolist()]
+
+
+def test_a_classifier_by_the_share_and_the_seed_of_its_run(tmp_path: Path) -> None:
+    run = trained("classify", tmp_path / "run", data__share=0.4, recipe__seed=3)
+    held = run.material.validation
+    assert isinstance(held, LabelledBatches) and len(held.texts) == 24
+    assert evaluate(tmp_path / "run") == run.measure()
+
+
+def test_data_that_the_run_did_not_learn_from_is_held_out_by_the_usual_share(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.txt", TEXT)
+    trained("gpt", tmp_path / "run", data__path=path, data__share=0.3)
+    usual = round(TextData().share * (len(TEXT) + 1))
+    assert vars(evaluate(tmp_path / "run"))["tokens"] == usual - 1
+    assert vars(evaluate(tmp_path / "run", path))["tokens"] == len(TEXT), "a file that is named is read whole"
+
+
+@pytest.mark.parametrize("task", ["gpt", "classify"])
+def test_a_run_that_learnt_from_all_of_it_is_not_judged_by_it(task: str, tmp_path: Path) -> None:
+    if task == "gpt":
+        held = write(tmp_path / "held.txt", TEXT)
+    else:
+        held = write(tmp_path / "held.tsv", "rose\ta rose\nthorn\ta thorn\n")
+    run = trained(task, tmp_path / "run", data__validation=held)
+    with pytest.raises(ConfigError) as found:
+        evaluate(tmp_path / "run")
+    why = f"learnt from all of stdlib (its data.validation is {held}), so name other data to judge it by"
+    assert str(found.value) == f"{tmp_path / 'run'}: {why}"
+    figures = vars(evaluate(tmp_path / "run", held))
+    assert figures["loss"] == pytest.approx(run.measure().loss, rel=1e-6)
+
+
+def test_texts_are_encoded_in_the_same_portions_for_training_and_for_measuring(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "TOGETHER", 2)
+    asked: list[int] = []
+    encode = Tokenizer.encode_batch
+
+    def counted(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
+        asked.append(len(texts))
+        return encode(tokenizer, texts)
+
+    path = write(tmp_path / "five.tsv", "".join(f"{text.label}\t{text.text}\n" for text in SNIPPETS[:5]))
+    trained("classify", tmp_path / "run", data__path=path, data__validation=path, data__batch=2)
+    monkeypatch.setattr(Tokenizer, "encode_batch", counted)
+    evaluate(tmp_path / "run", path)
+    assert asked == [2, 2, 1]
+    asked.clear()
+    data = LabelledData(path=path, validation=path, longest=8, batch=2)
+    prepared(replace(CLASSIFY, data=data))
+    assert asked == [2, 2, 1] * 2
