@@ -1,5 +1,6 @@
 """The training loop on an accelerator: nobody waits between log lines, half precision learns alike, a stop is exact."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,7 +125,7 @@ def test_half_precision_learns_as_full_precision_does(compiled: bool) -> None:
         return [log.loss for log in train(build(calm), batches(), NEXT_TOKEN, recipe, hardware=hardware)]
 
     full, half = losses(CUDA), losses(replace(CUDA, half=True, compiled=compiled))
-    assert full[-1] < 0.9 * full[0]
+    assert full[-1] < 0.75 * math.log(CONFIG.vocab)
     assert half == pytest.approx(full, rel=0.03)
     assert losses(Hardware()) == pytest.approx(full, rel=2e-3)
 

@@ -205,7 +205,7 @@ def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path:
     if own:
         settings = replace(settings, data=replace(data, test=data.path))
     alone, first = prepared(settings), prepared(settings, Processes(0, 2))
-    whole, ours = ([batch for batch in made.test.once()] for made in (alone, first))
+    whole, ours = (list(made.test.once()) for made in (alone, first))
     assert len(whole) == len(ours)
     for one, other in zip(whole, ours, strict=True):
         assert {name: value.tolist() for name, value in one.items()} == {n: v.tolist() for n, v in other.items()}
