@@ -1,5 +1,6 @@
 """The Equation object: what hangs on it, how it dispatches, what it refuses."""
 
+import copy
 import timeit
 
 import pytest
@@ -13,6 +14,8 @@ from glassformer.equations.activations import gelu, relu
 from glassformer.equations.algebra import linear, scale
 from glassformer.equations.probability import softmax
 from glassformer.errors import EquationError
+from glassformer.models.build import build
+from glassformer.models.gpt import GPTConfig
 from glassformer.recording import CHECKS, MODE, Tape, unchecked
 
 
@@ -146,3 +149,10 @@ def test_integers_pass_through_the_tape_without_a_gradient() -> None:
     seed = torch.randn_like(y)
     assert_close(tape.reverse(seed)[x], torch.autograd.grad(y, x, seed)[0])
     assert j not in tape.reverse(seed)
+
+
+def test_a_copy_of_a_model_holds_the_same_equations() -> None:
+    model = build(GPTConfig(vocab=5, context=4, dim=4, layers=1, heads=1))
+    block, copied = model.get_submodule("stack.blocks.0.feed_forward"), copy.deepcopy(model)
+    assert copied.get_submodule("stack.blocks.0.feed_forward").activation is block.activation
+    assert block.activation is catalog()["gelu_tanh"]

@@ -101,6 +101,10 @@ class Equation(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Equation {self.name}: {self.meaning}>"
 
+    def __deepcopy__(self, memo: dict[int, object]) -> "Equation[P, R]":
+        """There is one of each: a copy of a model holds the same equations."""
+        return self
+
     # What hangs on an equation, each defined right under it.
 
     def def_fused(self, fn: Callable[P, R]) -> Callable[P, R]:

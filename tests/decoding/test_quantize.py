@@ -7,6 +7,7 @@ from torch.testing import assert_close
 from glassformer.decoding.generate import generate
 from glassformer.decoding.quantize import FORMS, Int4Linear, Int8Linear, PackedLinear, in_form
 from glassformer.decoding.settings import Decoding
+from glassformer.decoding.straight import JoinedAttention
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.quantization import pack_nibbles, quantize_rows, unpack_nibbles
 from glassformer.errors import DecodingError
@@ -56,6 +57,46 @@ def test_every_model_has_a_packed_form_that_writes_the_same(name: str) -> None:
         w.ids for w in generate(model, words(), PROMPTS, how)
     ]
     assert not any(isinstance(part, PackedLinear) for part in model.modules()), "the original was changed"
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+@pytest.mark.parametrize("name", [n for n in DECODING if n not in ("rnn", "lstm")])
+def test_a_step_straight_through_is_the_step_of_the_parts(name: str, beam: int) -> None:
+    """One prompt at a time, so that nothing is padded; beams ask one source together."""
+    model = writer(name)
+    packed = in_form(model, "packed")
+    for prompt in PROMPTS:
+        for one, other in zip(
+            *(generate(of, words(), prompt, Decoding(limit=6, beam=beam, n=beam)) for of in (packed, model)),
+            strict=True,
+        ):
+            assert one.ids == other.ids
+            assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-5)
+
+
+STRAIGHT = {
+    "gpt": True,
+    "llama-grouped": True,
+    "modern": True,
+    "seq2seq": True,
+    "marian": True,
+    "mistral": False,
+    "t5": False,
+}
+
+
+@pytest.mark.parametrize("name", STRAIGHT)
+def test_where_every_step_is_alike_it_is_run_straight_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = []
+    step = JoinedAttention.step
+    monkeypatch.setattr(JoinedAttention, "step", lambda self, *given: taken.append(1) or step(self, *given))
+    packed = in_form(writer(name), "packed")
+    generate(packed, words(), PROMPTS[0], Decoding(limit=3))
+    assert bool(taken) == STRAIGHT[name]
+    taken.clear()
+    with Tape():
+        generate(packed, words(), PROMPTS[0], Decoding(limit=3))
+    assert not taken, "whoever watches sees the parts"
 
 
 def test_the_loss_in_perplexity_is_small_on_a_trained_model() -> None:

@@ -5,16 +5,15 @@ A model in another form is a copy that can only run; training goes on with the o
 
 import copy
 import warnings
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
 
+from glassformer.decoding.straight import JoinedAttention, StraightBlock
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.heads import cut_heads, split_heads
 from glassformer.equations.quantization import int4_linear, int8_linear, pack_nibbles, quantize_rows
 from glassformer.errors import DecodingError
-from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model
@@ -119,26 +118,6 @@ Kind = type[PackedLinear] | type[Int8Linear] | type[Int4Linear]
 FORMS: dict[Form, Kind] = {"packed": PackedLinear, "int8": Int8Linear, "int4": Int4Linear}
 
 
-class JoinedAttention(Attention):
-    """Self-attention whose queries, keys and values come from one map, for one large product beats three small ones."""
-
-    def __init__(self, part: Attention, kind: Kind) -> None:
-        nn.Module.__init__(self)
-        self.shape, self.pattern, self.rotary = part.shape, part.pattern, part.rotary
-        self.query_norm, self.key_norm = part.query_norm, part.key_norm
-        self.scale, self.cap, self.rate = part.scale, part.cap, part.rate
-        maps = (part.query, part.key, part.value)
-        biases = [m.bias.data for m in maps if m.bias is not None]
-        self.joined = kind(torch.cat([m.weight.data for m in maps], 1), torch.cat(biases) if biases else None)
-        self.output = part.output
-
-    def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        heads, groups = self.shape.heads, self.shape.groups
-        every = split_heads(self.joined(source), heads + 2 * groups)
-        query, key = cut_heads(every, 0, heads), cut_heads(every, heads, heads + groups)
-        return query, key, cut_heads(every, heads + groups, heads + 2 * groups)
-
-
 @torch.no_grad()
 def in_form(model: Model, form: Form) -> Model:
     """A copy of a model whose linear maps, and the embedding where it scores tokens, are in another form."""
@@ -155,6 +134,8 @@ def in_form(model: Model, form: Form) -> Model:
         for name, part in list(module.named_children()):
             if isinstance(part, Linear):
                 setattr(module, name, kind(part.weight.data, None if part.bias is None else part.bias.data))
+            elif StraightBlock.fits(part):
+                setattr(module, name, StraightBlock(cast(Block, part)))
     if isinstance(made, GPT | Llama | Seq2Seq | T5) and made.output is None:
         shrink = made.config.dim**-0.5 if isinstance(made, T5) else 1.0  # a tied T5 scales its rows before scoring
         made.output = kind(made.embedding.weight.data.T * shrink, None)
