@@ -242,12 +242,15 @@ def run_of(
     """What a runner does for a work."""
     kind, batch, beam, read, new = work
     prompts = tokens(batch, read, VOCAB[kind])
-    if name == "Hugging Face" or name.startswith("CTranslate2"):
-        make = their_gpt2 if kind == "gpt" else partial(their_marian, vocab=VOCAB[kind])
-        theirs = models.setdefault(kind, make("cpu", torch.float32))
+    if not name.startswith("glassformer"):
+        if kind not in models:
+            make = their_gpt2 if kind == "gpt" else partial(their_marian, vocab=VOCAB[kind])
+            models[kind] = make("cpu", torch.float32)
         if name == "Hugging Face":
-            return their_run(theirs, prompts, new, num_beams=beam)
-        return their_translator(theirs, prompts, beam, new, threads, name.split()[1]) if kind == "marian" else None
+            return their_run(models[kind], prompts, new, num_beams=beam)
+        return (
+            their_translator(models[kind], prompts, beam, new, threads, name.split()[1]) if kind == "marian" else None
+        )
     config = (
         GPTConfig()
         if kind == "gpt"

@@ -78,6 +78,7 @@ def test_uneven_batches_do_not_wait_either(compiled: bool) -> None:
             made.learn()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+    assert made.done == 13
 
 
 def test_looking_does_wait_so_that_the_tests_above_can_fail() -> None:

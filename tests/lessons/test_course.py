@@ -36,7 +36,7 @@ def test_the_lessons_follow_the_roadmap() -> None:
 def test_a_lesson_is_quick_and_whole(name: str) -> None:
     walk, seconds = timed(name)
     if seconds >= SECONDS:  # even processor time grows on a machine whose caches are shared: the better of two counts
-        seconds = timed(name)[1]
+        seconds = timed.__wrapped__(name)[1]
     assert seconds < SECONDS
     assert len(walk.pages) >= 4 and len(walk.exercises) >= 2
     parts = [part for page in walk.pages for part in page.parts]

@@ -27,6 +27,7 @@ from glassformer.recording import MODE
 Form = Literal["packed", "int8", "int4"]
 # the kernel itself: its wrapper looks for things to trace at every call, which costs as much as a small product
 _ROUNDED_LINEAR = torch.ops.quantized.linear_dynamic.default._op
+_MKL = torch.backends.mkl.is_available()
 GROUP = 32  # inputs that share a scale at four bits, or as many of these as divide them
 
 
@@ -44,7 +45,6 @@ class PackedLinear(nn.Module):
         # [outputs, inputs] in memory, seen as [inputs, outputs]: a row of the product reads one stretch
         self.register_buffer("weight", weight.T.contiguous().T)
         self.register_buffer("bias", bias)
-        self._here = weight.dtype == torch.float32 and torch.backends.mkl.is_available()
         self._rows = 0
         self._pack: Tensor | None = None
 
@@ -53,7 +53,8 @@ class PackedLinear(nn.Module):
         if not x.is_cpu and torch.compiler.is_compiling() and self.bias is not None:
             # apart from the shift, a product with one row becomes a kernel of its own, and joins with what follows
             return add(linear(x, self.weight), self.bias)
-        if not (self._here and x.is_cpu) or MODE.watcher is not None or torch.compiler.is_compiling():
+        here = _MKL and x.is_cpu and x.dtype == torch.float32
+        if not here or MODE.watcher is not None or torch.compiler.is_compiling():
             return linear(x, self.weight, self.bias)
         rows = x.numel() // x.shape[-1]
         if rows != self._rows or rows <= 1:
@@ -77,12 +78,12 @@ class Int8Linear(nn.Module):
         self.register_buffer("quantized", quantized.contiguous())
         self.register_buffer("scales", scales.squeeze(-1).to(weight.dtype))
         self.register_buffer("bias", bias)
-        self._here = weight.dtype == torch.float32
         self._packed: object | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Map the last axis."""
-        if not (self._here and x.is_cpu) or MODE.watcher is not None or torch.compiler.is_compiling():
+        here = x.is_cpu and x.dtype == torch.float32
+        if not here or MODE.watcher is not None or torch.compiler.is_compiling():
             return int8_linear(x, self.quantized, self.scales, self.bias)
         if self._packed is None:
             zeros = torch.zeros(len(self.scales), dtype=torch.long)
