@@ -4,6 +4,7 @@ A hypothesis that ends keeps its place, and those that go on share the places le
 choice. All of a step is tensor work of fixed shape, each prompt's beam on its own rows: neighbours change nothing.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from glassformer.equations.probability import logsumexp
 from glassformer.equations.sampling import length_penalty
 
 FIRST = 1e6  # lifts what has ended above all that goes on, so that it keeps its place
+PORTION = 256  # scores whose peak is taken together
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,9 @@ class Beam:
     def extend(self, scores: Tensor, step: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
         """Take the best continuations of all hypotheses; gives the token of each and the row it continues."""
         beams, width = self.score.shape
-        best, ids = scores.view(beams, width, -1).topk(min(width, scores.shape[-1]), -1)
-        best = best - logsumexp(scores).view(beams, width, 1)
+        best, ids = highest(scores, width)
         options = ids.shape[-1]
+        best, ids = (best - logsumexp(scores)[:, None]).view(beams, width, -1), ids.view(beams, width, -1)
         alone = torch.arange(options, device=ids.device) == 0
         priority = torch.where(
             self.ended[..., None],
@@ -119,17 +121,35 @@ class Beam:
         for name, value in vars(self).items():
             setattr(self, name, value[beams])
 
-    def best(self, prompt: int, how: Decoding) -> list[Hypothesis]:
-        """The best hypotheses of a prompt, first those that ended; fewer than asked for if there are no more."""
-        rank = self.rank(how)[prompt]
-        real = [k for k in range(len(rank)) if self.score[prompt, k] > -torch.inf]
-        order = sorted(real, key=lambda k: (not bool(self.ended[prompt, k]), -float(rank[k])))
+    def best(self, prompts: Sequence[int], how: Decoding) -> list[list[Hypothesis]]:
+        """The best hypotheses of these prompts, first those that ended; fewer than asked for if there are no more."""
+        chosen = torch.tensor(prompts, device=self.score.device)
+        columns = (self.ids, self.log_probabilities, self.score, self.rank(how), self.length, self.ended)
         found = []
-        for k in order[: how.n]:
-            length = int(self.length[prompt, k])
-            ids, log_p = self.ids[prompt, k, :length], self.log_probabilities[prompt, k, :length]
-            found.append(Hypothesis(ids.tolist(), log_p.tolist(), float(rank[k])))
+        for hypotheses in zip(*(column[chosen].tolist() for column in columns), strict=True):
+            real = [hypothesis for hypothesis in zip(*hypotheses, strict=True) if hypothesis[2] > -math.inf]
+            real.sort(key=lambda hypothesis: (not hypothesis[5], -hypothesis[3]))
+            texts = [(ids[:length], log_p[:length], rank) for ids, log_p, _, rank, length, _ in real[: how.n]]
+            found.append([Hypothesis(*text) for text in texts])
         return found
+
+
+def highest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest scores of each row [rows, vocab] and where they stand; no more than there are.
+
+    They lie where the peaks of portions are largest, or in what the portions leave over: one pass finds those.
+    """
+    rows, vocab = scores.shape
+    portions = vocab // PORTION
+    if portions <= count:
+        return scores.topk(min(count, vocab), -1)
+    whole, near = portions * PORTION, count * PORTION
+    cut = scores[:, :whole].view(rows, portions, PORTION)
+    at = cut.amax(-1).topk(count, -1).indices
+    few = cut.gather(1, at[..., None].expand(-1, -1, PORTION)).flatten(1)
+    best, place = torch.cat([few, scores[:, whole:]], 1).topk(count, -1)
+    inside = at.gather(1, (place // PORTION).clamp_max(count - 1)) * PORTION + place % PORTION
+    return best, torch.where(place < near, inside, place - near + whole)
 
 
 class Search:
@@ -196,9 +216,10 @@ def run_search(search: Search, most: Sequence[int]) -> list[list[Hypothesis]]:
     while len(found) < len(most):
         search.burst()
         settled = search.beam.settled(search.how).tolist()
-        for place, i in enumerate(left):
-            if settled[place] and i not in found:
-                found[i] = search.beam.best(place, search.how)
+        new = [place for place, i in enumerate(left) if settled[place] and i not in found]
+        if new:
+            best = search.beam.best(new, search.how)
+            found |= {left[place]: texts for place, texts in zip(new, best, strict=True)}
         going = [place for place, i in enumerate(left) if i not in found]
         if going and search.keep(going):
             left = [left[place] for place in going]

@@ -160,6 +160,61 @@ def _cross_entropy_check(
 
 
 @equation(
+    r"D = \frac{1}{2} \sum_i (p_i - q_i)(\log p_i - \log q_i), \quad p = \operatorname{softmax}(z), \; "
+    r"q = \operatorname{softmax}(w)",
+    meaning="How far two answers to one question are apart: the mean of the divergence of each from the other.",
+    intuition="Ask a witness twice, each time with other details left out: a sure one tells the same story.",
+    symbols={"z": "scores of one pass", "w": "scores of another pass", "D": "disagreement, in nats"},
+    wide=True,
+)
+def disagreement(z: Float[Tensor, "*rows n"], w: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
+    """The symmetric divergence of two rows of scores, as two passes with dropout give them (Liang et al., 2021)."""
+    log_p, log_q = log_softmax.fn(z), log_softmax.fn(w)
+    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1) / 2
+
+
+@disagreement.def_fused
+def _disagreement_fused(z: Tensor, w: Tensor) -> Tensor:
+    log_p, log_q = functional.log_softmax(z, -1), functional.log_softmax(w, -1)
+    return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1) / 2
+
+
+@disagreement.def_gradient(
+    r"\bar z_i = \tfrac{1}{2} \bar D \left( p_i - q_i + p_i \left(\log \tfrac{p_i}{q_i} - D(p \,\|\, q)\right) \right), \quad "
+    r"\bar w_i = \tfrac{1}{2} \bar D \left( q_i - p_i + q_i \left(\log \tfrac{q_i}{p_i} - D(q \,\|\, p)\right) \right)"
+)
+def _disagreement_gradient(D_bar: Tensor, z: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    log_p, log_q = log_softmax.fn(z), log_softmax.fn(w)
+    return _pull(D_bar, log_p, log_q), _pull(D_bar, log_q, log_p)
+
+
+def _pull(D_bar: Tensor, own: Tensor, other: Tensor) -> Tensor:
+    """The gradient of a disagreement for the scores whose log-probabilities come first."""
+    p, log_ratio = own.exp(), own - other
+    divergence = (p * log_ratio).sum(-1, keepdim=True)
+    return D_bar.unsqueeze(-1) / 2 * (p - other.exp() + p * (log_ratio - divergence))
+
+
+@disagreement.def_cost
+def _disagreement_cost(rows: int, n: int) -> int:
+    return 16 * rows * n + 7 * rows
+
+
+@disagreement.def_cell
+def _disagreement_cell(index: tuple[int, ...], z: Tensor, w: Tensor) -> str:
+    p, q = softmax.fn(z[index]), softmax.fn(w[index])
+    terms = [f"({number(a)} − {number(b)})·ln({number(a)} / {number(b)})" for a, b in zip(p, q, strict=True)]
+    return f"({total(terms, ((p - q) * (p / q).log()).tolist())}) / 2"
+
+
+@disagreement.def_check
+def _disagreement_check(z: Tensor, w: Tensor) -> None:
+    for symbol, scores in (("z", z), ("w", w)):
+        require_scores(disagreement.require, symbol, scores)
+        disagreement.require(bool(scores.isfinite().all()), symbol, "−∞ in places", "finite scores")
+
+
+@equation(
     r"L = \frac{1}{N} \sum_n \| \hat y_n - y_n \|^2",
     meaning="The mean squared distance of guesses from targets.",
     intuition="Darts: the score is the square of how far each one lands from the bull's eye.",

@@ -5,20 +5,18 @@ from torch.func import functional_call
 
 from glassformer.data.batches import Batch
 from glassformer.equation import catalog
-from glassformer.layers.model import Model
 from glassformer.recording import Tape, unchecked
-from glassformer.training.objective import Lesson, Objective
+from glassformer.training.objective import Lesson
 
 BACK = 3  # a step backward takes about twice the products of a step forward
 
 
-def operations_per_token(model: Model, objective: Objective, batch: Batch) -> float:
+def operations_per_token(lesson: Lesson, batch: Batch) -> float:
     """Operations, forward and backward, for each token of a batch such as this one."""
-    lesson = Lesson(model, objective)
     inputs = {name: value.to("meta") for name, value in batch.items()}
     weights = {name: torch.empty(value.shape, device="meta") for name, value in lesson.state_dict().items()}
     with torch.no_grad(), unchecked(), Tape() as tape:
         functional_call(lesson, weights, (inputs,))
     equations = catalog()
     flops = sum(equations[step.equation.name].cost(**step.inputs).flops for step in tape.steps)
-    return BACK * flops / max(objective.tokens(batch), 1)
+    return BACK * flops / max(lesson.objective.tokens(batch), 1)

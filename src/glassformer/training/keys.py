@@ -42,7 +42,7 @@ NO_VALUE = "none"  # TOML has no word for it
 LEAST = {"keep": 2, "seed": 0, "patience": 0, "layers": 0, "first_place": 0, "segments": 0}  # 1 of other whole numbers
 LARGEST = 2**63 - 1  # of the whole numbers of TOML
 SHARES = ("dropout", "attention_dropout", "smoothing", "average", "floor", "betas")  # from 0 to just below 1
-MAY_BE_ZERO, MAY_BE_ENDLESS = "decay", "clip"  # other numbers are above zero and finite
+MAY_BE_ZERO, MAY_BE_ENDLESS = ("decay", "agreement"), "clip"  # other numbers are above zero and finite
 VALUE_LENGTH = 60  # characters of a wrong value in an error
 
 
@@ -181,7 +181,7 @@ def _range_in_words(name: str, whole: bool) -> str:
         return "a number from 0 to just below 1"
     if name == "share":
         return "a number between 0 and 1"
-    return "a number, 0 or more" if name == MAY_BE_ZERO else "a number above 0"
+    return "a number, 0 or more" if name in MAY_BE_ZERO else "a number above 0"
 
 
 def _in_range(name: str, value: object) -> bool:
@@ -194,4 +194,4 @@ def _in_range(name: str, value: object) -> bool:
         return LEAST.get(name, 1) <= value <= LARGEST
     if name in SHARES or name == "share":
         return 0 < value < 1 or (value == 0 and name in SHARES)
-    return 0 < value < math.inf or (value == 0 and name == MAY_BE_ZERO) or (value > 0 and name == MAY_BE_ENDLESS)
+    return 0 < value < math.inf or (value == 0 and name in MAY_BE_ZERO) or (value > 0 and name == MAY_BE_ENDLESS)

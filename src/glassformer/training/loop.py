@@ -43,7 +43,8 @@ def train(
             stack.enter_context(folder.lock())
         request = StopRequest() if folder is None else stack.enter_context(stopping_politely())
         torch.manual_seed(recipe.seed + processes.rank)
-        training = Training(Lesson(model, objective), batches, recipe, hardware or Hardware(), processes)
+        lesson = Lesson(model, objective, recipe.agreement)
+        training = Training(lesson, batches, recipe, hardware or Hardware(), processes)
         try:
             yield from _Loop(training, folder, validation, request).run()
         except TrainingError as error:

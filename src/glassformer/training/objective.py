@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.data.batches import IGNORE, Batch
-from glassformer.equations.losses import cross_entropy
+from glassformer.equations.losses import cross_entropy, disagreement
 from glassformer.layers.model import Model
 
 
@@ -43,17 +43,30 @@ CLASSES = Objective(("ids", "keep"), "labels")
 class Lesson(nn.Module):
     """A model and its objective as one module: a batch in, the summed loss and what it is summed over out.
 
-    Sums, not means, so that batches of any sizes, on any number of devices, join to one.
+    Sums, not means, so that batches of any sizes, on any number of devices, join to one. Where `agreement`
+    is above zero the model learns from two passes, each with its own dropout, whose answers should agree.
     """
 
-    def __init__(self, model: Model, objective: Objective) -> None:
+    def __init__(self, model: Model, objective: Objective, agreement: float = 0.0) -> None:
         super().__init__()
-        self.model, self.objective = model, objective
+        self.model, self.objective, self.agreement = model, objective, agreement
 
     def forward(self, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
         """The loss of a batch and the number of answers that count."""
-        scores = self.model(*(batch[name] for name in self.objective.inputs))
-        answers = batch[self.objective.answers]
-        wide = scores.to(torch.promote_types(scores.dtype, torch.float32))  # a long sum needs the digits
-        loss = cross_entropy(wide, answers, smoothing=smoothing, ignore=IGNORE, reduction="sum")
-        return loss, (answers != IGNORE).sum()
+        inputs, answers = [batch[name] for name in self.objective.inputs], batch[self.objective.answers]
+        counts = answers != IGNORE
+        if not self.agreement or not self.training:
+            return _loss(_wide(self.model(*inputs)), answers, smoothing), counts.sum()
+        one, other = _wide(self.model(*(torch.cat([tensor, tensor]) for tensor in inputs))).chunk(2)
+        apart = (disagreement(one, other) * counts).sum()
+        both = _loss(one, answers, smoothing) + _loss(other, answers, smoothing)
+        return (both + self.agreement * apart) / 2, counts.sum()
+
+
+def _wide(scores: Tensor) -> Tensor:
+    """Scores with the digits that a long sum needs."""
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def _loss(scores: Tensor, answers: Tensor, smoothing: float) -> Tensor:
+    return cross_entropy(scores, answers, smoothing=smoothing, ignore=IGNORE, reduction="sum")

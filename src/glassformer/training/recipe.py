@@ -17,7 +17,8 @@ from glassformer.errors import ConfigError
 class Recipe:
     """A training run but for its model and its data.
 
-    `rate` is the peak of the schedule and `floor` a share of it. `average` is the decay of a moving
+    `rate` is the peak of the schedule and `floor` a share of it. `agreement` weighs how far two passes
+    with their own dropout are apart, 0 for one pass (R-Drop: Liang et al., 2021). `average` is the decay of a moving
     average of the weights, 0 for none; `average_last` the number of checkpoints whose mean is the
     result; `patience` the evaluations without a better one after which to stop, 0 for never.
     """
@@ -32,6 +33,7 @@ class Recipe:
     decay: float = 0.0
     clip: float = 1.0
     smoothing: float = 0.0
+    agreement: float = 0.0
     accumulate: int = 1
     average: float = 0.0
     average_last: int = 1

@@ -51,7 +51,7 @@ class Training:
     ) -> None:
         self.model, self.objective, self.batches, self.recipe = lesson.model, lesson.objective, batches, recipe
         self.hardware, self.processes = hardware, processes
-        self.operations = operations_per_token(self.model, self.objective, next(batches.once()))
+        self.operations = operations_per_token(lesson, next(batches.once()))
         lesson.to(hardware.device)
         if hardware.compiled:
             compile_lesson(lesson)
