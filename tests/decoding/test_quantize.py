@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from glassformer.decoding.forms import Int4Linear, Int8Linear, PackedLinear
 from glassformer.decoding.generate import generate
-from glassformer.decoding.quantize import FORMS, Int4Linear, Int8Linear, PackedLinear, in_form
+from glassformer.decoding.quantize import FORMS, in_form
 from glassformer.decoding.settings import Decoding
 from glassformer.decoding.straight import JoinedAttention
 from glassformer.equations.losses import cross_entropy

@@ -166,7 +166,6 @@ class Search:
     ) -> None:
         self.model = model
         self.how = how
-        self.ends = list(ends)
         translates = isinstance(model, Translator)
         width = 1 if translates else max(map(len, prompts))
         self.cache, last = open_cache(model, prompts, width + max(1, *most), how)
@@ -179,7 +178,7 @@ class Search:
             self.next = last[several]
         self.beam = Beam.empty([max(1, n) for n in most], how.beam, model.embedding.weight)
         self.step = torch.zeros((), dtype=torch.long, device=device)
-        self.stop = torch.tensor(self.ends, dtype=torch.long, device=device)
+        self.stop = torch.tensor(list(ends), dtype=torch.long, device=device)
 
     def burst(self) -> None:
         """One step of all beams."""
@@ -191,7 +190,7 @@ class Search:
         """Read what was chosen last and choose again."""
         scores = read(self.model, self.next, self.cache)[:, -1]
         if self.how.minimum:
-            scores = torch.where(self.step < self.how.minimum, without_ends(scores, self.ends), scores)
+            scores = torch.where(self.step < self.how.minimum, without_ends(scores, self.stop), scores)
         chosen = self.beam.extend(scores, self.step, self.stop)
         self.step.add_(1)
         return chosen

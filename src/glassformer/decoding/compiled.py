@@ -1,7 +1,8 @@
 """Steps of fixed shape, compiled whole: on CUDA a captured graph that never waits for the host.
 
 All that a step reads and writes lies in tensors that stay where they are, so one program serves every call with
-the same shapes. Some tokens are written before the host looks; what comes after an end is thrown away.
+the same shapes. Some tokens are written before the host looks; what comes after an end is thrown away. Where kernels
+of our own fit the model a step is put together from them, and there is nothing left for a compiler.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from torch.nn import functional
 
 from glassformer.decoding.beam import Beam, Search
 from glassformer.decoding.next_token import log_probability, next_token, without_ends
+from glassformer.decoding.row_model import row_model
 from glassformer.decoding.session import Prompts, Session, Writes, read
 from glassformer.decoding.settings import Decoding
 from glassformer.errors import DecodingError
@@ -80,8 +82,11 @@ def program(step: MethodType, device: torch.device) -> Callable[[], None]:
     # a function of its own for each program, for the compiler gives up on one that it has compiled too often
     own = FunctionType(step.__func__.__code__.replace(), step.__func__.__globals__)
     run = partial(torch.compile(own, fullgraph=True, options=FASTEST if on_gpu else None), step.__self__)
-    if not on_gpu:
-        return run
+    return captured(run) if on_gpu else run
+
+
+def captured(run: Callable[[], None]) -> Callable[[], None]:
+    """Work for a GPU as a graph of its kernels, which is started as one."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -112,25 +117,38 @@ class Board:
 
 
 class Steps:
-    """A compiled step of model and choice for one shape."""
+    """A program of model and choice for one shape."""
 
     def __init__(self, model: Writes, how: Decoding, ends: Sequence[int], cache: Cache, board: Board) -> None:
         self.model = model
         self.how = how
-        self.ends = list(ends)
+        self.stop = torch.tensor(list(ends), dtype=torch.long, device=board.ids.device)
         self.cache = cache
         self.board = board
         self.width = board.seen.shape[1] - board.ids.shape[1]
-        self.run = program(cast(MethodType, self._step), board.ids.device)
+        self.rows = row_model(model, cache)
+        step = cast(MethodType, self._step)
+        self.run = program(step, board.ids.device) if self.rows is None else captured(self._step_by_rows)
 
     def _step(self) -> None:
+        self._write(*self._choose(read(self.model, self.board.next, self.cache)[:, -1]))
+
+    def _step_by_rows(self) -> None:
+        assert self.rows is not None
+        scores, how = self.rows.scores(self.board.next), self.how
+        likeliest = how.temperature == 0 and how.repetition == 1 and not how.minimum
+        self._write(*(self.rows.kernels.choose(scores) if likeliest else self._choose(scores.float())))
+
+    def _choose(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         board = self.board
-        scores = read(self.model, board.next, self.cache)[:, -1]
         if self.how.minimum:
-            scores = torch.where(board.step < self.how.minimum, without_ends(scores, self.ends), scores)
+            scores = torch.where(board.step < self.how.minimum, without_ends(scores, self.stop), scores)
         u = board.numbers.index_select(1, board.step).squeeze(1)
         chosen = next_token(scores, self.how, u, board.seen)
-        log_p = log_probability(scores, chosen)
+        return chosen, log_probability(scores, chosen)
+
+    def _write(self, chosen: Tensor, log_p: Tensor) -> None:
+        board = self.board
         board.seen.index_copy_(1, board.step + self.width, chosen[:, None])
         board.ids.index_copy_(1, board.step, chosen[:, None])
         board.log_probabilities.index_copy_(1, board.step, log_p[:, None])
@@ -172,17 +190,16 @@ class CompiledSession(Session):
         super().__init__(model, prompts, slots, how, ends, first)
         assert isinstance(self.cache, Cache)
         room = round_up(how.limit, BURST)
-        board = self._board(room)
         source = round_up(self.cache.cross[0].keys.shape[2], SOURCE_GRAIN) if self.cache.cross else 0
         size = round_up(self.cache.count + room, GRAIN)
-        still = fixed(self.cache, size, source)
         choice = how.temperature, how.top_k, how.top_p, how.min_p, how.repetition, how.minimum
+        board, cache = self._board(room), self.cache
         key = ("steps", len(self.next), size, board.seen.shape[1], room, source, choice, tuple(ends))
-        steps = stored(model, key, lambda: Steps(model, how, ends, still, board))
+        steps = stored(model, key, lambda: Steps(model, how, ends, fixed(cache, size, source), self._board(room)))
         assert isinstance(steps, Steps)
         self.steps = steps
-        steps.board.fill(self._board(room))
-        fill(steps.cache, self.cache)
+        steps.board.fill(board)
+        fill(steps.cache, cache)
         self.given = 0
 
     def _board(self, room: int) -> Board:
@@ -225,7 +242,7 @@ class BeamSteps(Search):
     """A compiled step of model and beam for one shape, on tensors of its own."""
 
     def __init__(self, like: Search, cache: Cache, most: int) -> None:
-        self.model, self.how, self.ends = like.model, like.how, like.ends
+        self.model, self.how = like.model, like.how
         self.cache = cache
         self.next, self.stop = like.next.clone(), like.stop.clone()
         self.step = torch.zeros((), dtype=torch.long, device=self.next.device)

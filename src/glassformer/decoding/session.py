@@ -99,10 +99,10 @@ class Session:
     ) -> None:
         self.model = model
         self.how = how
-        self.ends = ends
         self.step = 0
         self.cache, last = open_cache(model, prompts, slots, how)
         device = last.device
+        self.stop = torch.tensor(list(ends), dtype=torch.long, device=device)
         translates = isinstance(model, Translator)
         history = [[first] if translates else row for row in prompts for _ in range(how.n)]
         self.next = torch.full((len(history), 1), first, device=device) if translates else last
@@ -120,7 +120,7 @@ class Session:
         """The next tokens of every text and their log-probabilities, [tokens][texts]; here one token each."""
         scores = read(self.model, self.next, self.cache)[:, -1]
         if self.step < self.how.minimum:
-            scores = without_ends(scores, self.ends)
+            scores = without_ends(scores, self.stop)
         u = None if self.numbers is None else self.numbers[:, self.step]
         chosen = next_token(scores, self.how, u, self.seen)
         self.seen = torch.cat([self.seen, chosen[:, None]], 1)

@@ -130,12 +130,12 @@ def _require_guesser(model: Model, how: Decoding, draft: Model | None, guesses: 
 
 
 def _guess_and_check(text: Draft, main: Follower, helper: Guess, generator: torch.Generator) -> None:
-    how, ends = helper.how, sorted(text.ends)
+    how, device = helper.how, main.model.embedding.weight.device
+    ends = torch.tensor(sorted(text.ends), dtype=torch.long, device=device)
     while text.finish is None:
         known = [*text.prompt, *text.ids]
         most = text.most - len(text.ids) - 1
-        u = torch.rand(2 * helper.count + 1, dtype=torch.float64, generator=generator)
-        u = u.to(main.model.embedding.weight.device)
+        u = torch.rand(2 * helper.count + 1, dtype=torch.float64, generator=generator).to(device)
         guessed, shares = helper.guess(known, most, u) if most > 0 else ([], None)
         main.back_to(len(known) - 1)
         scores = main.scores([*known, *guessed])[-len(guessed) - 1 :]

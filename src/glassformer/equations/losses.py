@@ -180,7 +180,8 @@ def _disagreement_fused(z: Tensor, w: Tensor) -> Tensor:
 
 
 @disagreement.def_gradient(
-    r"\bar z_i = \tfrac{1}{2} \bar D \left( p_i - q_i + p_i \left(\log \tfrac{p_i}{q_i} - D(p \,\|\, q)\right) \right), \quad "
+    r"\bar z_i = \tfrac{1}{2} \bar D \left( p_i - q_i + p_i \left(\log \tfrac{p_i}{q_i} - D(p \,\|\, q)\right) \right),"
+    r"\quad "
     r"\bar w_i = \tfrac{1}{2} \bar D \left( q_i - p_i + q_i \left(\log \tfrac{q_i}{p_i} - D(q \,\|\, p)\right) \right)"
 )
 def _disagreement_gradient(D_bar: Tensor, z: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:

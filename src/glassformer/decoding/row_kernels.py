@@ -1,0 +1,299 @@
+# pyright: basic, reportMissingImports=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false, reportGeneralTypeIssues=false
+"""Kernels for a step of one row a text, on CUDA: at one row all time goes into reading weights and starting kernels.
+
+So each kernel does all that touches its numbers: a product takes in the norm before it and the activation, the gate
+and the residual after it; attention turns its query and key, keeps what is new and looks at all that is kept.
+Sums are kept in float32 whatever the type of the numbers.
+"""
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+PLAIN, GELU, GELU_TANH, SILU, RELU = range(5)  # activations
+PORTION = 2048  # scores that one program of a choice looks through
+
+
+class Norm(NamedTuple):
+    """A norm before a product: its scale, its shift where rows are centred first, and its epsilon."""
+
+    weight: Tensor
+    bias: Tensor | None
+    eps: float
+
+
+class Weights(NamedTuple):
+    """Weights [outputs, inputs], eight-bit ones with a scale for each output, and a shift."""
+
+    rows: Tensor
+    scales: Tensor | None
+    bias: Tensor | None
+
+
+class Turn(NamedTuple):
+    """A rotary turn: frequencies of the pairs, whether pairs are neighbours, what rows are multiplied with after."""
+
+    frequencies: Tensor
+    adjacent: bool
+    temperature: float
+
+
+@triton.jit
+def _bent(z, activation: tl.constexpr):
+    if activation == 1:
+        z = 0.5 * z * (1 + tl.erf(z * 0.7071067811865476))
+    elif activation == 2:
+        z = z * tl.sigmoid(1.5957691216057308 * (z + 0.044715 * z * z * z))
+    elif activation == 3:
+        z = z * tl.sigmoid(z)
+    elif activation == 4:
+        z = tl.maximum(z, 0.0)
+    return z
+
+
+@triton.jit
+def _moments(x, eps, inputs: tl.constexpr, CENTRED: tl.constexpr, BK: tl.constexpr):
+    """The mean that a norm takes off a row, and what it multiplies the rest with."""
+    mean = 0.0
+    if CENTRED:
+        sums = tl.zeros((BK,), dtype=tl.float32)
+        for k in range(0, inputs, BK):
+            cols = k + tl.arange(0, BK)
+            sums += tl.load(x + cols, mask=cols < inputs, other=0.0).to(tl.float32)
+        mean = tl.sum(sums, 0) / inputs
+    squares = tl.zeros((BK,), dtype=tl.float32)
+    for k in range(0, inputs, BK):
+        cols = k + tl.arange(0, BK)
+        apart = tl.load(x + cols, mask=cols < inputs, other=0.0).to(tl.float32) - mean
+        squares += tl.where(cols < inputs, apart * apart, 0.0)
+    return mean, 1 / tl.sqrt(tl.sum(squares, 0) / inputs + eps)
+
+
+@triton.jit
+def _product(
+    x, w, w_scales, b, u, u_scales, ub, past, gamma, beta, y, eps, outputs,
+    inputs: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ACTIVATION: tl.constexpr,
+    SCALED: tl.constexpr, SHIFTED: tl.constexpr, GATED: tl.constexpr, PAST: tl.constexpr,
+    NORMED: tl.constexpr, CENTRED: tl.constexpr,
+):  # fmt: skip
+    text = tl.program_id(0)  # neighbours read the same weights
+    x += text * inputs
+    rows = tl.program_id(1) * BN + tl.arange(0, BN)
+    inside = rows < outputs
+    mean, unit = 0.0, 1.0
+    if NORMED:
+        mean, unit = _moments(x, eps, inputs, CENTRED, BK)
+    sums = tl.zeros((BN, BK), dtype=tl.float32)
+    gates = tl.zeros((BN, BK), dtype=tl.float32)
+    for k in range(0, inputs, BK):
+        cols = k + tl.arange(0, BK)
+        here = cols < inputs
+        row = tl.load(x + cols, mask=here, other=0.0).to(tl.float32)
+        if NORMED:
+            row = (row - mean) * unit * tl.load(gamma + cols, mask=here, other=0.0).to(tl.float32)
+            if CENTRED:
+                row += tl.load(beta + cols, mask=here, other=0.0).to(tl.float32)
+        there = rows[:, None].to(tl.int64) * inputs + cols[None, :]
+        both = inside[:, None] & here[None, :]
+        sums += tl.load(w + there, mask=both, other=0.0).to(tl.float32) * row[None, :]
+        if GATED:
+            gates += tl.load(u + there, mask=both, other=0.0).to(tl.float32) * row[None, :]
+    total = _finished(tl.sum(sums, 1), w_scales, b, rows, inside, SCALED, SHIFTED)
+    total = _bent(total, ACTIVATION)
+    if GATED:
+        total *= _finished(tl.sum(gates, 1), u_scales, ub, rows, inside, SCALED, SHIFTED)
+    if PAST:
+        total += tl.load(past + text * outputs + rows, mask=inside, other=0.0).to(tl.float32)
+    tl.store(y + text * outputs + rows, total.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _finished(total, scales, bias, rows, inside, SCALED: tl.constexpr, SHIFTED: tl.constexpr):
+    if SCALED:
+        total *= tl.load(scales + rows, mask=inside, other=0.0).to(tl.float32)
+    if SHIFTED:
+        total += tl.load(bias + rows, mask=inside, other=0.0).to(tl.float32)
+    return total
+
+
+def tiles(inputs: int) -> tuple[int, int, int]:
+    """Outputs and inputs that one program takes at a time, and its warps: the fastest of twelve on an H200."""
+    if inputs <= 1024:
+        return 2, 256, 1
+    return (2, 2048, 8) if inputs % 2048 == 0 else (1, 1024, 4)
+
+
+def product(
+    x: Tensor,
+    weights: Weights,
+    norm: Norm | None = None,
+    activation: int = PLAIN,
+    up: Weights | None = None,
+    past: Tensor | None = None,
+) -> Tensor:
+    """Rows [texts, outputs]: past + activation(norm(x) weights) ⊙ (norm(x) up), of which only the product must be."""
+    texts, inputs = x.shape
+    outputs = len(weights.rows)
+    y = torch.empty(texts, outputs, dtype=x.dtype, device=x.device)
+    BN, BK, warps = tiles(inputs)
+    other = weights if up is None else up
+    gamma, beta, eps = (None, None, 0.0) if norm is None else norm
+    given = (weights.rows, weights.scales, weights.bias, other.rows, other.scales, other.bias, past, gamma, beta)
+    _product[(texts, triton.cdiv(outputs, BN))](
+        x, *(x if tensor is None else tensor for tensor in given), y, eps, outputs, inputs, BN, BK, activation,
+        weights.scales is not None, weights.bias is not None, up is not None, past is not None,
+        norm is not None, beta is not None, num_warps=warps,
+    )  # fmt: skip
+    return y
+
+
+@triton.jit
+def _turned(row, other, frequencies, place, d, temperature, D: tl.constexpr, ADJACENT: tl.constexpr):
+    """A row turned by its place; `other` is the row with the two of each pair exchanged."""
+    if ADJACENT:
+        pair, low = d // 2, d % 2 == 0
+    else:
+        pair, low = d % (D // 2), d < D // 2
+    angle = tl.load(frequencies + pair).to(tl.float32) * place
+    return (row * tl.cos(angle) + tl.where(low, -other, other) * tl.sin(angle)) * temperature
+
+
+@triton.jit
+def _attend(
+    every, keys, values, filled, padding, frequencies, parts, arrived, y, scale, temperature, slots,
+    heads: tl.constexpr, groups: tl.constexpr, D: tl.constexpr, BS: tl.constexpr, SPLITS: tl.constexpr,
+    PADDED: tl.constexpr, TURNED: tl.constexpr, ADJACENT: tl.constexpr,
+):  # fmt: skip
+    """A stretch of what one head of one text sees; the first keeps the new row, the last to end joins them all."""
+    head, split, text = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    group = head // (heads // groups)
+    d = tl.arange(0, D)
+    count = tl.load(filled).to(tl.int32)
+    first = 0
+    if PADDED:
+        first = tl.load(padding + text).to(tl.int32)
+    every += text * (heads + 2 * groups) * D
+    query, key = every + head * D, every + (heads + group) * D
+    q = tl.load(query + d).to(tl.float32)
+    swap = (d + D // 2) % D
+    if ADJACENT:
+        swap = d + 1 - 2 * (d % 2)
+    place = (count - first).to(tl.float32)
+    if TURNED:
+        q = _turned(q, tl.load(query + swap).to(tl.float32), frequencies, place, d, temperature, D, ADJACENT)
+    q *= scale
+    base = (text * groups + group).to(tl.int64) * slots * D
+    peak, total = tl.full((), -1e30, tl.float32), tl.full((), 0.0, tl.float32)
+    mixed = tl.zeros((D,), dtype=tl.float32)
+    if split == 0:
+        k = tl.load(key + d).to(tl.float32)
+        if TURNED:
+            k = _turned(k, tl.load(key + swap).to(tl.float32), frequencies, place, d, temperature, D, ADJACENT)
+        v = tl.load(every + (heads + groups + group) * D + d)
+        kept = k.to(keys.dtype.element_ty)
+        if head % (heads // groups) == 0:  # one head of a group keeps it
+            tl.store(keys + base + count * D + d, kept)
+            tl.store(values + base + count * D + d, v)
+        peak, mixed = tl.sum(q * kept.to(tl.float32), 0), v.to(tl.float32)
+        total += 1.0
+    stretch = tl.cdiv(tl.cdiv(count, SPLITS), BS) * BS
+    for start in range(split * stretch, tl.minimum(count, (split + 1) * stretch), BS):
+        at = start + tl.arange(0, BS)
+        seen = (at < count) & (at >= first)
+        there = base + at[:, None] * D + d[None, :]
+        k_rows = tl.load(keys + there, mask=seen[:, None], other=0.0).to(tl.float32)
+        v_rows = tl.load(values + there, mask=seen[:, None], other=0.0).to(tl.float32)
+        scores = tl.where(seen, tl.sum(k_rows * q[None, :], 1), float("-inf"))
+        higher = tl.maximum(peak, tl.max(scores, 0))
+        share, faded = tl.exp(scores - higher), tl.exp(peak - higher)
+        mixed = mixed * faded + tl.sum(v_rows * share[:, None], 0)
+        total = total * faded + tl.sum(share, 0)
+        peak = higher
+    row = text * heads + head
+    if SPLITS == 1:
+        tl.store(y + row * D + d, (mixed / total).to(y.dtype.element_ty))
+    else:
+        _join(parts, arrived, y, row, split, peak, total, mixed, D, SPLITS)
+
+
+@triton.jit
+def _join(parts, arrived, y, row, split, peak, total, mixed, D: tl.constexpr, SPLITS: tl.constexpr):
+    """Leave a stretch's part where the others find it; who comes last weighs all parts and adds them up."""
+    d, s = tl.arange(0, D), tl.arange(0, SPLITS)
+    own = parts + (row * SPLITS + split) * (D + 2)
+    tl.store(own + d, mixed)
+    tl.store(own + D, peak)
+    tl.store(own + D + 1, total)
+    tl.debug_barrier()
+    if tl.atomic_add(arrived + row, 1, sem="acq_rel") == SPLITS - 1:
+        each = parts + (row * SPLITS + s) * (D + 2)
+        peaks = tl.load(each + D, cache_modifier=".cg")
+        weights = tl.exp(peaks - tl.max(peaks, 0))
+        whole = tl.sum(weights * tl.load(each + D + 1, cache_modifier=".cg"), 0)
+        rows = tl.load(each[:, None] + d[None, :], cache_modifier=".cg")
+        tl.store(y + row * D + d, (tl.sum(rows * weights[:, None], 0) / whole).to(y.dtype.element_ty))
+        tl.store(arrived + row, 0)
+
+
+class Attend:
+    """Attention of one new row a text: queries, keys and values side by side in, mixed values out."""
+
+    def __init__(self, texts: int, heads: int, width: int, device: torch.device, splits: int = 8) -> None:
+        self.heads, self.splits = heads, splits
+        self.parts = torch.empty(texts * heads * splits * (width + 2), dtype=torch.float32, device=device)
+        self.arrived = torch.zeros(texts * heads, dtype=torch.int32, device=device)
+
+    def __call__(
+        self, every: Tensor, keys: Tensor, values: Tensor, filled: Tensor, padding: Tensor | None,
+        scale: float, turn: Turn | None, portion: int = 64, warps: int = 4,
+    ) -> Tensor:  # fmt: skip
+        """Rows [texts, heads · width]; keys and values [texts, groups, slots, width] take in the new ones."""
+        texts, groups, slots, width = keys.shape
+        y = torch.empty(texts, self.heads * width, dtype=every.dtype, device=every.device)
+        frequencies, adjacent, temperature = (filled, False, 1.0) if turn is None else turn
+        _attend[(self.heads, self.splits, texts)](
+            every, keys, values, filled, filled if padding is None else padding, frequencies, self.parts,
+            self.arrived, y, scale, temperature, slots, self.heads, groups, width, portion, self.splits,
+            padding is not None, turn is not None, adjacent, num_warps=warps,
+        )  # fmt: skip
+        return y
+
+
+@triton.jit
+def _peaks(scores, peaks, places, totals, vocab, portions, BLOCK: tl.constexpr):
+    text, portion = tl.program_id(0), tl.program_id(1)
+    at = portion * BLOCK + tl.arange(0, BLOCK)
+    z = tl.load(scores + text * vocab + at, mask=at < vocab, other=float("-inf")).to(tl.float32)
+    peak = tl.max(z, 0)
+    own = text * portions + portion
+    tl.store(peaks + own, peak)
+    tl.store(places + own, portion * BLOCK + tl.argmax(z, 0))
+    tl.store(totals + own, tl.sum(tl.exp(z - tl.maximum(peak, -1e30)), 0))
+
+
+@triton.jit
+def _choose(peaks, places, totals, chosen, log_p, portions, BLOCK: tl.constexpr):
+    text = tl.program_id(0)
+    p = tl.arange(0, BLOCK)
+    each = tl.load(peaks + text * portions + p, mask=p < portions, other=float("-inf"))
+    peak, best = tl.max(each, 0), tl.argmax(each, 0)
+    total = tl.sum(tl.load(totals + text * portions + p, mask=p < portions, other=0.0) * tl.exp(each - peak), 0)
+    tl.store(chosen + text, tl.load(places + text * portions + best).to(tl.int64))
+    tl.store(log_p + text, -tl.log(total))
+
+
+def choose(scores: Tensor) -> tuple[Tensor, Tensor]:
+    """The likeliest token of each row of scores [texts, vocab] and its log-probability; the first of equals."""
+    texts, vocab = scores.shape
+    portions = triton.cdiv(vocab, PORTION)
+    peaks, totals = (torch.empty(texts, portions, dtype=torch.float32, device=scores.device) for _ in range(2))
+    places = torch.empty(texts, portions, dtype=torch.int32, device=scores.device)
+    chosen = torch.empty(texts, dtype=torch.long, device=scores.device)
+    log_p = torch.empty(texts, dtype=torch.float32, device=scores.device)
+    _peaks[(texts, portions)](scores, peaks, places, totals, vocab, portions, PORTION)
+    _choose[(texts,)](peaks, places, totals, chosen, log_p, portions, triton.next_power_of_2(portions))
+    return chosen, log_p

@@ -1,0 +1,185 @@
+"""Kernels for one row a text against the same written out in float64; steps captured from them against the model."""
+
+import copy
+import dataclasses
+import os
+from importlib.util import find_spec
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.testing import assert_close
+
+from glassformer.decoding.compiled import _PROGRAMS, Steps, fixed
+from glassformer.decoding.generate import generate
+from glassformer.decoding.quantize import Form, in_form
+from glassformer.decoding.row_model import row_model
+from glassformer.decoding.settings import Decoding
+from glassformer.models.build import build
+from glassformer.models.gpt import GPTConfig
+from tests.decoding.writers import PROMPTS, words, writer
+
+INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
+pytestmark = [
+    pytest.mark.skipif(not torch.cuda.is_available() and not INTERPRETED, reason="needs a GPU"),
+    pytest.mark.skipif(find_spec("triton") is None, reason="needs triton"),
+]
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
+
+def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)
+
+
+def near(found: Tensor, wanted: Tensor) -> None:
+    """Within the rounding of float32 sums, or of the type found."""
+    error = (found.double() - wanted).norm() / wanted.norm().clamp_min(1e-30)
+    assert error < (1e-5 if found.dtype == torch.float32 else 1e-2)
+
+
+BENT = {
+    0: lambda z: z,
+    1: functional.gelu,
+    2: lambda z: functional.gelu(z, approximate="tanh"),
+    3: functional.silu,
+    4: functional.relu,
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("inputs", "outputs"), [(768, 50), (100, 7), (3072, 33), (4096, 12), (1, 1), (1030, 257)])
+@pytest.mark.parametrize("activation", [0, 1, 2, 3, 4])
+def test_a_product_with_all_around_it(inputs: int, outputs: int, activation: int, dtype: torch.dtype) -> None:
+    from glassformer.decoding.row_kernels import Norm, Weights, product
+
+    for texts in (1, 3):
+        x, w, u = (draw(n, inputs, seed=n, dtype=dtype) for n in (texts, outputs, outputs + 9))
+        u = u[:outputs]
+        b, past = draw(outputs, dtype=dtype), draw(texts, outputs, seed=5, dtype=dtype)
+        gamma, beta = draw(inputs, seed=6, dtype=dtype), draw(inputs, seed=7, dtype=dtype)
+        wide = [t.double() for t in (x, w, u, b, past, gamma, beta)]
+        X, W, U, B, P, G, H = wide
+        bent = BENT[activation]
+        near(product(x, Weights(w, None, None)), X @ W.T)
+        found = product(x, Weights(w, None, b), Norm(gamma, beta, 1e-5), activation, past=past)
+        centred = functional.layer_norm(X, (inputs,), G, H, 1e-5)
+        near(found, P + bent(centred @ W.T + B))
+        scaled = functional.rms_norm(X, (inputs,), G, 1e-6)
+        found = product(x, Weights(w, None, None), Norm(gamma, None, 1e-6), activation, Weights(u, None, None))
+        near(found, bent(scaled @ W.T) * (scaled @ U.T))
+
+
+def test_a_product_with_weights_of_eight_bits() -> None:
+    from glassformer.decoding.row_kernels import Weights, product
+    from glassformer.equations.quantization import quantize_rows
+
+    x, w, b = draw(2, 300), draw(40, 300, seed=1), draw(40, seed=2)
+    q, s = quantize_rows(w, 127)
+    near(product(x, Weights(q, s.squeeze(-1), b)), x.double() @ (q.double() * s.double()).T + b.double())
+
+
+@pytest.mark.parametrize("splits", [1, 8])
+@pytest.mark.parametrize("groups", [4, 1, 2])
+@pytest.mark.parametrize("turned", [None, "halves", "adjacent"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_attention_keeps_the_new_row_and_sees_all(splits: int, groups: int, turned: str | None, padded: bool) -> None:
+    from glassformer.decoding.row_kernels import Attend, Turn
+    from glassformer.equations.rotary import rotary, rotary_frequencies
+
+    texts, heads, width, slots = 3, 4, 16, 160
+    attend = Attend(texts, heads, width, torch.device(DEVICE), splits)
+    for count in (0, 5, 63, 64, 130):
+        every = draw(texts, (heads + 2 * groups) * width, seed=count)
+        keys, values = draw(texts, groups, slots, width, seed=1), draw(texts, groups, slots, width, seed=2)
+        old_keys, old_values = keys.clone(), values.clone()
+        padding = torch.tensor([0, min(3, count), count], device=DEVICE) if padded else None
+        turn = None
+        q, k, v = every.view(texts, -1, 1, width).double().split([heads, groups, groups], 1)
+        if turned is not None:
+            frequencies = rotary_frequencies(width, 10000.0, dtype=torch.float32, device=torch.device(DEVICE))
+            turn = Turn(frequencies, turned == "adjacent", 1.2)
+            empty = torch.zeros(texts, 1, dtype=torch.long, device=DEVICE) if padding is None else padding[:, None]
+            places = (count - empty)[:, None]
+            q, k = (1.2 * rotary(part, places, 10000.0, frequencies.double(), turned) for part in (q, k))
+        found = attend(every, keys, values, torch.tensor(count, device=DEVICE), padding, 0.3, turn, 32)
+        assert_close(keys[:, :, count].double(), k[:, :, 0], rtol=1e-5, atol=1e-5)
+        assert torch.equal(values[:, :, count].double(), v[:, :, 0])
+        for new, old in ((keys, old_keys), (values, old_values)):
+            kept = torch.arange(slots, device=DEVICE) != count
+            assert torch.equal(new[:, :, kept], old[:, :, kept])
+        all_k, all_v = (
+            part.double()[:, :, : count + 1].repeat_interleave(heads // groups, 1) for part in (keys, values)
+        )
+        scores = 0.3 * q @ all_k.mT
+        if padding is not None:
+            hidden = torch.arange(count + 1, device=DEVICE) < padding[:, None]
+            scores = scores.masked_fill(hidden[:, None, None], -torch.inf)
+        near(found, (scores.softmax(-1) @ all_v).reshape(texts, -1))
+
+
+def test_the_choice_is_the_first_of_the_likeliest() -> None:
+    from glassformer.decoding.row_kernels import choose
+
+    for vocab in (1, 7, 2048, 5000):
+        scores = draw(3, vocab, seed=vocab)
+        scores[:, vocab // 2 :: max(1, vocab // 3)] = scores.max() + 1
+        chosen, log_p = choose(scores)
+        assert chosen.tolist() == scores.argmax(-1).tolist()
+        assert_close(log_p, scores.log_softmax(-1).amax(-1), rtol=1e-5, atol=1e-5)
+
+
+HOW = {
+    "greedy": Decoding(limit=20),
+    "drawn": Decoding(limit=20, temperature=0.9, top_p=0.9, repetition=1.2, minimum=3, n=2),
+    "long": Decoding(limit=60, minimum=60),
+}
+
+
+@pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")
+@pytest.mark.parametrize("form", ["packed", "int8"])
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("gpt", "greedy"), ("gpt", "drawn"), ("gpt", "long"), ("llama", "greedy"), ("llama-yarn", "drawn"),
+        ("llama-multi-query-tied", "greedy"), ("llama-3", "long"), ("qwen2", "greedy"),
+    ],
+)  # fmt: skip
+def test_captured_steps_write_what_the_model_writes(name: str, how: str, form: Form) -> None:
+    model = in_form(copy.deepcopy(writer(name, context=40)).cuda(), form)
+    for prompts in (PROMPTS[:1], PROMPTS[:2], PROMPTS[2:1:-1]):
+        plain = generate(model, words(), prompts, HOW[how])
+        for _ in range(2):  # made, and used again
+            found = generate(model, words(), prompts, dataclasses.replace(HOW[how], compiled=True))
+            assert [(text.ids, text.finish) for text in found] == [(text.ids, text.finish) for text in plain]
+        for one, other in zip(found, plain, strict=True):
+            assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
+    assert all(steps.rows is not None for steps in _PROGRAMS[model].values() if isinstance(steps, Steps))
+
+
+@pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")
+def test_half_precision_scores_are_as_near_as_the_models_own() -> None:
+    """Against float64, a step by kernels is off by no more than a step by the model in the same type."""
+    exact = build(GPTConfig(vocab=500, context=64, dim=256, layers=4, heads=4)).cuda().double().eval()
+    half = in_form(copy.deepcopy(exact).bfloat16(), "packed")
+    ids = torch.arange(3, 43, device="cuda")[None]
+    found = []
+    with torch.no_grad():
+        cache = fixed(half.cache(1, 48), 48, 0)
+        rows = row_model(half, cache)
+        assert rows is not None
+        for place in range(40):
+            found.append(rows.scores(ids[:, place : place + 1]))
+        wanted, own = exact(ids)[0], half(ids)[0]
+    error, usual = ((one.double() - wanted).norm() / wanted.norm() for one in (torch.cat(found), own))
+    assert error < 1.1 * usual < 0.1
+
+
+@pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")
+def test_what_the_kernels_cannot_do_is_left_to_the_compiler() -> None:
+    for name in ("mistral", "modern", "llama-grouped"):  # a window, norms of queries, heads of six numbers
+        model = in_form(copy.deepcopy(writer(name)).cuda(), "packed")
+        assert row_model(model, fixed(model.cache(1, 32), 32, 0)) is None
+    gpt = in_form(copy.deepcopy(writer("gpt")).cuda(), "packed")
+    assert row_model(gpt, fixed(gpt.cache(5, 32), 32, 0)) is None
+    assert row_model(copy.deepcopy(writer("gpt")).cuda(), fixed(gpt.cache(1, 32), 32, 0)) is None
