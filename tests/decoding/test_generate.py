@@ -198,13 +198,13 @@ def test_generated_samples_have_the_true_distribution(name: str) -> None:
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**40), sample=st.integers(0, 9), prompt=st.lists(st.integers(0, 99), max_size=5))
 def test_random_numbers_depend_on_seed_prompt_and_sample_alone(seed: int, sample: int, prompt: list[int]) -> None:
-    how, cpu = Decoding(seed=seed, limit=4), torch.device("cpu")
-    numbers = random_numbers(prompt, sample, how, cpu)
-    assert torch.equal(numbers, random_numbers(prompt, sample, how, cpu))
+    how = Decoding(seed=seed, limit=4)
+    numbers = random_numbers(prompt, sample, how)
+    assert torch.equal(numbers, random_numbers(prompt, sample, how))
     assert ((numbers >= 0) & (numbers < 1)).all()
-    assert not torch.equal(numbers, random_numbers(prompt, sample + 1, how, cpu))
-    assert not torch.equal(numbers, random_numbers([*prompt, 1], sample, how, cpu))
-    assert not torch.equal(numbers, random_numbers(prompt, sample, dataclasses.replace(how, seed=seed + 1), cpu))
+    assert not torch.equal(numbers, random_numbers(prompt, sample + 1, how))
+    assert not torch.equal(numbers, random_numbers([*prompt, 1], sample, how))
+    assert not torch.equal(numbers, random_numbers(prompt, sample, dataclasses.replace(how, seed=seed + 1)))
 
 
 def test_log_probabilities_are_the_models_own() -> None:

@@ -118,15 +118,22 @@ def test_attention_keeps_the_new_row_and_sees_all(splits: int, groups: int, turn
         near(found, (scores.softmax(-1) @ all_v).reshape(texts, -1))
 
 
-def test_the_choice_is_the_first_of_the_likeliest() -> None:
-    from glassformer.decoding.row_kernels import choose
+def test_the_choice_is_the_first_of_the_likeliest_and_is_written_down() -> None:
+    from glassformer.decoding.row_kernels import write_likeliest
 
     for vocab in (1, 7, 2048, 5000):
         scores = draw(3, vocab, seed=vocab)
         scores[:, vocab // 2 :: max(1, vocab // 3)] = scores.max() + 1
-        chosen, log_p = choose(scores)
-        assert chosen.tolist() == scores.argmax(-1).tolist()
-        assert_close(log_p, scores.log_softmax(-1).amax(-1), rtol=1e-5, atol=1e-5)
+        step, following = torch.tensor([2], device=DEVICE), torch.zeros(3, 1, dtype=torch.long, device=DEVICE)
+        ids, seen = (torch.full((3, n), -1, device=DEVICE) for n in (4, 9))
+        log_p = torch.zeros(3, 4, device=DEVICE)
+        write_likeliest(scores, step, following, ids, log_p, seen)
+        chosen, none = scores.argmax(-1).tolist(), [-1] * 3
+        assert following[:, 0].tolist() == chosen and step.tolist() == [3]
+        assert ids.T.tolist() == [none, none, chosen, none]
+        assert seen.T.tolist() == [*[none] * 7, chosen, none]
+        assert_close(log_p[:, 2], scores.log_softmax(-1).amax(-1), rtol=1e-5, atol=1e-5)
+        assert log_p[:, [0, 1, 3]].count_nonzero() == 0
 
 
 HOW = {

@@ -135,9 +135,12 @@ class Steps:
 
     def _step_by_rows(self) -> None:
         assert self.rows is not None
-        scores, how = self.rows.scores(self.board.next), self.how
-        likeliest = how.temperature == 0 and how.repetition == 1 and not how.minimum
-        self._write(*(self.rows.kernels.choose(scores) if likeliest else self._choose(scores.float())))
+        scores, how, board = self.rows.scores(self.board.next), self.how, self.board
+        if how.temperature or how.repetition != 1 or how.minimum:
+            self._write(*self._choose(scores.float()))
+            return
+        write = self.rows.kernels.write_likeliest
+        write(scores, board.step, board.next, board.ids, board.log_probabilities, board.seen)
 
     def _choose(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         board = self.board

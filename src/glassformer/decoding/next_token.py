@@ -53,8 +53,8 @@ def log_probability(scores: Tensor, ids: Tensor) -> Tensor:
     return scores.gather(-1, ids[..., None]).squeeze(-1) - logsumexp(scores)
 
 
-def random_numbers(prompt: Sequence[int], sample: int, how: Decoding, device: torch.device) -> Tensor:
+def random_numbers(prompt: Sequence[int], sample: int, how: Decoding) -> Tensor:
     """The numbers [limit] that decide one text: by the seed, its prompt and its number among the samples."""
     place = zlib.crc32(repr((how.seed, list(prompt), sample)).encode())
     generator = torch.Generator().manual_seed(place)
-    return torch.rand(how.limit, dtype=torch.float64, generator=generator).to(device)
+    return torch.rand(how.limit, dtype=torch.float64, generator=generator)

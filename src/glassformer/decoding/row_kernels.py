@@ -4,9 +4,11 @@
 
 So each kernel does all that touches its numbers: a product takes in the norm before it and the activation, the gate
 and the residual after it; attention turns its query and key, keeps what is new and looks at all that is kept.
-Sums are kept in float32 whatever the type of the numbers.
+Sums are kept in float32 whatever the type of the numbers. Where the device can (from compute capability 9 on), a
+kernel starts while the one before it still runs, fetches its first weights, and waits for the rest.
 """
 
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -42,6 +44,21 @@ class Turn(NamedTuple):
     temperature: float
 
 
+@cache
+def _early(device: torch.device) -> dict[str, bool]:
+    """How to start a kernel before the one before it has ended, where that is possible."""
+    can = hasattr(tl.extra.cuda, "gdc_wait") and device.type == "cuda"
+    return {"launch_pdl": True} if can and torch.cuda.get_device_capability(device) >= (9, 0) else {}
+
+
+@triton.jit
+def _take_turn(EARLY: tl.constexpr):
+    """Let the next kernel start, and wait for what those before this one write."""
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
+        tl.extra.cuda.gdc_wait()
+
+
 @triton.jit
 def _bent(z, activation: tl.constexpr):
     if activation == 1:
@@ -74,34 +91,50 @@ def _moments(x, eps, inputs: tl.constexpr, CENTRED: tl.constexpr, BK: tl.constex
 
 
 @triton.jit
+def _normed(row, gamma, beta, at, here, CENTRED: tl.constexpr):
+    row *= tl.load(gamma + at, mask=here, other=0.0).to(tl.float32)
+    if CENTRED:
+        row += tl.load(beta + at, mask=here, other=0.0).to(tl.float32)
+    return row
+
+
+@triton.jit
 def _product(
     x, w, w_scales, b, u, u_scales, ub, past, gamma, beta, y, eps, outputs,
     inputs: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, ACTIVATION: tl.constexpr,
     SCALED: tl.constexpr, SHIFTED: tl.constexpr, GATED: tl.constexpr, PAST: tl.constexpr,
-    NORMED: tl.constexpr, CENTRED: tl.constexpr,
+    NORMED: tl.constexpr, CENTRED: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
+    if EARLY:
+        tl.extra.cuda.gdc_launch_dependents()
     text = tl.program_id(0)  # neighbours read the same weights
     x += text * inputs
-    rows = tl.program_id(1) * BN + tl.arange(0, BN)
+    rows, cols = tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
     inside = rows < outputs
+    there = rows[:, None].to(tl.int64) * inputs + cols[None, :]
+    both = inside[:, None] & (cols < inputs)[None, :]
+    weights = tl.load(w + there, mask=both, other=0.0)
+    gate_weights = weights
+    if GATED:
+        gate_weights = tl.load(u + there, mask=both, other=0.0)
+    if EARLY:  # weights were there before; what follows was written by kernels before this one
+        tl.extra.cuda.gdc_wait()
     mean, unit = 0.0, 1.0
     if NORMED:
         mean, unit = _moments(x, eps, inputs, CENTRED, BK)
     sums = tl.zeros((BN, BK), dtype=tl.float32)
     gates = tl.zeros((BN, BK), dtype=tl.float32)
     for k in range(0, inputs, BK):
-        cols = k + tl.arange(0, BK)
-        here = cols < inputs
-        row = tl.load(x + cols, mask=here, other=0.0).to(tl.float32)
+        at = k + cols
+        row = tl.load(x + at, mask=at < inputs, other=0.0).to(tl.float32)
         if NORMED:
-            row = (row - mean) * unit * tl.load(gamma + cols, mask=here, other=0.0).to(tl.float32)
-            if CENTRED:
-                row += tl.load(beta + cols, mask=here, other=0.0).to(tl.float32)
-        there = rows[:, None].to(tl.int64) * inputs + cols[None, :]
-        both = inside[:, None] & here[None, :]
-        sums += tl.load(w + there, mask=both, other=0.0).to(tl.float32) * row[None, :]
+            row = _normed((row - mean) * unit, gamma, beta, at, at < inputs, CENTRED)
+        sums += weights.to(tl.float32) * row[None, :]
+        both = inside[:, None] & (at + BK < inputs)[None, :]
+        weights = tl.load(w + there + k + BK, mask=both, other=0.0)
         if GATED:
-            gates += tl.load(u + there, mask=both, other=0.0).to(tl.float32) * row[None, :]
+            gates += gate_weights.to(tl.float32) * row[None, :]
+            gate_weights = tl.load(u + there + k + BK, mask=both, other=0.0)
     total = _finished(tl.sum(sums, 1), w_scales, b, rows, inside, SCALED, SHIFTED)
     total = _bent(total, ACTIVATION)
     if GATED:
@@ -143,10 +176,11 @@ def product(
     other = weights if up is None else up
     gamma, beta, eps = (None, None, 0.0) if norm is None else norm
     given = (weights.rows, weights.scales, weights.bias, other.rows, other.scales, other.bias, past, gamma, beta)
+    early = _early(x.device)
     _product[(texts, triton.cdiv(outputs, BN))](
         x, *(x if tensor is None else tensor for tensor in given), y, eps, outputs, inputs, BN, BK, activation,
         weights.scales is not None, weights.bias is not None, up is not None, past is not None,
-        norm is not None, beta is not None, num_warps=warps,
+        norm is not None, beta is not None, bool(early), num_warps=warps, **early,
     )  # fmt: skip
     return y
 
@@ -166,9 +200,10 @@ def _turned(row, other, frequencies, place, d, temperature, D: tl.constexpr, ADJ
 def _attend(
     every, keys, values, filled, padding, frequencies, parts, arrived, y, scale, temperature, slots,
     heads: tl.constexpr, groups: tl.constexpr, D: tl.constexpr, BS: tl.constexpr, SPLITS: tl.constexpr,
-    PADDED: tl.constexpr, TURNED: tl.constexpr, ADJACENT: tl.constexpr,
+    PADDED: tl.constexpr, TURNED: tl.constexpr, ADJACENT: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     """A stretch of what one head of one text sees; the first keeps the new row, the last to end joins them all."""
+    _take_turn(EARLY)
     head, split, text = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     group = head // (heads // groups)
     d = tl.arange(0, D)
@@ -255,16 +290,18 @@ class Attend:
         texts, groups, slots, width = keys.shape
         y = torch.empty(texts, self.heads * width, dtype=every.dtype, device=every.device)
         frequencies, adjacent, temperature = (filled, False, 1.0) if turn is None else turn
+        early = _early(every.device)
         _attend[(self.heads, self.splits, texts)](
             every, keys, values, filled, filled if padding is None else padding, frequencies, self.parts,
             self.arrived, y, scale, temperature, slots, self.heads, groups, width, portion, self.splits,
-            padding is not None, turn is not None, adjacent, num_warps=warps,
+            padding is not None, turn is not None, adjacent, bool(early), num_warps=warps, **early,
         )  # fmt: skip
         return y
 
 
 @triton.jit
-def _peaks(scores, peaks, places, totals, vocab, portions, BLOCK: tl.constexpr):
+def _peaks(scores, peaks, places, totals, vocab, portions, BLOCK: tl.constexpr, EARLY: tl.constexpr):
+    _take_turn(EARLY)
     text, portion = tl.program_id(0), tl.program_id(1)
     at = portion * BLOCK + tl.arange(0, BLOCK)
     z = tl.load(scores + text * vocab + at, mask=at < vocab, other=float("-inf")).to(tl.float32)
@@ -276,24 +313,39 @@ def _peaks(scores, peaks, places, totals, vocab, portions, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def _choose(peaks, places, totals, chosen, log_p, portions, BLOCK: tl.constexpr):
-    text = tl.program_id(0)
+def _choose(
+    peaks, places, totals, step, next_ids, ids, log_p, seen, portions, texts, room, before,
+    BLOCK: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    _take_turn(EARLY)
     p = tl.arange(0, BLOCK)
-    each = tl.load(peaks + text * portions + p, mask=p < portions, other=float("-inf"))
-    peak, best = tl.max(each, 0), tl.argmax(each, 0)
-    total = tl.sum(tl.load(totals + text * portions + p, mask=p < portions, other=0.0) * tl.exp(each - peak), 0)
-    tl.store(chosen + text, tl.load(places + text * portions + best).to(tl.int64))
-    tl.store(log_p + text, -tl.log(total))
+    now = tl.load(step)
+    for text in range(texts):
+        each = tl.load(peaks + text * portions + p, mask=p < portions, other=float("-inf"))
+        peak, best = tl.max(each, 0), tl.argmax(each, 0)
+        total = tl.sum(tl.load(totals + text * portions + p, mask=p < portions, other=0.0) * tl.exp(each - peak), 0)
+        chosen = tl.load(places + text * portions + best).to(tl.int64)
+        tl.store(next_ids + text, chosen)
+        tl.store(ids + text * room + now, chosen)
+        tl.store(seen + text * (before + room) + before + now, chosen)
+        tl.store(log_p + text * room + now, -tl.log(total))
+    tl.store(step, now + 1)
 
 
-def choose(scores: Tensor) -> tuple[Tensor, Tensor]:
-    """The likeliest token of each row of scores [texts, vocab] and its log-probability; the first of equals."""
-    texts, vocab = scores.shape
+def write_likeliest(
+    scores: Tensor, step: Tensor, next_ids: Tensor, ids: Tensor, log_probabilities: Tensor, seen: Tensor
+) -> None:
+    """Choose the likeliest token of each row of scores [texts, vocab], the first of equals, and write it down.
+
+    It becomes the next id [texts, 1], is put with its log-probability into column `step` of `ids` and
+    `log_probabilities` [texts, room] and as far into the last columns of `seen`; then `step` is one more.
+    """
+    (texts, vocab), room, early = scores.shape, ids.shape[1], _early(scores.device)
     portions = triton.cdiv(vocab, PORTION)
     peaks, totals = (torch.empty(texts, portions, dtype=torch.float32, device=scores.device) for _ in range(2))
     places = torch.empty(texts, portions, dtype=torch.int32, device=scores.device)
-    chosen = torch.empty(texts, dtype=torch.long, device=scores.device)
-    log_p = torch.empty(texts, dtype=torch.float32, device=scores.device)
-    _peaks[(texts, portions)](scores, peaks, places, totals, vocab, portions, PORTION)
-    _choose[(texts,)](peaks, places, totals, chosen, log_p, portions, triton.next_power_of_2(portions))
-    return chosen, log_p
+    _peaks[(texts, portions)](scores, peaks, places, totals, vocab, portions, PORTION, bool(early), **early)
+    _choose[(1,)](
+        peaks, places, totals, step, next_ids, ids, log_probabilities, seen, portions, texts, room,
+        seen.shape[1] - room, triton.next_power_of_2(portions), bool(early), **early,
+    )  # fmt: skip

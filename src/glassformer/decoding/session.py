@@ -110,8 +110,10 @@ class Session:
             several = torch.arange(len(prompts), device=device).repeat_interleave(how.n)
             self.cache.select(several, several)
             self.next = self.next if translates else self.next[several]
-        numbers = [random_numbers(row, i, how, device) for row in prompts for i in range(how.n)]
-        self.numbers = torch.stack(numbers) if how.temperature > 0 else None
+        self.numbers = None
+        if how.temperature > 0:
+            each = [random_numbers(row, i, how) for row in prompts for i in range(how.n)]
+            self.numbers = torch.stack(each).to(device)
         # a row's own token fills what a shorter history leaves empty, for seen twice counts once
         width = max(map(len, history))
         self.seen = torch.tensor([[row[0]] * (width - len(row)) + list(row) for row in history], device=device)
