@@ -17,6 +17,7 @@ import triton.language as tl
 from torch import Tensor
 
 PLAIN, GELU, GELU_TANH, SILU, RELU = range(5)  # activations
+EARLY_BYTES = 2**25  # of weights: reading more takes so long that the start of a kernel does not matter
 PORTION = 2048  # scores that one program of a choice looks through
 
 
@@ -105,19 +106,15 @@ def _product(
     SCALED: tl.constexpr, SHIFTED: tl.constexpr, GATED: tl.constexpr, PAST: tl.constexpr,
     NORMED: tl.constexpr, CENTRED: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
-    if EARLY:
-        tl.extra.cuda.gdc_launch_dependents()
     text = tl.program_id(0)  # neighbours read the same weights
     x += text * inputs
     rows, cols = tl.program_id(1) * BN + tl.arange(0, BN), tl.arange(0, BK)
     inside = rows < outputs
     there = rows[:, None].to(tl.int64) * inputs + cols[None, :]
     both = inside[:, None] & (cols < inputs)[None, :]
-    weights = tl.load(w + there, mask=both, other=0.0)
-    gate_weights = weights
-    if GATED:
-        gate_weights = tl.load(u + there, mask=both, other=0.0)
-    if EARLY:  # weights were there before; what follows was written by kernels before this one
+    if EARLY:  # these weights need not wait, what is read after them does
+        tl.extra.cuda.gdc_launch_dependents()
+        weights = tl.load(w + there, mask=both, other=0.0)
         tl.extra.cuda.gdc_wait()
     mean, unit = 0.0, 1.0
     if NORMED:
@@ -129,12 +126,14 @@ def _product(
         row = tl.load(x + at, mask=at < inputs, other=0.0).to(tl.float32)
         if NORMED:
             row = _normed((row - mean) * unit, gamma, beta, at, at < inputs, CENTRED)
+        both = inside[:, None] & (at < inputs)[None, :]
+        if not EARLY:
+            weights = tl.load(w + there + k, mask=both, other=0.0)
         sums += weights.to(tl.float32) * row[None, :]
-        both = inside[:, None] & (at + BK < inputs)[None, :]
-        weights = tl.load(w + there + k + BK, mask=both, other=0.0)
         if GATED:
-            gates += gate_weights.to(tl.float32) * row[None, :]
-            gate_weights = tl.load(u + there + k + BK, mask=both, other=0.0)
+            gates += tl.load(u + there + k, mask=both, other=0.0).to(tl.float32) * row[None, :]
+        if EARLY:
+            weights = tl.load(w + there + k + BK, mask=inside[:, None] & (at + BK < inputs)[None, :], other=0.0)
     total = _finished(tl.sum(sums, 1), w_scales, b, rows, inside, SCALED, SHIFTED)
     total = _bent(total, ACTIVATION)
     if GATED:
@@ -176,7 +175,8 @@ def product(
     other = weights if up is None else up
     gamma, beta, eps = (None, None, 0.0) if norm is None else norm
     given = (weights.rows, weights.scales, weights.bias, other.rows, other.scales, other.bias, past, gamma, beta)
-    early = _early(x.device)
+    small = weights.rows.numel() * weights.rows.element_size() < EARLY_BYTES
+    early = _early(x.device) if small else {}
     _product[(texts, triton.cdiv(outputs, BN))](
         x, *(x if tensor is None else tensor for tensor in given), y, eps, outputs, inputs, BN, BK, activation,
         weights.scales is not None, weights.bias is not None, up is not None, past is not None,
@@ -284,7 +284,7 @@ class Attend:
 
     def __call__(
         self, every: Tensor, keys: Tensor, values: Tensor, filled: Tensor, padding: Tensor | None,
-        scale: float, turn: Turn | None, portion: int = 64, warps: int = 4,
+        scale: float, turn: Turn | None, portion: int = 64, warps: int = 2,
     ) -> Tensor:  # fmt: skip
         """Rows [texts, heads · width]; keys and values [texts, groups, slots, width] take in the new ones."""
         texts, groups, slots, width = keys.shape

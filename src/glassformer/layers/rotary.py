@@ -16,6 +16,7 @@ from glassformer.equations.rotary_scaling import (
     yarn_scaled_frequencies,
     yarn_temperature,
 )
+from glassformer.recording import MODE
 
 
 class _Kind(TypedDict):
@@ -125,10 +126,20 @@ class Rotary(nn.Module):
         self.base = base
         self.scaling = scaling or Scaling()
         self.layout: Literal["adjacent", "halves"] = layout
+        self._known: dict[tuple[torch.dtype, torch.device], Tensor] = {}
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """Turn rows [batch, heads, seq, head_dim] that stand at these places [seq] or [batch, seq]."""
-        frequencies = self.scaling.frequencies(self.head_dim, self.base, x)
+        frequencies = self._frequencies(x)
         places = positions if positions.dim() == 1 else positions.unsqueeze(-2)
         turned = rotary(x, places, self.base, frequencies, self.layout)
         return turned if self.scaling.temperature == 1.0 else scale(turned, self.scaling.temperature)
+
+    def _frequencies(self, x: Tensor) -> Tensor:
+        """The angle each pair turns by per place: the same in every run, so kept while nobody looks."""
+        if MODE.watcher is not None or torch.compiler.is_compiling():
+            return self.scaling.frequencies(self.head_dim, self.base, x)
+        key = x.dtype, x.device
+        if key not in self._known:
+            self._known[key] = self.scaling.frequencies(self.head_dim, self.base, x)
+        return self._known[key]
