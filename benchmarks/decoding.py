@@ -173,7 +173,7 @@ def marian(rows: Rows, options: argparse.Namespace) -> None:
     config = Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True)
     ours, theirs = in_form(fresh(config, "cuda", torch.bfloat16), "packed"), their_marian("cuda", torch.bfloat16, 58101)
     sources = tokens(128, 16, 58101)
-    for beam in (1, 4):
+    for beam in options.beams:
         runs: dict[str, Callable[[], object]] = {"glassformer": search(ours, sources, 20, beam, True)}
         if options.peers:
             runs["Hugging Face"] = their_run(theirs, sources, 20, num_beams=beam)
@@ -301,6 +301,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     parser.add_argument("--only", nargs="*", default=("small", "marian", "large"), help="parts of the gpu run")
     parser.add_argument("--forms", nargs="*", default=("bfloat16",), help="of the 7B weights: bfloat16 int8 int4")
+    parser.add_argument("--beams", nargs="*", type=int, default=(1, 4), help="of the translator")
     parser.add_argument("--no-peers", dest="peers", action="store_false")
     parser.add_argument(
         "--plain-attention", action="store_true", help="attention by its formula, for the compiler to fuse"

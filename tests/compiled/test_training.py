@@ -6,8 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from glassformer.errors import TrainingError
 from glassformer.models.build import build
 from glassformer.training.hardware import Hardware
+from glassformer.training.loop import train
 from glassformer.training.objective import NEXT_TARGET_TOKEN, Lesson
 from glassformer.training.processes import ALONE
 from glassformer.training.recipe import Recipe
@@ -56,3 +58,23 @@ def test_it_learns_what_eager_does() -> None:
             made.learn()
         losses[hardware] = made.log(None).loss
     assert losses[COMPILED] == pytest.approx(losses[Hardware()], rel=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_a_bad_number_is_traced_to_its_equation_inside_a_compiled_block() -> None:
+    made = Training(Lesson(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, COMPILED, ALONE)
+    made.learn()
+    with torch.no_grad():
+        made.model.get_parameter("decoder.blocks.0.feed_forward.up.weight")[0, 0] = torch.nan
+    with pytest.raises(TrainingError, match=r"decoder\.blocks\.0\.feed_forward\.up\.linear: linear is the first to go bad"):
+        made.learn()
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
+def test_a_trained_model_is_no_longer_compiled() -> None:
+    model, recipe = build(PAIR_CONFIG), replace(RECIPE, steps=3, log_every=1)
+    list(train(model, pair_batches(), NEXT_TARGET_TOKEN, recipe, hardware=COMPILED))
+    before = torch._dynamo.utils.counters["frames"]["total"]
+    assert before > 0
+    model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 2, dtype=torch.long))
+    assert torch._dynamo.utils.counters["frames"]["total"] == before

@@ -18,7 +18,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.signals import StopRequest, stopping_politely
 from glassformer.training.snapshots import newest, restore, take
-from glassformer.training.step import Log, Training
+from glassformer.training.step import Log, Training, uncompile
 
 CLOCK = ("seconds", "speed", "peak")  # of a log line; the record of a run does not depend on the clock
 SIGNAL = 128  # a shell adds the number of a signal to this
@@ -44,6 +44,7 @@ def train(
         request = StopRequest() if folder is None else stack.enter_context(stopping_politely())
         torch.manual_seed(recipe.seed + processes.rank)
         lesson = Lesson(model, objective, recipe.agreement)
+        stack.callback(uncompile, model)
         training = Training(lesson, batches, recipe, hardware or Hardware(), processes)
         try:
             yield from _Loop(training, folder, validation, request).run()

@@ -123,8 +123,9 @@ class Training:
         model, parts = self.model, [self.hardware.move(part) for part in self.recent[step]]
         if self.processes.world > 1 and self.processes.sharing == "shards":  # the tape needs whole tensors
             model, parts = whole_copy(model), self.recent[step]
-        found = (first_bad_equation(model, part, self.objective) for part in parts)
-        everywhere = self.processes.gather(next(filter(None, found), ""))
+        with torch.compiler.set_stance("force_eager"):  # a tape sees nothing of a compiled block
+            found = next(filter(None, (first_bad_equation(model, part, self.objective) for part in parts)), "")
+        everywhere = self.processes.gather(found)
         return next(filter(None, everywhere), None)
 
     def log(self, validation: Batches | None) -> Log:
@@ -158,6 +159,12 @@ def compile_lesson(lesson: Lesson) -> None:
     shapes.use_duck_shape = False  # two lengths that happen to be equal in a batch are not in the next
     for block in blocks:
         block.compile(dynamic=True)
+
+
+def uncompile(model: Model) -> None:
+    """Blocks as they were written: what comes after training has shapes of its own."""
+    for module in model.modules():
+        module._compiled_call_impl = None  # torch has no other way back
 
 
 def whole_copy(model: Model) -> Model:
