@@ -66,7 +66,9 @@ def test_a_bad_number_is_traced_to_its_equation_inside_a_compiled_block() -> Non
     made.learn()
     with torch.no_grad():
         made.model.get_parameter("decoder.blocks.0.feed_forward.up.weight")[0, 0] = torch.nan
-    with pytest.raises(TrainingError, match=r"decoder\.blocks\.0\.feed_forward\.up\.linear: linear is the first to go bad"):
+    with pytest.raises(
+        TrainingError, match=r"decoder\.blocks\.0\.feed_forward\.up\.linear: linear is the first to go bad"
+    ):
         made.learn()
 
 

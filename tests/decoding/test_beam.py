@@ -5,8 +5,10 @@ import random
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from glassformer.decoding.beam import Search, run_search
+from glassformer.decoding.beam import PORTION, Search, highest, run_search
 from glassformer.decoding.generate import first_token, generate
 from glassformer.decoding.session import at_rest
 from glassformer.decoding.settings import Decoding
@@ -14,7 +16,19 @@ from glassformer.decoding.translate import translate
 from glassformer.equations.sampling import length_penalty
 from tests.decoding.writers import DECODING, PROMPTS, WORDS, scores_after, words, writer
 
+SIZES = [1, 3, PORTION - 1, PORTION, 2 * PORTION, 3 * PORTION + 1, 4 * PORTION + 17, 9 * PORTION - 1]
 EACH = pytest.mark.parametrize("name", DECODING)
+
+
+@given(seed=st.integers(0, 2**32), vocab=st.sampled_from(SIZES), count=st.integers(1, 6), coarse=st.booleans())
+def test_the_highest_scores_are_those_of_a_sort(seed: int, vocab: int, count: int, coarse: bool) -> None:
+    """Where scores are equal any of them will do, but each only once."""
+    scores = torch.randn(3, vocab, generator=torch.Generator().manual_seed(seed))
+    scores = scores.round() if coarse else scores
+    best, ids = highest(scores, count)
+    assert torch.equal(best, scores.sort(-1, descending=True).values[:, :count])
+    assert torch.equal(scores.gather(1, ids), best)
+    assert all(len(set(row)) == min(count, vocab) for row in ids.tolist())
 
 
 @EACH

@@ -43,10 +43,10 @@ def pair_rows(rows: list[tuple[list[int], list[int]]]) -> Batch:
     return next(PairBatches(rows, 10_000, 0, 1, 2, seed=0).once())
 
 
-def gradients(parts: list[Batch], dtype: torch.dtype, agreement: float = 0.0) -> tuple[Tensor, Tensor]:
+def gradients(parts: list[Batch], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Loss sums and gradients of one step over these parts, before the update."""
     how = Recipe(steps=2, warmup=1, accumulate=len(parts), clip=1e9, smoothing=0.1)
-    lesson = Lesson(build(PAIR_CONFIG).to(dtype), NEXT_TARGET_TOKEN, agreement)
+    lesson = Lesson(build(PAIR_CONFIG).to(dtype), NEXT_TARGET_TOKEN)
     training = Training(lesson, pair_batches(), how, Hardware(), ALONE)
     training._backward(parts)
     training._shorten()

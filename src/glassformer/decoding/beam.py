@@ -124,14 +124,15 @@ class Beam:
     def best(self, prompts: Sequence[int], how: Decoding) -> list[list[Hypothesis]]:
         """The best hypotheses of these prompts, first those that ended; fewer than asked for if there are no more."""
         chosen = torch.tensor(prompts, device=self.score.device)
-        columns = (self.ids, self.log_probabilities, self.score, self.rank(how), self.length, self.ended)
-        found = []
-        for hypotheses in zip(*(column[chosen].tolist() for column in columns), strict=True):
-            real = [hypothesis for hypothesis in zip(*hypotheses, strict=True) if hypothesis[2] > -math.inf]
-            real.sort(key=lambda hypothesis: (not hypothesis[5], -hypothesis[3]))
-            texts = [(ids[:length], log_p[:length], rank) for ids, log_p, _, rank, length, _ in real[: how.n]]
-            found.append([Hypothesis(*text) for text in texts])
-        return found
+        rank, ended = self.rank(how)[chosen], self.ended[chosen]
+        places = (rank.double() + FIRST * ended).sort(dim=1, descending=True, stable=True).indices[:, : how.n]
+        deep = places[..., None].expand(-1, -1, self.ids.shape[-1])
+        texts = [column[chosen].gather(1, deep).tolist() for column in (self.ids, self.log_probabilities)]
+        sizes = [column.gather(1, places).tolist() for column in (self.length[chosen], rank)]
+        return [
+            [Hypothesis(ids[:n], log_p[:n], score) for ids, log_p, n, score in each if score > -math.inf]
+            for each in (zip(*columns, strict=True) for columns in zip(*texts, *sizes, strict=True))
+        ]
 
 
 def highest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:

@@ -62,7 +62,7 @@ def fill(still: Cache, cache: Cache) -> None:
     if still.padding is not None:
         still.padding.copy_(torch.zeros_like(still.padding) if cache.padding is None else cache.padding)
     held = min(cache.count, cache.slots)
-    for mine, theirs in zip(still.own, cache.own, strict=True):
+    for mine, theirs in zip(still.own, cache.own, strict=True) if held else ():
         mine.keys[:, :, :held].copy_(theirs.keys[:, :, :held])
         mine.values[:, :, :held].copy_(theirs.values[:, :, :held])
     for mine, theirs in zip(still.cross, cache.cross, strict=True):
