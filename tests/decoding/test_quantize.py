@@ -14,6 +14,7 @@ from glassformer.equations.quantization import pack_nibbles, quantize_rows, unpa
 from glassformer.errors import DecodingError
 from glassformer.recording import Tape
 from tests.decoding.writers import DECODING, PROMPTS, words, writer
+from tests.models.zoo import TRANSLATORS
 
 NEAR = {"packed": 1e-5, "int8": 0.03, "int4": 0.25}
 
@@ -87,17 +88,33 @@ STRAIGHT = {
 
 
 @pytest.mark.parametrize("name", STRAIGHT)
-def test_where_every_step_is_alike_it_is_run_straight_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = []
-    step = JoinedAttention.step
-    monkeypatch.setattr(JoinedAttention, "step", lambda self, *given: taken.append(1) or step(self, *given))
+def test_what_is_plain_is_run_straight_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: set[int] = set()
+    straight = JoinedAttention.straight
+
+    def counted(self: JoinedAttention, x: torch.Tensor, *others: object) -> torch.Tensor:
+        taken.add(x.shape[1])
+        return straight(self, x, *others)
+
+    monkeypatch.setattr(JoinedAttention, "straight", counted)
     packed = in_form(writer(name), "packed")
+    read = len(words().encode(PROMPTS[0])) - (name not in TRANSLATORS)  # the last token of a prompt is a step
     generate(packed, words(), PROMPTS[0], Decoding(limit=3))
-    assert bool(taken) == STRAIGHT[name]
+    assert taken == ({1, read} if STRAIGHT[name] else set())
+    taken.clear()
+    generate(packed, words(), PROMPTS[2], Decoding(limit=3, chunk=2))
+    assert taken <= {1, 2, len(words().encode(PROMPTS[2]))}, "a prompt in parts sees what was kept of earlier ones"
     taken.clear()
     with Tape():
         generate(packed, words(), PROMPTS[0], Decoding(limit=3))
     assert not taken, "whoever watches sees the parts"
+
+
+@pytest.mark.parametrize("name", TRANSLATORS)
+def test_padded_sources_straight_through_are_those_of_the_parts(name: str) -> None:
+    models = in_form(writer(name), "packed"), writer(name)
+    found, wanted = (generate(model, words(), PROMPTS, Decoding(limit=6)) for model in models)
+    assert [text.ids for text in found] == [text.ids for text in wanted]
 
 
 def test_the_loss_in_perplexity_is_small_on_a_trained_model() -> None:

@@ -72,7 +72,7 @@ class Engine:
     weights
         The type of the weights: as they are stored, or another; eight or four bits are faster and a little coarser.
     compiled
-        Compile each step first: half a minute or more, then faster on a GPU.
+        Make a program of each step first, then write faster on a GPU: seconds for up to four texts, else a minute.
     """
 
     device: str = "auto"

@@ -82,20 +82,21 @@ def program(step: MethodType, device: torch.device) -> Callable[[], None]:
     # a function of its own for each program, for the compiler gives up on one that it has compiled too often
     own = FunctionType(step.__func__.__code__.replace(), step.__func__.__globals__)
     run = partial(torch.compile(own, fullgraph=True, options=FASTEST if on_gpu else None), step.__self__)
-    return captured(run) if on_gpu else run
+    return captured(run, device) if on_gpu else run
 
 
-def captured(run: Callable[[], None]) -> Callable[[], None]:
+def captured(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
     """Work for a GPU as a graph of its kernels, which is started as one."""
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        for _ in range(3):
+    with torch.cuda.device(device):
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                run()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
             run()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        run()
     return graph.replay
 
 
@@ -126,9 +127,9 @@ class Steps:
         self.cache = cache
         self.board = board
         self.width = board.seen.shape[1] - board.ids.shape[1]
-        self.rows = row_model(model, cache)
+        self.rows, device = row_model(model, cache), board.ids.device
         step = cast(MethodType, self._step)
-        self.run = program(step, board.ids.device) if self.rows is None else captured(self._step_by_rows)
+        self.run = program(step, device) if self.rows is None else captured(self._step_by_rows, device)
 
     def _step(self) -> None:
         self._write(*self._choose(read(self.model, self.board.next, self.cache)[:, -1]))

@@ -1,7 +1,8 @@
-"""Blocks as decoding likes them: projections joined, and a step of one row a text run straight through.
+"""Blocks as decoding likes them: projections joined, and plain runs go straight through.
 
-At one row a step the calls cost more than the arithmetic. So a step does what the parts of the block do, by the same
-kernels, without asking each of them; whenever somebody watches, or there is more to a run than a step, the parts do it.
+At one row a step the calls cost more than the arithmetic, and on a GPU they do for short texts too. So a source, a
+prompt or a step does what the parts of the block do, by the same kernels, without asking each of them; whenever
+somebody watches, or there is more to a run than that, the parts do it.
 """
 
 from collections.abc import Callable
@@ -15,7 +16,7 @@ from glassformer.equations.heads import cut_heads, split_heads
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import Around, Block
 from glassformer.layers.cache import Moment, Slots
-from glassformer.layers.patterns import Past
+from glassformer.layers.patterns import Everything, Past
 from glassformer.recording import MODE
 
 
@@ -38,26 +39,30 @@ class JoinedAttention(Attention):
         query, key = cut_heads(every, 0, heads), cut_heads(every, heads, heads + groups)
         return query, key, cut_heads(every, heads + groups, heads + 2 * groups)
 
-    def step(self, x: Tensor, slots: Slots, moment: Moment) -> Tensor:
-        """The next row [rows, 1, dim] of each text, seeing all that is kept and itself."""
-        heads, groups = self.shape.heads, self.shape.groups
-        every = self.joined.forward(x).view(len(x), heads + 2 * groups, 1, self.shape.width)
+    def straight(self, x: Tensor, slots: Slots | None, moment: Moment | None, mask: Tensor | None) -> Tensor:
+        """Rows [texts, new, dim] that see each other, or all that is kept and those of their own before them."""
+        heads, groups, (texts, new) = self.shape.heads, self.shape.groups, x.shape[:2]
+        every = self.joined.forward(x).view(texts, new, heads + 2 * groups, self.shape.width).transpose(1, 2)
         query, key, value = every[:, :heads], every[:, heads : heads + groups], every[:, heads + groups :]
         if self.query_norm is not None and self.key_norm is not None:
             query, key = self.query_norm(query), self.key_norm(key)
         if self.rotary is not None:
-            query, key = self.rotary(query, moment.places), self.rotary(key, moment.places)
-        keys, values = slots.keys[:, :, : moment.read], slots.values[:, :, : moment.read]
-        keys[:, :, -1:].copy_(key)
-        values[:, :, -1:].copy_(value)
+            places = torch.arange(new, device=x.device) if moment is None else moment.places
+            query, key = self.rotary(query, places), self.rotary(key, places)
+        if slots is not None and moment is not None:
+            keys, values = slots.keys[:, :, : moment.read], slots.values[:, :, : moment.read]
+            keys[:, :, -new:].copy_(key)
+            values[:, :, -new:].copy_(value)
+            key, value = keys, values
         mixed = functional.scaled_dot_product_attention(
-            query, keys, values, scale=self.scale, enable_gqa=heads != groups
-        )
-        return self.output.forward(mixed.reshape(len(x), 1, -1))
+            query, key, value, mask, is_causal=self.pattern.causal and new > 1, scale=self.scale,
+            enable_gqa=heads != groups,
+        )  # fmt: skip
+        return self.output.forward(mixed.transpose(1, 2).reshape(texts, new, -1))
 
 
 class StraightBlock(Block):
-    """A block that runs a step straight through."""
+    """A block that runs a source, a prompt or a step straight through."""
 
     attention: JoinedAttention
 
@@ -70,11 +75,11 @@ class StraightBlock(Block):
 
     @staticmethod
     def fits(part: nn.Module) -> bool:
-        """Whether a block's steps are all alike: each looks at its whole past, plainly."""
+        """Whether a block's rows look at all there is, or at their whole past, plainly."""
         if type(part) is not Block or not isinstance(part.attention, JoinedAttention):
             return False
         plain = part.cross is None or (part.cross.cap is None and part.cross.query_norm is None)
-        return plain and isinstance(part.attention.pattern, Past) and part.attention.cap is None
+        return plain and type(part.attention.pattern) in (Everything, Past) and part.attention.cap is None
 
     def forward(
         self,
@@ -87,28 +92,37 @@ class StraightBlock(Block):
         moment: Moment | None = None,
     ) -> Tensor:
         """Rows in, rows out, each sublayer adding to them."""
-        a_step = moment is not None and moment.keys is None and bias is None and x.shape[1] == 1
-        if slots is None or moment is None or not a_step or MODE.watcher is not None or torch.compiler.is_compiling():
+        if not self._plain(x, mask, bias, memory, moment) or MODE.watcher is not None or self.training:
             return super().forward(x, mask, bias, memory, memory_mask, slots, moment)
-        own, far = slots
+        own, far = slots or (None, None)
         around = self.around_attention
-        x = _beside(around, x, self.attention.step(_before(around, x), own, moment))
+        x = _beside(around, x, self.attention.straight(_before(around, x), own, moment, mask))
         around = self.around_cross
         if around is not None and far is not None:
             x = _beside(around, x, self._recall(_before(around, x), far, memory_mask))
         around = self.around_feed_forward
         return _beside(around, x, self.feed_forward.forward(_before(around, x)))
 
+    def _plain(
+        self, x: Tensor, mask: Tensor | None, bias: Tensor | None, memory: Tensor | None, moment: Moment | None
+    ) -> bool:
+        """Whether these are rows of a source, or of texts that are all at the same place: at their start or a step."""
+        if bias is not None or memory is not None or torch.compiler.is_compiling():
+            return False
+        if moment is None:
+            return self.cross is None and (mask is None or not self.attention.pattern.causal)
+        return moment.keys is None and x.shape[1] in (1, moment.read)
+
     def _recall(self, x: Tensor, slots: Slots, mask: Tensor | None) -> Tensor:
         """Look at a remembered source; texts that share one ask it together."""
         cross = self.cross
         assert cross is not None
-        rows, sources, heads = len(x), len(slots.keys), cross.shape.heads
-        query = cross.query.forward(x).view(sources, rows // sources, heads, -1).transpose(1, 2)
+        (rows, new), sources, heads = x.shape[:2], len(slots.keys), cross.shape.heads
+        query = cross.query.forward(x).view(sources, rows // sources * new, heads, -1).transpose(1, 2)
         mixed = functional.scaled_dot_product_attention(
             query, slots.keys, slots.values, mask, scale=cross.scale, enable_gqa=heads != cross.shape.groups
         )
-        return cross.output.forward(mixed.transpose(1, 2).reshape(rows, 1, -1))
+        return cross.output.forward(mixed.transpose(1, 2).reshape(rows, new, -1))
 
 
 def _before(around: Around, x: Tensor) -> Tensor:
