@@ -87,7 +87,7 @@ def test_attention_keeps_the_new_row_and_sees_all(splits: int, groups: int, turn
     from glassformer.decoding.row_kernels import Attend, Turn
     from glassformer.equations.rotary import rotary, rotary_frequencies
 
-    texts, heads, width, slots = 3, 4, 16, 160
+    texts, heads, width, slots = 3, 4, 64, 160
     attend = Attend(texts, heads, width, torch.device(DEVICE), splits)
     for count in (0, 5, 63, 64, 130):
         every = draw(texts, (heads + 2 * groups) * width, seed=count)
@@ -102,7 +102,7 @@ def test_attention_keeps_the_new_row_and_sees_all(splits: int, groups: int, turn
             empty = torch.zeros(texts, 1, dtype=torch.long, device=DEVICE) if padding is None else padding[:, None]
             places = (count - empty)[:, None]
             q, k = (1.2 * rotary(part, places, 10000.0, frequencies.double(), turned) for part in (q, k))
-        found = attend(every, keys, values, torch.tensor(count, device=DEVICE), padding, 0.3, turn, 32)
+        found = attend(every, keys, values, torch.tensor(count, device=DEVICE), padding, 0.3, turn)
         assert_close(keys[:, :, count].double(), k[:, :, 0], rtol=1e-5, atol=1e-5)
         assert torch.equal(values[:, :, count].double(), v[:, :, 0])
         for new, old in ((keys, old_keys), (values, old_values)):

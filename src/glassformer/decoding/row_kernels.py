@@ -152,11 +152,15 @@ def _finished(total, scales, bias, rows, inside, SCALED: tl.constexpr, SHIFTED: 
     return total
 
 
-def tiles(inputs: int) -> tuple[int, int, int]:
-    """Outputs and inputs that one program takes at a time, and its warps: the fastest of twelve on an H200."""
-    if inputs <= 1024:
-        return 2, 256, 1
-    return (2, 2048, 8) if inputs % 2048 == 0 else (1, 1024, 4)
+def tiles(inputs: int, size: int) -> tuple[int, int, int]:
+    """Outputs and inputs that one program takes at a time, and its warps, for numbers of so many bytes.
+
+    The fastest of a dozen on an H200 for two bytes; others have as many bytes.
+    """
+    outputs, part, warps = 2, 256, 1
+    if inputs > 1024:
+        outputs, part, warps = (2, 2048, 8) if inputs % 2048 == 0 else (1, 1024, 4)
+    return max(1, outputs * 2 // size), part, warps
 
 
 def product(
@@ -171,7 +175,7 @@ def product(
     texts, inputs = x.shape
     outputs = len(weights.rows)
     y = torch.empty(texts, outputs, dtype=x.dtype, device=x.device)
-    BN, BK, warps = tiles(inputs)
+    BN, BK, warps = tiles(inputs, weights.rows.element_size())
     other = weights if up is None else up
     gamma, beta, eps = (None, None, 0.0) if norm is None else norm
     given = (weights.rows, weights.scales, weights.bias, other.rows, other.scales, other.bias, past, gamma, beta)
@@ -186,14 +190,20 @@ def product(
 
 
 @triton.jit
-def _turned(row, other, frequencies, place, d, temperature, D: tl.constexpr, ADJACENT: tl.constexpr):
-    """A row turned by its place; `other` is the row with the two of each pair exchanged."""
-    if ADJACENT:
-        pair, low = d // 2, d % 2 == 0
-    else:
-        pair, low = d % (D // 2), d < D // 2
-    angle = tl.load(frequencies + pair).to(tl.float32) * place
-    return (row * tl.cos(angle) + tl.where(low, -other, other) * tl.sin(angle)) * temperature
+def _turned(
+    pointer, frequencies, place, temperature, D: tl.constexpr, TURNED: tl.constexpr, ADJACENT: tl.constexpr
+):  # fmt: skip
+    """A row as it is, or turned by its place."""
+    d = tl.arange(0, D)
+    row = tl.load(pointer + d).to(tl.float32)
+    if TURNED:
+        pair, low, swap = d % (D // 2), d < D // 2, (d + D // 2) % D
+        if ADJACENT:
+            pair, low, swap = d // 2, d % 2 == 0, d + 1 - 2 * (d % 2)
+        other = tl.load(pointer + swap).to(tl.float32)
+        angle = tl.load(frequencies + pair).to(tl.float32) * place
+        row = (row * tl.cos(angle) + tl.where(low, -other, other) * tl.sin(angle)) * temperature
+    return row
 
 
 @triton.jit
@@ -212,22 +222,13 @@ def _attend(
     if PADDED:
         first = tl.load(padding + text).to(tl.int32)
     every += text * (heads + 2 * groups) * D
-    query, key = every + head * D, every + (heads + group) * D
-    q = tl.load(query + d).to(tl.float32)
-    swap = (d + D // 2) % D
-    if ADJACENT:
-        swap = d + 1 - 2 * (d % 2)
     place = (count - first).to(tl.float32)
-    if TURNED:
-        q = _turned(q, tl.load(query + swap).to(tl.float32), frequencies, place, d, temperature, D, ADJACENT)
-    q *= scale
+    q = _turned(every + head * D, frequencies, place, temperature, D, TURNED, ADJACENT) * scale
     base = (text * groups + group).to(tl.int64) * slots * D
     peak, total = tl.full((), -1e30, tl.float32), tl.full((), 0.0, tl.float32)
     mixed = tl.zeros((D,), dtype=tl.float32)
     if split == 0:
-        k = tl.load(key + d).to(tl.float32)
-        if TURNED:
-            k = _turned(k, tl.load(key + swap).to(tl.float32), frequencies, place, d, temperature, D, ADJACENT)
+        k = _turned(every + (heads + group) * D, frequencies, place, temperature, D, TURNED, ADJACENT)
         v = tl.load(every + (heads + groups + group) * D + d)
         kept = k.to(keys.dtype.element_ty)
         if head % (heads // groups) == 0:  # one head of a group keeps it
@@ -284,7 +285,7 @@ class Attend:
 
     def __call__(
         self, every: Tensor, keys: Tensor, values: Tensor, filled: Tensor, padding: Tensor | None,
-        scale: float, turn: Turn | None, portion: int = 64, warps: int = 2,
+        scale: float, turn: Turn | None,
     ) -> Tensor:  # fmt: skip
         """Rows [texts, heads · width]; keys and values [texts, groups, slots, width] take in the new ones."""
         texts, groups, slots, width = keys.shape
@@ -293,8 +294,8 @@ class Attend:
         early = _early(every.device)
         _attend[(self.heads, self.splits, texts)](
             every, keys, values, filled, filled if padding is None else padding, frequencies, self.parts,
-            self.arrived, y, scale, temperature, slots, self.heads, groups, width, portion, self.splits,
-            padding is not None, turn is not None, adjacent, bool(early), num_warps=warps, **early,
+            self.arrived, y, scale, temperature, slots, self.heads, groups, width, max(16, 4096 // width), self.splits,
+            padding is not None, turn is not None, adjacent, bool(early), num_warps=2, **early,
         )  # fmt: skip
         return y
 
