@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.decoding.beam import PORTION, Search, highest, run_search
+from glassformer.decoding.beam import STRETCH, Search, highest, run_search
 from glassformer.decoding.generate import first_token, generate
 from glassformer.decoding.session import at_rest
 from glassformer.decoding.settings import Decoding
@@ -16,7 +16,7 @@ from glassformer.decoding.translate import translate
 from glassformer.equations.sampling import length_penalty
 from tests.decoding.writers import DECODING, PROMPTS, WORDS, scores_after, words, writer
 
-SIZES = [1, 3, PORTION - 1, PORTION, 2 * PORTION, 3 * PORTION + 1, 4 * PORTION + 17, 9 * PORTION - 1]
+SIZES = [1, 3, STRETCH - 1, STRETCH, 2 * STRETCH, 3 * STRETCH + 1, 4 * STRETCH + 17, 9 * STRETCH - 1]
 EACH = pytest.mark.parametrize("name", DECODING)
 
 

@@ -32,6 +32,8 @@ def test_no_function_takes_too_much() -> None:
 
     taken: dict[str, int] = {}
     for place, node in functions():
+        if any(ast.unparse(decorator) == "triton.jit" for decorator in node.decorator_list):
+            continue  # a kernel takes addresses and sizes one by one, and nobody calls it but the function below it
         named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         taken[place] = sum(counts(argument.arg) for argument in named)
     assert {place: n for place, n in taken.items() if n > PARAMETERS} == {}

@@ -56,8 +56,8 @@ def allowed(key: str, number: float) -> bool:
 RANGES = {
     "keep": ("[2", "∞)"), "seed": ("[0", "∞)"), "patience": ("[0", "∞)"), "layers": ("[0", "∞)"),
     "first_place": ("[0", "∞)"), "segments": ("[0", "∞)"), "dropout": ("[0", "1)"), "smoothing": ("[0", "1)"),
-    "average": ("[0", "1)"), "floor": ("[0", "1)"), "betas": ("[0", "1)"), "share": ("(0", "1)"),
-    "decay": ("[0", "∞)"), "clip": ("(0", "∞]"),
+    "attention_dropout": ("[0", "1)"), "average": ("[0", "1)"), "floor": ("[0", "1)"), "betas": ("[0", "1)"),
+    "share": ("(0", "1)"), "decay": ("[0", "∞)"), "agreement": ("[0", "∞)"), "clip": ("(0", "∞]"),
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from glassformer.equations.probability import logsumexp
 from glassformer.equations.sampling import length_penalty
 
 FIRST = 1e6  # lifts what has ended above all that goes on, so that it keeps its place
-PORTION = 256  # scores whose peak is taken together
+STRETCH = 256  # scores whose peak is taken together
 
 
 @dataclass(frozen=True)
@@ -141,15 +141,15 @@ def highest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     They lie where the peaks of portions are largest, or in what the portions leave over: one pass finds those.
     """
     rows, vocab = scores.shape
-    portions = vocab // PORTION
+    portions = vocab // STRETCH
     if portions <= count:
         return scores.topk(min(count, vocab), -1)
-    whole, near = portions * PORTION, count * PORTION
-    cut = scores[:, :whole].view(rows, portions, PORTION)
+    whole, near = portions * STRETCH, count * STRETCH
+    cut = scores[:, :whole].view(rows, portions, STRETCH)
     at = cut.amax(-1).topk(count, -1).indices
-    few = cut.gather(1, at[..., None].expand(-1, -1, PORTION)).flatten(1)
+    few = cut.gather(1, at[..., None].expand(-1, -1, STRETCH)).flatten(1)
     best, place = torch.cat([few, scores[:, whole:]], 1).topk(count, -1)
-    inside = at.gather(1, (place // PORTION).clamp_max(count - 1)) * PORTION + place % PORTION
+    inside = at.gather(1, (place // STRETCH).clamp_max(count - 1)) * STRETCH + place % STRETCH
     return best, torch.where(place < near, inside, place - near + whole)
 
 

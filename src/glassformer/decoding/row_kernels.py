@@ -16,9 +16,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PLAIN, GELU, GELU_TANH, SILU, RELU = range(5)  # activations
+UNBENT, GELU, GELU_TANH, SILU, RELU = range(5)  # activations
 EARLY_BYTES = 2**25  # of weights: reading more takes so long that the start of a kernel does not matter
-PORTION = 2048  # scores that one program of a choice looks through
+SCORES_EACH = 2048  # scores that one program of a choice looks through
 
 
 class Norm(NamedTuple):
@@ -167,7 +167,7 @@ def product(
     x: Tensor,
     weights: Weights,
     norm: Norm | None = None,
-    activation: int = PLAIN,
+    activation: int = UNBENT,
     up: Weights | None = None,
     past: Tensor | None = None,
 ) -> Tensor:
@@ -342,10 +342,10 @@ def write_likeliest(
     `log_probabilities` [texts, room] and as far into the last columns of `seen`; then `step` is one more.
     """
     (texts, vocab), room, early = scores.shape, ids.shape[1], _early(scores.device)
-    portions = triton.cdiv(vocab, PORTION)
+    portions = triton.cdiv(vocab, SCORES_EACH)
     peaks, totals = (torch.empty(texts, portions, dtype=torch.float32, device=scores.device) for _ in range(2))
     places = torch.empty(texts, portions, dtype=torch.int32, device=scores.device)
-    _peaks[(texts, portions)](scores, peaks, places, totals, vocab, portions, PORTION, bool(early), **early)
+    _peaks[(texts, portions)](scores, peaks, places, totals, vocab, portions, SCORES_EACH, bool(early), **early)
     _choose[(1,)](
         peaks, places, totals, step, next_ids, ids, log_probabilities, seen, portions, texts, room,
         seen.shape[1] - room, triton.next_power_of_2(portions), bool(early), **early,

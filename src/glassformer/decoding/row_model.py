@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 HAS_KERNELS = find_spec("triton") is not None  # it comes with torch for GPUs
 TEXTS = 4  # above, products of several rows are worth their own kernels, which a compiler finds
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
-ACTIVATIONS = (gelu, gelu_tanh, silu, relu)
+BENT = (gelu, gelu_tanh, silu, relu)
 
 
 def row_model(model: Writes, cache: Cache) -> "RowModel | None":
@@ -46,7 +46,7 @@ def _block_fits(block: nn.Module) -> bool:
     around = (block.around_attention, block.around_feed_forward)
     before = all(a.order == "pre" and a.alpha == 1 and isinstance(a.norm, LayerNorm | RMSNorm) for a in around)
     gated = isinstance(forward, GatedFeedForward) and forward.unit is swiglu
-    plain = isinstance(forward, FeedForward) and forward.activation in ACTIVATIONS
+    plain = isinstance(forward, FeedForward) and forward.activation in BENT
     maps = [part for part in block.modules() if isinstance(part, PackedLinear | Int8Linear)]
     return before and (gated or plain) and len(maps) == (5 if gated else 4) and width & (width - 1) == 0
 
@@ -59,7 +59,7 @@ class RowModel:
 
         self.kernels, self.model, self.cache = row_kernels, model, cache
         bent = (row_kernels.GELU, row_kernels.GELU_TANH, row_kernels.SILU, row_kernels.RELU)
-        self.activations: dict[Callable[[Tensor], Tensor], int] = dict(zip(ACTIVATIONS, bent, strict=True))
+        self.activations: dict[Callable[[Tensor], Tensor], int] = dict(zip(BENT, bent, strict=True))
         assert isinstance(cache.filled, Tensor)
         self.filled = cache.filled
         self.blocks = [cast(StraightBlock, block) for block in model.stack.blocks]

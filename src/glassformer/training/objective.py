@@ -56,10 +56,10 @@ class Lesson(nn.Module):
         inputs, answers = [batch[name] for name in self.objective.inputs], batch[self.objective.answers]
         counts = answers != IGNORE
         if not self.agreement or not self.training:
-            return _loss(_wide(self.model(*inputs)), answers, smoothing), counts.sum()
+            return _surprise(_wide(self.model(*inputs)), answers, smoothing), counts.sum()
         one, other = _wide(self.model(*(torch.cat([tensor, tensor]) for tensor in inputs))).chunk(2)
         apart = (disagreement(one, other) * counts).sum()
-        both = _loss(one, answers, smoothing) + _loss(other, answers, smoothing)
+        both = _surprise(one, answers, smoothing) + _surprise(other, answers, smoothing)
         return (both + self.agreement * apart) / 2, counts.sum()
 
 
@@ -68,5 +68,5 @@ def _wide(scores: Tensor) -> Tensor:
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
-def _loss(scores: Tensor, answers: Tensor, smoothing: float) -> Tensor:
+def _surprise(scores: Tensor, answers: Tensor, smoothing: float) -> Tensor:
     return cross_entropy(scores, answers, smoothing=smoothing, ignore=IGNORE, reduction="sum")
