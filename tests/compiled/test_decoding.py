@@ -1,11 +1,14 @@
 """Decoding in steps of fixed shape, compiled whole: the same texts as in the ordinary way."""
 
+import copy
 import dataclasses
+import gc
+import weakref
 
 import pytest
 import torch
 
-from glassformer.decoding.compiled import BURST
+from glassformer.decoding.compiled import BURST, programs
 from glassformer.decoding.generate import generate, stream
 from glassformer.decoding.settings import Decoding
 from glassformer.errors import DecodingError
@@ -75,3 +78,15 @@ def test_compiled_kernels_equal_eager() -> None:
 def test_a_recurrent_network_is_refused() -> None:
     with pytest.raises(DecodingError, match="RNN cannot be run compiled"):
         generate(writer("lstm"), words(), "one", Decoding(compiled=True))
+
+
+@pytest.mark.usefixtures("quick")
+def test_programs_go_with_their_model() -> None:
+    model = copy.deepcopy(writer("gpt"))
+    generate(model, words(), PROMPTS[:1], dataclasses.replace(HOW["greedy"], compiled=True))
+    assert len(programs(model)) == 1 and not programs(copy.deepcopy(model))
+    gone = weakref.ref(model)
+    torch._dynamo.reset()
+    del model
+    gc.collect()
+    assert gone() is None

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
 
-from glassformer.decoding.compiled import _PROGRAMS, Steps, fixed
+from glassformer.decoding.compiled import Steps, fixed, programs
 from glassformer.decoding.generate import generate
 from glassformer.decoding.quantize import Form, in_form
 from glassformer.decoding.row_model import row_model
@@ -161,7 +161,7 @@ def test_captured_steps_write_what_the_model_writes(name: str, how: str, form: F
             assert [(text.ids, text.finish) for text in found] == [(text.ids, text.finish) for text in plain]
         for one, other in zip(found, plain, strict=True):
             assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
-    assert all(steps.rows is not None for steps in _PROGRAMS[model].values() if isinstance(steps, Steps))
+    assert all(steps.rows is not None for steps in programs(model).values() if isinstance(steps, Steps))
 
 
 @pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")

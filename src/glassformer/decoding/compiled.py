@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 from functools import partial
 from types import FunctionType, MethodType
 from typing import cast
-from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -160,12 +159,21 @@ class Steps:
         board.step.add_(1)
 
 
-_PROGRAMS: WeakKeyDictionary[Writes, dict[object, object]] = WeakKeyDictionary()
+class Programs(dict[object, object]):
+    """The programs of a model, kept on it so that they go when it goes; a copy of the model has none yet."""
+
+    def __deepcopy__(self, memo: object) -> "Programs":
+        return Programs()
+
+
+def programs(model: Writes) -> Programs:
+    """The programs that a model has."""
+    return vars(model).setdefault("_programs", Programs())
 
 
 def stored(model: Writes, key: object, make: Callable[[], object]) -> object:
     """A model's program for these shapes, made on first use; the latest few are kept."""
-    known = _PROGRAMS.setdefault(model, {})
+    known = programs(model)
     made = known.pop(key, None)
     known[key] = make() if made is None else made
     while len(known) > KEPT:
