@@ -136,6 +136,18 @@ def test_the_choice_is_the_first_of_the_likeliest_and_is_written_down() -> None:
         assert log_p[:, [0, 1, 3]].count_nonzero() == 0
 
 
+@pytest.mark.skipif(INTERPRETED, reason="the interpreter refuses a maximum of nothing but NaN")
+def test_a_choice_among_what_is_not_a_number_is_still_a_token() -> None:
+    from glassformer.decoding.row_kernels import write_likeliest
+
+    following, step, ids, seen = (
+        torch.zeros(shape, dtype=torch.long, device=DEVICE) for shape in ((2, 1), (1,), (2, 4), (2, 5))
+    )
+    log_p = torch.zeros(2, 4, device=DEVICE)
+    write_likeliest(torch.full((2, 2100), torch.nan, device=DEVICE), step, following, ids, log_p, seen)
+    assert ((following >= 0) & (following < 2100)).all()
+
+
 HOW = {
     "greedy": Decoding(limit=20),
     "drawn": Decoding(limit=20, temperature=0.9, top_p=0.9, repetition=1.2, minimum=3, n=2),

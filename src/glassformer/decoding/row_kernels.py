@@ -48,8 +48,8 @@ class Turn(NamedTuple):
 @cache
 def _early(device: torch.device) -> dict[str, bool]:
     """How to start a kernel before the one before it has ended, where that is possible."""
-    can = hasattr(tl.extra.cuda, "gdc_wait") and device.type == "cuda"
-    return {"launch_pdl": True} if can and torch.cuda.get_device_capability(device) >= (9, 0) else {}
+    known = device.type == "cuda" and torch.version.hip is None and hasattr(tl.extra.cuda, "gdc_wait")
+    return {"launch_pdl": True} if known and torch.cuda.get_device_capability(device) >= (9, 0) else {}
 
 
 @triton.jit
@@ -309,7 +309,7 @@ def _peaks(scores, peaks, places, totals, vocab, portions, BLOCK: tl.constexpr, 
     peak = tl.max(z, 0)
     own = text * portions + portion
     tl.store(peaks + own, peak)
-    tl.store(places + own, portion * BLOCK + tl.argmax(z, 0))
+    tl.store(places + own, tl.minimum(portion * BLOCK + tl.argmax(z, 0), vocab - 1))  # whatever is not a number
     tl.store(totals + own, tl.sum(tl.exp(z - tl.maximum(peak, -1e30)), 0))
 
 
@@ -323,7 +323,7 @@ def _choose(
     now = tl.load(step)
     for text in range(texts):
         each = tl.load(peaks + text * portions + p, mask=p < portions, other=float("-inf"))
-        peak, best = tl.max(each, 0), tl.argmax(each, 0)
+        peak, best = tl.max(each, 0), tl.minimum(tl.argmax(each, 0), portions - 1)
         total = tl.sum(tl.load(totals + text * portions + p, mask=p < portions, other=0.0) * tl.exp(each - peak), 0)
         chosen = tl.load(places + text * portions + best).to(tl.int64)
         tl.store(next_ids + text, chosen)
