@@ -122,10 +122,10 @@ class Beam:
             setattr(self, name, value[beams])
 
     def best(self, prompts: Sequence[int], how: Decoding) -> list[list[Hypothesis]]:
-        """The best hypotheses of these prompts, first those that ended; fewer than asked for if there are no more."""
+        """The best hypotheses of these prompts, which are settled; fewer than asked for if there are no more."""
         chosen = torch.tensor(prompts, device=self.score.device)
-        rank, ended = self.rank(how)[chosen], self.ended[chosen]
-        places = (rank.double() + FIRST * ended).sort(dim=1, descending=True, stable=True).indices[:, : how.n]
+        rank = self.rank(how)[chosen]
+        places = rank.sort(dim=1, descending=True, stable=True).indices[:, : how.n]
         deep = places[..., None].expand(-1, -1, self.ids.shape[-1])
         texts = [column[chosen].gather(1, deep).tolist() for column in (self.ids, self.log_probabilities)]
         sizes = [column.gather(1, places).tolist() for column in (self.length[chosen], rank)]
