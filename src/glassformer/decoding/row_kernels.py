@@ -249,11 +249,7 @@ def _attend(
         mixed = mixed * faded + tl.sum(v_rows * share[:, None], 0)
         total = total * faded + tl.sum(share, 0)
         peak = higher
-    row = text * heads + head
-    if SPLITS == 1:
-        tl.store(y + row * D + d, (mixed / total).to(y.dtype.element_ty))
-    else:
-        _join(parts, arrived, y, row, split, peak, total, mixed, D, SPLITS)
+    _join(parts, arrived, y, text * heads + head, split, peak, total, mixed, D, SPLITS)
 
 
 @triton.jit
