@@ -169,15 +169,15 @@ def _cross_entropy_check(
 )
 def disagreement(z: Float[Tensor, "*rows n"], w: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
     """The symmetric divergence of two rows of scores, as two passes with dropout give them (Liang et al., 2021)."""
-    return _apart(log_softmax.fn(z), log_softmax.fn(w))
+    return _mutual(log_softmax.fn(z), log_softmax.fn(w))
 
 
 @disagreement.def_fused
 def _disagreement_fused(z: Tensor, w: Tensor) -> Tensor:
-    return _apart(functional.log_softmax(z, -1), functional.log_softmax(w, -1))
+    return _mutual(functional.log_softmax(z, -1), functional.log_softmax(w, -1))
 
 
-def _apart(log_p: Tensor, log_q: Tensor) -> Tensor:
+def _mutual(log_p: Tensor, log_q: Tensor) -> Tensor:
     return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1) / 2
 
 
