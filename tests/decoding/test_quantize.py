@@ -64,7 +64,7 @@ def test_every_model_has_a_packed_form_that_writes_the_same(name: str) -> None:
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("name", [n for n in DECODING if n not in ("rnn", "lstm")])
 def test_a_step_straight_through_is_the_step_of_the_parts(name: str, beam: int) -> None:
-    """One prompt at a time, so that nothing is padded; beams ask one source together."""
+    """One prompt at a time, so that nothing is padded."""
     model = writer(name)
     packed = in_form(model, "packed")
     for prompt in PROMPTS:

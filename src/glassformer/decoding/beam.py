@@ -16,6 +16,8 @@ from glassformer.decoding.session import MOSTLY, Prompts, Translator, Writes, op
 from glassformer.decoding.settings import Decoding
 from glassformer.equations.probability import logsumexp
 from glassformer.equations.sampling import length_penalty
+from glassformer.layers.branches import Branches, RecurrentBranches, branched
+from glassformer.layers.cache import Cache, RecurrentState
 
 FIRST = 1e6  # lifts what has ended above all that goes on, so that it keeps its place
 STRETCH = 256  # scores whose peak is taken together
@@ -58,7 +60,7 @@ class Beam:
         )
 
     def extend(self, scores: Tensor, step: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the best continuations of all hypotheses; gives the token of each and the row it continues."""
+        """Take the best continuations of all hypotheses; gives the token of each and which one it continues."""
         beams, width = self.score.shape
         best, ids = highest(scores, width)
         options = ids.shape[-1]
@@ -82,8 +84,7 @@ class Beam:
         self.length.add_(going)
         over = (token[..., None] == ends).any(-1) | (self.length >= self.most)
         self.ended.copy_(was | over)
-        rows = (parent + torch.arange(beams, device=parent.device)[:, None] * width).flatten()
-        return token.flatten(), rows
+        return token, parent
 
     def _follow(self, parent: Tensor) -> None:
         """Every place takes over what its parent was."""
@@ -168,28 +169,27 @@ class Search:
         self.model = model
         self.how = how
         translates = isinstance(model, Translator)
-        width = 1 if translates else max(map(len, prompts))
-        self.cache, last = open_cache(model, prompts, width + max(1, *most), how)
-        device = last.device
-        if translates:
-            self.next = torch.full((len(prompts) * how.beam, 1), first, device=device)
-        else:
-            several = torch.arange(len(prompts), device=device).repeat_interleave(how.beam)
-            self.cache.select(several, several)
-            self.next = last[several]
+        past, last = open_cache(model, prompts, 1 if translates else max(map(len, prompts)), how)
+        start = torch.full((len(prompts), 1), first, device=last.device) if translates else last
+        self.next = start.repeat(1, how.beam)
         self.beam = Beam.empty([max(1, n) for n in most], how.beam, model.embedding.weight)
-        self.step = torch.zeros((), dtype=torch.long, device=device)
-        self.stop = torch.tensor(list(ends), dtype=torch.long, device=device)
+        self.step = torch.zeros((), dtype=torch.long, device=last.device)
+        self.stop = torch.tensor(list(ends), dtype=torch.long, device=last.device)
+        self.cache = self.carry(past, max(1, *most))
+
+    def carry(self, past: Cache | RecurrentState, steps: int) -> Branches | RecurrentBranches:
+        """What was read of the prompts, for all hypotheses to go on from."""
+        return branched(past, self.how.beam, steps)
 
     def burst(self) -> None:
         """One step of all beams."""
-        token, rows = self.extend()
-        self.cache.select(rows)
-        self.next = token[:, None]
+        self.next, parents = self.extend()
+        self.cache.follow(parents)
 
     def extend(self) -> tuple[Tensor, Tensor]:
-        """Read what was chosen last and choose again."""
-        scores = read(self.model, self.next, self.cache)[:, -1]
+        """Read what was chosen last and choose again; gives tokens and which hypothesis each continues."""
+        ids = self.next if isinstance(self.cache, Branches) else self.next.view(-1, 1)  # a recurrent way is a row
+        scores = read(self.model, ids, self.cache).flatten(0, 1)
         if self.how.minimum:
             scores = torch.where(self.step < self.how.minimum, without_ends(scores, self.stop), scores)
         chosen = self.beam.extend(scores, self.step, self.stop)
@@ -201,11 +201,9 @@ class Search:
         if len(going) > MOSTLY * len(self.beam.score):
             return False
         beams = torch.tensor(going, device=self.next.device)
-        width = self.how.beam
-        rows = (beams[:, None] * width + torch.arange(width, device=beams.device)).flatten()
         self.beam.select(beams)
-        self.cache.select(rows, beams)
-        self.next = self.next[rows]
+        self.cache.select(beams)
+        self.next = self.next[beams]
         return True
 
 

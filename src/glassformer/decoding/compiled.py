@@ -6,10 +6,10 @@ of our own fit the model a step is put together from them, and there is nothing 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from types import FunctionType, MethodType
-from typing import cast
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -21,19 +21,21 @@ from glassformer.decoding.row_model import row_model
 from glassformer.decoding.session import Prompts, Session, Writes, read
 from glassformer.decoding.settings import Decoding
 from glassformer.errors import DecodingError
-from glassformer.layers.cache import Cache, Slots
+from glassformer.layers.branches import GRAIN, Branches, branched_cache, round_up, shared_slots
+from glassformer.layers.cache import Cache, RecurrentState, Slots
 from glassformer.models.rnn import RNN
 
 BURST = 16  # tokens written between two looks of the host
-GRAIN = 32  # slots come in multiples of this, so that calls of like length share a program
 SOURCE_GRAIN = 16
 KEPT = 4  # programs kept for a model, the latest ones
 FASTEST: dict[str, str | int | bool | Callable[..., object]] = {
     "coordinate_descent_tuning": True
 }  # matrix times vector as a kernel of its own, at the speed of memory
 
+Kept = TypeVar("Kept", bound=Cache)
 
-def fixed(cache: Cache, slots: int, width: int) -> Cache:
+
+def fixed(cache: Kept, slots: int, width: int) -> Kept:
     """An empty cache of the same kind, its count on the device, with room for so many tokens and so long a source."""
     rows, device = len(cache.own[0].keys), cache.own[0].keys.device
     size = slots if cache.reach is None else cache.slots
@@ -44,11 +46,11 @@ def fixed(cache: Cache, slots: int, width: int) -> Cache:
     mask = None
     if cache.cross:
         mask = cache.cross[0].keys.new_zeros(len(cache.cross[0].keys), 1, 1, width)
-    return Cache(
+    return replace(
+        cache,
         filled=torch.zeros((), dtype=torch.long, device=device),
         padding=torch.zeros(rows, dtype=torch.long, device=device) if rows > 1 and not cache.cross else None,
         own=[Slots(stretched(own.keys, size), stretched(own.values, size)) for own in cache.own],
-        reach=cache.reach,
         cross=[Slots(stretched(far.keys, width), stretched(far.values, width)) for far in cache.cross],
         source_mask=mask,
     )
@@ -181,11 +183,6 @@ def stored(model: Writes, key: object, make: Callable[[], object]) -> object:
     return known[key]
 
 
-def round_up(size: int, grain: int) -> int:
-    """The next multiple of a grain."""
-    return -(-size // grain) * grain
-
-
 class CompiledSession(Session):
     """A session whose steps are a stored program; it begins as any other."""
 
@@ -253,20 +250,20 @@ class CompiledSession(Session):
 class BeamSteps(Search):
     """A compiled step of model and beam for one shape, on tensors of its own."""
 
-    def __init__(self, like: Search, cache: Cache, most: int) -> None:
+    cache: Branches
+
+    def __init__(self, like: Search, cache: Branches, most: int) -> None:
         self.model, self.how = like.model, like.how
         self.cache = cache
         self.next, self.stop = like.next.clone(), like.stop.clone()
         self.step = torch.zeros((), dtype=torch.long, device=self.next.device)
-        self.beam = Beam.empty([most] * len(like.beam.score), like.how.beam, like.model.embedding.weight)
+        self.beam = Beam.empty([most] * len(like.next), like.how.beam, like.model.embedding.weight)
         self.run = program(cast(MethodType, self._step), self.next.device)
 
     def _step(self) -> None:
-        token, rows = self.extend()
-        assert isinstance(self.cache, Cache)
-        for slots in self.cache.own:
-            slots.select(rows, slots.keys.shape[2])
-        self.next.copy_(token[:, None])
+        token, parents = self.extend()
+        self.cache.follow(parents)
+        self.next.copy_(token)
 
 
 class CompiledSearch(Search):
@@ -282,22 +279,30 @@ class CompiledSearch(Search):
         first: int,
     ) -> None:
         require_fixed(model)
-        super().__init__(model, prompts, most, how, ends, first)
-        cache = self.cache
-        assert isinstance(cache, Cache)
-        room = round_up(how.limit, BURST)
-        size = round_up(cache.count + room, GRAIN)
-        source = round_up(cache.cross[0].keys.shape[2], SOURCE_GRAIN) if cache.cross else 0
-        key = ("beam", len(prompts), how.beam, size, room, source, how.minimum, tuple(ends))
-        steps = stored(model, key, lambda: BeamSteps(self, fixed(cache, size, source), room))
-        assert isinstance(steps, BeamSteps)
-        self.steps = steps
-        fill(cast(Cache, steps.cache), cache)
-        steps.next.copy_(self.next)
-        steps.step.zero_()
-        steps.beam.fill(Beam.empty([room] * len(prompts), how.beam, model.embedding.weight), self.beam.most)
-        self.beam = steps.beam
+        self.ends = tuple(ends)
         self.left = max(1, *most)
+        super().__init__(model, prompts, most, how, ends, first)
+
+    def carry(self, past: Cache | RecurrentState, steps: int) -> Branches:
+        """The program's own cache, standing where the prompts end."""
+        assert isinstance(past, Cache)
+        how, room = self.how, round_up(self.how.limit, BURST)
+        source = round_up(past.cross[0].keys.shape[2], SOURCE_GRAIN) if past.cross else 0
+        key = ("beam", len(self.next), how.beam, shared_slots(past), room, source, how.minimum, self.ends)
+        made = stored(self.model, key, lambda: self._program(past, room, source))
+        assert isinstance(made, BeamSteps)
+        self.steps = made
+        fill(made.cache, past)
+        made.cache.begin(past)
+        made.next.copy_(self.next)
+        made.step.zero_()
+        made.beam.fill(Beam.empty([room] * len(self.next), how.beam, self.model.embedding.weight), self.beam.most)
+        self.beam = made.beam
+        return made.cache
+
+    def _program(self, past: Cache, room: int, source: int) -> BeamSteps:
+        cache = branched_cache(past, self.how.beam, room)
+        return BeamSteps(self, fixed(cache, cache.slots, source), room)
 
     def burst(self) -> None:
         """Several steps of all beams."""

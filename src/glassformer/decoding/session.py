@@ -65,7 +65,7 @@ def open_cache(model: Writes, prompts: Prompts, slots: int, how: Decoding) -> tu
     device = model.embedding.weight.device
     if isinstance(model, Translator):
         source, keep = padded_sources(prompts, device)
-        return model.cache(source, slots, None if bool(keep.all()) else keep, how.beam), source[:, :0]
+        return model.cache(source, slots, None if bool(keep.all()) else keep), source[:, :0]
     ids, padding = left_padded(prompts, 0, device)
     cache = model.cache(len(prompts), slots, padding, how.chunk)
     for part in ids[:, :-1].split(how.chunk, 1):
@@ -108,7 +108,7 @@ class Session:
         self.next = torch.full((len(history), 1), first, device=device) if translates else last
         if how.n > 1:
             several = torch.arange(len(prompts), device=device).repeat_interleave(how.n)
-            self.cache.select(several, several)
+            self.cache.select(several)
             self.next = self.next if translates else self.next[several]
         self.numbers = None
         if how.temperature > 0:
@@ -134,7 +134,7 @@ class Session:
         if len(rows) > MOSTLY * len(self.next):
             return False
         chosen = torch.tensor(rows, device=self.next.device)
-        self.cache.select(chosen, chosen)
+        self.cache.select(chosen)
         self.next, self.seen = self.next[chosen], self.seen[chosen]
         self.numbers = None if self.numbers is None else self.numbers[chosen]
         return True

@@ -40,7 +40,7 @@ class JoinedAttention(Attention):
         return query, key, cut_heads(every, heads + groups, heads + 2 * groups)
 
     def straight(self, x: Tensor, slots: Slots | None, moment: Moment | None, mask: Tensor | None) -> Tensor:
-        """Rows [texts, new, dim] that see each other, or all that is kept and those of their own before them."""
+        """Rows [texts, new, dim] that see each other, or all that is kept of their line and themselves."""
         heads, groups, (texts, new) = self.shape.heads, self.shape.groups, x.shape[:2]
         every = self.joined.forward(x).view(texts, new, heads + 2 * groups, self.shape.width).transpose(1, 2)
         query, key, value = every[:, :heads], every[:, heads : heads + groups], every[:, heads + groups :]
@@ -50,14 +50,16 @@ class JoinedAttention(Attention):
             places = torch.arange(new, device=x.device) if moment is None else moment.places
             query, key = self.rotary(query, places), self.rotary(key, places)
         if slots is not None and moment is not None:
-            keys, values = slots.keys[:, :, : moment.read], slots.values[:, :, : moment.read]
-            keys[:, :, -new:].copy_(key)
-            values[:, :, -new:].copy_(value)
-            key, value = keys, values
+            assert moment.start is not None
+            stop = moment.start + new
+            slots.keys[:, :, moment.start : stop].copy_(key)
+            slots.values[:, :, moment.start : stop].copy_(value)
+            key, value = slots.keys[:, :, : moment.read], slots.values[:, :, : moment.read]
+            mask = mask if moment.keys is None else moment.mask(self.pattern)
+        causal = mask is None and self.pattern.causal and new > 1
         mixed = functional.scaled_dot_product_attention(
-            query, key, value, mask, is_causal=self.pattern.causal and new > 1, scale=self.scale,
-            enable_gqa=heads != groups,
-        )  # fmt: skip
+            query, key, value, mask, is_causal=causal, scale=self.scale, enable_gqa=heads != groups
+        )
         return self.output.forward(mixed.transpose(1, 2).reshape(texts, new, -1))
 
 
@@ -106,19 +108,24 @@ class StraightBlock(Block):
     def _plain(
         self, x: Tensor, mask: Tensor | None, bias: Tensor | None, memory: Tensor | None, moment: Moment | None
     ) -> bool:
-        """Whether these are rows of a source, or of texts that are all at the same place: at their start or a step."""
+        """Whether these are rows of a source, or of texts that are all at the same place: at their start or a step.
+
+        A step may go several ways at once.
+        """
         if bias is not None or memory is not None or torch.compiler.is_compiling():
             return False
         if moment is None:
             return self.cross is None and (mask is None or not self.attention.pattern.causal)
-        return moment.keys is None and x.shape[1] in (1, moment.read)
+        if moment.keys is None:
+            return x.shape[1] in (1, moment.read)
+        return moment.start is not None and moment.lines is not None
 
     def _recall(self, x: Tensor, slots: Slots, mask: Tensor | None) -> Tensor:
-        """Look at a remembered source; texts that share one ask it together."""
+        """Look at a remembered source."""
         cross = self.cross
         assert cross is not None
-        (rows, new), sources, heads = x.shape[:2], len(slots.keys), cross.shape.heads
-        query = cross.query.forward(x).view(sources, rows // sources * new, heads, -1).transpose(1, 2)
+        (rows, new), heads = x.shape[:2], cross.shape.heads
+        query = cross.query.forward(x).view(rows, new, heads, -1).transpose(1, 2)
         mixed = functional.scaled_dot_product_attention(
             query, slots.keys, slots.values, mask, scale=cross.scale, enable_gqa=heads != cross.shape.groups
         )

@@ -73,6 +73,23 @@ def _place_mask_check(window: object, dilation: object, block: object) -> None:
 
 
 @equation(
+    r"W_{ij} = V_{ij} \wedge L_{ij}",
+    meaning="Where a text goes on in several ways, a query sees of the keys it may see those on its own line.",
+    intuition="A family tree: one looks up to parents and grandparents, not across to cousins.",
+    symbols={
+        "V": "true where a query may look",
+        "L": "true where a key is on the line of a query",
+        "W": "true where both hold",
+    },
+)
+def own_line(
+    V: Bool[Tensor, "*#batch queries keys"], L: Bool[Tensor, "*#batch queries keys"]
+) -> Bool[Tensor, "*batch queries keys"]:
+    """Keep what lies on each query's own line of a tree (SpecInfer: Miao et al., 2023)."""
+    return V & L
+
+
+@equation(
     r"P_{p,2i} = \sin(p\, b^{-2i/d}), \quad P_{p,2i+1} = \cos(p\, b^{-2i/d})",
     meaning="The sinusoidal encoding of any places, not only of those from zero on.",
     intuition="Reading one page of the almanac without copying out all the pages before it.",
@@ -252,36 +269,3 @@ def _cut_rows_cell(index: tuple[int, ...], x: Tensor, start: int) -> str:
 @cut_rows.def_check
 def _cut_rows_check(x: Tensor, start: int, stop: int) -> None:
     cut_rows.require(0 <= start <= stop <= x.shape[-2], "stop", f"{start}:{stop}", f"a stretch of 0:{x.shape[-2]}")
-
-
-@equation(
-    r"y_{b,\,fs + i} = x_{bf' + f,\,i}, \quad f' = \text{rows of } x / \text{groups}",
-    meaning="Sequences that share something are laid end to end in one, or taken apart again.",
-    intuition="Several readers of one book sit down at one desk.",
-    symbols={"x": "sequences", "groups": "how many sequences to lay them out in", "y": "the same rows, regrouped"},
-)
-def regroup(x: Float[Tensor, "rows seq dim"], groups: int) -> Float[Tensor, "groups steps dim"]:
-    """Lay sequences out in another number of equally long ones, in order."""
-    return x.reshape(groups, -1, x.shape[-1])
-
-
-@regroup.def_gradient(r"\bar x = \bar y, \text{ regrouped}")
-def _regroup_gradient(y_bar: Tensor, x: Tensor) -> Tensor:
-    return y_bar.reshape(x.shape)
-
-
-@regroup.def_cost
-def _regroup_cost() -> int:
-    return 0
-
-
-@regroup.def_cell
-def _regroup_cell(index: tuple[int, ...], x: Tensor, groups: int) -> str:
-    return number(x.reshape(groups, -1, x.shape[-1])[index])
-
-
-@regroup.def_check
-def _regroup_check(x: Tensor, groups: int) -> None:
-    whole(regroup.require, 1, groups=groups)
-    even_share = x.shape[0] * x.shape[1] % groups == 0
-    regroup.require(even_share, "groups", groups, f"a divisor of the {x.shape[0] * x.shape[1]} rows of x")

@@ -9,7 +9,6 @@ from glassformer.equations.algebra import add
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.heads import merge_heads, share_heads, split_heads
 from glassformer.equations.masks import causal_mask, combine_masks
-from glassformer.equations.places import regroup
 from glassformer.equations.probability import softmax
 from glassformer.equations.regularization import dropout
 from glassformer.errors import ConfigError
@@ -151,12 +150,9 @@ class Attention(nn.Module):
         return self.output(merge_heads(mixed))
 
     def _recall(self, x: Tensor, slots: Slots, mask: Tensor | None) -> Tensor:
-        """Look at a remembered memory; sequences that share one ask it together."""
-        rows, sources = x.shape[0], slots.keys.shape[0]
-        together = x if rows == sources else regroup(x, sources)
-        query = split_heads(self.query(together), self.shape.heads)
+        """Look at a remembered memory."""
+        query = split_heads(self.query(x), self.shape.heads)
         if self.query_norm is not None:
             query = self.query_norm(query)
         mixed = attention(query, slots.keys, slots.values, mask, None, False, self.scale, self.cap)
-        y = self.output(merge_heads(mixed))
-        return y if rows == sources else regroup(y, rows)
+        return self.output(merge_heads(mixed))

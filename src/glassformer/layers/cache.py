@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from glassformer.equations.places import cut_rows, relative_places, write_rows
+from glassformer.equations.places import cut_rows, own_line, relative_places, write_rows
 from glassformer.errors import ModelError
 from glassformer.layers.patterns import Everything
 
@@ -35,24 +35,33 @@ class Slots:
             return self.keys, self.values
         return cut_rows(self.keys, 0, count), cut_rows(self.values, 0, count)
 
-    def select(self, rows: Tensor, filled: int | None = None) -> None:
-        """Take these sequences in this order; if as many as before, only what is filled is moved, in place."""
-        if filled is None or len(rows) != len(self.keys):
-            self.keys, self.values = self.keys[rows], self.values[rows]
-            return
-        for store in (self.keys, self.values):
-            part = store[:, :, :filled]
-            part.copy_(part[rows])
+    def select(self, rows: Tensor) -> None:
+        """Take these sequences in this order."""
+        self.keys, self.values = self.keys[rows], self.values[rows]
 
 
 class Moment:
-    """New tokens on their way through the blocks: where they stand, where they are kept, what they may see."""
+    """New tokens on their way through the blocks: where they stand, where they are kept, what they may see.
 
-    def __init__(self, places: Tensor, at: Tensor, read: int, keys: Tensor | None) -> None:
+    `start` is the first of their slots, where these follow each other and the host knows; `lines` is true where a
+    slot is on the line of a token, where tokens go on from one past in several ways.
+    """
+
+    def __init__(
+        self,
+        places: Tensor,
+        at: Tensor,
+        read: int,
+        keys: Tensor | None,
+        start: int | None = None,
+        lines: Tensor | None = None,
+    ) -> None:
         self.places = places
         self.at = at
         self.read = read
         self.keys = keys
+        self.start = start
+        self.lines = lines
         self.distances = None if keys is None else relative_places(places, keys)
         self._masks: dict[Everything, Tensor] = {}
 
@@ -68,7 +77,8 @@ class Moment:
         assert self.keys is not None and self.distances is not None
         batched = self.keys.dim() > 1
         distances = self.distances.unsqueeze(-3) if batched else self.distances
-        return pattern.at(distances, self.keys.unsqueeze(-2) if batched else self.keys)
+        seen = pattern.at(distances, self.keys.unsqueeze(-2) if batched else self.keys)
+        return seen if self.lines is None else own_line(seen, self.lines)
 
 
 @dataclass(kw_only=True)
@@ -105,18 +115,15 @@ class Memory:
         empty = 0 if self.padding is None or not len(self.padding) else int(self.padding.min())
         return self.count + new - empty
 
-    def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Take these sequences in this order, and these sources."""
+    def select(self, rows: Tensor) -> None:
+        """Take these sequences in this order, each with its source."""
         if self.padding is not None:
             self.padding = self.padding[rows]
 
 
 @dataclass(kw_only=True)
 class Cache(Memory):
-    """Keys and values of every block: of its own tokens, and of a source where there is one.
-
-    A source may serve several sequences in a row, as the hypotheses of a beam.
-    """
+    """Keys and values of every block: of its own tokens, and of a source where there is one."""
 
     own: list[Slots]
     reach: int | None = None
@@ -140,7 +147,7 @@ class Cache(Memory):
             read, plain = min(last + 1, slots), self.padding is None and last < slots
         columns = places if self.padding is None else self.filled + torch.arange(new, device=device)
         if plain:
-            return Moment(places, columns, read, None)
+            return Moment(places, columns, read, None, self.count)
         # the newest column that a slot can hold; below zero where it holds none yet
         held = last - (last - torch.arange(read, device=device)) % slots
         keys = held if self.padding is None else held - self.padding[:, None]
@@ -153,17 +160,13 @@ class Cache(Memory):
             most = self.slots - self.reach + 1
             raise ModelError(f"{new} tokens at once, wanted at most {most} through a window: give them in parts")
 
-    def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
-        """Take these sequences in this order, and these sources where they change."""
-        filled = self.slots if isinstance(self.filled, Tensor) else min(self.count, self.slots)
-        for slots in self.own:
-            slots.select(rows, filled)
-        if sources is not None and self.cross:
-            for slots in self.cross:
-                slots.select(sources)
-            if self.source_mask is not None:
-                self.source_mask = self.source_mask[sources]
-        super().select(rows, sources)
+    def select(self, rows: Tensor) -> None:
+        """Take these sequences in this order, each with its source."""
+        for slots in self.own + self.cross:
+            slots.select(rows)
+        if self.source_mask is not None:
+            self.source_mask = self.source_mask[rows]
+        super().select(rows)
 
     def on_device(self) -> "Cache":
         """The same cache with its count in a tensor, for steps of fixed shape."""
@@ -185,10 +188,10 @@ class RecurrentState(Memory):
 
     cells: list[tuple[Tensor, ...] | None]
 
-    def select(self, rows: Tensor, sources: Tensor | None = None) -> None:
+    def select(self, rows: Tensor) -> None:
         """Take these sequences in this order."""
         self.cells = [None if cell is None else tuple(part[rows] for part in cell) for cell in self.cells]
-        super().select(rows, sources)
+        super().select(rows)
 
 
 def left_padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -112,10 +112,10 @@ class Seq2Seq(Model):
         scores = unembed(y, self.embedding.weight) if self.output is None else self.output(y)
         return scores if self.output_bias is None else add(scores, self.output_bias)
 
-    def cache(self, source: Tensor, slots: int, keep: Tensor | None = None, beams: int = 1, room: int = 1) -> Cache:
-        """Read the source once, and open an empty cache for targets of up to so many tokens, `beams` to a source."""
+    def cache(self, source: Tensor, slots: int, keep: Tensor | None = None, room: int = 1) -> Cache:
+        """Read the source once, and open an empty cache for targets of up to so many tokens."""
         memory = self.encode(source, keep)
-        cache = self.decoder.cache(len(source) * beams, slots, memory, room=room)
+        cache = self.decoder.cache(len(source), slots, memory, room=room)
         cache.cross = self.decoder.remember(memory)
         cache.source_mask = None if keep is None else padding_mask(keep, dtype=memory.dtype)
         return cache
