@@ -43,9 +43,7 @@ class Lines:
     def follow(self) -> Tensor:
         """A parent for every way."""
         parents = self.draw(len(self.texts[0]))
-        self.texts = [
-            [list(texts[i]) for i in row] for texts, row in zip(self.texts, parents.tolist(), strict=True)
-        ]
+        self.texts = [[list(texts[i]) for i in row] for texts, row in zip(self.texts, parents.tolist(), strict=True)]
         return parents
 
 
