@@ -51,13 +51,14 @@ class Lines:
 @CASES
 @given(data=st.data())
 def test_every_line_scores_as_if_alone(name: str, data: st.DataObject) -> None:
-    """Prompts of unequal length, one of them perhaps of no token, then steps in which ways die and others fork."""
+    """Prompts of unequal length, longer perhaps than a window's ring, then steps in which ways die and others fork."""
     subject = specimen(name, torch.float64, length=9)
-    lengths = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=3))
+    lengths = data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=3))
     starts = [subject.inputs["ids"][i, :n].tolist() for i, n in enumerate(lengths)]
     ids, padding = left_padded(starts, 0, torch.device("cpu"))
-    cache = subject.model.cache(len(starts), 9, padding, room=6)
-    subject.model(ids, cache=cache)
+    cache = subject.model.cache(len(starts), 9, padding, room=2)
+    for part in ids.split(2, 1):
+        subject.model(part, cache=cache)
     ways, steps = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 8))
     branches = branched(cache, ways, steps)
     if isinstance(branches, Branches) and data.draw(st.booleans()):
@@ -133,6 +134,16 @@ def test_the_past_is_kept_once_and_nothing_is_moved() -> None:
         y = gpt.model(torch.ones(3, 4, dtype=torch.long), cache=branches)
     assert torch.equal(tape.replay(), y)
     assert "own_line" in {step.equation.name for step in tape.steps}
+
+
+def test_places_are_counted_from_the_first_token() -> None:
+    gpt = specimen("gpt")
+    cache = gpt.model.cache(2, 7, torch.tensor([0, 3]))
+    gpt.model(gpt.inputs["ids"][:2], cache=cache)
+    branches = branched_cache(cache, 2, 3)
+    assert branches.furthest(2) == 8
+    branches.select(torch.tensor([1]))
+    assert branches.furthest(2) == 5
 
 
 def test_an_empty_past_branches() -> None:
