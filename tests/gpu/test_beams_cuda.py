@@ -1,0 +1,33 @@
+"""Beams on an accelerator: eager and captured as a graph, the texts and scores of the CPU."""
+
+import copy
+
+import pytest
+import torch
+
+from glassformer.decoding.generate import generate
+from glassformer.decoding.quantize import in_form
+from glassformer.decoding.settings import Decoding
+from tests.decoding.writers import PROMPTS, words, writer
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.filterwarnings("default"),  # torch gives hints about float32 speed
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "compiled"),
+    [*((name, False) for name in ("gpt", "mistral", "lstm", "marian", "t5")), ("mistral", True), ("marian", True)],
+)
+def test_beams_on_cuda(name: str, compiled: bool) -> None:
+    """Prompts of unequal length, then others of the same shapes, which meet the program that is there already."""
+    ours = copy.deepcopy(writer(name)).cuda()
+    ours = ours if name == "lstm" else in_form(ours, "packed")
+    for prompts in (PROMPTS[:3], PROMPTS[2::-1]):
+        plain = generate(writer(name), words(), prompts, Decoding(limit=6, beam=3, n=3))
+        found = generate(ours, words(), prompts, Decoding(limit=6, beam=3, n=3, compiled=compiled))
+        assert [(text.ids, text.finish) for text in found] == [(text.ids, text.finish) for text in plain]
+        for one, other in zip(found, plain, strict=True):
+            assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-3)
