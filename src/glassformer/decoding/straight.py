@@ -43,12 +43,12 @@ class JoinedAttention(Attention):
         """Rows [texts, new, dim] that see each other, or all that is kept of their line and themselves."""
         heads, groups, (texts, new) = self.shape.heads, self.shape.groups, x.shape[:2]
         every = self.joined.forward(x).view(texts, new, heads + 2 * groups, self.shape.width).transpose(1, 2)
-        query, key, value = every[:, :heads], every[:, heads : heads + groups], every[:, heads + groups :]
+        both, value = every[:, : heads + groups], every[:, heads + groups :]
         if self.query_norm is not None and self.key_norm is not None:
-            query, key = self.query_norm(query), self.key_norm(key)
+            both = torch.cat([self.query_norm(both[:, :heads]), self.key_norm(both[:, heads:])], 1)
         if self.rotary is not None:
-            places = torch.arange(new, device=x.device) if moment is None else moment.places
-            query, key = self.rotary(query, places), self.rotary(key, places)
+            both = self.rotary(both, torch.arange(new, device=x.device) if moment is None else moment.places)
+        query, key = both[:, :heads], both[:, heads:]
         if slots is not None and moment is not None:
             assert moment.start is not None
             stop = moment.start + new
