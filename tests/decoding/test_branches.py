@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.decoding.compiled import fill, fixed
+from glassformer.errors import ModelError
 from glassformer.layers.branches import GRAIN, Branches, RecurrentBranches, branched, branched_cache
 from glassformer.layers.cache import Cache, left_padded
 from glassformer.recording import Tape
@@ -152,3 +153,7 @@ def test_an_empty_past_branches() -> None:
     branches = branched_cache(cache, 2, 1)
     assert (branches.shared, branches.count) == (0, 0)
     assert branches.columns.tolist()[:4] == [0, 0, 1, 1]
+    for _ in range(GRAIN // 2):
+        branches.advance(2)
+    with pytest.raises(ModelError, match="room for 16 steps, wanted 17: make more"):
+        branches.moment(2)

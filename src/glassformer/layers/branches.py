@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from glassformer.errors import ModelError
 from glassformer.layers.cache import Cache, Moment, RecurrentState, Slots
 
 GRAIN = 32  # slots come in multiples of this, for which products are fast and calls of like length share a program
@@ -40,6 +41,9 @@ class Branches(Cache):
         """What attention must know to read the next token of every way."""
         start = self.shared + self.filled * self.ways
         known = not isinstance(start, Tensor)
+        if known and start + self.ways > self.slots:
+            room = (self.slots - self.shared) // self.ways
+            raise ModelError(f"the branches have room for {room} steps, wanted {self.count + 1}: make more")
         at = start + torch.arange(self.ways, device=self.lines.device)
         self.lines.logical_or_(at[:, None] == torch.arange(self.slots, device=self.lines.device))
         read = min(round_up(start + self.ways, GRAIN), self.slots) if known else self.slots

@@ -168,19 +168,6 @@ class Cache(Memory):
             self.source_mask = self.source_mask[rows]
         super().select(rows)
 
-    def on_device(self) -> "Cache":
-        """The same cache with its count in a tensor, for steps of fixed shape."""
-        count = torch.tensor(self.count, device=self.own[0].keys.device)
-        return Cache(
-            filled=count,
-            padding=self.padding,
-            every=self.every,
-            own=self.own,
-            reach=self.reach,
-            cross=self.cross,
-            source_mask=self.source_mask,
-        )
-
 
 @dataclass(kw_only=True)
 class RecurrentState(Memory):
