@@ -4,6 +4,7 @@ import warnings
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from glassformer.equations.algebra import add, linear
 from glassformer.equations.quantization import int4_linear, int8_linear, pack_nibbles, quantize_rows
@@ -31,6 +32,7 @@ class PackedLinear(nn.Module):
         self.register_buffer("bias", bias)
         self._rows = 0
         self._pack: Tensor | None = None
+        self._aligned: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """Map the last axis."""
@@ -47,6 +49,15 @@ class PackedLinear(nn.Module):
         if self._pack is None:
             self._pack = torch.ops.mkl._mkl_reorder_linear_weight(self.weight.T, rows)
         return torch.ops.mkl._mkl_linear(x, self._pack, self.weight.T, self.bias, rows)
+
+    def aligned(self) -> Tensor:
+        """Weights [outputs, inputs] with empty outputs up to a multiple of eight, for which a GPU has fast products."""
+        rows, known = self.weight.T, self._aligned
+        if len(rows) % 8 == 0:
+            return rows
+        if known is None or (known.device, known.dtype) != (rows.device, rows.dtype):
+            self._aligned = known = functional.pad(rows, (0, 0, 0, -len(rows) % 8))
+        return known
 
 
 class Int8Linear(nn.Module):

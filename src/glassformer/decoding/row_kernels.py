@@ -18,6 +18,7 @@ from torch import Tensor
 
 UNBENT, GELU, GELU_TANH, SILU, RELU = range(5)  # activations
 EARLY_BYTES = 2**25  # of weights: reading more takes so long that the start of a kernel does not matter
+PROGRAMS = 1024  # that keep a GPU busy: few texts are looked at in several stretches at once
 SCORES_EACH = 2048  # scores that one program of a choice looks through
 
 
@@ -274,7 +275,9 @@ def _join(parts, arrived, y, row, split, peak, total, mixed, D: tl.constexpr, SP
 class Attend:
     """Attention of one new row a text: queries, keys and values side by side in, mixed values out."""
 
-    def __init__(self, texts: int, heads: int, width: int, device: torch.device, splits: int = 8) -> None:
+    def __init__(self, texts: int, heads: int, width: int, device: torch.device, splits: int | None = None) -> None:
+        enough = max(1, PROGRAMS // (texts * heads))
+        splits = min(8, triton.next_power_of_2(enough)) if splits is None else splits
         self.heads, self.splits = heads, splits
         self.parts = torch.empty(texts * heads * splits * (width + 2), dtype=torch.float32, device=device)
         self.arrived = torch.zeros(texts * heads, dtype=torch.int32, device=device)
@@ -297,11 +300,45 @@ class Attend:
 
 
 @triton.jit
-def _peaks(scores, peaks, places, totals, vocab, portions, BLOCK: tl.constexpr, EARLY: tl.constexpr):
+def _settle(
+    x, change, bias, gamma, beta, y, h, eps,
+    inputs: tl.constexpr, BK: tl.constexpr, SHIFTED: tl.constexpr, CENTRED: tl.constexpr, EARLY: tl.constexpr,
+):  # fmt: skip
+    _take_turn(EARLY)
+    at = tl.arange(0, BK)
+    here, there = at < inputs, tl.program_id(0) * inputs + at
+    total = tl.load(x + there, mask=here, other=0.0).to(tl.float32)
+    total += _finished(tl.load(change + there, mask=here, other=0.0).to(tl.float32), x, bias, at, here, False, SHIFTED)
+    kept = total.to(y.dtype.element_ty)
+    tl.store(y + there, kept, mask=here)
+    row = kept.to(tl.float32)
+    if CENTRED:
+        row = tl.where(here, row - tl.sum(row, 0) / inputs, 0.0)
+    row *= 1 / tl.sqrt(tl.sum(row * row, 0) / inputs + eps)
+    tl.store(h + there, _normed(row, gamma, beta, at, here, CENTRED).to(h.dtype.element_ty), mask=here)
+
+
+def settle(x: Tensor, change: Tensor, bias: Tensor | None, norm: Norm) -> tuple[Tensor, Tensor]:
+    """Rows [texts, dim] with what a block adds to them, x + change + bias, and a norm of that."""
+    texts, dim = x.shape
+    y, h, early = torch.empty_like(x), torch.empty_like(x), _early(x.device)
+    BK = triton.next_power_of_2(dim)
+    _settle[(texts,)](
+        x, change, x if bias is None else bias, norm.weight, norm.weight if norm.bias is None else norm.bias, y, h,
+        norm.eps, dim, BK, bias is not None, norm.bias is not None, bool(early),
+        num_warps=min(8, max(1, BK // 256)), **early,
+    )  # fmt: skip
+    return y, h
+
+
+@triton.jit
+def _peaks(scores, peaks, places, totals, step, stride, vocab, portions, BLOCK: tl.constexpr, EARLY: tl.constexpr):
     _take_turn(EARLY)
     text, portion = tl.program_id(0), tl.program_id(1)
+    if (text == 0) & (portion == 0):  # nobody else looks at it now
+        tl.store(step, tl.load(step) + 1)
     at = portion * BLOCK + tl.arange(0, BLOCK)
-    z = tl.load(scores + text * vocab + at, mask=at < vocab, other=float("-inf")).to(tl.float32)
+    z = tl.load(scores + text * stride + at, mask=at < vocab, other=float("-inf")).to(tl.float32)
     peak = tl.max(z, 0)
     own = text * portions + portion
     tl.store(peaks + own, peak)
@@ -311,22 +348,20 @@ def _peaks(scores, peaks, places, totals, vocab, portions, BLOCK: tl.constexpr, 
 
 @triton.jit
 def _choose(
-    peaks, places, totals, step, next_ids, ids, log_p, seen, portions, texts, room, before,
+    peaks, places, totals, step, next_ids, ids, log_p, seen, portions, room, before,
     BLOCK: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
     _take_turn(EARLY)
-    p = tl.arange(0, BLOCK)
-    now = tl.load(step)
-    for text in range(texts):
-        each = tl.load(peaks + text * portions + p, mask=p < portions, other=float("-inf"))
-        peak, best = tl.max(each, 0), tl.minimum(tl.argmax(each, 0), portions - 1)
-        total = tl.sum(tl.load(totals + text * portions + p, mask=p < portions, other=0.0) * tl.exp(each - peak), 0)
-        chosen = tl.load(places + text * portions + best).to(tl.int64)
-        tl.store(next_ids + text, chosen)
-        tl.store(ids + text * room + now, chosen)
-        tl.store(seen + text * (before + room) + before + now, chosen)
-        tl.store(log_p + text * room + now, -tl.log(total))
-    tl.store(step, now + 1)
+    text, p = tl.program_id(0), tl.arange(0, BLOCK)
+    now = tl.load(step) - 1
+    each = tl.load(peaks + text * portions + p, mask=p < portions, other=float("-inf"))
+    peak, best = tl.max(each, 0), tl.minimum(tl.argmax(each, 0), portions - 1)
+    total = tl.sum(tl.load(totals + text * portions + p, mask=p < portions, other=0.0) * tl.exp(each - peak), 0)
+    chosen = tl.load(places + text * portions + best).to(tl.int64)
+    tl.store(next_ids + text, chosen)
+    tl.store(ids + text * room + now, chosen)
+    tl.store(seen + text * (before + room) + before + now, chosen)
+    tl.store(log_p + text * room + now, -tl.log(total))
 
 
 def write_likeliest(
@@ -341,8 +376,10 @@ def write_likeliest(
     portions = triton.cdiv(vocab, SCORES_EACH)
     peaks, totals = (torch.empty(texts, portions, dtype=torch.float32, device=scores.device) for _ in range(2))
     places = torch.empty(texts, portions, dtype=torch.int32, device=scores.device)
-    _peaks[(texts, portions)](scores, peaks, places, totals, vocab, portions, SCORES_EACH, bool(early), **early)
-    _choose[(1,)](
-        peaks, places, totals, step, next_ids, ids, log_probabilities, seen, portions, texts, room,
+    _peaks[(texts, portions)](
+        scores, peaks, places, totals, step, scores.stride(0), vocab, portions, SCORES_EACH, bool(early), **early
+    )
+    _choose[(texts,)](
+        peaks, places, totals, step, next_ids, ids, log_probabilities, seen, portions, room,
         seen.shape[1] - room, triton.next_power_of_2(portions), bool(early), **early,
     )  # fmt: skip
