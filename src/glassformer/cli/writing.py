@@ -72,8 +72,8 @@ class Engine:
     weights
         The type of the weights: as they are stored, or another; eight or four bits are faster and a little coarser.
     compiled
-        Make a program of each step first, then write faster on a GPU: seconds for up to four texts of a GPT or Llama,
-        else a minute or more.
+        Make a program of each step first, then write faster on a GPU: seconds for a GPT or Llama, else a minute or
+        more.
     """
 
     device: str = "auto"
