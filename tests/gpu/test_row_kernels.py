@@ -82,14 +82,14 @@ def test_a_product_with_weights_of_eight_bits() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("dim", [1, 100, 768, 4096])
 def test_what_is_added_is_normed(dim: int, dtype: torch.dtype) -> None:
-    from glassformer.decoding.row_kernels import Norm, settle
+    from glassformer.decoding.row_kernels import Norm, add_normed
 
     x, change = draw(5, dim, dtype=dtype), draw(5, dim, seed=1, dtype=dtype)
     bias, gamma, beta = (draw(dim, seed=n, dtype=dtype) for n in (2, 3, 4))
-    y, h = settle(x, change, bias, Norm(gamma, beta, 1e-5))
+    y, h = add_normed(x, change, bias, Norm(gamma, beta, 1e-5))
     near(y, x.double() + change.double() + bias.double())
     near(h, functional.layer_norm(y.double(), (dim,), gamma.double(), beta.double(), 1e-5))
-    y, h = settle(x, change, None, Norm(gamma, None, 1e-6))
+    y, h = add_normed(x, change, None, Norm(gamma, None, 1e-6))
     near(y, x.double() + change.double())
     near(h, functional.rms_norm(y.double(), (dim,), gamma.double(), 1e-6))
 

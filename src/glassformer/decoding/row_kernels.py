@@ -300,7 +300,7 @@ class Attend:
 
 
 @triton.jit
-def _settle(
+def _add_normed(
     x, change, bias, gamma, beta, y, h, eps,
     inputs: tl.constexpr, BK: tl.constexpr, SHIFTED: tl.constexpr, CENTRED: tl.constexpr, EARLY: tl.constexpr,
 ):  # fmt: skip
@@ -318,12 +318,12 @@ def _settle(
     tl.store(h + there, _normed(row, gamma, beta, at, here, CENTRED).to(h.dtype.element_ty), mask=here)
 
 
-def settle(x: Tensor, change: Tensor, bias: Tensor | None, norm: Norm) -> tuple[Tensor, Tensor]:
+def add_normed(x: Tensor, change: Tensor, bias: Tensor | None, norm: Norm) -> tuple[Tensor, Tensor]:
     """Rows [texts, dim] with what a block adds to them, x + change + bias, and a norm of that."""
     texts, dim = x.shape
     y, h, early = torch.empty_like(x), torch.empty_like(x), _early(x.device)
     BK = triton.next_power_of_2(dim)
-    _settle[(texts,)](
+    _add_normed[(texts,)](
         x, change, x if bias is None else bias, norm.weight, norm.weight if norm.bias is None else norm.bias, y, h,
         norm.eps, dim, BK, bias is not None, norm.bias is not None, bool(early),
         num_warps=min(8, max(1, BK // 256)), **early,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from glassformer.decoding.row_kernels import Norm, Turn, Weights
 
 HAS_KERNELS = find_spec("triton") is not None  # it comes with torch for GPUs
-FEW = 4  # texts up to which a product is best done row by row
+FEW_TEXTS = 4  # texts up to which a product is best done row by row
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 BENT = (gelu, gelu_tanh, silu, relu)
 
@@ -35,7 +35,7 @@ def row_model(model: Writes, cache: Cache) -> "RowModel | None":
     """A model's steps by these kernels, into this cache, if they fit."""
     if not HAS_KERNELS or not isinstance(model, GPT | Llama) or cache.reach is not None:
         return None
-    weight, few = model.embedding.weight, len(cache.own[0].keys) <= FEW
+    weight, few = model.embedding.weight, len(cache.own[0].keys) <= FEW_TEXTS
     maps = (PackedLinear, Int8Linear) if few else (PackedLinear,)
     fits = weight.is_cuda and weight.dtype in TYPES and isinstance(model.output, maps)
     if not fits or not all(_block_fits(block, maps) for block in model.stack.blocks):
@@ -133,8 +133,8 @@ class ManyRows(RowModel):
         for block, own, turn, norm in zip(self.blocks, self.cache.own, self.turns, after, strict=True):
             attention, forward = block.attention, block.feed_forward
             mixed = self._attended(attention.joined(h), attention, own, turn)
-            x, h = self._settled(x, mixed, attention.output, block.around_feed_forward.norm)
-            x, h = self._settled(x, self._widened(h, forward), forward.down, norm)
+            x, h = self._added(x, mixed, attention.output, block.around_feed_forward.norm)
+            x, h = self._added(x, self._widened(h, forward), forward.down, norm)
         self.filled.add_(1)
         assert isinstance(output, PackedLinear)
         return functional.linear(h, output.aligned())[:, : output.weight.shape[1]]
@@ -145,7 +145,7 @@ class ManyRows(RowModel):
         assert isinstance(forward, FeedForward)
         return forward.activation(forward.up(h))
 
-    def _settled(self, x: Tensor, narrow: Tensor, part: object, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
+    def _added(self, x: Tensor, narrow: Tensor, part: object, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
         assert isinstance(part, PackedLinear)
         change = functional.linear(narrow, part.weight.T)
-        return self.kernels.settle(x, change, part.bias, self._norm(norm))
+        return self.kernels.add_normed(x, change, part.bias, self._norm(norm))
