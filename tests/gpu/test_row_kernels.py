@@ -98,12 +98,17 @@ def test_what_is_added_is_normed(dim: int, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("groups", [4, 1, 2])
 @pytest.mark.parametrize("turned", [None, "halves", "adjacent"])
 @pytest.mark.parametrize("padded", [False, True])
-def test_attention_keeps_the_new_row_and_sees_all(splits: int, groups: int, turned: str | None, padded: bool) -> None:
+def test_attention_keeps_the_new_row_and_sees_all(
+    splits: int, groups: int, turned: str | None, padded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glassformer.decoding import row_kernels
     from glassformer.decoding.row_kernels import Attend, Turn
     from glassformer.equations.rotary import rotary, rotary_frequencies
 
     texts, heads, width, slots = 3, 4, 64, 160
-    attend = Attend(texts, heads, width, torch.device(DEVICE), splits)
+    monkeypatch.setattr(row_kernels, "PROGRAMS", splits * texts * heads)
+    attend = Attend(texts, heads, width, torch.device(DEVICE))
+    assert attend.splits == splits
     for count in (0, 5, 63, 64, 130):
         every = draw(texts, (heads + 2 * groups) * width, seed=count)
         keys, values = draw(texts, groups, slots, width, seed=1), draw(texts, groups, slots, width, seed=2)

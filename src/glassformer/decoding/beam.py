@@ -1,12 +1,13 @@
 """Beam search: the likeliest texts among several that are written side by side (Lowerre, 1976).
 
 A hypothesis that ends keeps its place, and those that go on share the places left; so a beam of one is the greedy
-choice. All of a step is tensor work of fixed shape, each prompt's beam on its own rows: neighbours change nothing.
+choice. All of a step is tensor work, each prompt's beam apart from the others: neighbours change nothing.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -65,22 +66,20 @@ class Beam:
         best, ids = highest(scores, width)
         options = ids.shape[-1]
         best, ids = (best - logsumexp(scores)[:, None]).view(beams, width, -1), ids.view(beams, width, -1)
-        alone = torch.arange(options, device=ids.device) == 0
-        priority = torch.where(
-            self.ended[..., None],
-            torch.where(alone, self.score[..., None] + FIRST, -torch.inf),
-            self.score[..., None] + best,
-        ).view(beams, -1)
-        index = priority.topk(width, -1, sorted=True).indices
+        # what has ended goes on as itself alone, and at no cost
+        alone = torch.where(torch.arange(options, device=ids.device) == 0, 0.0, -torch.inf).to(best.dtype)
+        best = torch.where(self.ended[..., None], alone, best)
+        priority = self.score[..., None] + best + FIRST * self.ended[..., None]
+        index = priority.view(beams, -1).topk(width, -1, sorted=True).indices
         parent = index // options
         token, log_probability = (values.view(beams, -1).gather(1, index) for values in (ids, best))
         was = self.ended.gather(1, parent)
         self._follow(parent)
-        self.score.copy_(torch.where(was, self.score, self.score + log_probability))
+        self.score.add_(log_probability)
         going = ~was
         place = step.view(1, 1, 1).expand(beams, width, 1)
         self.ids.scatter_(2, place, torch.where(going, token, 0)[..., None])
-        self.log_probabilities.scatter_(2, place, torch.where(going, log_probability, 0.0)[..., None])
+        self.log_probabilities.scatter_(2, place, log_probability[..., None])
         self.length.add_(going)
         over = (token[..., None] == ends).any(-1) | (self.length >= self.most)
         self.ended.copy_(was | over)
@@ -100,8 +99,8 @@ class Beam:
         self.most.copy_(most)
 
     def rank(self, how: Decoding) -> Tensor:
-        """Scores over the length penalty, by which hypotheses are ranked."""
-        return self.score / self._divisors(how)[self.length]
+        """Scores over the length penalty, by which hypotheses are ranked; one that goes on has no rank yet."""
+        return (self.score / self._divisors(how)[self.length]).masked_fill(~self.ended, -torch.inf)
 
     def settled(self, how: Decoding) -> Tensor:
         """Which prompts [prompts] have their best texts for certain: nothing that goes on can still overtake them."""
@@ -110,12 +109,11 @@ class Beam:
         reach = divisors[self.most]
         bound = torch.maximum(self.score / reach, self.score / divisors[self.length])
         hope = bound.masked_fill(self.ended, -torch.inf).amax(1)
-        ranked = self.rank(how).masked_fill(~self.ended, -torch.inf).sort(1, descending=True).values
+        ranked = self.rank(how).sort(1, descending=True).values
         return self.ended.all(1) | (ranked[:, how.n - 1] >= hope)
 
     def _divisors(self, how: Decoding) -> Tensor:
-        lengths = range(self.ids.shape[-1] + 1)
-        return self.score.new_tensor([length_penalty(n, how.length_penalty) for n in lengths])
+        return _divisors(self.ids.shape[-1], how.length_penalty, self.score.dtype, self.score.device)
 
     def select(self, beams: Tensor) -> None:
         """Go on with these prompts only."""
@@ -131,9 +129,15 @@ class Beam:
         texts = [column[chosen].gather(1, deep).tolist() for column in (self.ids, self.log_probabilities)]
         sizes = [column.gather(1, places).tolist() for column in (self.length[chosen], rank)]
         return [
-            [Hypothesis(ids[:n], log_p[:n], score) for ids, log_p, n, score in each if score > -math.inf]
+            [Hypothesis(ids[:n], log_p[:n], score) for ids, log_p, n, score in each if score != -math.inf]
             for each in (zip(*columns, strict=True) for columns in zip(*texts, *sizes, strict=True))
         ]
+
+
+@lru_cache(maxsize=8)
+def _divisors(limit: int, alpha: float, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """What a score is divided by for each length up to a limit."""
+    return torch.tensor([length_penalty(n, alpha) for n in range(limit + 1)], dtype=dtype, device=device)
 
 
 def highest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -221,4 +225,4 @@ def run_search(search: Search, most: Sequence[int]) -> list[list[Hypothesis]]:
         going = [place for place, i in enumerate(left) if i not in found]
         if going and search.keep(going):
             left = [left[place] for place in going]
-    return [found[i] if n > 0 else [Hypothesis([], [], 0.0)] for i, n in enumerate(most)]
+    return [found[i] if n > 0 else [Hypothesis([], [], 0.0)] * search.how.n for i, n in enumerate(most)]

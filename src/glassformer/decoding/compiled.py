@@ -36,9 +36,8 @@ Kept = TypeVar("Kept", bound=Cache)
 
 
 def fixed(cache: Kept, slots: int, width: int) -> Kept:
-    """An empty cache of the same kind, its count on the device, with room for so many tokens and so long a source."""
+    """An empty cache of the same kind, its count on the device, with so many slots and room for so long a source."""
     rows, device = len(cache.own[0].keys), cache.own[0].keys.device
-    size = slots if cache.reach is None else cache.slots
 
     def stretched(store: Tensor, length: int) -> Tensor:
         return store.new_zeros(*store.shape[:2], length, store.shape[3])
@@ -50,31 +49,36 @@ def fixed(cache: Kept, slots: int, width: int) -> Kept:
         cache,
         filled=torch.zeros((), dtype=torch.long, device=device),
         padding=torch.zeros(rows, dtype=torch.long, device=device) if rows > 1 and not cache.cross else None,
-        own=[Slots(stretched(own.keys, size), stretched(own.values, size)) for own in cache.own],
+        own=[Slots(stretched(own.keys, slots), stretched(own.values, slots)) for own in cache.own],
         cross=[Slots(stretched(far.keys, width), stretched(far.values, width)) for far in cache.cross],
         source_mask=mask,
     )
 
 
 def fill(still: Cache, cache: Cache) -> None:
-    """Copy what a cache holds into one of fixed shape."""
+    """Copy what a cache holds into one of fixed shape; what is left in it from another time is wiped out."""
     assert isinstance(still.filled, Tensor)
     still.filled.fill_(cache.count)
     if still.padding is not None:
         still.padding.copy_(torch.zeros_like(still.padding) if cache.padding is None else cache.padding)
     held = min(cache.count, cache.slots)
-    for mine, theirs in zip(still.own, cache.own, strict=True) if held else ():
-        mine.keys[:, :, :held].copy_(theirs.keys[:, :, :held])
-        mine.values[:, :, :held].copy_(theirs.values[:, :, :held])
+    for mine, theirs in zip(still.own, cache.own, strict=True):
+        _take(mine, theirs, held)
     for mine, theirs in zip(still.cross, cache.cross, strict=True):
-        length = theirs.keys.shape[2]
-        mine.keys[:, :, :length].copy_(theirs.keys)
-        mine.values[:, :, :length].copy_(theirs.values)
+        _take(mine, theirs, theirs.keys.shape[2])
+    if isinstance(still, Branches):
+        still.begin(cache)
     if still.source_mask is not None:
         length = cache.cross[0].keys.shape[2]
         mask = still.source_mask.new_zeros(1) if cache.source_mask is None else cache.source_mask
         still.source_mask.fill_(-torch.inf)
         still.source_mask[..., :length].copy_(mask)
+
+
+def _take(mine: Slots, theirs: Slots, held: int) -> None:
+    for still, store in ((mine.keys, theirs.keys), (mine.values, theirs.values)):
+        still[:, :, :held].copy_(store[:, :, :held])
+        still[:, :, held:].zero_()  # what is hidden is multiplied too, and by zero only a number is nothing
 
 
 def program(step: MethodType, device: torch.device) -> Callable[[], None]:
@@ -174,8 +178,9 @@ def programs(model: Writes) -> Programs:
 
 
 def stored(model: Writes, key: object, make: Callable[[], object]) -> object:
-    """A model's program for these shapes, made on first use; the latest few are kept."""
-    known = programs(model)
+    """A model's program for these shapes and where its weights lie now, made on first use; the latest few are kept."""
+    known, weight = programs(model), model.embedding.weight
+    key = key, weight.dtype, weight.device, weight.data_ptr()
     made = known.pop(key, None)
     known[key] = make() if made is None else made
     while len(known) > KEPT:
@@ -200,7 +205,8 @@ class CompiledSession(Session):
         assert isinstance(self.cache, Cache)
         room = round_up(how.limit, BURST)
         source = round_up(self.cache.cross[0].keys.shape[2], SOURCE_GRAIN) if self.cache.cross else 0
-        size = round_up(self.cache.count + room, GRAIN)
+        # where there is a window the slots are a ring, which goes by its own number
+        size = round_up(self.cache.count + room, GRAIN) if self.cache.reach is None else self.cache.slots
         choice = how.temperature, how.top_k, how.top_p, how.min_p, how.repetition, how.minimum
         board, cache = self._board(room), self.cache
         key = ("steps", len(self.next), size, board.seen.shape[1], room, source, choice, tuple(ends))
@@ -284,7 +290,7 @@ class CompiledSearch(Search):
         super().__init__(model, prompts, most, how, ends, first)
 
     def carry(self, past: Cache | RecurrentState, steps: int) -> Branches:
-        """The program's own cache, standing where the prompts end."""
+        """Set a stored program to where the prompts end; its beam and its cache become those of this search."""
         assert isinstance(past, Cache)
         how, room = self.how, round_up(self.how.limit, BURST)
         source = round_up(past.cross[0].keys.shape[2], SOURCE_GRAIN) if past.cross else 0
@@ -293,7 +299,6 @@ class CompiledSearch(Search):
         assert isinstance(made, BeamSteps)
         self.steps = made
         fill(made.cache, past)
-        made.cache.begin(past)
         made.next.copy_(self.next)
         made.step.zero_()
         made.beam.fill(Beam.empty([room] * len(self.next), how.beam, self.model.embedding.weight), self.beam.most)

@@ -171,6 +171,9 @@ def _search(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding
         make = CompiledSearch if how.compiled else Search
         found = run_search(make(model, prompts, most, how, sorted(ends), first_token(tokenizer, how)), most)
     for i, hypotheses in enumerate(found):
+        if len(hypotheses) < how.n:
+            there_are = f"there are {len(hypotheses)} texts of up to {most[i]} tokens for a prompt, wanted {how.n}"
+            raise DecodingError(f"{there_are}: ask for fewer or for longer ones")
         before = () if isinstance(model, Translator) else prompts[i]
         drafts = [Draft(tokenizer, before, ends, how.stop_texts, *room[i]) for _ in hypotheses]
         for draft, hypothesis in zip(drafts, hypotheses, strict=True):

@@ -275,10 +275,9 @@ def _join(parts, arrived, y, row, split, peak, total, mixed, D: tl.constexpr, SP
 class Attend:
     """Attention of one new row a text: queries, keys and values side by side in, mixed values out."""
 
-    def __init__(self, texts: int, heads: int, width: int, device: torch.device, splits: int | None = None) -> None:
-        enough = max(1, PROGRAMS // (texts * heads))
-        splits = min(8, triton.next_power_of_2(enough)) if splits is None else splits
-        self.heads, self.splits = heads, splits
+    def __init__(self, texts: int, heads: int, width: int, device: torch.device) -> None:
+        self.heads = heads
+        self.splits = splits = min(8, triton.next_power_of_2(max(1, PROGRAMS // (texts * heads))))
         self.parts = torch.empty(texts * heads * splits * (width + 2), dtype=torch.float32, device=device)
         self.arrived = torch.zeros(texts * heads, dtype=torch.int32, device=device)
 

@@ -1,7 +1,7 @@
 """A language model's step on CUDA, put together from kernels of our own, and for many texts the library's products.
 
-A block takes five kernels for a few texts and eight for many, so that a step can be captured as a graph as it stands:
-there is nothing to compile but the kernels, and a model is ready in seconds. Tests hold it equal to the model.
+A block takes five kernels for a few texts and some eight for many, so that a step can be captured as a graph as it
+stands: there is nothing to compile but the kernels, and a model is ready in seconds. Tests hold it equal to the model.
 """
 
 from collections.abc import Callable

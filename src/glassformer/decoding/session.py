@@ -127,7 +127,8 @@ class Session:
         chosen = next_token(scores, self.how, u, self.seen)
         self.seen = torch.cat([self.seen, chosen[:, None]], 1)
         self.next, self.step = chosen[:, None], self.step + 1
-        return [chosen.tolist()], [log_probability(scores, chosen).tolist()]
+        log_p = log_probability(scores, chosen)
+        return [chosen.tolist()], [log_p.tolist()]
 
     def keep(self, rows: Sequence[int]) -> bool:
         """Go on with these texts only, if that is worth moving them; whether it was."""

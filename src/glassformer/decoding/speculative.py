@@ -6,6 +6,7 @@ greedy choice stays what it was, token for token; draws have exactly the model's
 
 import zlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 
 import torch
 from torch import Tensor
@@ -32,14 +33,17 @@ class Follower:
     def __init__(self, model: Writes, slots: int, room: int) -> None:
         self.model = model
         self.room = room
-        self.slots = slots
         self.cache = model.cache(1, slots, room=room)  # pyright: ignore[reportArgumentType, reportCallIssue]
-        self.cache.every = True
 
-    def scores(self, text: Sequence[int]) -> Tensor:
-        """Scores [new, vocab] after each token that was not read before."""
+    def scores(self, text: Sequence[int], last: int) -> Tensor:
+        """Scores [last, vocab] after the last tokens, none of which was read before."""
         ids = torch.tensor([text[self.cache.count :]], device=self.model.embedding.weight.device)
-        return torch.cat([read(self.model, part, self.cache)[0] for part in ids.split(self.room, 1)])
+        before = ids.shape[1] - last
+        self.cache.every = False
+        for part in ids[:, :before].split(self.room, 1) if before else ():
+            read(self.model, part, self.cache)
+        self.cache.every = True
+        return torch.cat([read(self.model, part, self.cache)[0] for part in ids[:, before:].split(self.room, 1)])
 
     def back_to(self, length: int) -> None:
         """Forget what was read beyond this length."""
@@ -79,7 +83,7 @@ class ModelGuess(Guess):
         shares: list[Tensor] = []
         for i in range(max(0, min(room, self.count))):
             both = [*text, *guessed]
-            scores = self.draft.scores(both)[-1:]
+            scores = self.draft.scores(both, 1)
             seen = torch.tensor([both], device=scores.device)
             guessed.append(int(next_token(scores, self.how, u[i : i + 1], seen)))
             if self.how.temperature > 0:
@@ -99,7 +103,7 @@ def speculate(
     writer = _require_guesser(model, how, draft, guesses)
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
     found: list[Written] = []
-    with at_rest(writer):
+    with at_rest(writer), nullcontext() if draft is None else at_rest(require_writer(draft)):
         for ids in encode_prompts(writer, tokenizer, texts, how):
             for sample in range(how.n):
                 text = begin_draft(writer, tokenizer, ids, how)
@@ -138,7 +142,7 @@ def _guess_and_check(text: Draft, main: Follower, helper: Guess, generator: torc
         u = torch.rand(2 * helper.count + 1, dtype=torch.float64, generator=generator).to(device)
         guessed, shares = helper.guess(known, most, u) if most > 0 else ([], None)
         main.back_to(len(known) - 1)
-        scores = main.scores([*known, *guessed])[-len(guessed) - 1 :]
+        scores = main.scores([*known, *guessed], len(guessed) + 1)
         for i in range(len(guessed) + 1):
             row = scores[i : i + 1]
             row = without_ends(row, ends) if len(text.ids) < how.minimum else row

@@ -20,8 +20,9 @@ GRAIN = 32  # slots come in multiples of this, for which products are fast and c
 class Branches(Cache):
     """Keys and values of sequences and their ways; `filled` counts the steps of all ways.
 
-    The first slots are `shared` by all ways. `columns` [slots] says which column of a sequence a slot holds, below
-    zero for none, and `lines` [batch, ways, slots] is true where a slot is on the line of a way.
+    The first slots are `shared` by all ways. `columns` [slots] says which column of a sequence a slot holds or will
+    hold, below zero where nothing of the past lies, and `lines` [batch, ways, slots] is true where a slot is on the
+    line of a way. Nothing is forgotten, not even behind a window.
     """
 
     ways: int
@@ -30,7 +31,7 @@ class Branches(Cache):
     lines: Tensor
 
     def begin(self, past: Cache) -> None:
-        """Stand where a cache does: what it holds is what all ways share."""
+        """Count and mark from where a cache ends, whose keys and values lie in the first slots: all ways share them."""
         slot, last = torch.arange(self.slots, device=self.columns.device), past.count - 1
         held = torch.where(slot < min(past.count, past.slots), last - (last - slot) % past.slots, -1)
         self.columns.copy_(torch.where(slot < self.shared, held, past.count + (slot - self.shared) // self.ways))
@@ -45,8 +46,8 @@ class Branches(Cache):
             room = (self.slots - self.shared) // self.ways
             raise ModelError(f"the branches have room for {room} steps, wanted {self.count + 1}: make more")
         at = start + torch.arange(self.ways, device=self.lines.device)
-        self.lines.logical_or_(at[:, None] == torch.arange(self.slots, device=self.lines.device))
-        read = min(round_up(start + self.ways, GRAIN), self.slots) if known else self.slots
+        self._mark(self.lines | (at[:, None] == torch.arange(self.slots, device=self.lines.device)))
+        read = round_up(start + self.ways, GRAIN) if known else self.slots
         places, columns = self.columns[at], self.columns[:read]
         if self.padding is not None:
             places, columns = places - self.padding[:, None], columns - self.padding[:, None]
@@ -54,8 +55,7 @@ class Branches(Cache):
 
     def furthest(self, new: int) -> int:
         """How many places the longest sequence takes up once every way has read its next token."""
-        empty = 0 if self.padding is None else int(self.padding.min())
-        return int(self.columns[self.shared]) + self.count + 1 - empty
+        return int(self.columns[self.shared]) + super().furthest(1)
 
     def advance(self, new: int) -> None:
         """Count a column that every way has read."""
@@ -63,7 +63,14 @@ class Branches(Cache):
 
     def follow(self, parents: Tensor) -> None:
         """Every way goes on from what its parent [batch, ways] has read."""
-        self.lines.copy_(self.lines.gather(1, parents[..., None].expand_as(self.lines)))
+        self._mark(self.lines.gather(1, parents[..., None].expand_as(self.lines)))
+
+    def _mark(self, lines: Tensor) -> None:
+        """Take over new marks; compiled, in place."""
+        if torch.compiler.is_compiling():
+            self.lines.copy_(lines)
+        else:
+            self.lines = lines
 
     def select(self, rows: Tensor) -> None:
         """Take these sequences in this order, each with its source and its ways."""
@@ -94,8 +101,7 @@ def branched(memory: Cache | RecurrentState, ways: int, steps: int) -> Branches 
     if isinstance(memory, Cache):
         return branched_cache(memory, ways, steps)
     every = [None if cell is None else tuple(part.repeat_interleave(ways, 0) for part in cell) for cell in memory.cells]
-    padding = None if memory.padding is None else memory.padding.repeat_interleave(ways)
-    return RecurrentBranches(filled=memory.filled, padding=padding, every=memory.every, cells=every, ways=ways)
+    return RecurrentBranches(cells=every, ways=ways)  # padding has been read by now
 
 
 def branched_cache(cache: Cache, ways: int, steps: int) -> Branches:

@@ -43,8 +43,8 @@ class Slots:
 class Moment:
     """New tokens on their way through the blocks: where they stand, where they are kept, what they may see.
 
-    `start` is the first of their slots, where these follow each other and the host knows; `lines` is true where a
-    slot is on the line of a token, where tokens go on from one past in several ways.
+    `start` is the first of their slots, given where a run may go straight through; `lines` is true where a slot is
+    on the line of a token, where tokens go on from one past in several ways.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Memory:
         return self.count + new - empty
 
     def select(self, rows: Tensor) -> None:
-        """Take these sequences in this order, each with its source."""
+        """Take these sequences in this order."""
         if self.padding is not None:
             self.padding = self.padding[rows]
 

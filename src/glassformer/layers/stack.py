@@ -30,7 +30,7 @@ class Stack(nn.Module):
         cache: Cache | None = None,
         moment: Moment | None = None,
     ) -> Tensor:
-        """Rows in, rows out; with a cache, new rows in, and out of it scores are wanted for."""
+        """Rows in, rows out; with a cache, new rows in, and those out that scores are wanted for."""
         if cache is not None and moment is not None:
             return self._extend(x, cache, moment)
         bias = None if self.bias is None else self.bias(x.shape[-2], x.shape[-2], x)
