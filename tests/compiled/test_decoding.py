@@ -12,7 +12,8 @@ from glassformer.decoding.compiled import BURST, programs
 from glassformer.decoding.generate import generate, stream
 from glassformer.decoding.settings import Decoding
 from glassformer.errors import DecodingError
-from tests.decoding.writers import PROMPTS, words, writer
+from glassformer.layers.patterns import Window
+from tests.decoding.writers import PROMPTS, WORDS, words, writer
 
 HOW = {
     "greedy": Decoding(limit=6),
@@ -66,6 +67,39 @@ def test_texts_longer_than_a_burst_and_up_to_the_context() -> None:
         (w.ids, w.finish) for w in generate(model, words(), PROMPTS[:2], over)
     ]
     assert {w.finish for w in found} == {"context"}
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_window_whose_ring_is_another_size_has_a_program_of_its_own() -> None:
+    """A longer prompt, another limit, prompts read in other parts: the same texts as in the ordinary way."""
+    model = copy.deepcopy(writer("mistral"))
+    for block in model.stack.blocks:
+        block.attention.pattern = Window(causal=True, window=24)
+    whole = " ".join([WORDS] * 2)
+    for prompt, limit, chunk in (("one two", 8, 512), (WORDS, 8, 512), ("one", 2, 512), (whole, 8, 512), (whole, 8, 2)):
+        how = Decoding(limit=limit, chunk=chunk)
+        (plain,), (found,) = (
+            generate(model, words(), prompt, dataclasses.replace(how, compiled=compiled)) for compiled in (False, True)
+        )
+        assert found.ids == plain.ids
+        assert found.log_probabilities == pytest.approx(plain.log_probabilities, abs=1e-4)
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("beam", [1, 2])
+def test_a_program_forgets_what_was_no_number_and_follows_its_model(beam: int) -> None:
+    model = copy.deepcopy(writer("gpt"))
+    (bad,) = words().encode("ten")
+    model.embedding.weight[bad] = torch.inf
+    model.output = torch.nn.Linear(model.config.dim, words().vocab)  # it is met in prompts alone
+    model.output.bias.data[bad] = -1e4
+    how = Decoding(limit=4, beam=beam, compiled=True)
+    before = generate(model, words(), "one two", how)[0]
+    generate(model, words(), "two ten ten ten ten", how)
+    after = generate(model, words(), "one two", how)[0]
+    assert after.log_probabilities == before.log_probabilities
+    wide = generate(model.double(), words(), "one two", how)[0]
+    assert wide.log_probabilities == pytest.approx(before.log_probabilities, abs=1e-4)
 
 
 def test_compiled_kernels_equal_eager() -> None:

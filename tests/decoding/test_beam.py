@@ -1,5 +1,6 @@
 """Beam search: true scores, the greedy choice for one, the optimum when wide enough, no neighbour matters."""
 
+import copy
 import itertools
 import random
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import nn
 
 from glassformer.decoding.beam import STRETCH, Search, highest, run_search
 from glassformer.decoding.generate import first_token, generate
@@ -14,6 +16,8 @@ from glassformer.decoding.session import at_rest
 from glassformer.decoding.settings import Decoding
 from glassformer.decoding.translate import translate
 from glassformer.equations.sampling import length_penalty
+from glassformer.errors import DecodingError
+from glassformer.recording import Tape
 from tests.decoding.writers import DECODING, PROMPTS, WORDS, scores_after, words, writer
 
 SIZES = [1, 3, STRETCH - 1, STRETCH, 2 * STRETCH, 3 * STRETCH + 1, 4 * STRETCH + 17, 9 * STRETCH - 1]
@@ -83,6 +87,58 @@ def test_a_beam_as_wide_as_the_space_finds_the_optimum(name: str, alpha: float) 
         (found,) = run_search(Search(model, [prompt], [limit], how, [end], 1), [limit])
     assert [tuple(hypothesis.ids) for hypothesis in found] == ranked[:3]
     assert [hypothesis.score for hypothesis in found] == pytest.approx([rank(ids) for ids in ranked[:3]], abs=1e-4)
+
+
+@pytest.mark.parametrize(("vocab", "ends"), [(3, [0]), (3, [1, 2]), (4, [0, 1]), (5, [2])])
+def test_no_text_comes_twice_and_none_is_lost(vocab: int, ends: list[int]) -> None:
+    """Beams that there are hardly texts enough for, or too few."""
+    for width, limit in itertools.product((10, 13, 24, 33), (3, 4)):
+        model, how = writer("gpt", vocab=vocab), Decoding(limit=limit, beam=width, n=width)
+        with at_rest(model):
+            (found,) = run_search(Search(model, [[2, 0]], [limit], how, ends, 1), [limit])
+        going = [(vocab - len(ends)) ** step for step in range(limit + 1)]
+        there_are = sum(len(ends) * before for before in going[:-1]) + going[-1]
+        assert len({tuple(text.ids) for text in found}) == len(found) == min(width, there_are)
+
+
+def test_at_a_tie_the_best_text_is_a_finished_one() -> None:
+    """The end token scores as another token does, so that texts which go on are as likely as those which ended."""
+    limit, finished = 5, 0
+    for seed in range(12):
+        model = copy.deepcopy(writer("gpt", seed=seed, vocab=6))
+        model.embedding.weight[2] = model.embedding.weight[4]
+        how = Decoding(limit=limit, beam=2, length_penalty=0.0)
+        with at_rest(model):
+            ((best,),) = run_search(Search(model, [[3, 0]], [limit], how, [2], 1), [limit])
+        assert best.ids[-1] == 2 or len(best.ids) == limit
+        finished += best.ids[-1] == 2
+    assert finished, "no tie was met"
+
+
+def test_every_prompt_has_its_texts() -> None:
+    """Scores that are no numbers, a context that is full: results stay beside their prompts."""
+    model = copy.deepcopy(writer("gpt"))
+    model.embedding.weight[words().encode("ten")] = torch.nan
+    model.output = nn.Linear(model.config.dim, words().vocab)
+    for beam in (1, 2):
+        found = generate(model, words(), ["one two", "nine ten", "four"], Decoding(limit=3, beam=beam))
+        assert len(found) == 3 and found[0].ids != found[1].ids
+    full = " ".join(["one"] * 8)
+    found = generate(writer("gpt", context=8), words(), [full, "one two"], Decoding(limit=3, beam=3, n=3))
+    assert [(text.text, text.finish) for text in found[:3]] == [("", "context")] * 3 and len(found) == 6
+    few = Decoding(limit=1, beam=words().vocab + 1, n=words().vocab + 1)
+    with pytest.raises(
+        DecodingError, match=r"there are \d+ texts of up to 1 tokens for a prompt, wanted \d+: ask for fewer"
+    ):
+        generate(writer("gpt"), words(), "one", few)
+
+
+@pytest.mark.parametrize("name", ["gpt", "mistral", "t5", "lstm", "seq2seq"])
+def test_a_beam_search_on_a_tape_replays(name: str) -> None:
+    with Tape() as tape:
+        generate(writer(name), words(), "one two three", Decoding(limit=3, beam=2))
+    whole = tape.replay()
+    assert torch.equal(tape.replay(deep=True), whole)
 
 
 @pytest.mark.parametrize("name", ["seq2seq", "gpt"])

@@ -230,6 +230,7 @@ BAD = [
     ({"beam": 2, "temperature": 0.5}, "beam is 2, wanted 1 with a temperature"),
     ({"beam": 2, "repetition": 1.2}, "repetition is 1.2, wanted 1 with a beam"),
     ({"beam": 2, "n": 3}, "n is 3, wanted at most the beam, 2"),
+    ({"beam": 2, "stop": ["x"]}, r"stop is \['x'\], wanted token ids with a beam, which ranks whole texts"),
     ({"minimum": 9, "limit": 3}, "minimum is 9, wanted at most the limit, 3"),
     ({"length_penalty": math.inf}, "length_penalty is inf"),
 ]
@@ -302,3 +303,11 @@ def test_few_shot_prompts_show_and_ask() -> None:
         few_shot_prompt(shots, " ")
     with pytest.raises(DecodingError, match="example 1 has an empty question or answer"):
         few_shot_prompt([shots[0], Shot("", "x")], "why?")
+
+
+@pytest.mark.parametrize("how", [Decoding(limit=10**12, temperature=1.0), Decoding(limit=10**12, beam=2)])
+def test_a_limit_beyond_all_reach_takes_no_room(how: Decoding) -> None:
+    (found,) = generate(writer("gpt", context=12), words(), "one two", how)
+    assert len(found.ids) <= 10
+    near = generate(writer("gpt", context=12), words(), "one two", dataclasses.replace(how, limit=10))
+    assert found.ids == near[0].ids

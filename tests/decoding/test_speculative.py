@@ -1,5 +1,6 @@
 """Guessing ahead: the greedy text token for token, draws of exactly the model's distribution."""
 
+import copy
 import math
 import random
 
@@ -49,6 +50,19 @@ def test_a_model_that_guesses_itself_is_always_right(monkeypatch: pytest.MonkeyP
     main = max({id(run): runs.count(run) for run in runs}.items(), key=lambda item: item[1])
     assert len(written.ids) == 20 or written.finish == "stop"
     assert min(runs.count(run) for run in set(runs)) <= math.ceil(len(written.ids) / 5) < main[1]
+
+
+def test_both_models_rest_while_they_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    from glassformer.decoding.speculative import Follower
+
+    at_work: set[bool] = set()
+    scores = Follower.scores
+    monkeypatch.setattr(
+        Follower, "scores", lambda self, *given: (at_work.add(self.model.training), scores(self, *given))[1]
+    )
+    draft = copy.deepcopy(writer("gpt", seed=1)).train()
+    speculate(writer("gpt"), words(), "one two", Decoding(limit=4), draft)
+    assert at_work == {False} and draft.training
 
 
 @pytest.mark.parametrize("name", ["plain", "top_k", "all"])

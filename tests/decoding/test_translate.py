@@ -1,11 +1,16 @@
 """Translation: the same answer alone or together, in input order, ended by the end token or the limit."""
 
-import pytest
+from pathlib import Path
 
-from glassformer.decoding.generate import generate
+import pytest
+import tokenizers
+from tokenizers import processors
+
+from glassformer.decoding.generate import encode_prompts, generate
 from glassformer.decoding.settings import Decoding
 from glassformer.decoding.translate import translate
 from glassformer.errors import DecodingError
+from glassformer.text.tokenizer import Tokenizer
 from tests.decoding.writers import words, writer
 from tests.models.zoo import TRANSLATORS
 
@@ -23,12 +28,29 @@ def test_neighbours_do_not_matter(name: str, beam: int) -> None:
     assert translate(model, words(), [], limit=12) == []
 
 
-def test_sources_can_be_closed_and_targets_begun_otherwise() -> None:
+def test_sources_are_closed_as_their_file_says_and_targets_begun_otherwise(tmp_path: Path) -> None:
+    """By the template in tokenizer.json, as public translators have it; the tokenizers learnt here have none."""
     model = writer("seq2seq")
+    words().save(tmp_path)
+    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    theirs.post_processor = processors.TemplateProcessing("$A <end>", "$A <end> $B <end>", [("<end>", words().end)])
+    theirs.save(str(tmp_path / "tokenizer.json"))
+    closing = Tokenizer.load(tmp_path)
+    assert encode_prompts(model, closing, ["one two"]) == [[*words().encode("one two"), words().end]]
+    assert encode_prompts(writer("gpt"), closing, ["one two"]) == [words().encode("one two")]
     plain = generate(model, words(), TEXTS[:3], Decoding(limit=6))
-    closed = generate(model, words(), TEXTS[:3], Decoding(limit=6, closed=True))
+    closed = generate(model, closing, TEXTS[:3], Decoding(limit=6))
     begun = generate(model, words(), TEXTS[:3], Decoding(limit=6, first=words().pad))
     assert len({str([w.ids for w in texts]) for texts in (plain, closed, begun)}) == 3
+
+
+@pytest.mark.parametrize("beam", [1, 2])
+def test_nothing_is_translated_as_nothing(beam: int) -> None:
+    model = writer("seq2seq")
+    found = translate(model, words(), ["", "one two", "  \t ", "four"], 5, beam=beam)
+    assert found[0] == found[2] == ""
+    assert found[1::2] == translate(model, words(), ["one two", "four"], 5, beam=beam)
+    assert len(generate(model, words(), ["", "one"], Decoding(limit=3, beam=2, n=2))) == 4
 
 
 def test_what_does_not_translate_is_refused() -> None:

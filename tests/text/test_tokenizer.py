@@ -179,6 +179,21 @@ def test_cutting_padding_and_wrapping_asked_for_by_a_file_are_not_done(tmp_path:
     assert Tokenizer.load(tmp_path).encode("a b a") == [0, 1, 0]
 
 
+TEMPLATES = {"$A": ([], []), "<s> $A": ([1], []), "$A </s>": ([], [2]), "<s> $A </s>": ([1], [2])}
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_what_a_file_puts_around_a_text_is_known(template: str) -> None:
+    inner = tokenizers.Tokenizer(models.WordLevel({"a": 0, "<s>": 1, "</s>": 2}, "a"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    inner.post_processor = processors.TemplateProcessing(template, "$A $B", [("<s>", 1), ("</s>", 2)])
+    made = Tokenizer(inner, {"start": "<s>", "end": "</s>"})
+    before, after = TEMPLATES[template]
+    assert made.around == (before, after)
+    assert made.encode_inputs(["a a", ""]) == [[*before, 0, 0, *after], [*before, *after]]
+    assert list(made.encode_stream(["a", "a a"])) == [[*before, 0, 2, *before, 0, 0, 2]], "what is learnt is closed"
+
+
 def test_tokenizers_that_close_texts_differently_have_other_fingerprints() -> None:
     words = models.WordLevel({"a": 0, "<end>": 1, "<stop>": 2}, "a")
     ends = ("<end>", "<stop>")

@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from glassformer.layers.model import Model
     from glassformer.text.tokenizer import Tokenizer
 
-CLOSED_FAMILIES = ("marian", "t5", "bart")  # families whose sources end with the end token
-OPENED_FAMILIES = ("llama", "mistral", "bart")  # families whose texts begin with the start token
-
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -85,19 +82,12 @@ ENGINE = Engine()
 
 
 def decoding(choice: Choice, loaded: "Loaded", **more: object) -> "Decoding":
-    """The settings that flags and a model's family ask for; a flag that makes no sense ends with status 2."""
+    """The settings that flags and a model's folder ask for; a flag that makes no sense ends with status 2."""
     from glassformer.decoding.settings import Decoding
 
     fields = {} if loaded.twin is None or loaded.twin.fields is None else dict(loaded.twin.fields)
-    family = "" if loaded.twin is None else loaded.twin.family.model_type
     start = fields.get("decoder_start_token_id")
-    given = {
-        **vars(choice),
-        **more,
-        "first": start if isinstance(start, int) else None,
-        "closed": family in CLOSED_FAMILIES,
-        "opened": family in OPENED_FAMILIES and loaded.tokenizer is not None and loaded.tokenizer.start is not None,
-    }
+    given = {**vars(choice), **more, "first": start if isinstance(start, int) else None}
     try:
         return Decoding(**given)  # pyright: ignore[reportArgumentType] - checked field by field
     except DecodingError as error:

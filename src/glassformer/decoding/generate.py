@@ -1,7 +1,8 @@
 """Prompts in, texts out: whole, or piece by piece as they are written."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import compress
 
 from glassformer.decoding.beam import Search, run_search
 from glassformer.decoding.compiled import CompiledSearch, CompiledSession
@@ -27,9 +28,15 @@ class Piece:
 def generate(
     model: Model, tokenizer: Tokenizer, prompts: str | Sequence[str], how: Decoding = LIKELIEST
 ) -> list[Written]:
-    """Write on from prompts, `how.n` texts for each, in their order; for a translator a prompt is a source."""
+    """Write on from prompts, `how.n` texts for each, in their order; for a translator a prompt is a source.
+
+    Where a source says nothing, so does its translation.
+    """
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
-    return write_all(model, tokenizer, encode_prompts(model, tokenizer, texts, how), how)
+    says = [not isinstance(model, Translator) or bool(text.strip()) for text in texts]
+    rows = encode_prompts(model, tokenizer, list(compress(texts, says)))
+    written = iter(write_all(model, tokenizer, rows, how))
+    return [next(written) if something else Written("", [], [], "stop") for something in says for _ in range(how.n)]
 
 
 def stream(model: Model, tokenizer: Tokenizer, prompt: str, how: Decoding = LIKELIEST) -> Iterator[Piece]:
@@ -37,7 +44,7 @@ def stream(model: Model, tokenizer: Tokenizer, prompt: str, how: Decoding = LIKE
     if how.beam > 1:
         raise DecodingError(f"beam is {how.beam}, wanted 1 to stream: a beam knows its best text only at the end")
     writer = require_writer(model)
-    drafts, session = _begin(writer, tokenizer, encode_prompts(model, tokenizer, [prompt], how), how)
+    drafts, session = _begin(writer, tokenizer, encode_prompts(model, tokenizer, [prompt]), how)
     told: set[int] = set()
     for _ in _write_drafts(drafts, session):
         for number, draft in enumerate(drafts):
@@ -92,13 +99,11 @@ def begin_draft(model: Writes, tokenizer: Tokenizer, prompt: Sequence[int], how:
     return Draft(tokenizer, prompt, _ends(tokenizer, how), how.stop_texts, *_most(model, prompt, how))
 
 
-def encode_prompts(model: Model, tokenizer: Tokenizer, texts: Sequence[str], how: Decoding) -> list[list[int]]:
+def encode_prompts(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
     """The tokens of prompts; an empty one begins with the token that texts begin or end with."""
-    rows = tokenizer.encode_batch(texts)
-    if how.opened:
-        rows = [[tokenizer.required("start"), *row] for row in rows]
     if isinstance(model, Translator):
-        return [[*row, tokenizer.required("end")] for row in rows] if how.closed else rows
+        return tokenizer.encode_inputs(texts)
+    rows = [[*tokenizer.around[0], *row] for row in tokenizer.encode_batch(texts)]
     begin = [id for id in (tokenizer.start, tokenizer.end) if id is not None][:1]
     for number, row in enumerate(rows):
         if not row and not begin:
@@ -114,6 +119,12 @@ def _most(model: Writes, prompt: Sequence[int], how: Decoding) -> tuple[int, Fin
         raise DecodingError(f"the prompt has {len(prompt)} tokens, wanted at most {context}, the model's context")
     left = how.limit if context is None else context - taken
     return (how.limit, "length") if how.limit <= left else (left, "context")
+
+
+def _within(how: Decoding, room: Sequence[tuple[int, Finish]]) -> Decoding:
+    """The same settings with a limit that some prompt can reach, for what is laid out goes by it."""
+    limit = max(1, *(most for most, _ in room))
+    return replace(how, limit=limit, minimum=min(how.minimum, limit))
 
 
 def _ends(tokenizer: Tokenizer, how: Decoding) -> frozenset[int]:
@@ -133,6 +144,7 @@ def _begin(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding)
     _check(model, prompts, how)
     ends = _ends(tokenizer, how)
     room = [_most(model, row, how) for row in prompts]
+    how = _within(how, room)
     before: list[Sequence[int]] = [() if isinstance(model, Translator) else row for row in prompts]
     drafts = [
         Draft(tokenizer, before[i], ends, how.stop_texts, *room[i]) for i in range(len(prompts)) for _ in range(how.n)
@@ -165,6 +177,7 @@ def _search(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding
     _check(model, prompts, how)
     ends = _ends(tokenizer, how)
     room = [_most(model, row, how) for row in prompts]
+    how = _within(how, room)
     written: list[list[Written]] = []
     with at_rest(model):
         most = [tokens for tokens, _ in room]

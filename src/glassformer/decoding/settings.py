@@ -14,8 +14,7 @@ class Decoding:
 
     `stop` holds texts and token ids that end a text, beside the tokenizer's own end token. `seed`, the prompt and
     the number of the sample decide every draw, so a text does not depend on what else is written with it.
-    Families differ in how text is given to them: `first` is what a translator's target begins with, if not with the
-    start token; prompts may be `opened` by the start token, sources `closed` by the end token.
+    `first` is what a translator's target begins with, if not with the start token.
     """
 
     limit: int = 128
@@ -34,8 +33,6 @@ class Decoding:
     batch_tokens: int = 8192
     compiled: bool = False
     first: int | None = None
-    opened: bool = False
-    closed: bool = False
 
     def __post_init__(self) -> None:
         for name in ("limit", "n", "beam", "chunk", "batch_tokens"):
@@ -60,6 +57,7 @@ class Decoding:
         sampled = self.temperature > 0
         _require(not sampled, "beam", self.beam, "1 with a temperature: a beam draws nothing")
         _require(self.repetition == 1, "repetition", self.repetition, "1 with a beam, whose scores are probabilities")
+        _require(not self.stop_texts, "stop", list(self.stop_texts), "token ids with a beam, which ranks whole texts")
         _require(self.n <= self.beam, "n", self.n, f"at most the beam, {self.beam}")
 
     @property

@@ -104,7 +104,7 @@ def speculate(
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
     found: list[Written] = []
     with at_rest(writer), nullcontext() if draft is None else at_rest(require_writer(draft)):
-        for ids in encode_prompts(writer, tokenizer, texts, how):
+        for ids in encode_prompts(writer, tokenizer, texts):
             for sample in range(how.n):
                 text = begin_draft(writer, tokenizer, ids, how)
                 slots = len(ids) + max(1, text.most) + guesses + 1

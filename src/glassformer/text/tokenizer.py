@@ -107,13 +107,28 @@ class Tokenizer:
         with guarded("encoding"):
             return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
+    def encode_inputs(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of several texts as the file would have a model read them: with what it puts before and after."""
+        before, after = self.around
+        return [[*before, *row, *after] for row in self.encode_batch(texts)]
+
+    @cached_property
+    def around(self) -> tuple[list[int], list[int]]:
+        """What the file puts before a text that is read, and what after it: the start and the end token, or nothing."""
+        with guarded("encoding"):
+            added = self._inner.encode("", add_special_tokens=True).ids
+        before = [id for id in added[:1] if id == self.start]
+        return before, [id for id in added[len(before) :][-1:] if id == self.end]
+
     def encode_stream(self, texts: Iterable[str]) -> Iterator[list[int]]:
         """The ids of a whole corpus in portions, each text closed by the end token where there is one."""
-        closing = [] if self.end is None else [self.end]
+        opening, closing = self.around[0], [] if self.end is None else [self.end]
         for batch in _portions(texts):
             ids: list[int] = []
-            for (_, is_last), part in zip(batch, self.encode_batch([text for text, _ in batch]), strict=True):
-                ids += part
+            for (is_first, is_last), part in zip(
+                (ends for _, *ends in batch), self.encode_batch([text for text, *_ in batch]), strict=True
+            ):
+                ids += [*opening, *part] if is_first else part
                 ids += closing if is_last else []
             yield ids
 
@@ -226,15 +241,16 @@ def pieces(text: str) -> Iterator[str]:
     yield text[start:]
 
 
-def _portions(texts: Iterable[str]) -> Iterator[list[tuple[str, bool]]]:
-    """Pieces of texts, each with whether its text ends there, in lists of about a portion."""
-    batch: list[tuple[str, bool]] = []
+def _portions(texts: Iterable[str]) -> Iterator[list[tuple[str, bool, bool]]]:
+    """Pieces of texts, each with whether its text begins and whether it ends there, in lists of about a portion."""
+    batch: list[tuple[str, bool, bool]] = []
     characters = 0
     for text in texts:
         left = len(text)
         for piece in pieces(text):
+            begins = left == len(text)
             left -= len(piece)
-            batch.append((piece, left == 0))
+            batch.append((piece, begins, left == 0))
             characters += len(piece)
             if characters >= PORTION:
                 yield batch
