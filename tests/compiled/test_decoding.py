@@ -70,11 +70,12 @@ def test_texts_longer_than_a_burst_and_up_to_the_context() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-def test_a_window_whose_ring_is_another_size_has_a_program_of_its_own() -> None:
+@pytest.mark.parametrize("window", [3, 24])
+def test_a_window_whose_ring_is_another_size_has_a_program_of_its_own(window: int) -> None:
     """A longer prompt, another limit, prompts read in other parts: the same texts as in the ordinary way."""
     model = copy.deepcopy(writer("mistral"))
     for block in model.stack.blocks:
-        block.attention.pattern = Window(causal=True, window=24)
+        block.attention.pattern = Window(causal=True, window=window)
     whole = " ".join([WORDS] * 2)
     for prompt, limit, chunk in (("one two", 8, 512), (WORDS, 8, 512), ("one", 2, 512), (whole, 8, 512), (whole, 8, 2)):
         how = Decoding(limit=limit, chunk=chunk)
