@@ -158,7 +158,29 @@ def highest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best, torch.where(place < near, inside, place - near + whole)
 
 
-class Search:
+class Front:
+    """Where the beams of several prompts stand: what each chose last, what was read, and the step on from there."""
+
+    model: Writes
+    how: Decoding
+    cache: Branches | RecurrentBranches
+    beam: Beam
+    next: Tensor
+    step: Tensor
+    stop: Tensor
+
+    def extend(self) -> tuple[Tensor, Tensor]:
+        """Read what was chosen last and choose again; gives tokens and which hypothesis each continues."""
+        ids = self.next if isinstance(self.cache, Branches) else self.next.view(-1, 1)  # a recurrent way is a row
+        scores = read(self.model, ids, self.cache).flatten(0, 1)
+        if self.how.minimum:
+            scores = torch.where(self.step < self.how.minimum, without_ends(scores, self.stop), scores)
+        chosen = self.beam.extend(scores, self.step, self.stop)
+        self.step.add_(1)
+        return chosen
+
+
+class Search(Front):
     """Beams of several prompts on their way, step by step."""
 
     def __init__(
@@ -189,16 +211,6 @@ class Search:
         """One step of all beams."""
         self.next, parents = self.extend()
         self.cache.follow(parents)
-
-    def extend(self) -> tuple[Tensor, Tensor]:
-        """Read what was chosen last and choose again; gives tokens and which hypothesis each continues."""
-        ids = self.next if isinstance(self.cache, Branches) else self.next.view(-1, 1)  # a recurrent way is a row
-        scores = read(self.model, ids, self.cache).flatten(0, 1)
-        if self.how.minimum:
-            scores = torch.where(self.step < self.how.minimum, without_ends(scores, self.stop), scores)
-        chosen = self.beam.extend(scores, self.step, self.stop)
-        self.step.add_(1)
-        return chosen
 
     def keep(self, going: Sequence[int]) -> bool:
         """Go on with these prompts only, if that is worth moving them; whether it was."""

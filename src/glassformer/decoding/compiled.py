@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from glassformer.decoding.beam import Beam, Search
+from glassformer.decoding.beam import Beam, Front, Search
 from glassformer.decoding.next_token import log_probability, next_token, without_ends
 from glassformer.decoding.row_model import row_model
 from glassformer.decoding.session import Prompts, Session, Writes, read
@@ -253,10 +253,8 @@ class CompiledSession(Session):
         return False
 
 
-class BeamSteps(Search):
+class BeamSteps(Front):
     """A compiled step of model and beam for one shape, on tensors of its own."""
-
-    cache: Branches
 
     def __init__(self, like: Search, cache: Branches, most: int) -> None:
         self.model, self.how = like.model, like.how
@@ -296,7 +294,7 @@ class CompiledSearch(Search):
         source = round_up(past.cross[0].keys.shape[2], SOURCE_GRAIN) if past.cross else 0
         key = ("beam", len(self.next), how.beam, shared_slots(past), room, source, how.minimum, self.ends)
         made = stored(self.model, key, lambda: self._program(past, room, source))
-        assert isinstance(made, BeamSteps)
+        assert isinstance(made, BeamSteps) and isinstance(made.cache, Branches)
         self.steps = made
         fill(made.cache, past)
         made.next.copy_(self.next)
