@@ -73,6 +73,21 @@ def test_conversion_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "there is no such file or folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["config.json", "config.toml", "model.safetensors", "tokenizer.json", "step-00000010"])
+def test_conversion_spares_a_model_or_a_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    save(shaken(SPECIMENS["GPT-2"]), source)
+    target.mkdir()
+    (target / "notes.txt").write_text("mine")
+    (target / name).write_text("dear to someone")
+    assert main(["convert", str(source), str(target)]) == 2
+    assert f"{target}: holds a model or a run already ({name}): name another folder\n" in capsys.readouterr().err
+    assert {path.name: path.read_text() for path in target.iterdir()} == {"notes.txt": "mine", name: "dear to someone"}
+    (target / name).unlink()
+    assert main(["convert", str(source), str(target)]) == 0
+    assert main(["convert", str(source), str(source)]) == 2
+
+
 def test_transformers_writes_what_we_write_from_a_model_of_ours(tmp_path: Path) -> None:
     """Tokenizer, generation settings and shards included: the same greedy text, by AutoModel and AutoTokenizer."""
     words = learn_tokenizer(["the cat sat on the mat", "a dog sat on a log"] * 3, "bpe", 290)

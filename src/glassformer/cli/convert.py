@@ -3,7 +3,10 @@
 from pathlib import Path
 from typing import Literal
 
-from glassformer.cli.report import Json, talk, write_json
+from glassformer.cli.report import Json, UsageError, talk, write_json
+
+# A model or a run, or one that a writer died on the way to.
+TAKEN = ("config.json", "config.toml", "tokenizer.json", "*.safetensors", "step-*", ".saving")
 
 
 def convert(
@@ -22,7 +25,7 @@ def convert(
     source
         A run folder, a Hugging Face folder, a .safetensors file or a llama2.c checkpoint.
     target
-        The folder to write; what is in it under other names stays.
+        The folder to write, which may hold other files but no model and no run.
     format
         hf opens in transformers, ours keeps every option, auto is hf where the model has a family there.
     dtype
@@ -33,6 +36,7 @@ def convert(
     from glassformer.checkpoints.load import load
     from glassformer.checkpoints.save import save
 
+    _require_free(target)
     loaded = load(source, dtype=None if dtype is None else getattr(torch, dtype))
     save(loaded.model, target, loaded.tokenizer, loaded.labels, format, loaded.twin)
     for name in loaded.left_out:
@@ -42,3 +46,10 @@ def convert(
     if json:
         files = sorted(path.name for path in target.iterdir() if path.is_file())
         write_json({"model": type(loaded.model).__name__, "parameters": count, "target": str(target), "files": files})
+
+
+def _require_free(target: Path) -> None:
+    """Refuse a folder whose model or run would be lost."""
+    for pattern in TAKEN:
+        for path in target.glob(pattern):
+            raise UsageError(f"{target}: holds a model or a run already ({path.name}): name another folder")
