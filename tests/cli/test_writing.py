@@ -11,6 +11,7 @@ from glassformer.checkpoints.load import Loaded
 from glassformer.cli.main import main
 from glassformer.decoding.generate import generate
 from glassformer.decoding.settings import Decoding
+from glassformer.decoding.written import Written
 from tests.decoding.writers import words, writer
 
 LINES = ["one two", "four", "", "six seven eight nine", "two"]
@@ -30,6 +31,11 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def text_of(name: str, prompt: str, **how: object) -> str:
     return generate(writer(name), words(), prompt, Decoding(**how))[0].text
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, data: bytes, encoding: str = "utf-8") -> None:
+    """Put bytes on standard input, which the locale takes for text of an encoding."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data), encoding))
 
 
 def test_it_writes_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +82,7 @@ def test_it_translates_a_sentence_a_file_and_standard_input(
     for more in (["--limit", "5"], ["--limit", "5", "--stream"]):
         assert main(["translate", "seq2seq", "--file", str(file), *more]) == 0
         assert capsys.readouterr().out.splitlines() == wanted
-        monkeypatch.setattr("sys.stdin", io.StringIO("\r\n".join(LINES) + "\n"))
+        typed(monkeypatch, "\r\n".join(LINES).encode() + b"\n")
         assert main(["translate", "seq2seq", *more]) == 0
         assert capsys.readouterr().out.splitlines() == wanted
     assert main(["translate", "seq2seq", "--file", str(file), "--json", "--beam", "2", "--n", "2", "--limit", "3"]) == 0
@@ -98,7 +104,9 @@ REFUSED = [
     (["translate", "seq2seq", "one", "--file", "x"], 2, "both given"),
     (["generate", "gpt", "one", "--device", "tpu"], 2, "device is 'tpu', wanted auto, cpu, cuda or cuda:1"),
     (["generate", "lstm", "one", "--weights", "int8"], 1, "RNN has no other form of its weights"),
-    (["translate", "seq2seq", "--file", "/nonexistent/x"], 2, "/nonexistent/x: cannot be read"),
+    (["translate", "seq2seq", "--file", "/nonexistent/x"], 1, "/nonexistent/x: no such file"),
+    (["translate", "seq2seq", "one" + 64 * " one"], 1, "the sentence: has 65 tokens, wanted at most 64"),
+    (["translate", "seq2seq", "one", "--stream", "--json"], 2, "leave out --json"),
 ]
 
 
@@ -108,11 +116,60 @@ def test_what_is_refused(words_: list[str], status: int, message: str, capsys: p
     assert message in capsys.readouterr().err
 
 
-def test_a_file_that_is_not_text_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "bytes"
-    file.write_bytes(b"one\n\xff\xfe\n")
-    assert main(["translate", "seq2seq", "--file", str(file)]) == 2
-    assert "is not UTF-8" in capsys.readouterr().err
+def translated(capsys: pytest.CaptureFixture[str], *words_: str) -> tuple[int, list[str], str]:
+    """The status, the translations and the talk of `glassformer translate`, a few tokens each."""
+    status = main(["translate", "seq2seq", "--limit", "5", *words_])
+    out, err = capsys.readouterr()
+    return status, out.splitlines(), err
+
+
+BAD_LINES = [
+    (b"\xff\xfe", ":2: byte 8 is 0xff, which is not UTF-8"),
+    (b"one" + 64 * b" one", ":2: has 65 tokens, wanted at most 64, the model's context"),
+]
+
+
+@pytest.mark.parametrize(("bad", "message"), BAD_LINES, ids=["not UTF-8", "too long"])
+@pytest.mark.parametrize("at_once", [1, 2, 3, 512])
+def test_the_lines_before_a_bad_one_are_translated(
+    bad: bytes,
+    message: str,
+    at_once: int,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("glassformer.cli.translate.AT_ONCE", at_once)
+    file = tmp_path / "lines"
+    file.write_bytes(b"one two\n" + bad + b"\nfour\n")
+    first = text_of("seq2seq", "one two", limit=5)
+    assert translated(capsys, "--file", str(file)) == (1, [first], f"glassformer: error: {file}{message}\n")
+    for encoding in ("utf-8", "ascii"):
+        typed(monkeypatch, file.read_bytes(), encoding)
+        assert translated(capsys) == (1, [first], f"glassformer: error: standard input{message}\n")
+    status, out, _ = translated(capsys, "--file", str(file), "--json")
+    assert status == 1
+    assert [entry["source"] for entry in json.loads("\n".join(out))] == ["one two"]
+
+
+def test_a_byte_order_mark_is_no_part_of_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "lines"
+    file.write_text("one two\n", encoding="utf-8-sig")
+    for words_ in (["--file", str(file)], []):
+        typed(monkeypatch, file.read_bytes())
+        status, out, _ = translated(capsys, *words_, "--json")
+        assert status == 0
+        assert [entry["source"] for entry in json.loads("\n".join(out))] == ["one two"]
+
+
+def test_a_translation_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = Written("a\nb\r\nc", [], [], "stop")
+    monkeypatch.setattr("glassformer.decoding.generate.write_all", lambda *_: [broken])
+    assert translated(capsys, "one") == (0, ["a b  c"], "")
+    _, out, _ = translated(capsys, "one", "--json")
+    assert json.loads("\n".join(out))[0]["translations"][0]["text"] == broken.text
 
 
 @pytest.mark.parametrize("weights", ["float32", "bfloat16", "int8", "int4"])

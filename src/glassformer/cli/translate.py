@@ -3,12 +3,13 @@
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Parameter
 
 from glassformer.cli.report import Json, UsageError, write, write_json
 from glassformer.cli.writing import ENGINE, Choice, Engine, decoding, described, load_writer
+from glassformer.errors import DataError
 
 if TYPE_CHECKING:
     from glassformer.decoding.settings import Decoding
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
 LIKELIEST_TOKENS = Choice()
 AT_ONCE = 512  # read and translated together: enough to find sentences of like length
+LINE_ENDS = str.maketrans("\r\n", "  ")  # a translation is one line
+
+Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
 
 
 def translate(
@@ -46,22 +50,25 @@ def translate(
     """
     if text is not None and file is not None:
         raise UsageError("a sentence and --file are both given, wanted one of them")
+    if stream and json:
+        raise UsageError("--stream gives each translation at once, as text: leave out --json")
     loaded, writer, tokenizer = load_writer(model, engine)
     how = decoding(choice, loaded, compiled=engine.compiled)
     _require_translator(writer)
-    sources = [text] if text is not None else _source_lines(file)
+    lines = [("the sentence", text)] if text is not None else _source_lines(file)
+    portions = _in_portions(_with_a_bar(lines, file), 1 if stream else AT_ONCE)
     found: list[dict[str, object]] = []
-    for source, written in _translate_lines(
-        writer, tokenizer, _with_a_bar(sources, file), how, 1 if stream else AT_ONCE
-    ):
+    try:
+        for source, written in (pair for some in portions for pair in _translate_lines(writer, tokenizer, some, how)):
+            if json:
+                found.append({"source": source, "translations": [described(one, tokenizer) for one in written]})
+                continue
+            for one in written:
+                write(one.text.translate(LINE_ENDS))
+            sys.stdout.flush()
+    finally:
         if json:
-            found.append({"source": source, "translations": [described(one, tokenizer) for one in written]})
-            continue
-        for one in written:
-            write(one.text)
-        sys.stdout.flush()
-    if json:
-        write_json(found)
+            write_json(found)
 
 
 def _require_translator(model: "Model") -> None:
@@ -72,52 +79,52 @@ def _require_translator(model: "Model") -> None:
         raise DecodingError(f"{type(model).__name__} does not translate: it has no encoder; try `glassformer generate`")
 
 
-def _source_lines(file: Path | None) -> Iterator[str]:
-    if file is None:
-        for line in sys.stdin:
-            yield line.rstrip("\r\n")
-        return
-    try:
-        with file.open(encoding="utf-8", newline=None) as handle:
-            for line in handle:
-                yield line.rstrip("\n")
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{file}: byte {error.start} of a line is not UTF-8") from None
+def _source_lines(file: Path | None) -> Iterator[Line]:
+    from glassformer.data.files import lines_of, read_lines
+
+    return lines_of(sys.stdin.buffer, "standard input") if file is None else read_lines(file)
 
 
-def _with_a_bar(sources: Iterable[str], file: Path | None) -> Iterator[str]:
+def _with_a_bar(lines: Iterable[Line], file: Path | None) -> Iterator[Line]:
     """The lines, and a bar of how many have been taken, where someone watches a file being translated."""
     if file is None or not sys.stderr.isatty():
-        yield from sources
+        yield from lines
         return
     from rich.console import Console
     from rich.progress import track
 
-    lines = list(sources)
-    yield from track(lines, description="translating", console=Console(stderr=True))
+    yield from track(list(lines), description="translating", console=Console(stderr=True))
+
+
+def _in_portions(lines: Iterable[Line], at_once: int) -> Iterator[list[Line]]:
+    """A number of lines at a time; an error of reading waits for the lines before it."""
+    portion: list[Line] = []
+    try:
+        for line in lines:
+            portion.append(line)
+            if len(portion) == at_once:
+                yield portion
+                portion = []
+    except DataError:
+        yield portion
+        raise
+    yield portion
 
 
 def _translate_lines(
-    model: "Model", tokenizer: "Tokenizer", sources: Iterable[str], how: "Decoding", at_once: int
+    model: "Model", tokenizer: "Tokenizer", lines: list[Line], how: "Decoding"
 ) -> "Iterator[tuple[str, Sequence[Written]]]":
-    """Every source with its translations, a number of lines at a time."""
-    portion: list[str] = []
-    for source in sources:
-        portion.append(source)
-        if len(portion) == at_once:
-            yield from _portion(model, tokenizer, portion, how)
-            portion = []
-    yield from _portion(model, tokenizer, portion, how)
+    """Every source with its translations, up to one that is too long for the model, which an error names."""
+    from glassformer.decoding.generate import encode_prompts, write_all
+    from glassformer.decoding.session import context_of, require_writer
 
-
-def _portion(
-    model: "Model", tokenizer: "Tokenizer", portion: list[str], how: "Decoding"
-) -> "Iterator[tuple[str, Sequence[Written]]]":
-    from glassformer.decoding.generate import generate as generate_texts
-
-    texts = generate_texts(model, tokenizer, portion, how)
-    each = len(texts) // max(1, len(portion))
-    for number, source in enumerate(portion):
+    rows = encode_prompts(model, tokenizer, [source for _, source in lines], how)
+    context = context_of(require_writer(model))
+    fit = next((i for i, row in enumerate(rows) if context is not None and len(row) > context), len(rows))
+    texts = write_all(model, tokenizer, rows[:fit], how)
+    each = len(texts) // max(1, fit)
+    for number, (_, source) in enumerate(lines[:fit]):
         yield source, texts[number * each : (number + 1) * each]
+    if fit < len(rows):
+        place, _ = lines[fit]
+        raise DataError(f"{place}: has {len(rows[fit])} tokens, wanted at most {context}, the model's context")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
+from typing import BinaryIO
 
 from glassformer.errors import DataError
 
@@ -77,6 +78,24 @@ def read_labelled(path: Path | str, fields: tuple[str, str] = ("label", "text"))
         yield LabelledText(label, text, source)
 
 
+def read_lines(path: Path | str) -> Iterator[tuple[str, str]]:
+    """Lines of a file without their ends, each with its place."""
+    with _opened(Path(path)) as file:
+        yield from lines_of(file, str(path))
+
+
+def lines_of(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[tuple[str, str]]:
+    """The same of an open file; only a line feed, alone or after a return, ends a line."""
+    offset = 0
+    for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
+        if len(line) > LONGEST:
+            raise DataError(f"{name}:{number}: is longer than {LONGEST:,} bytes")
+        text = _decoded(line, name, number, offset)
+        offset += len(line)
+        text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+        yield f"{name}:{number}", text.removeprefix("\ufeff") if number == 1 else text
+
+
 def _format(path: Path) -> str:
     """The last part of a name that says what a file holds: .txt of notes.txt.gz."""
     return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
@@ -107,7 +126,7 @@ def _rows(
 
 
 def _tab_separated(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for source, line in _lines(path):
+    for source, line in read_lines(path):
         columns = tuple(line.split("\t"))
         if len(columns) != len(fields):
             raise DataError(f"{source}: has {len(columns)} columns, wanted {len(fields)}: {', '.join(fields)}")
@@ -115,7 +134,7 @@ def _tab_separated(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tup
 
 
 def _json_lines(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for source, line in _lines(path):
+    for source, line in read_lines(path):
         if not line.strip():
             continue
         try:
@@ -167,7 +186,7 @@ def _parquet(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str
 
 def _side_by_side(path: Path, second: Path) -> Iterator[tuple[str, tuple[str, str]]]:
     number = 0
-    ones, others = _lines(path), _lines(second)
+    ones, others = read_lines(path), read_lines(second)
     for number, (one, other) in enumerate(zip_longest(ones, others), start=1):
         if one is None or other is None:
             more = 1 + sum(1 for _ in (others if one is None else ones))
@@ -189,32 +208,19 @@ def _read_document(path: Path) -> Document:
         data = file.read(LONGEST + 1)
     if len(data) > LONGEST:
         raise DataError(f"{path}: is longer than {LONGEST:,} bytes, too much for one document: cut it into several")
-    text = _decoded(data, path, 1, 0).removeprefix("\ufeff")
+    text = _decoded(data, str(path), 1, 0).removeprefix("\ufeff")
     if not text.strip():
         raise DataError(f"{path}: is empty")
     return Document(text.replace("\r\n", "\n"), str(path))
 
 
-def _lines(path: Path) -> Iterator[tuple[str, str]]:
-    """Lines without their ends, each with its place; only a line feed, alone or after a return, ends one."""
-    offset = 0
-    with _opened(path) as file:
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
-            if len(line) > LONGEST:
-                raise DataError(f"{path}:{number}: is longer than {LONGEST:,} bytes")
-            text = _decoded(line, path, number, offset)
-            offset += len(line)
-            text = text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
-            yield f"{path}:{number}", text.removeprefix("\ufeff") if number == 1 else text
-
-
-def _decoded(data: bytes, path: Path, line: int, offset: int) -> str:
+def _decoded(data: bytes, name: str, line: int, offset: int) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
         line += data.count(b"\n", 0, error.start)
         value = f"0x{data[error.start]:02x}"
-        raise DataError(f"{path}:{line}: byte {offset + error.start} is {value}, which is not UTF-8") from None
+        raise DataError(f"{name}:{line}: byte {offset + error.start} is {value}, which is not UTF-8") from None
 
 
 @contextmanager
