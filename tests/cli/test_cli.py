@@ -92,12 +92,35 @@ def test_a_name_like_no_other_points_to_the_list(capsys: pytest.CaptureFixture[s
     assert "`glassformer equations` lists them all" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("words", [["equatins"], ["--debugg"], ["equations", "--jsn"], ["equations", "relu", "gelu"]])
-def test_bad_use_ends_with_two_and_writes_no_data(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+BAD_USE = [
+    (["equatins"], 'Unknown command "equatins". Did you mean "equations"?'),
+    (["--debugg"], 'Unknown command "--debugg"'),
+    (["equations", "--jsn"], "Unknown option: --jsn. Did you mean --json?"),
+    (["equations", "relu", "gelu"], "gelu"),
+    (["generate"], "requires an argument"),
+    (["generate", "a model", "a prompt", "--limit", "many"], "many"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), BAD_USE)
+def test_bad_use_ends_with_two_and_one_line(
+    words: list[str], message: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
     assert outcome(*words) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "Traceback" not in err
+    assert len(err.splitlines()) == 1
+    assert err.startswith("glassformer: error: ")
+    assert message in err
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1:strict"])
+def test_it_writes_utf8_whatever_the_locale(encoding: str) -> None:
+    program = [sys.executable, "-m", "glassformer", "equations"]
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(program, env=environment, capture_output=True, check=True)
+    assert not done.stdout.decode("utf-8").isascii()
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,6 +31,8 @@ app = App(
     version=__version__,
     result_action="return_value",
     suppress_keyboard_interrupt=False,
+    print_error=False,  # `run` writes the line
+    exit_on_error=False,
 )
 for _name, _help in COMMANDS.items():
     app.command(f"glassformer.cli.{_name}:{_name}", name=_name, help=_help)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, TypeAlias
 
 import msgspec
-from cyclopts import Parameter
+from cyclopts import CycloptsError, Parameter
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
@@ -30,6 +30,7 @@ class UsageError(GlassformerError):
 
 def run(command: Callable[[], int | None], debug: bool) -> int:
     """Run a command and turn whatever happens into an exit status, with one line of error at most."""
+    _write_utf8()
     try:
         status = command() or 0
         sys.stdout.flush()
@@ -46,7 +47,17 @@ def run(command: Callable[[], int | None], debug: bool) -> int:
     return status
 
 
+def _write_utf8() -> None:
+    """Write UTF-8 whatever the locale says: data has letters that others cannot hold."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
+
+
 def _explain(error: Exception) -> int:
+    if isinstance(error, CycloptsError):
+        talk(f"error: {' '.join(str(error).split())}")
+        return BAD_USE
     if isinstance(error, GlassformerError):
         talk(f"error: {error}")
         return BAD_USE if isinstance(error, UsageError) else FAILED
