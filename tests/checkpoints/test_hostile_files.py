@@ -20,6 +20,7 @@ import torch
 from glassformer.checkpoints.llama2c import Llama2C
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
+from glassformer.checkpoints.tensor_files import TensorFiles
 from glassformer.checkpoints.vectors import load_vectors
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.models.gpt import GPTConfig
@@ -122,6 +123,13 @@ def header(entries: object, data: bytes = b"") -> bytes:
     """A safetensors file with this header."""
     text = entries if isinstance(entries, bytes) else json.dumps(entries).encode()
     return struct.pack("<Q", len(text)) + text + data
+
+
+@pytest.mark.parametrize("length", [0x280, 0x380, 0x480, 0x580, 0x8B1F])
+def test_a_header_whose_length_looks_like_a_pickle_is_read(length: int, tmp_path: Path) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(header(json.dumps({"a": entry([1])}).encode().ljust(length), FOUR))
+    assert TensorFiles(path).shapes == {"a": (1,)}
 
 
 def entry(shape: list[object], begin: int = 0, end: int = 4, dtype: object = "F32") -> dict[str, object]:

@@ -136,11 +136,11 @@ def checksum(tensor: Tensor) -> str:
 def _read_header(path: Path) -> dict[str, object]:
     """The header of a safetensors file as a table; the library checks it again when a tensor is read."""
     size = plain_file(path).stat().st_size
-    if is_pickle(path):
-        raise pickle_refusal(path)
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little") if size >= 8 else 0
         if not 2 <= length <= min(size - 8, MOST_HEADER):
+            if is_pickle(path):  # not asked before: a header of 640 bytes begins as a pickle does
+                raise pickle_refusal(path)
             raise CheckpointError(
                 f"{path}: is not a safetensors file: its header would have {length:,} bytes, "
                 f"wanted at most {max(0, min(size - 8, MOST_HEADER)):,}"
