@@ -1,6 +1,7 @@
 """`glassformer parity` and `glassformer convert`, and models of ours in the hands of transformers."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from glassformer.checkpoints.save import save
 from glassformer.cli.main import main
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.presets import PRESETS
+from glassformer.models.rnn import RNNConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from tests.checkpoints.specimens import NAMES, SPECIMENS, assert_equal, shaken
 
@@ -57,6 +59,28 @@ def test_a_preset_gets_random_weights(capsys: pytest.CaptureFixture[str], monkey
     assert "mistral in float32" in capsys.readouterr().out
     assert main(["parity", "tinny", "--preset"]) == 2
     assert "did you mean tiny" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("columns", ["50", "80", "160"])
+def test_figures_stay_whole_in_a_narrow_terminal(
+    columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setitem(PRESETS, "tiny", SPECIMENS["GPT-2"])
+    assert main(["parity", "tiny", "--preset"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len([line for line in lines if re.match(r" *\d\.\de-\d\d +\d\.\de-\d\d ", line)]) == 12
+    assert max(map(len, lines)) <= int(columns)
+
+
+def test_a_model_without_a_twin_cannot_be_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    why = "this model cannot be written for Hugging Face: RNNConfig belongs to none of its families; "
+    save(shaken(RNNConfig(vocab=11, dim=8)), tmp_path / "rnn")
+    assert main(["parity", str(tmp_path / "rnn")]) == 1
+    wanted = "parity needs one that can; `glassformer parity` alone compares one of every family"
+    assert capsys.readouterr().err == f"glassformer: error: {why}{wanted}\n"
+    assert main(["convert", str(tmp_path / "rnn"), str(tmp_path / "x")]) == 1
+    assert capsys.readouterr().err == f'glassformer: error: {why}format="ours" keeps it whole\n'
 
 
 def test_conversion_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,7 +77,7 @@ def find_twin(config: Config, labels: tuple[str, ...] | None = None, first: obje
             else:
                 return Twin(family, config, labels)
     why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of its families"
-    raise CheckpointError(f'this model cannot be written for Hugging Face: {why}; format="ours" keeps it whole')
+    raise CheckpointError(f"this model cannot be written for Hugging Face: {why}")
 
 
 def config_table(twin: Twin) -> dict[str, object]:

@@ -16,6 +16,7 @@ from glassformer.checkpoints.huggingface import Twin, find_twin
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.equations.positions import sinusoidal_positions
+from glassformer.errors import CheckpointError
 from glassformer.layers.model import Model
 from glassformer.layers.positions import LearnedPositions, RelativeBias
 from glassformer.models.encoder import EncoderConfig
@@ -82,13 +83,23 @@ def parity(model: Model | Path | str, dtype: torch.dtype = torch.float32, seed: 
     with tempfile.TemporaryDirectory() as scratch:
         if isinstance(model, Model) or load(model).twin is None:
             folder = Path(scratch)
-            save(model if isinstance(model, Model) else load(model).model, folder, format="hf")
+            _export(model if isinstance(model, Model) else load(model).model, folder)
         else:
             folder = Path(model)
         ours = load(folder, dtype=dtype)
         twin = ours.twin or find_twin(ours.model.config)
         rows = list(_compare(ours.model, open_twin(folder, twin, dtype), twin, dtype, seed))
     return Parity(twin.family.model_type, str(dtype).removeprefix("torch."), BOUNDS[dtype], tuple(rows))
+
+
+def _export(model: Model, folder: Path) -> None:
+    """Write a model for transformers, or say that there is none to compare it with."""
+    try:
+        find_twin(model.config)
+    except CheckpointError as error:
+        more = "parity needs one that can; `glassformer parity` alone compares one of every family"
+        raise CheckpointError(f"{error}; {more}") from None
+    save(model, folder, format="hf")
 
 
 def open_twin(folder: Path, twin: Twin, dtype: torch.dtype) -> nn.Module:

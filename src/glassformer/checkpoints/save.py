@@ -84,9 +84,9 @@ def _twin(config: Config, labels: tuple[str, ...] | None, format: Format, like: 
         return None
     try:
         return find_twin(config, labels, None if like is None else like.family.model_type)
-    except CheckpointError:
+    except CheckpointError as error:
         if format == "hf":
-            raise
+            raise CheckpointError(f'{error}; format="ours" keeps it whole') from None
         return None
 
 
