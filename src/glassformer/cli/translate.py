@@ -115,16 +115,18 @@ def _translate_lines(
     model: "Model", tokenizer: "Tokenizer", lines: list[Line], how: "Decoding"
 ) -> "Iterator[tuple[str, Sequence[Written]]]":
     """Every source with its translations, up to one that is too long for the model, which an error names."""
-    from glassformer.decoding.generate import encode_prompts, write_all
+    from glassformer.decoding.generate import encode_prompts
+    from glassformer.decoding.generate import generate as generate_texts
     from glassformer.decoding.session import context_of, require_writer
 
-    rows = encode_prompts(model, tokenizer, [source for _, source in lines], how)
+    sources = [source for _, source in lines]
+    sizes = [len(row) for row in encode_prompts(model, tokenizer, sources)]
     context = context_of(require_writer(model))
-    fit = next((i for i, row in enumerate(rows) if context is not None and len(row) > context), len(rows))
-    texts = write_all(model, tokenizer, rows[:fit], how)
+    fit = next((i for i, size in enumerate(sizes) if context is not None and size > context), len(sizes))
+    texts = generate_texts(model, tokenizer, sources[:fit], how)
     each = len(texts) // max(1, fit)
-    for number, (_, source) in enumerate(lines[:fit]):
+    for number, source in enumerate(sources[:fit]):
         yield source, texts[number * each : (number + 1) * each]
-    if fit < len(rows):
+    if fit < len(sizes):
         place, _ = lines[fit]
-        raise DataError(f"{place}: has {len(rows[fit])} tokens, wanted at most {context}, the model's context")
+        raise DataError(f"{place}: has {sizes[fit]} tokens, wanted at most {context}, the model's context")
