@@ -18,6 +18,7 @@ from glassformer.data.batches import IGNORE, Batches
 from glassformer.data.python_source import stdlib_text
 from glassformer.models.encoder import EncoderConfig
 from glassformer.training.recipe import Recipe
+from glassformer.training.resolve import from_settings
 from glassformer.training.run import prepare
 from glassformer.training.settings import (
     ClassifySettings,
@@ -93,7 +94,7 @@ def linear(train: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor], classes: i
 
 def compare(name: str, settings: Settings, folder: Path) -> None:
     """Train both on one task and print what they reach."""
-    run = prepare(settings, folder / name, "", print)
+    run = prepare(from_settings(settings), folder / name, print)
     made, vocab = run.material, run.tokenizer.vocab
     key = made.objective.answers
     classes = len(run.labels) if run.labels else vocab

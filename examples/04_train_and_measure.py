@@ -9,7 +9,7 @@ from pathlib import Path
 
 import glassformer as gf
 from glassformer.decoding.settings import Decoding
-from glassformer.training.resolve import resolve, to_toml
+from glassformer.training.resolve import resolve
 from glassformer.training.run import prepare
 
 SETTINGS = {
@@ -42,7 +42,7 @@ with tempfile.TemporaryDirectory() as name:
 
     # The same again, stopped after its second line of log, and resumed.
     asked = resolve("gpt", words=[f"{key}={value}" for key, value in settings.items()])
-    stopped = prepare(asked.settings, place / "stopped", to_toml(asked), print)
+    stopped = prepare(asked, place / "stopped", print)
     print("stopped at", [log.step for log in islice(stopped.train(), 2)])
     gf.train(config=place / "stopped" / "config.toml", out=place / "stopped", resume=True)
     same = (place / "whole" / "metrics.jsonl").read_text() == (place / "stopped" / "metrics.jsonl").read_text()

@@ -251,3 +251,21 @@ def test_too_little_memory_is_said_in_one_line(capsys: pytest.CaptureFixture[str
 
     assert run(ask_for_too_much, debug=False) == 1
     assert "not enough memory" in capsys.readouterr().err
+
+
+def test_a_plan_of_fine_tuning_says_what_the_model_to_start_from_is(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--out", "run", steps=4) == 0
+    tune = ["train", "gpt", "--init", "run", "--data", "text.txt", "data.length=16", "recipe.steps=200"]
+    capsys.readouterr()
+    assert main([*tune, "--dry-run", "--json", "model.dropout=0.5"]) == 0
+    plan = json.loads(capsys.readouterr().out)
+    model = plan["config"]["model"]
+    assert [model[name] for name in ("layers", "dim", "context", "dropout")] == [1, 8, 16, 0.5]
+    assert plan["origins"]["model.layers"] == "run.init" and plan["origins"]["model.dropout"] == "command line"
+    for word, has in {
+        "model.layers=6": "run has 1: ",
+        "tokenizer.kind=words": "comes with the model of run.init",
+    }.items():
+        assert main([*tune, "--out", "tuned", word]) == 2
+        assert has in capsys.readouterr().err.splitlines()[-1]
+    assert not Path("tuned").exists()

@@ -1,6 +1,7 @@
 """A whole run: what it leaves in its folder, how it is resumed, and how another model is its start."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,15 +11,19 @@ import torch
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.errors import ConfigError, GlassformerError, RunFolderError
+from glassformer.models.build import build
 from glassformer.models.encoder import Encoder
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.llama import LlamaConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.averaging import mean_of_checkpoints
 from glassformer.training.hardware import Hardware
+from glassformer.training.keys import shown
 from glassformer.training.objective import Lesson
-from glassformer.training.run import Run, prepare
+from glassformer.training.resolve import COMMAND_LINE, Resolved, from_settings, resolve
+from glassformer.training.run import Run, prepare, train_task
 from glassformer.training.run_folder import LOG, RunFolder
-from glassformer.training.settings import LabelledData, RunSettings, Settings, TextData
+from glassformer.training.settings import LabelledData, RunSettings, Settings, TextData, TokenizerSettings
 from glassformer.training.step import evaluate_loss
 from tests.training.moments import same_tensors
 from tests.training.subject import recipe
@@ -47,7 +52,7 @@ def settings_of(task: str, tmp_path: Path, **recipe_values: object) -> Settings:
 
 
 def started(settings: Settings, out: Path | None, resume: bool = False, said: list[str] | None = None) -> Run:
-    return prepare(settings, out, "# settings\n", [].append if said is None else said.append, resume)
+    return prepare(from_settings(settings), out, [].append if said is None else said.append, resume)
 
 
 @pytest.mark.parametrize("average", [0.0, 0.5])
@@ -59,7 +64,7 @@ def test_a_run_leaves_everything_and_its_model_loads_with_the_same_loss(
     run = started(settings_of(task, tmp_path, average=average), out)
     logs = list(run.train())
     assert [log.step for log in logs] == [1, 2, 3, 4, 5, 6]
-    assert (out / "config.toml").read_text() == "# settings\n"
+    assert resolve(file=out / "config.toml").settings == run.settings
     lines = [json.loads(line) for line in (out / LOG).read_text().splitlines()]
     assert [line["loss"] for line in lines] == [log.loss for log in logs]
     loaded = load(out)
@@ -164,17 +169,80 @@ def test_a_model_of_another_kind_is_no_start(tmp_path: Path) -> None:
         started(missing, None)
 
 
-def test_a_tokenizer_of_a_file_beside_a_model_to_start_from_is_refused(tmp_path: Path) -> None:
+def asked(settings: Settings, *given: str) -> Resolved:
+    """Settings of which some keys were given on the command line."""
+    plain = from_settings(settings)
+    return replace(plain, origins={**plain.origins, **dict.fromkeys(given, COMMAND_LINE)})
+
+
+def test_a_tokenizer_beside_a_model_that_brings_its_own_is_refused(tmp_path: Path) -> None:
     run = started(settings_of("gpt", tmp_path), None)
     save(run.model, tmp_path / "model", run.tokenizer)
     run.tokenizer.save(tmp_path)
     init, file = str(tmp_path / "model"), str(tmp_path / "tokenizer.json")
-    how = settings_of("gpt", tmp_path)
-    both = replace(how, run=replace(CPU, init=init), tokenizer=replace(how.tokenizer, file=file))
-    with pytest.raises(ConfigError) as found:
-        started(both, None)
+    how = replace(settings_of("gpt", tmp_path), run=replace(CPU, init=init))
     why = f"the tokenizer comes with the model of run.init, {init}; leave one of them out"
-    assert str(found.value) == f"tokenizer.file is {file}, but {why}"
+    for name, value in {"file": file, "kind": "characters", "vocab": 300}.items():
+        both = replace(how, tokenizer=replace(TokenizerSettings(), **{name: value}))
+        with pytest.raises(ConfigError) as found:
+            prepare(asked(both, f"tokenizer.{name}"), None, print)
+        assert str(found.value) == f"tokenizer.{name} is {shown(value)}, but {why}"
+    usual = replace(how, tokenizer=TokenizerSettings())
+    run = prepare(asked(usual, "tokenizer.kind", "tokenizer.vocab"), None, print)
+    assert run.resolved.origins["tokenizer.kind"] == "not used, the tokenizer is that of run.init"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "has"),
+    [("layers", 3, "1"), ("dim", 16, "8"), ("context", 32, "16"), ("tied", False, "true")],
+)
+def test_a_model_that_is_started_from_keeps_its_shape(name: str, value: object, has: str, tmp_path: Path) -> None:
+    list(started(settings_of("gpt", tmp_path), tmp_path / "run").train())
+    how = replace(settings_of("gpt", tmp_path), run=replace(CPU, init=str(tmp_path / "run")))
+    other = replace(how, model=replace(how.model, **{name: value}))
+    with pytest.raises(ConfigError) as found:
+        prepare(asked(other, f"model.{name}"), None, print)
+    why = "a model that is started from keeps its shape"
+    assert str(found.value) == f"model.{name} is {shown(value)}, but {tmp_path / 'run'} has {has}: {why}"
+    with pytest.raises(ConfigError, match=f'^model.family is "llama", but .*run has "gpt": {why}$'):
+        prepare(asked(replace(how, model=LlamaConfig()), "model.family"), None, print)
+
+
+def test_fine_tuning_has_its_own_dropout_and_says_what_its_model_is(tmp_path: Path) -> None:
+    data = {"data.path": pair_data(tmp_path).path, "data.longest": 8, "data.share": 0.25}
+    small = {"recipe.steps": 6, "recipe.warmup": 1, "run.device": "cpu", "run.precision": "fp32", **data}
+    shape = {"model.dim": 8, "model.layers": 1, "model.heads": 2, "model.hidden": 8, "model.context": 16}
+    train_task("translate", {**small, **shape, "tokenizer.kind": "words"}, out=tmp_path / "run")
+    more = {"run.init": str(tmp_path / "run"), "model.dropout": 0.5, "model.heads": 2}
+    tuned = train_task("translate", {**small, **more}, out=tmp_path / "tuned")
+    assert tuned.model.config == replace(load(tmp_path / "run").model.config, dropout=0.5)
+    assert load(tmp_path / "tuned").model.config == tuned.model.config
+    kept = resolve(file=tmp_path / "tuned" / "config.toml")
+    assert replace(kept.settings.model, vocab=tuned.model.config.vocab) == tuned.model.config
+    again = train_task(config=tmp_path / "tuned" / "config.toml", out=tmp_path / "again")
+    assert same_tensors(dict(again.model.state_dict()), dict(tuned.model.state_dict()))
+
+
+@pytest.mark.parametrize("change", ["gone", "another"])
+def test_fine_tuning_goes_on_without_the_model_it_started_from(change: str, tmp_path: Path) -> None:
+    how = settings_of("gpt", tmp_path)
+    whole = started(how, None)
+    spare = replace(whole.model.config, vocab=whole.tokenizer.vocab + 3)  # as public models have
+    save(build(spare), tmp_path / "start", whole.tokenizer)
+    how = replace(how, run=replace(CPU, init=str(tmp_path / "start")))
+    list(started(how, tmp_path / "whole").train())
+    for log in started(how, tmp_path / "stopped").train():
+        if log.step == 5:
+            break
+    shutil.rmtree(tmp_path / "start")
+    if change == "another":
+        list(started(settings_of("masked", tmp_path), tmp_path / "start").train())
+    for log in started(how, tmp_path / "stopped", resume=True).train(resume=True):
+        assert log.step > 3
+    for name in (LOG, "config.toml", "tokenizer.json"):
+        assert (tmp_path / "stopped" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    one, other = (dict(load(tmp_path / name).model.state_dict()) for name in ("stopped", "whole"))
+    assert same_tensors(one, other)
 
 
 def test_a_model_to_start_from_without_a_tokenizer_takes_the_one_of_a_file(tmp_path: Path) -> None:

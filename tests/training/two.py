@@ -26,6 +26,7 @@ from glassformer.training.loop import train
 from glassformer.training.objective import HIDDEN_TOKENS, NEXT_TARGET_TOKEN, Objective
 from glassformer.training.processes import ALONE, Processes, meeting, unsharded
 from glassformer.training.recipe import Recipe
+from glassformer.training.resolve import from_settings
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import GPTSettings, RunSettings, TextData, TokenizerSettings
 from tests.training.subject import PAIR_CONFIG, TOKENS, pair_batches, recipe
@@ -132,7 +133,7 @@ def ran(processes: Processes, path: Path) -> dict[str, object]:
         recipe=recipe(steps=4, average=0.5),
         run=RunSettings(device="cpu", precision="fp32", sharing=sharing),
     )
-    run = run_module.prepare(settings, path / f"run {sharing}", "", lambda text: None)
+    run = run_module.prepare(from_settings(settings), path / f"run {sharing}", lambda text: None)
     with patch.object(run_module, "meeting", lambda *_: nullcontext(processes)):
         return {"logs": [[log.step, log.loss, log.validation] for log in run.train()]}
 

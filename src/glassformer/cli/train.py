@@ -110,13 +110,10 @@ def train(
 
 def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> int | None:
     from glassformer.errors import InterruptedRunError
-    from glassformer.training.resolve import to_toml
-    from glassformer.training.run import CONFIG, prepare
+    from glassformer.training.run import prepare
 
-    # A run keeps the settings it was begun with.
-    text = (folder / CONFIG).read_text(encoding="utf-8") if manner.resume else to_toml(resolved, origins=True)
     with bad_use():
-        run = prepare(resolved.settings, folder, text, _say, manner.resume)
+        run = prepare(resolved, folder, _say, manner.resume)
     last: Log | None = None
     try:
         with _watchers(resolved.settings.recipe.steps, folder, manner) as tell:
@@ -241,16 +238,15 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
     from glassformer.training.resolve import tables, to_toml
     from glassformer.training.run import prepare
 
-    text = to_toml(resolved, origins=True)
     with bad_use():
-        run = prepare(resolved.settings, None, text, _say, sketch=True)
+        run = prepare(resolved, None, _say, sketch=True)
     plan = _plan(run)
     if not _is_first():
         return
     if json:
-        write_json({"config": tables(resolved), "origins": resolved.origins, **plan})
+        write_json({"config": tables(run.resolved), "origins": run.resolved.origins, **plan})
         return
-    write(text)
+    write(to_toml(run.resolved, origins=True))
     for name, value in plan.items():
         number = f"{value:,}" if isinstance(value, int) else value
         megabytes = f"{value / MEGABYTE:,.1f} MB" if isinstance(value, int) and name.endswith("_bytes") else number

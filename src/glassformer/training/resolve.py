@@ -72,6 +72,12 @@ def resolve(
     return Resolved(task, _build_settings(task, values, origins), origins)
 
 
+def from_settings(settings: Settings) -> Resolved:
+    """Settings that were put together in Python, all of them as if by default."""
+    task = next(name for name, kind in TASKS.items() if kind is type(settings))
+    return Resolved(task, settings, dict.fromkeys(values_of(settings), DEFAULT))
+
+
 def tables(resolved: Resolved) -> dict[str, object]:
     """The whole configuration as plain data, in the shape of the TOML file."""
     found: dict[str, object] = {"task": resolved.task}

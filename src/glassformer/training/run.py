@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import get_type_hints
 
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
@@ -14,9 +13,10 @@ from glassformer.decoding.translate import translate
 from glassformer.errors import ConfigError, RunFolderError
 from glassformer.layers.model import Model
 from glassformer.models.build import build
-from glassformer.models.encoder import Encoder, EncoderConfig
+from glassformer.models.encoder import EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.averaging import PREFIX, mean_of_checkpoints
+from glassformer.training.beginning import fitted
 from glassformer.training.evaluation import (
     evaluate_classifier,
     evaluate_language,
@@ -28,9 +28,10 @@ from glassformer.training.keys import as_toml, toml_value
 from glassformer.training.loop import train
 from glassformer.training.measure import Figures
 from glassformer.training.processes import expected, meeting
-from glassformer.training.resolve import resolve, to_toml
+from glassformer.training.resolve import Resolved, resolve, to_toml
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import PairData, Settings
+from glassformer.training.snapshots import newest
 from glassformer.training.step import Log
 from glassformer.training.tasks import Material, Preparing, Say, prepare_material
 
@@ -40,12 +41,12 @@ CONFIG = "config.toml"
 class Run:
     """Data read, tokenizer and model ready: `train` goes through it, a log line at a time."""
 
-    def __init__(self, settings: Settings, material: Material, model: Model, out: Path | None, config: str) -> None:
-        self.settings, self.material, self.model, self.config = settings, material, model, config
+    def __init__(self, resolved: Resolved, material: Material, model: Model, out: Path | None) -> None:
+        self.resolved, self.settings, self.material, self.model = resolved, resolved.settings, material, model
         self.tokenizer, self.labels = material.tokenizer, material.labels
-        asked = settings.run
+        asked = self.settings.run
         self.hardware = choose_hardware(asked.device, asked.precision, asked.compiled)
-        keep = max(asked.keep, settings.recipe.average_last)
+        keep = max(asked.keep, self.settings.recipe.average_last)
         self.folder = None if out is None else RunFolder(out, keep)
 
     @property
@@ -93,7 +94,8 @@ class Run:
         with self.folder.lock():
             if self.folder.steps() and not resume:
                 raise RunFolderError(f"{self.folder.path}: holds a run; give --resume to go on, or another folder")
-            self.folder.write_text(CONFIG, self.config)
+            if not resume:  # a run keeps the settings it was begun with
+                self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
             self.tokenizer.save(self.folder.path)
             yield
 
@@ -147,51 +149,44 @@ def train_task(
     """
     words = [f"{key}={toml_value(as_toml(value))}" for key, value in (settings or {}).items()]
     resolved = resolve(task, preset, config, words)
-    run = prepare(resolved.settings, None if out is None else Path(out), to_toml(resolved), lambda text: None, resume)
+    run = prepare(resolved, None if out is None else Path(out), lambda text: None, resume)
     for log in run.train(resume):
         watch(log)
     return run
 
 
-def prepare(
-    settings: Settings, out: Path | None, config: str, say: Say, resume: bool = False, sketch: bool = False
-) -> Run:
+def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False, sketch: bool = False) -> Run:
     """Read the data, learn or load the tokenizer, build the model or load the one to start from.
 
-    `config` is the text of the settings for the run folder. A sketch has sizes but no weights, and cannot be trained.
+    A sketch has sizes but no weights, and cannot be trained.
     """
-    start, known = None, None
-    if settings.run.init:
-        loaded = load(settings.run.init)
-        start, known = loaded.model, loaded.tokenizer
-        if known is not None and settings.tokenizer.file:
-            raise ConfigError(
-                f"tokenizer.file is {settings.tokenizer.file}, but the tokenizer comes with the model of run.init, "
-                f"{settings.run.init}; leave one of them out"
-            )
-        settings = replace(settings, model=_start_config(settings, start))
+    start, known, init = None, None, resolved.settings.run.init
+    rows = _saved_rows(out) if init and resume and out is not None else None
+    if init and rows is None:
+        start = load(init)
+        known, resolved = start.tokenizer, fitted(resolved, start)
     if resume and out is not None and (out / "tokenizer.json").exists():
         known = Tokenizer.load(out)
+    settings = resolved.settings
     material = prepare_material(settings, Preparing(known, expected(settings.run.sharing), say))
-    model = _fresh(settings, material, sketch) if start is None else _adopted(settings, material, start, say)
-    return Run(settings, material, model, out, config)
+    if start is None:
+        model = _fresh(settings, material, rows or material.tokenizer.vocab, sketch)
+    else:
+        model = _adopted(settings, material, start.model, say)
+    return Run(resolved, material, model, out)
 
 
-def _fresh(settings: Settings, material: Material, sketch: bool) -> Model:
-    config = replace(settings.model, vocab=material.tokenizer.vocab)
+def _saved_rows(out: Path) -> int | None:
+    """The vocabulary of the model in the newest checkpoint, which may have more rows than there are tokens."""
+    saved = newest(RunFolder(out))
+    return None if saved is None else len(saved.model["embedding.weight"])
+
+
+def _fresh(settings: Settings, material: Material, vocab: int, sketch: bool) -> Model:
+    config = replace(settings.model, vocab=vocab)
     if isinstance(config, EncoderConfig) and material.labels is not None:
         config = replace(config, classes=len(material.labels))
     return build(config, settings.recipe.seed, "meta" if sketch else "cpu")
-
-
-def _start_config(settings: Settings, start: Model) -> object:
-    """The configuration of the model to start from, with the head that the task needs."""
-    wanted = get_type_hints(type(settings))["model"]
-    if not isinstance(start.config, wanted):
-        raise ConfigError(f"run.init is a {type(start).__name__}, which this task does not train")
-    if isinstance(start, Encoder) and isinstance(settings.model, EncoderConfig):
-        return replace(start.config, head=settings.model.head)
-    return start.config
 
 
 def _adopted(settings: Settings, material: Material, start: Model, say: Say) -> Model:
