@@ -92,12 +92,13 @@ def test_translations_are_made_in_portions_by_the_beam_asked_for(
     monkeypatch.setattr(measure, "SENTENCES", 2)
     asked = []
 
-    def translate(model: object, tokenizer: object, texts: list[str], limit: int, *, beam: int) -> list[str]:
-        asked.append((len(texts), beam))
+    def translate(model: object, tokenizer: object, texts: list[str], limit: int, **how: float) -> list[str]:
+        asked.append((len(texts), how["beam"]))
         return [dict(PAIRS)[text] for text in texts]
 
     monkeypatch.setattr("glassformer.training.measure.translate", translate)
-    assert figures(capsys, "--data", pairs, "--beam", 4)["figures"]["scores"]["exact"] == 1
+    found = figures(capsys, "--data", pairs, "--beam", 4)["figures"]
+    assert found["scores"]["exact"] == 1 and found["beam"] == 4
     assert asked == [(2, 4), (1, 4)]
 
 

@@ -1,5 +1,6 @@
 """A run measured from its folder is judged by what that run held out, and by nothing it learnt from."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from glassformer.data.batches import LabelledBatches, PackedBatches
 from glassformer.data.files import Document, LabelledText
+from glassformer.decoding.translate import translate
 from glassformer.errors import ConfigError
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import measure, tasks
@@ -63,6 +65,45 @@ def test_a_classifier_by_the_share_and_the_seed_of_its_run(tmp_path: Path) -> No
     held = run.material.validation
     assert isinstance(held, LabelledBatches) and len(held.texts) == 24
     assert evaluate(tmp_path / "run") == run.measure()
+
+
+PAIRS = [(f"the {a} {b} here", f"el {b} {a}") for a in ("cat", "dog", "sun") for b in ("sat", "ran", "is", "was")]
+SHAPE = {"model.hidden": 8, "data.longest": 8, "data.tokens": 64, "tokenizer.kind": "words"}
+
+
+def pair_file(path: Path, pairs: list[tuple[str, str]]) -> str:
+    return write(path, "".join(json.dumps({"en": one, "es": other}) + "\n" for one, other in pairs))
+
+
+def test_a_translator_gets_the_same_figures_at_its_end_and_from_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def heard(model: object, tokenizer: object, texts: list[str], *how: object, **more: object) -> list[str]:
+        asked.append((texts, how, more))
+        return translate(model, tokenizer, texts, *how, **more)  # pyright: ignore
+
+    long = [("the " * 20, "el"), ("the sun", "el " * 20)]
+    held = pair_file(tmp_path / "held.jsonl", PAIRS[:4] + long)
+    paths = {"data.path": pair_file(tmp_path / "a.jsonl", PAIRS), "data.validation": held}
+    how = {**SMALL, **SHAPE, **paths, "data.fields": ["en", "es"], "data.beam": 3}
+    run = train_task("translate", how, out=tmp_path / "run")
+    monkeypatch.setattr(measure, "translate", heard)
+    there = run.measure()
+    assert vars(there)["pairs"] == 4 and vars(there)["beam"] == 3, "those too long are left out of every figure"
+    here = evaluate(tmp_path / "run", pair_file(tmp_path / "short.jsonl", PAIRS[:4]), beam=3)
+    assert asked[0] == asked[1] == ([one for one, _ in PAIRS[:4]], (8,), {"beam": 3, "length_penalty": 1.0})
+    assert here.loss == pytest.approx(there.loss, rel=1e-6)
+    assert {**vars(here), "loss": 0, "perplexity": 0} == {**vars(there), "loss": 0, "perplexity": 0}
+
+
+def test_files_are_read_by_the_fields_of_the_run(tmp_path: Path) -> None:
+    rows = "".join(json.dumps({"kind": text.label, "body": text.text}) + "\n" for text in SNIPPETS)
+    path = write(tmp_path / "a.jsonl", rows)
+    for task, fields in {"gpt": {"data__field": "body"}, "classify": {"data__fields": ["kind", "body"]}}.items():
+        run = trained(task, tmp_path / task, data__path=path, data__validation=path, **fields)
+        assert evaluate(tmp_path / task, path).loss == pytest.approx(run.measure().loss, rel=1e-5)
 
 
 def test_data_that_the_run_did_not_learn_from_is_held_out_by_the_usual_share(tmp_path: Path) -> None:

@@ -83,13 +83,17 @@ class TranslationScores:
 
 @dataclass(frozen=True, kw_only=True)
 class TranslatorFigures:
-    """A translator on pairs: how it rates the right translations, in nats a token, and how good its own are."""
+    """A translator on pairs: how it rates the right translations, in nats a token, and how good its own are.
+
+    `beam` is the number of translations that were weighed at a time.
+    """
 
     loss: float
     perplexity: float
     tokens: int
     pairs: int
     scores: TranslationScores
+    beam: int = 1
 
 
 def evaluate_language(

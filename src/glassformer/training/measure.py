@@ -1,9 +1,9 @@
 """A model in a folder, measured on data in the figures that suit its kind."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal, Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar, cast
 
 import numpy as np
 from jaxtyping import Int64
@@ -37,7 +37,7 @@ from glassformer.training.evaluation import (
 from glassformer.training.hardware import choose_hardware
 from glassformer.training.keys import defaults
 from glassformer.training.resolve import resolve
-from glassformer.training.settings import PairData, Settings
+from glassformer.training.settings import LabelledData, PairData, Settings, TextData
 from glassformer.training.tasks import PHRASES, PHRASES_HELD_OUT, class_rows, encode_texts
 
 Task = Literal["translate", "gpt", "masked", "classify"]
@@ -48,6 +48,7 @@ BUILT_IN = {"translate": "phrasebook", "gpt": "stdlib", "masked": "stdlib", "cla
 SCORES_AT_ONCE = 2**26  # numbers that a model may put out at once
 TOKENS_AT_ONCE = 8192  # of a batch
 SENTENCES = 256  # translated or classified together
+LENGTH_PENALTY = 1.0  # of translations that are scored
 SPARE_ROWS = 512  # tokens that a model's vocabulary may be rounded up by, to a multiple of eight
 
 
@@ -158,14 +159,29 @@ def _measure_translator(
         raise DataError(f"{place}: has {longest} tokens, wanted at most {context}, the model's context")
     pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
     tokens = max(longest, min(TOKENS_AT_ONCE, SCORES_AT_ONCE // subject.vocab))
-    limit = min(2 * longest, context or 2 * longest)
-    return evaluate_translator(
-        subject.model,
-        PairBatches(list(zip(*sides, strict=True)), tokens, pad, start, end, seed=0),
-        [(one, other) for one, other, _ in pairs],
-        lambda texts: _translated(subject, texts, limit, beam, tell),
-        tell("batches read"),
-    )
+    batches = PairBatches(list(zip(*sides, strict=True)), tokens, pad, start, end, seed=0)
+    return measure_pairs(subject.model, tokenizer, batches, [pair[:2] for pair in pairs], beam, tell)
+
+
+def measure_pairs(
+    model: Model,
+    tokenizer: Tokenizer,
+    batches: PairBatches,
+    pairs: Sequence[tuple[str, str]],
+    beam: int,
+    tell: Tell = silently,
+) -> TranslatorFigures:
+    """The figures of a translator on pairs and their tokens; no translation gets twice as long as the longest side."""
+    limit = 2 * max(max(len(source), len(target) + 1) for source, target in batches.pairs)
+    limit = min(limit, model.config.context or limit)
+
+    def translated(texts: Sequence[str]) -> list[str]:
+        portions = [texts[at : at + SENTENCES] for at in range(0, len(texts), SENTENCES)]
+        following = tell(f"of {len(portions):,} portions translated")(iter(portions))
+        how = {"beam": beam, "length_penalty": LENGTH_PENALTY}
+        return [text for portion in following for text in translate(model, tokenizer, portion, limit, **how)]
+
+    return replace(evaluate_translator(model, batches, pairs, translated, tell("batches read")), beam=beam)
 
 
 def _read_pairs(subject: Subject, data: str, second: str | None) -> list[tuple[str, str, str]]:
@@ -173,14 +189,8 @@ def _read_pairs(subject: Subject, data: str, second: str | None) -> list[tuple[s
     if data == "phrasebook":
         held = split_phrase_book(PHRASES, PHRASES_HELD_OUT, _splitting(subject, data).recipe.seed)[1]
         return [(one, other, f"phrasebook:{number}") for number, (one, other) in enumerate(held, start=1)]
-    return [(pair.first, pair.second, pair.source) for pair in read_pairs(data, second)]
-
-
-def _translated(subject: Subject, texts: Sequence[str], limit: int, beam: int, tell: Tell) -> list[str]:
-    portions = [texts[at : at + SENTENCES] for at in range(0, len(texts), SENTENCES)]
-    following = tell(f"of {len(portions):,} portions translated")(iter(portions))
-    model, tokenizer = subject.model, subject.tokenizer
-    return [text for portion in following for text in translate(model, tokenizer, portion, limit, beam=beam)]
+    fields = cast(PairData, _run_settings(subject).data).fields
+    return [(pair.first, pair.second, pair.source) for pair in read_pairs(data, second, fields)]
 
 
 def _measure_masked(subject: Subject, data: str, tell: Tell) -> MaskedFigures:
@@ -193,7 +203,7 @@ def _measure_masked(subject: Subject, data: str, tell: Tell) -> MaskedFigures:
 def _windows(subject: Subject, data: str) -> tuple[Int64[np.ndarray, " ids"], int, int]:
     """All texts as one row of ids, and how many windows to read at once, of what length."""
     share = _splitting(subject, data).data.share if data == "stdlib" else None
-    documents = read_texts(data) if share is None else stdlib_text()
+    documents = read_texts(data, cast(TextData, _run_settings(subject).data).field) if share is None else stdlib_text()
     portions = subject.tokenizer.encode_stream(document.text for document in documents)
     ids = np.concatenate([np.array(portion, dtype=np.int64) for portion in portions])
     ids = ids if share is None else split_tokens(ids, share)[1]
@@ -209,7 +219,7 @@ def _measure_classifier(subject: Subject, data: str, tell: Tell) -> ClassifierFi
         settings = _splitting(subject, data)
         texts = split(stdlib_labelled(), settings.data.share, settings.recipe.seed)[1]
     else:
-        texts = list(read_labelled(data))
+        texts = list(read_labelled(data, cast(LabelledData, _run_settings(subject).data).fields))
     for text in texts:
         if text.label not in subject.labels:
             wanted = ", ".join(subject.labels)
@@ -221,14 +231,18 @@ def _measure_classifier(subject: Subject, data: str, tell: Tell) -> ClassifierFi
     return evaluate_classifier(subject.model, batches, subject.labels, tell("batches read"))
 
 
+def _run_settings(subject: Subject) -> Settings:
+    """The settings of the run that a model comes from, or the usual ones."""
+    config = Path(subject.path) / "config.toml"
+    return resolve(subject.task, file=config).settings if config.is_file() else defaults(subject.task)
+
+
 def _splitting(subject: Subject, built_in: str) -> Settings:
     """The settings that say which built-in data a model did not learn from: those of its run, or the usual ones."""
-    config = Path(subject.path) / "config.toml"
-    usual = defaults(subject.task)
-    settings = resolve(subject.task, file=config).settings if config.is_file() else usual
+    settings = _run_settings(subject)
     data = settings.data
     if data.path != built_in:
-        return usual
+        return defaults(subject.task)
     if data.validation and not isinstance(data, PairData):  # of the phrase book some is held out even so
         raise ConfigError(
             f"{subject.path}: learnt from all of {built_in} (its data.validation is {data.validation}), "

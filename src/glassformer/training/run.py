@@ -1,6 +1,6 @@
 """A whole run: from settings to a trained model in a folder."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -9,7 +9,6 @@ from pathlib import Path
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
-from glassformer.decoding.translate import translate
 from glassformer.errors import ConfigError, RunFolderError
 from glassformer.layers.model import Model
 from glassformer.models.build import build
@@ -21,12 +20,11 @@ from glassformer.training.evaluation import (
     evaluate_classifier,
     evaluate_language,
     evaluate_masked,
-    evaluate_translator,
 )
 from glassformer.training.hardware import choose_hardware
 from glassformer.training.keys import as_toml, toml_value
 from glassformer.training.loop import train
-from glassformer.training.measure import Figures
+from glassformer.training.measure import Figures, measure_pairs
 from glassformer.training.processes import expected, meeting
 from glassformer.training.resolve import Resolved, resolve, to_toml
 from glassformer.training.run_folder import RunFolder
@@ -101,10 +99,10 @@ class Run:
 
     def measure(self) -> Figures:
         """Figures on the test data, or on the validation data where there is none."""
-        test, model = self.material.test, self.model.eval()
+        test, model, data = self.material.test, self.model.eval(), self.settings.data
         match test:
-            case PairBatches():
-                return evaluate_translator(model, test, self.material.pairs, self._translate)
+            case PairBatches() if isinstance(data, PairData):
+                return measure_pairs(model, self.tokenizer, test, self.material.pairs, data.beam)
             case MaskedBatches():
                 return evaluate_masked(model, test)
             case PackedBatches():
@@ -112,12 +110,6 @@ class Run:
             case LabelledBatches():
                 return evaluate_classifier(model, test, self.labels or ())
         raise ConfigError(f"no figures are known for {type(test).__name__}")
-
-    def _translate(self, texts: Sequence[str]) -> list[str]:
-        data = self.settings.data
-        if not isinstance(data, PairData):
-            raise ConfigError("only sentence pairs can be translated")
-        return translate(self.model, self.tokenizer, texts, data.longest, beam=data.beam, length_penalty=1.0)
 
     def _finish(self, folder: RunFolder) -> None:
         """Take the weights that did best, or the mean of the last checkpoints, and write them as a model to load."""

@@ -106,25 +106,26 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
     tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (side for pair in learn for side in pair))
     pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
 
-    def batches(pairs: Sequence[TwoTexts], name: str) -> PairBatches:
+    def batches(pairs: Sequence[TwoTexts], name: str) -> tuple[PairBatches, list[TwoTexts]]:
+        """Batches of the pairs that are not too long, and these pairs."""
         sides = [encode_texts(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
         fits = range(1, data.longest)
-        rows = [(one, other) for one, other in zip(*sides, strict=True) if len(one) in fits and len(other) in fits]
-        if len(rows) < len(pairs):
-            left_out = f"{len(pairs) - len(rows)} of {len(pairs)} {name} pairs"
+        kept = [
+            (row, pair)
+            for row, pair in zip(zip(*sides, strict=True), pairs, strict=True)
+            if len(row[0]) in fits and len(row[1]) in fits
+        ]
+        if len(kept) < len(pairs):
+            left_out = f"{len(pairs) - len(kept)} of {len(pairs)} {name} pairs"
             preparing.say(f"{left_out} are left out: without tokens, or with data.longest ({data.longest}) or more")
-        return PairBatches(rows, data.tokens, pad, start, end, seed, *preparing.place(len(rows), name, "pairs"))
+        rows, place = [row for row, _ in kept], preparing.place(len(kept), name, "pairs")
+        return PairBatches(rows, data.tokens, pad, start, end, seed, *place), [pair for _, pair in kept]
 
-    validation = batches(held, "validation")
-    test = _pair_file(data, data.test, data.test_second) if data.test else held
-    return Material(
-        tokenizer,
-        NEXT_TARGET_TOKEN,
-        batches(learn, "training"),
-        validation,
-        batches(test, "test") if data.test or processes.world > 1 else validation,
-        pairs=test,
-    )
+    validation, judged = batches(held, "validation")
+    test = validation
+    if data.test or processes.world > 1:
+        test, judged = batches(_pair_file(data, data.test, data.test_second) if data.test else held, "test")
+    return Material(tokenizer, NEXT_TARGET_TOKEN, batches(learn, "training")[0], validation, test, pairs=judged)
 
 
 def _pairs(data: PairData, seed: int) -> tuple[list[TwoTexts], list[TwoTexts]]:
