@@ -114,6 +114,14 @@ def test_a_folder_with_a_run_is_not_begun_anew(capsys: pytest.CaptureFixture[str
     assert {path: path.read_bytes() for path in Path("run").rglob("*") if path.is_file()} == before
 
 
+def test_a_folder_with_a_model_is_not_written_over(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("model").mkdir()
+    Path("model/model.safetensors").write_text("precious")
+    assert train("--out", "model", steps=4) == 2
+    assert "model already holds a model, in model.safetensors: choose" in capsys.readouterr().err.splitlines()[-1]
+    assert [path.read_text() for path in Path("model").iterdir()] == ["precious"]
+
+
 def test_resuming_with_other_settings(capsys: pytest.CaptureFixture[str]) -> None:
     assert train("--out", "run", steps=4) == 0
     begun = Path("run/config.toml").read_text()

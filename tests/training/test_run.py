@@ -10,7 +10,7 @@ import torch
 
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
-from glassformer.errors import ConfigError, GlassformerError, RunFolderError
+from glassformer.errors import ConfigError, GlassformerError
 from glassformer.models.build import build
 from glassformer.models.encoder import Encoder
 from glassformer.models.gpt import GPTConfig
@@ -97,10 +97,38 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
     how = settings_of("gpt", tmp_path)
     list(started(how, tmp_path / "run").train())
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
-    with pytest.raises(RunFolderError, match="run: holds a run; give --resume to go on, or another folder"):
-        list(started(how, tmp_path / "run").train())
+    late = started(how, tmp_path / "late")
+    list(started(how, tmp_path / "late").train())
+    for begin in (lambda: started(how, tmp_path / "run"), lambda: list(late.train())):
+        with pytest.raises(ConfigError, match="already holds a run: go on with it by --resume"):
+            begin()
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     assert list(started(how, tmp_path / "run", True).train(resume=True)) == []
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+def test_a_folder_that_holds_a_model_is_not_overwritten(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "model" / name
+    write(file, "precious")
+    with pytest.raises(ConfigError) as found:
+        started(settings_of("gpt", tmp_path), tmp_path / "model")
+    assert str(found.value) == f"{file.parent} already holds a model, in {name}: choose another folder by --out"
+    assert [path.read_text() for path in file.parent.iterdir()] == ["precious"]
+
+
+def test_resuming_from_python_is_as_strict_as_the_command(tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    with pytest.raises(ConfigError, match="nowhere holds no run to resume: there is no config.toml in it$"):
+        train_task("gpt", out=tmp_path / "nowhere", resume=True)
+    with pytest.raises(ConfigError, match="say which by out$"):
+        train_task("gpt", resume=True)
+    list(started(settings_of("gpt", tmp_path), out).train())
+    before = (out / "config.toml").read_bytes()
+    for other in ({"recipe.rate": 0.5}, {"model.dim": 16}, {"tokenizer.vocab": 100}):
+        with pytest.raises(ConfigError, match=f"run was begun with another {next(iter(other))}; resume it without"):
+            train_task("gpt", other, out=out, resume=True)
+    train_task("gpt", {"recipe.steps": 6, "run.precision": "auto"}, out=out, resume=True)
+    assert (out / "config.toml").read_bytes() == before
 
 
 def test_a_resumed_run_keeps_its_tokenizer_whatever_its_text_has_become(tmp_path: Path) -> None:

@@ -54,14 +54,18 @@ def config(*words: str, sources: Sources = NO_SOURCES, json: Json = False) -> No
         write(to_toml(resolved, origins=True).rstrip("\n"))
 
 
-def settle(words: Sequence[str], sources: Sources, task: str | None = None) -> "Resolved":
-    """The settings that a command line asks for; its first word is the task, unless it is a setting."""
+def settle(words: Sequence[str], sources: Sources) -> "Resolved":
+    """The settings that a command line asks for."""
     from glassformer.training.resolve import resolve
 
-    if words and "=" not in words[0]:
-        task, words = words[0], words[1:]
+    task, settings = task_and_settings(words)
     with bad_use():
-        return resolve(task, sources.preset, sources.config, words)
+        return resolve(task, sources.preset, sources.config, settings)
+
+
+def task_and_settings(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """The first word is the task, unless it is a setting."""
+    return (words[0], words[1:]) if words and "=" not in words[0] else (None, words)
 
 
 @contextmanager

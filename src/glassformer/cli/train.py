@@ -4,7 +4,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import msgspec
 from cyclopts import Parameter
 
-from glassformer.cli.config import Sources, bad_use, settle
+from glassformer.cli.config import Sources, bad_use, settle, task_and_settings
 from glassformer.cli.report import Json, UsageError, talk, write, write_json
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from glassformer.training.run import Run
     from glassformer.training.step import Log
 
-MAY_DIFFER = ("run.device", "run.precision", "run.compiled")  # when a run is resumed
 FILES = (
     "data.path", "data.second", "data.validation", "data.validation_second", "data.test", "data.test_second",
     "tokenizer.file", "run.init",
@@ -131,38 +130,18 @@ def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> in
 
 
 def _saved_settings(words: Sequence[str], start: Start, out: Path | None) -> "Resolved":
-    """The settings of a stopped run; others may be given only where no number but a rounding depends on them."""
-    from glassformer.training.keys import values_of
-    from glassformer.training.resolve import differing_keys, resolve
-    from glassformer.training.run import CONFIG
+    from glassformer.training.beginning import resolve_resumed
 
     if out is None:
         raise UsageError("--resume goes on with the run of a folder: say which by --out FOLDER")
-    if not (out / CONFIG).is_file():
-        raise UsageError(f"{out} holds no run to resume: there is no {CONFIG} in it")
+    task, settings = task_and_settings([*words, *start.words()])
     with bad_use():
-        saved = resolve(file=out / CONFIG)
-    alone = start.preset is None and start.config is None
-    asked = settle([*words, *start.words()], Sources(config=out / CONFIG) if alone else start, saved.task)
-    if asked.task != saved.task:
-        raise UsageError(f"{out} holds a run of {saved.task}, not of {asked.task}")
-    differing = differing_keys(saved, asked)
-    if wrong := [key for key in differing if key not in MAY_DIFFER]:
-        raise UsageError(f"{out} was begun with another {', '.join(wrong)}; resume it without, or begin another run")
-    if differing:
-        _say(f"{', '.join(differing)} differ from before: the run goes on, but its numbers are rounded differently")
-    values = values_of(asked.settings)
-    changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
-    return replace(saved, settings=replace(saved.settings, run=changed))
+        return resolve_resumed(out, task, start.preset, start.config, settings, _say)
 
 
 def _new_folder(task: str, out: Path | None) -> Path:
-    """The folder asked for, if it holds no run, or the next one that is free."""
-    from glassformer.training.run import CONFIG
-
+    """The folder asked for, or the next one that is free."""
     if out is not None:
-        if _is_first() and ((out / CONFIG).exists() or any(out.glob("step-*"))):
-            raise UsageError(f"{out} already holds a run: go on with it by --resume, or choose another folder by --out")
         return out
     if "RANK" in os.environ:
         raise UsageError("several processes share one folder, and none can choose it alone: give --out FOLDER")

@@ -1,18 +1,55 @@
-"""What a run begins with: the settings of the model that it starts from."""
+"""What a run begins with: an empty folder, or the settings of a stopped run, or of the model to start from."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import get_type_hints
 
 from glassformer.checkpoints.load import Loaded
 from glassformer.errors import ConfigError
 from glassformer.models.encoder import EncoderConfig
 from glassformer.training.keys import FAMILY, as_toml, defaults, shown, values_of
-from glassformer.training.resolve import DEFAULT, Resolved
+from glassformer.training.resolve import DEFAULT, Resolved, differing_keys, resolve
 from glassformer.training.settings import Settings
+from glassformer.training.tasks import Say
 
+CONFIG = "config.toml"
+MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json")
+MAY_DIFFER = ("run.device", "run.precision", "run.compiled")  # when a run is resumed
 RATES = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
 OF_THE_START = "run.init"
 NOT_USED = "not used, the tokenizer is that of run.init"
+
+
+def require_free(folder: Path) -> None:
+    """Refuse a folder with a run in it, or with a model that the new one would take the place of."""
+    if (folder / CONFIG).exists() or any(folder.glob("step-*")):
+        raise ConfigError(f"{folder} already holds a run: go on with it by --resume, or choose another folder by --out")
+    if found := [name for name in MODEL_FILES if (folder / name).exists()]:
+        raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder by --out")
+
+
+def resolve_resumed(
+    folder: Path, task: str | None, preset: str | None, file: Path | str | None, words: Sequence[str], say: Say
+) -> Resolved:
+    """The settings of a stopped run; others may be asked for only where no number but a rounding depends on them."""
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(f"{folder} holds no run to resume: there is no {CONFIG} in it")
+    saved = resolve(file=folder / CONFIG)
+    alone = preset is None and file is None
+    asked = resolve(task or saved.task, preset, folder / CONFIG if alone else file, words)
+    if asked.task != saved.task:
+        raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
+    differing = differing_keys(saved, asked)
+    if wrong := [key for key in differing if key not in MAY_DIFFER]:
+        raise ConfigError(
+            f"{folder} was begun with another {', '.join(wrong)}; resume it without, or begin another run"
+        )
+    if differing:
+        say(f"{', '.join(differing)} differ from before: the run goes on, but its numbers are rounded differently")
+    values = values_of(asked.settings)
+    changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
+    return replace(saved, settings=replace(saved.settings, run=changed))
 
 
 def fitted(resolved: Resolved, start: Loaded) -> Resolved:

@@ -9,13 +9,13 @@ from pathlib import Path
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
-from glassformer.errors import ConfigError, RunFolderError
+from glassformer.errors import ConfigError
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.averaging import PREFIX, mean_of_checkpoints
-from glassformer.training.beginning import fitted
+from glassformer.training.beginning import CONFIG, fitted, require_free, resolve_resumed
 from glassformer.training.evaluation import (
     evaluate_classifier,
     evaluate_language,
@@ -32,8 +32,6 @@ from glassformer.training.settings import PairData, Settings
 from glassformer.training.snapshots import newest
 from glassformer.training.step import Log
 from glassformer.training.tasks import Material, Preparing, Say, prepare_material
-
-CONFIG = "config.toml"
 
 
 class Run:
@@ -90,9 +88,8 @@ class Run:
             yield
             return
         with self.folder.lock():
-            if self.folder.steps() and not resume:
-                raise RunFolderError(f"{self.folder.path}: holds a run; give --resume to go on, or another folder")
-            if not resume:  # a run keeps the settings it was begun with
+            if not resume:  # a run that is resumed keeps the settings it was begun with
+                require_free(self.folder.path)
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
             self.tokenizer.save(self.folder.path)
             yield
@@ -140,11 +137,21 @@ def train_task(
     Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}.
     """
     words = [f"{key}={toml_value(as_toml(value))}" for key, value in (settings or {}).items()]
-    resolved = resolve(task, preset, config, words)
-    run = prepare(resolved, None if out is None else Path(out), lambda text: None, resume)
+    folder = None if out is None else Path(out)
+    if not resume:
+        resolved = resolve(task, preset, config, words)
+    elif folder is None:
+        raise ConfigError("to resume is to go on with the run of a folder: say which by out")
+    else:
+        resolved = resolve_resumed(folder, task, preset, config, words, _silent)
+    run = prepare(resolved, folder, _silent, resume)
     for log in run.train(resume):
         watch(log)
     return run
+
+
+def _silent(text: str) -> None:
+    """Say nothing of it."""
 
 
 def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False, sketch: bool = False) -> Run:
@@ -152,6 +159,9 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
 
     A sketch has sizes but no weights, and cannot be trained.
     """
+    processes = expected(resolved.settings.run.sharing)
+    if out is not None and processes.first and not resume:
+        require_free(out)
     start, known, init = None, None, resolved.settings.run.init
     rows = _saved_rows(out) if init and resume and out is not None else None
     if init and rows is None:
@@ -160,7 +170,7 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
     if resume and out is not None and (out / "tokenizer.json").exists():
         known = Tokenizer.load(out)
     settings = resolved.settings
-    material = prepare_material(settings, Preparing(known, expected(settings.run.sharing), say))
+    material = prepare_material(settings, Preparing(known, processes, say))
     if start is None:
         model = _fresh(settings, material, rows or material.tokenizer.vocab, sketch)
     else:
