@@ -83,10 +83,10 @@ def test_where_nobody_chose_there_are_defaults(task: str) -> None:
 
 
 def test_later_wins(folder: Path) -> None:
-    file = written(folder, "[model]\nlayers = 3\nheads = 3\n[recipe]\nsteps = 700\nseed = 7\n")
+    file = written(folder, "[model]\nlayers = 3\nheads = 3\n[recipe]\nsteps = 2000\nseed = 7\n")
     found = resolve("gpt", "gpt2", file, ["model.heads=6", "recipe.seed=9"])
     assert found.settings.model == replace(GPTConfig(), layers=3, heads=6)
-    assert found.settings.recipe == replace(defaults("gpt").recipe, steps=700, seed=9)
+    assert found.settings.recipe == replace(defaults("gpt").recipe, steps=2000, seed=9)
     wanted = {"model.dim": "preset gpt2", "model.layers": str(file), "model.heads": "command line",
               "recipe.steps": str(file), "recipe.seed": "command line", "recipe.rate": "default"}  # fmt: skip
     assert {key: found.origins[key] for key in wanted} == wanted
@@ -203,8 +203,8 @@ MISTAKES = {
     "run.keep=1": "run.keep is 1, wanted a whole number, 2 or more",
     "model.dropout=1": "model.dropout is 1, wanted a number from 0 to just below 1",
     "data.share=0": "data.share is 0, wanted a number between 0 and 1",
-    "recipe.steps=50": "recipe: warmup is 100, wanted less than steps, which is 50 "
-    "(recipe.steps: command line, recipe.warmup: default)",
+    "recipe.warmup=1000": "recipe: warmup is 1000, wanted less than steps, which is 1000 "
+    "(recipe.steps: default, recipe.warmup: command line)",
     "model.hidden.x=1": "model.hidden is one value and has no key model.hidden.x, wanted a whole number, 1 or more",
     "qqqq=1": "there is no key qqqq in gpt; `glassformer config gpt` lists them all",
     "steps": '"steps" sets nothing, wanted key=value',
@@ -338,3 +338,12 @@ def test_every_type_can_be_said_in_words() -> None:
 def test_what_is_resolved_is_whole() -> None:
     found = resolve("gpt")
     assert found == Resolved("gpt", defaults("gpt"), dict.fromkeys(keys("gpt", "gpt"), "default"))
+
+
+@pytest.mark.parametrize(("steps", "warmup"), [(2, 1), (60, 6), (999, 99), (1000, 100), (5000, 100)])
+def test_a_warm_up_that_nobody_chose_is_at_most_a_tenth_of_the_steps(steps: int, warmup: int, folder: Path) -> None:
+    found = resolve("gpt", words=[f"recipe.steps={steps}"])
+    assert found.settings.recipe.warmup == warmup
+    assert resolve(file=written(folder, to_toml(found))).settings == found.settings
+    assert resolve("gpt", words=["recipe.steps=60", "recipe.warmup=59"]).settings.recipe.warmup == 59
+    assert "warmup is 60" in complaint("gpt", None, None, "recipe.steps=60", "recipe.warmup=60")

@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 from glassformer.errors import ConfigError
 from glassformer.models.presets import presets
@@ -69,6 +70,8 @@ def resolve(
     for key, chosen in given.items():
         values[key] = _value_of(task, str(values[FAMILY]), key, chosen)
         origins[key] = chosen.origin
+    if origins["recipe.warmup"] == DEFAULT:
+        values["recipe.warmup"] = _usual_warmup(values)
     return Resolved(task, _build_settings(task, values, origins), origins)
 
 
@@ -219,6 +222,11 @@ def _choose_family(
         where = given[FAMILY].origin
         raise ConfigError(f"{where}: {FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out")
     _start_model(values, origins, MODEL_CONFIGS[family](), DEFAULT)
+
+
+def _usual_warmup(values: Mapping[str, object]) -> int:
+    """At most a tenth of the steps: in a short run the usual one would be most of it."""
+    return min(cast(int, values["recipe.warmup"]), max(cast(int, values["recipe.steps"]) // 10, 1))
 
 
 def _value_of(task: str, family: str, key: str, chosen: Chosen) -> object:
