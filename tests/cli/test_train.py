@@ -89,6 +89,20 @@ def test_a_stopped_run_says_how_to_go_on(
     assert logs[0] == logs[1]
 
 
+def test_data_that_changed_is_said_to_have_changed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        stop_after(4, patch)
+        assert train("--out", "run") == 130
+    Path("text.txt").write_text("the lazy dog\n" * 40)
+    assert main(["train", "--resume", "--out", "run"]) == 1
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "the data has changed since the run began: then it had 1726 tokens, now 511; put it back" in said
+    assert main(["evaluate", "run", "--data", "text.txt"]) == 1
+    assert "run: holds a run that is not finished" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_a_signal_ends_it_politely(capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "gpt", "--data", "text.txt", *SMALL, "recipe.steps=1000000", "--out", "long", "--no-progress"]
     with subprocess.Popen([sys.executable, "-m", "glassformer", *words], stderr=subprocess.PIPE, text=True) as process:

@@ -1,5 +1,6 @@
 """`gf.load`: a folder or file in, a model out, with its tokenizer and the names of its classes."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -65,6 +66,11 @@ def load(path: Path | str, device: torch.device | str = "cpu", dtype: torch.dtyp
 def _load_folder(folder: Path, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
     root = newest_set(folder)
     if not (root / CONFIG_FILE).exists():
+        if any(folder.glob("step-*")):
+            how = f"glassformer train --resume --out {shlex.quote(str(folder))}"
+            raise CheckpointError(
+                f"{folder}: holds a run that is not finished and no model yet; go on with it by: {how}"
+            )
         raise CheckpointError(f"{folder}: has no {CONFIG_FILE}, which says what model it holds")
     source = TensorFiles(_weight_files(root))
     loaded = _build(read_table(root / CONFIG_FILE), source, root, device, dtype)

@@ -16,6 +16,7 @@ Rows = Int64[np.ndarray, " _"]  # the numbers of what a batch is made of
 Plan = Sequence[Rows]
 
 IGNORE = -100  # a target that does not count, as in cross_entropy
+DATA_COUNTS = ("pairs", "texts", "tokens")  # of the data itself; what else an order depends on is set
 POOL = 50  # batches that are sorted by length together
 
 
@@ -80,8 +81,14 @@ class Batches(ABC):
         for name, here in (self.state() | {"epoch": None, "index": None}).items():
             if name not in state:
                 raise DataError(f"the place in the data has no {name!r}")
-            if here is not None and state[name] != here:
-                raise DataError(f"the place in the data is for {name} {state[name]}, here {name} is {here}")
+            if here is None or state[name] == here:
+                continue
+            if name in DATA_COUNTS:
+                raise DataError(
+                    f"the data has changed since the run began: then it had {state[name]} {name}, now {here}; "
+                    "put it back as it was, or begin another run"
+                )
+            raise DataError(f"the place in the data is for {name} {state[name]}, here {name} is {here}")
         epoch, index = state["epoch"], state["index"]
         if epoch < 0 or not 0 <= index <= len(self._plan_of(epoch)):
             raise DataError(f"the place in the data is batch {index} of epoch {epoch}, which there is not")

@@ -134,8 +134,18 @@ def _pairs(data: PairData, seed: int) -> tuple[list[TwoTexts], list[TwoTexts]]:
     elif data.validation:
         learn, held = _pair_file(data, data.path, data.second), []
     else:
-        learn, held = split(_pair_file(data, data.path, data.second), data.share, seed)
+        pairs = _pair_file(data, data.path, data.second)
+        _require_two(data.path, len(pairs), "pairs")
+        learn, held = split(pairs, data.share, seed)
     return learn, _pair_file(data, data.validation, data.validation_second) if data.validation else held
+
+
+def _require_two(path: str, count: int, things: str) -> None:
+    """Refuse data of which nothing can be held out."""
+    if count < 2:
+        raise DataError(
+            f"{path}: has {count} {things}, wanted at least 2, to hold one out: add more, or name data.validation"
+        )
 
 
 def _pair_file(data: PairData, path: str, second: str) -> list[TwoTexts]:
@@ -152,6 +162,7 @@ def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) 
     if data.validation:
         learn, held = shard, token_shard(_texts(data, data.validation), tokenizer, cache_folder()).tokens
     else:
+        _require_two(data.path, len(shard), "tokens")
         learn, held = split_tokens(shard, data.share)
     test = token_shard(_texts(data, data.test), tokenizer, cache_folder()).tokens if data.test else held
     masking = None
@@ -183,6 +194,7 @@ def _classes(settings: ClassifySettings, preparing: Preparing) -> Material:
         raise ConfigError(f"model.context is {settings.model.context}, wanted at least data.longest, {data.longest}")
     learn, held = _labelled(data, data.path), _labelled(data, data.validation) if data.validation else []
     if not held:
+        _require_two(data.path, len(learn), "texts")
         learn, held = split(learn, data.share, seed)
     labels = tuple(sorted({text.label for text in learn}))
     tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (text.text for text in learn))
