@@ -5,13 +5,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tokenizers
+from tokenizers import processors
 
 from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
+from glassformer.decoding.generate import encode_prompts
 from glassformer.errors import DataError, GlassformerError
+from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.processes import ALONE, Processes
 from glassformer.training.settings import (
     ClassifySettings,
@@ -309,3 +314,22 @@ def test_the_cache_is_where_the_environment_says(cache: Path, monkeypatch: pytes
     assert cache_folder() == Path("/somewhere/glassformer")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert cache_folder() == Path.home() / ".cache" / "glassformer"
+
+
+@pytest.mark.parametrize("template", ["$A", "$A <end>", "<start> $A <end>"])
+def test_a_translator_is_taught_sources_as_it_will_be_asked(template: str, tmp_path: Path) -> None:
+    learnt = learn_tokenizer([side for pair in PAIRS for side in pair], "words", 100)
+    learnt.save(tmp_path)
+    inner = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
+    known = [("<start>", learnt.required("start")), ("<end>", learnt.required("end"))]
+    inner.post_processor = processors.TemplateProcessing(template, "$A $B", known)
+    inner.save(str(tmp_path / "tokenizer.json"))
+    tokenizer = Tokenizer.load(tmp_path)
+    settings = replace(TRANSLATE, data=pair_data(tmp_path))
+    material = prepare_material(settings, Preparing(tokenizer, ALONE, [].append))
+    taught = {tuple(source) for source, _ in material.batches.pairs}
+    asked = encode_prompts(build(TRANSLATE.model), tokenizer, [source for source, _ in PAIRS])
+    assert taught <= {tuple(row) for row in asked} and len(taught) > 5
+    assert {tuple(target) for _, target in material.batches.pairs} <= {
+        tuple(learnt.encode(target)) for _, target in PAIRS
+    }

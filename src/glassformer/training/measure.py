@@ -38,7 +38,7 @@ from glassformer.training.hardware import choose_hardware
 from glassformer.training.keys import defaults
 from glassformer.training.resolve import resolve
 from glassformer.training.settings import LabelledData, PairData, Settings, TextData
-from glassformer.training.tasks import PHRASES, PHRASES_HELD_OUT, class_rows, encode_texts
+from glassformer.training.tasks import PHRASES, PHRASES_HELD_OUT, class_rows, encode_pairs, encode_texts
 
 Task = Literal["translate", "gpt", "masked", "classify"]
 Figures = LanguageFigures | MaskedFigures | ClassifierFigures | TranslatorFigures
@@ -151,7 +151,7 @@ def _measure_translator(
     subject: Subject, pairs: Sequence[tuple[str, str, str]], beam: int, tell: Tell
 ) -> TranslatorFigures:
     tokenizer, context = subject.tokenizer, subject.context
-    sides = [encode_texts(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
+    sides = encode_pairs(tokenizer, [pair[:2] for pair in pairs])
     lengths = [max(len(source), len(target) + 1) for source, target in zip(*sides, strict=True)]
     longest = max(lengths, default=0)
     if context is not None and longest > context:

@@ -108,7 +108,7 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
 
     def batches(pairs: Sequence[TwoTexts], name: str) -> tuple[PairBatches, list[TwoTexts]]:
         """Batches of the pairs that are not too long, and these pairs."""
-        sides = [encode_texts(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1)]
+        sides = encode_pairs(tokenizer, pairs)
         fits = range(1, data.longest)
         kept = [
             (row, pair)
@@ -217,6 +217,13 @@ def _classes(settings: ClassifySettings, preparing: Preparing) -> Material:
 
 def _labelled(data: LabelledData, path: str) -> list[LabelledText]:
     return stdlib_labelled() if path == "stdlib" else list(read_labelled(path, data.fields))
+
+
+def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
+    """The ids of sources as a model reads them, and of targets."""
+    before, after = tokenizer.around
+    sources, targets = (encode_texts(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1))
+    return [[*before, *row, *after] for row in sources], targets
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
