@@ -8,7 +8,7 @@ from typing import get_type_hints
 from glassformer.checkpoints.load import Loaded
 from glassformer.errors import ConfigError
 from glassformer.models.encoder import EncoderConfig
-from glassformer.training.keys import FAMILY, as_toml, defaults, shown, values_of
+from glassformer.training.keys import as_toml, defaults, shown, values_of
 from glassformer.training.resolve import DEFAULT, Resolved, differing_keys, resolve
 from glassformer.training.settings import Settings
 from glassformer.training.tasks import Say
@@ -96,5 +96,4 @@ def _require_no_tokenizer(resolved: Resolved) -> None:
 
 
 def _model_values(settings: Settings) -> dict[str, object]:
-    section = FAMILY.partition(".")[0]
-    return {key: value for key, value in values_of(settings).items() if key.startswith(f"{section}.")}
+    return {key: value for key, value in values_of(settings).items() if key.startswith("model.")}
