@@ -98,7 +98,7 @@ def test_data_that_changed_is_said_to_have_changed(
     Path("text.txt").write_text("the lazy dog\n" * 40)
     assert main(["train", "--resume", "--out", "run"]) == 1
     said = capsys.readouterr().err.splitlines()[-1]
-    assert "the data has changed since the run began: then it had 1726 tokens, now 511; put it back" in said
+    assert "the data has changed since the run began (tokens 1726, now 511): put it back" in said
     assert main(["evaluate", "run", "--data", "text.txt"]) == 1
     assert "run: holds a run that is not finished" in capsys.readouterr().err.splitlines()[-1]
 

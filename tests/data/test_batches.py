@@ -153,10 +153,8 @@ def test_a_place_that_is_not_here_is_an_error(name: str) -> None:
             batches.resume({other: value for other, value in state.items() if other != key})
         if key not in ("epoch", "index"):
             says = f"is for {key} {state[key] + 1}, here {key} is {state[key]}"
-            if key in ("pairs", "texts", "tokens"):
-                says = (
-                    f"^the data has changed since the run began: then it had {state[key] + 1} {key}, now {state[key]};"
-                )
+            if key in ("pairs", "texts", "tokens", "checksum"):
+                says = rf"^the data has changed since the run began \({key} {state[key] + 1}, now {state[key]}\): put"
             with pytest.raises(DataError, match=says):
                 batches.resume(state | {key: state[key] + 1})
     for wrong in ({"epoch": -1}, {"index": -1}, {"index": 10**6}):
@@ -164,6 +162,23 @@ def test_a_place_that_is_not_here_is_an_error(name: str) -> None:
             batches.resume(state | wrong)
     assert batches.state() == state
     assert all(type(value) is int for value in state.values()), "so that it can be written as JSON"
+
+
+def test_data_of_the_same_counts_is_known_by_what_it_says() -> None:
+    made = {
+        "packed": lambda ids: PackedBatches(np.array(ids * 9), 2, 3, 0),
+        "pairs": lambda ids: PairBatches([(ids, ids[::-1])] * 4, 64, 0, 1, 2, 0),
+        "labelled": lambda ids: LabelledBatches([ids] * 4, [0, 1, 0, 1], 2, 0, 0),
+    }
+    for make in made.values():
+        place = make([3, 4, 5]).state()
+        make([3, 4, 5]).resume(place)
+        with pytest.raises(DataError, match="the data has changed since the run began"):
+            make([3, 5, 4]).resume(place)
+    with pytest.raises(DataError, match="the data has changed"):
+        LabelledBatches([[3]] * 4, [0, 1, 0, 1], 2, 0, 0).resume(
+            LabelledBatches([[3]] * 4, [0, 1, 1, 0], 2, 0, 0).state()
+        )
 
 
 @EVERY

@@ -230,7 +230,7 @@ BAD = [
     ({"beam": 2, "temperature": 0.5}, "beam is 2, wanted 1 with a temperature"),
     ({"beam": 2, "repetition": 1.2}, "repetition is 1.2, wanted 1 with a beam"),
     ({"beam": 2, "n": 3}, "n is 3, wanted at most the beam, 2"),
-    ({"beam": 2, "stop": ["x"]}, r"stop is \['x'\], wanted token ids with a beam, which ranks whole texts"),
+    ({"beam": 2, "stop": ["x"]}, r"stop is \['x'\], wanted no texts with a beam, which ranks whole ones"),
     ({"minimum": 9, "limit": 3}, "minimum is 9, wanted at most the limit, 3"),
     ({"length_penalty": math.inf}, "length_penalty is inf"),
 ]

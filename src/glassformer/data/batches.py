@@ -1,8 +1,10 @@
 """Batches without end: shuffle, pad, pack, and where we were."""
 
+import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -16,7 +18,7 @@ Rows = Int64[np.ndarray, " _"]  # the numbers of what a batch is made of
 Plan = Sequence[Rows]
 
 IGNORE = -100  # a target that does not count, as in cross_entropy
-DATA_COUNTS = ("pairs", "texts", "tokens")  # of the data itself; what else an order depends on is set
+SAMPLED = 2**16  # texts, pairs or tokens by which data is known again
 POOL = 50  # batches that are sorted by length together
 
 
@@ -39,6 +41,18 @@ class Batches(ABC):
     @abstractmethod
     def settings(self) -> dict[str, int]:
         """What the order depends on; a state resumes only where these are the same."""
+
+    @abstractmethod
+    def _sample(self) -> Iterator[Sequence[int]]:
+        """Ids from all over the data."""
+
+    @cached_property
+    def _checksum(self) -> int:
+        """A number by which the data is known again."""
+        sum = 0
+        for ids in self._sample():
+            sum = zlib.crc32(np.asarray(ids, dtype=np.int64).tobytes(), sum)
+        return sum
 
     @abstractmethod
     def _shuffled(self, random: np.random.Generator) -> Plan:
@@ -74,7 +88,8 @@ class Batches(ABC):
 
     def state(self) -> dict[str, int]:
         """The place: epoch, batches of it already given, and what the order depends on."""
-        return {"epoch": self._epoch, "index": self._index, "seed": self.seed, **self.settings()}
+        place = {"epoch": self._epoch, "index": self._index, "seed": self.seed}
+        return place | self.settings() | {"checksum": self._checksum}
 
     def resume(self, state: Mapping[str, int]) -> None:
         """Go to the place of a state."""
@@ -83,11 +98,9 @@ class Batches(ABC):
                 raise DataError(f"the place in the data has no {name!r}")
             if here is None or state[name] == here:
                 continue
-            if name in DATA_COUNTS:
-                raise DataError(
-                    f"the data has changed since the run began: then it had {state[name]} {name}, now {here}; "
-                    "put it back as it was, or begin another run"
-                )
+            if name in ("pairs", "texts", "tokens", "checksum"):  # of the data itself; what else there is was set
+                changed = f"the data has changed since the run began ({name} {state[name]}, now {here})"
+                raise DataError(f"{changed}: put it back as it was, or begin another run")
             raise DataError(f"the place in the data is for {name} {state[name]}, here {name} is {here}")
         epoch, index = state["epoch"], state["index"]
         if epoch < 0 or not 0 <= index <= len(self._plan_of(epoch)):
@@ -132,6 +145,9 @@ class PackedBatches(Batches):
     def settings(self) -> dict[str, int]:
         """Tokens, batch and length."""
         return {"tokens": len(self.tokens), "batch": self.batch, "length": self.length}
+
+    def _sample(self) -> Iterator[Sequence[int]]:
+        yield self.tokens[:: _stride(len(self.tokens))]  # pyright: ignore[reportReturnType] - an array will do
 
     def _shuffled(self, random: np.random.Generator) -> Plan:
         last = len(self.tokens) - 1
@@ -250,6 +266,9 @@ class PairBatches(Batches):
         tokens = int(self._sources.sum() + self._targets.sum())
         return {"pairs": len(self.pairs), "tokens": tokens, "tokens_per_batch": self.tokens_per_batch}
 
+    def _sample(self) -> Iterator[Sequence[int]]:
+        return (side for pair in self.pairs[:: _stride(len(self.pairs))] for side in pair)
+
     @property
     def padding(self) -> float:
         """The share of positions in this epoch's batches that are padding, both sides counted."""
@@ -316,6 +335,11 @@ class LabelledBatches(Batches):
         """Texts, their tokens and the batch."""
         return {"texts": len(self.texts), "tokens": int(self._lengths.sum()), "batch": self.batch}
 
+    def _sample(self) -> Iterator[Sequence[int]]:
+        stride = _stride(len(self.texts))
+        yield from self.texts[::stride]
+        yield self.labels[::stride]  # pyright: ignore[reportReturnType] - an array will do
+
     @property
     def padding(self) -> float:
         """The share of positions in this epoch's batches that are padding."""
@@ -369,3 +393,7 @@ def _padded(rows: Sequence[Sequence[int]], length: int, fill: int) -> Tensor:
 def _padding(plan: Plan, *sides: Rows) -> float:
     used = sum(int(lengths[rows].sum()) for lengths in sides for rows in plan)
     return 1 - used / sum(int(lengths[rows].max()) * len(rows) for lengths in sides for rows in plan)
+
+
+def _stride(count: int) -> int:
+    return max(1, count // SAMPLED)

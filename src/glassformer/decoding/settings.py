@@ -57,7 +57,7 @@ class Decoding:
         sampled = self.temperature > 0
         _require(not sampled, "beam", self.beam, "1 with a temperature: a beam draws nothing")
         _require(self.repetition == 1, "repetition", self.repetition, "1 with a beam, whose scores are probabilities")
-        _require(not self.stop_texts, "stop", list(self.stop_texts), "token ids with a beam, which ranks whole texts")
+        _require(not self.stop_texts, "stop", list(self.stop_texts), "no texts with a beam, which ranks whole ones")
         _require(self.n <= self.beam, "n", self.n, f"at most the beam, {self.beam}")
 
     @property
