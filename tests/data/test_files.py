@@ -221,3 +221,11 @@ def test_parquet(tmp_path: Path) -> None:
     parquet.write_table(arrow.table({"text": arrow.array([], arrow.string())}), path)
     with pytest.raises(DataError, match="is empty"):
         list(read_texts(path))
+
+
+def test_a_file_of_pairs_has_no_second(tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("a\tb\n")
+    (tmp_path / "b.txt").write_text("b\n")
+    for names in (("a.tsv", "b.txt"), ("b.txt", "a.tsv")):
+        with pytest.raises(DataError, match="a.tsv: holds both sides of its pairs"):
+            list(read_pairs(*(tmp_path / name for name in names)))

@@ -62,8 +62,11 @@ def read_pairs(
     path: Path | str, second: Path | str | None = None, fields: tuple[str, str] = ("source", "target")
 ) -> Iterator[TextPair]:
     """Pairs of a .tsv file of two columns, a .jsonl or .parquet file with two fields, or two files line by line."""
+    whole = (".tsv", ".jsonl", ".parquet")
     if second is None:
-        rows = _rows(Path(path), fields, (".tsv", ".jsonl", ".parquet"), ".tsv, .jsonl, .parquet or two files")
+        rows = _rows(Path(path), fields, whole, ".tsv, .jsonl, .parquet or two files")
+    elif both := [file for file in (path, second) if _format(Path(file)) in whole]:
+        raise DataError(f"{both[0]}: holds both sides of its pairs, wanted a file of lines beside another")
     else:
         rows = _side_by_side(Path(path), Path(second))
     for source, (one, other) in rows:
