@@ -186,3 +186,12 @@ def test_weights_come_in_the_type_asked_for(weights: str, capsys: pytest.Capture
 def test_a_recurrent_network_is_run_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "lstm", "one two", "--limit", "3"]) == 0
     assert capsys.readouterr().out == text_of("lstm", "one two", limit=3) + "\n"
+
+
+def test_blank_lines_stay_blank_and_a_closed_input_is_said(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed(monkeypatch, b"\none two\n  \n")
+    assert translated(capsys)[:2] == (0, ["", text_of("seq2seq", "one two", limit=5), ""])
+    monkeypatch.setattr("sys.stdin", None)
+    assert translated(capsys) == (2, [], "glassformer: error: standard input is closed: give a sentence or --file\n")

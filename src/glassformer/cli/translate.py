@@ -82,7 +82,11 @@ def _require_translator(model: "Model") -> None:
 def _source_lines(file: Path | None) -> Iterator[Line]:
     from glassformer.data.files import lines_of, read_lines
 
-    return lines_of(sys.stdin.buffer, "standard input") if file is None else read_lines(file)
+    if file is not None:
+        return read_lines(file)
+    if sys.stdin is None:  # so Python has it where it was closed
+        raise UsageError("standard input is closed: give a sentence or --file")
+    return lines_of(sys.stdin.buffer, "standard input")
 
 
 def _with_a_bar(lines: Iterable[Line], file: Path | None) -> Iterator[Line]:
