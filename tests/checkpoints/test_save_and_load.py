@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tokenizers
 import torch
+from tokenizers import models
 
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.publish import JOURNAL
 from glassformer.checkpoints.save import save
 from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.rnn import RNNConfig
@@ -221,3 +224,10 @@ def test_equal_models_are_equal_files(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", program, str(folder)], check=True)
         written.add((folder / "model.safetensors").read_bytes())
     assert len(written) == 1
+
+
+def test_a_start_token_of_number_zero_begins_translations(tmp_path: Path) -> None:
+    inner = tokenizers.Tokenizer(models.WordLevel({"<s>": 0, "<pad>": 1, "</s>": 2, "a": 3}, "a"))
+    words = Tokenizer(inner, {"start": "<s>", "pad": "<pad>", "end": "</s>"})
+    save(build(replace(ZOO["marian"], vocab=4)), tmp_path, words)
+    assert json.loads((tmp_path / "config.json").read_text())["decoder_start_token_id"] == 0

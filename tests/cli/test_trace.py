@@ -8,6 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from glassformer.checkpoints.save import save
 from glassformer.cli.main import main
 from glassformer.layers.model import Model
 from glassformer.models.build import build
@@ -76,10 +77,10 @@ def test_a_cell_and_its_way_back(folder: str, capsys: pytest.CaptureFixture[str]
 def test_files(folder: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     page, data = tmp_path / "t.html", tmp_path / "t.json"
     status, out, err = run(capsys, folder, "the cat", "--html", str(page), "--json", str(data))
-    assert (status, out) == (0, "") and str(page) in err and "t.safetensors" in err
+    assert (status, out) == (0, "") and str(page) in err and "t.numbers.safetensors" in err
     assert page.read_text().startswith("<!doctype html>")
     names = [step["name"] for step in json.loads(data.read_text())["steps"]]
-    assert set(names) == set(load_file(tmp_path / "t.safetensors"))
+    assert set(names) == set(load_file(tmp_path / "t.numbers.safetensors"))
     assert json.loads(data.read_text())["tokens"]["ids"]
 
 
@@ -150,3 +151,17 @@ def test_a_real_checkpoint(capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert status == 0 and "▁Once" in out
     assert torch.get_default_dtype() == torch.float32
+
+
+def test_a_trace_is_not_written_over_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "model"
+    save(
+        build(GPTConfig(vocab=VOCAB, dim=8, layers=1, heads=2, context=16)), folder, learn_tokenizer(TEXTS, "bpe", 300)
+    )
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert main(["trace", str(folder), "a dog", "--json", str(folder / "model.json")]) == 0
+    assert main(["trace", str(folder), "a dog", "--json", str(folder / "model.json")]) == 0, "its own may be replaced"
+    assert main(["trace", str(folder), "a dog", "--json", str(folder / "config.json")]) == 2
+    assert main(["trace", str(folder), "a dog", "--json", str(folder / "model.safetensors")]) == 2
+    assert "is no trace" in capsys.readouterr().err
+    assert {name: (folder / name).read_bytes() for name in before} == before

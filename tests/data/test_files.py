@@ -51,7 +51,7 @@ def test_every_format_plain_and_packed(packed: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
-    for name in ("b.txt", "a/z.txt", "a/c.txt.gz", "notes.md", ".hidden.txt", "a/._c.txt"):
+    for name in ("b.txt", "a/z.txt", "a/c.txt.gz", "notes.md", ".hidden.txt", "a/._c.txt", ".old/d.txt"):
         write(tmp_path / name, name)
     assert [document.text for document in read_texts(tmp_path)] == ["a/c.txt.gz", "a/z.txt", "b.txt"]
     with pytest.raises(DataError, match=r"a/only: holds no \.txt file"):

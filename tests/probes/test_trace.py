@@ -242,3 +242,25 @@ def test_one_weight_changes_what_stands_behind_it_and_nothing_before() -> None:
     first = names.index("layers.1.attention.value")
     quiet = {f"layers.1.attention.{word}" for word in ("scores", "causal_mask", "apply_mask", "weights")}
     assert set(changed) == set(names[first:]) - quiet
+
+
+def test_a_block_that_is_used_many_times_is_left_as_it_was() -> None:
+    """ALBERT runs one block in every layer; looking at shapes alone must not put shapes in its place."""
+    config = dataclasses.replace(ZOO["encoder"], shared=True)
+    model, inputs = build(config).double().eval(), specimen("encoder").inputs
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    found = trace(model, inputs, "token:2")
+    assert_close(found.output, model(**inputs), rtol=1e-10, atol=1e-10)
+    assert {name for name, value in model.state_dict().items() if not torch.equal(value, before[name])} == set()
+
+
+def test_padding_is_no_target() -> None:
+    from torch.nn import functional
+
+    subject = specimen("gpt")
+    keep = torch.ones_like(subject.inputs["ids"]).bool()
+    keep[1, 3:] = False
+    found = trace(subject.model, {**subject.inputs, "keep": keep}, "next")
+    scores, ids = subject.model(subject.inputs["ids"], keep), subject.inputs["ids"]
+    targets = ids[:, 1:].masked_fill(~keep[:, 1:], -100)
+    assert_close(found.loss, functional.cross_entropy(scores[:, :-1].flatten(0, 1), targets.flatten()))

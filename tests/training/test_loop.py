@@ -114,6 +114,9 @@ def test_the_rate_follows_its_schedule() -> None:
         assert max(rates) == pytest.approx(1.0) and rates[9] == pytest.approx(1.0)
         assert rates[4] == pytest.approx(0.5)
         assert (rates[-1] == 1.0) == (schedule == "constant")
+    for schedule in ("cosine", "linear", "stable"):
+        late = Recipe(steps=100, warmup=90, rate=1.0, schedule=schedule, floor=0.1)
+        assert late.rate_at(100) == pytest.approx(0.1) and late.rate_at(90) == pytest.approx(1.0)
 
 
 def test_a_recipe_that_cannot_be_is_named() -> None:

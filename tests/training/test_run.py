@@ -5,6 +5,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,7 +19,7 @@ from glassformer.models.llama import LlamaConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.averaging import mean_of_checkpoints
 from glassformer.training.hardware import Hardware
-from glassformer.training.keys import shown
+from glassformer.training.keys import as_toml, shown, toml_value
 from glassformer.training.objective import Lesson
 from glassformer.training.resolve import COMMAND_LINE, Resolved, from_settings, resolve
 from glassformer.training.run import Run, prepare, train_task
@@ -289,3 +290,48 @@ def test_a_tokenizer_with_more_tokens_than_the_model_does_not_belong_to_it(tmp_p
     how = replace(settings_of("gpt", tmp_path), run=replace(CPU, init=str(tmp_path / "model")))
     with pytest.raises(GlassformerError, match="the tokenizer has 3. tokens and the model of run.init 1.: they do not"):
         started(how, None)
+
+
+def test_the_mean_of_checkpoints_is_of_those_that_were_planned(tmp_path: Path) -> None:
+    """A checkpoint that only a stop or a good evaluation made takes no part in it, and pushes none out."""
+    run = started(settings_of("gpt", tmp_path, average_last=3, save_every=2), tmp_path / "run")
+    list(run.train())
+    assert run.folder is not None and run.folder.planned() == [2, 4, 6]
+    saved = run.folder.load(6)
+    folder = RunFolder(tmp_path / "other", 3, every=10)
+    for step in (10, 13, 20, 26, 27, 30, 31, 40):
+        folder.save(replace(saved, step=step, model={name: value * step for name, value in saved.model.items()}))
+        assert folder.steps()[-1] == step
+    assert folder.steps() == [20, 30, 40]
+    mean = mean_of_checkpoints(folder, 3)
+    assert all(torch.allclose(mean[name], value * 30) for name, value in saved.model.items())
+
+
+def test_a_lost_best_checkpoint_does_not_lose_the_run(tmp_path: Path) -> None:
+    run = started(settings_of("gpt", tmp_path, steps=6), tmp_path / "run")
+    said: list[str] = []
+    folder = RunFolder(tmp_path / "run", 3, said.append)
+    logs = run.train()
+    for log in logs:
+        if log.step == 4:
+            break
+    logs.close()
+    best = folder.best_step()
+    assert best is not None
+    shutil.rmtree(next((tmp_path / "run").glob(f"step-*{best}")))
+    found = folder.best_or_newest()
+    assert found.step == folder.steps()[-1] and "the newest whole checkpoint is taken" in said[0]
+
+
+@pytest.mark.parametrize("value", [Path("text.txt"), np.int64(3), np.float32(0.5), np.array([1, 2])])
+def test_values_of_python_become_settings(value: object) -> None:
+    assert toml_value(as_toml(value)) in ('"text.txt"', "3", "0.5", "[1, 2]")
+
+
+def test_what_python_cannot_say_in_a_setting_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="recipe.steps is of the type set, wanted text, a number"):
+        train_task("gpt", {"recipe.steps": {3}})
+    with pytest.raises(ConfigError, match="average_last takes the mean of checkpoints: give a folder"):
+        train_task("gpt", {"recipe.average_last": 2, "recipe.save_every": 5, "recipe.steps": 20})
+    with pytest.raises(ConfigError, match="average_last is 5, wanted at most the checkpoints there are: 2 are made"):
+        recipe(steps=20, save_every=10, average_last=5, average=0.0)

@@ -49,7 +49,7 @@ def everything(found: Trace, folder: Path) -> dict[str, dict[str, str]]:
     """What each rendering shows of each step."""
     folder.mkdir(exist_ok=True)
     save_trace(found, folder / "trace.json")
-    numbers = load_file(folder / "trace.safetensors")
+    numbers = load_file(folder / "trace.numbers.safetensors")
     return {
         "terminal": {step.name: render(step_view(step), 120, False) for step in found.steps},
         "page": {step["name"]: json.dumps(step["value"]) for step in page_data(trace_page(found))["steps"]},
@@ -166,8 +166,8 @@ def test_a_notebook_shows_the_page() -> None:
 def test_files_for_machines_hold_every_number(tmp_path: Path) -> None:
     found = traced(specimen("gpt"), "next")
     save_trace(found, tmp_path / "t.json")
-    data, numbers = json.loads((tmp_path / "t.json").read_text()), load_file(tmp_path / "t.safetensors")
-    assert data["numbers"] == "t.safetensors" and data["loss"] == pytest.approx(float(found.loss))
+    data, numbers = json.loads((tmp_path / "t.json").read_text()), load_file(tmp_path / "t.numbers.safetensors")
+    assert data["numbers"] == "t.numbers.safetensors" and data["loss"] == pytest.approx(float(found.loss))
     for told, step in zip(data["steps"], found.steps, strict=True):
         assert (told["name"], told["equation"], told["latex"]) == (step.name, step.equation.name, step.equation.latex)
         assert torch.equal(numbers[step.name], step.value) and told["shape"] == list(step.shape)

@@ -101,7 +101,8 @@ def _more_fields(
         ids |= {"bos_token_id": tokenizer.start, "eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
     if table.get("is_encoder_decoder"):
         ids["pad_token_id"] = ids["pad_token_id"] or 0  # they will not do without
-        ids["decoder_start_token_id"] = fields.get("decoder_start_token_id", ids["bos_token_id"] or ids["pad_token_id"])
+        first = ids["pad_token_id"] if ids["bos_token_id"] is None else ids["bos_token_id"]
+        ids["decoder_start_token_id"] = fields.get("decoder_start_token_id", first)
         ids.setdefault("forced_eos_token_id", None)
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     ids["torch_dtype"] = dtype

@@ -112,9 +112,18 @@ def trace(
     if output.json is not None:
         from glassformer.views.export import save_trace
 
+        _require_free_or_trace(output.json)
         talk(f"wrote {output.json} and {save_trace(found, output.json)}")
     if not (output.cell or output.html or output.json):
         _show_trace(found)
+
+
+def _require_free_or_trace(path: Path) -> None:
+    """Refuse to write over a file that is no trace, such as a model's."""
+    if path.suffix != ".json":
+        raise UsageError(f"--json: {path} does not end in .json; the numbers go into a file beside it")
+    if path.is_file() and b'"numbers"' not in path.read_bytes():
+        raise UsageError(f"--json: {path} is there already and is no trace: name another file")
 
 
 def _model(name: str) -> "tuple[Model, Tokenizer | None]":

@@ -106,7 +106,7 @@ def _format(path: Path) -> str:
 
 def _text_files(folder: Path) -> list[Path]:
     found = [path for path in folder.rglob("*") if _format(path) == ".txt" and path.is_file()]
-    found = [path for path in found if not path.name.startswith(".")]
+    found = [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
     if not found:
         raise DataError(f"{folder}: holds no .txt file")
     return sorted(found, key=lambda path: path.relative_to(folder).as_posix())

@@ -23,7 +23,10 @@ def next_tokens(scores: Tensor, inputs: Inputs) -> Tensor:
         raise TapeError(f"next: the model gives {list(scores.shape)}, wanted scores for each token that went in")
     if ids.shape[1] < 2:
         raise TapeError("next: there is one token and no next one, wanted at least two")
-    targets = torch.cat([ids[:, 1:], torch.full_like(ids[:, :1], IGNORE)], 1)
+    following = ids[:, 1:]
+    if "ids" in inputs and isinstance(keep := inputs.get("keep"), Tensor):
+        following = following.masked_fill(~keep[:, 1:], IGNORE)
+    targets = torch.cat([following, torch.full_like(ids[:, :1], IGNORE)], 1)
     return cross_entropy(scores, targets, ignore=IGNORE)
 
 

@@ -20,7 +20,7 @@ def sketch(model: nn.Module, inputs: Mapping[str, object]) -> Tape:
     weights = {name: value.to("meta") for name, value in (*model.named_parameters(), *model.named_buffers())}
     shapes = {name: value.to("meta") if isinstance(value, Tensor) else value for name, value in inputs.items()}
     with torch.no_grad(), Tape() as tape:
-        functional_call(model, weights, (), shapes)
+        functional_call(model, weights, (), shapes, tie_weights=False)  # a block that is used twice is put back once
     return tape
 
 

@@ -65,8 +65,8 @@ class MovingAverage:
 
 
 def mean_of_checkpoints(folder: RunFolder, count: int) -> dict[str, Tensor]:
-    """The mean of the weights of the last checkpoints (Vaswani et al., 2017, took five)."""
-    steps = folder.steps()[-count:]
+    """The mean of the weights of the last planned checkpoints (Vaswani et al., 2017, took five)."""
+    steps = folder.planned()[-count:]
     if not steps:
         raise RunFolderError(f"{folder.path}: holds no checkpoint to average")
     newest = folder.load(steps[-1]).model

@@ -1,6 +1,7 @@
 """What can be set: the keys of each task, their types said in words, and values turned into those types."""
 
 import math
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
@@ -8,6 +9,7 @@ from types import NoneType
 from typing import Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
+import numpy as np
 import tomli_w
 
 from glassformer.errors import ConfigError
@@ -129,6 +131,10 @@ def as_toml(value: object) -> object:
     if isinstance(value, Scaling):
         kind = next(name for name, scaling in SCALING_KINDS.items() if scaling is type(value))
         return {"kind": kind, **vars(value)}
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
     return list(value) if isinstance(value, tuple) else value
 
 

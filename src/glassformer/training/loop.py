@@ -137,8 +137,9 @@ class _Loop:
         if snapshot is None:
             return None
         note = restore(self.training, snapshot)
-        if self.training.symptoms.best_step == snapshot.step and self.training.processes.first:
-            self.folder.mark_best(snapshot.step)  # it may have been killed between the save and this
+        best = self.training.symptoms.best_step
+        if best in self.folder.steps() and self.training.processes.first:
+            self.folder.mark_best(best)  # it may have been killed between the save and this, or have lost a later one
         self.told_tokens = int(self.training.tokens)
         return note
 

@@ -55,6 +55,9 @@ class Recipe:
             raise ConfigError(f"patience is {self.patience}, wanted 0 or more")
         if self.average > 0 and self.average_last > 1:
             raise ConfigError("average and average_last are both set, wanted one way of averaging")
+        if self.average_last > -(-self.steps // self.save_every):
+            made = f"{-(-self.steps // self.save_every)} are made in {self.steps} steps, one every {self.save_every}"
+            raise ConfigError(f"average_last is {self.average_last}, wanted at most the checkpoints there are: {made}")
         if self.warmup >= self.steps:
             raise ConfigError(f"warmup is {self.warmup}, wanted less than steps, which is {self.steps}")
 
@@ -69,7 +72,7 @@ class Recipe:
             case "linear":
                 return linear_schedule(step, self.warmup, self.steps, peak, floor)
             case "stable":
-                decay = max(1, self.steps // 5)
+                decay = max(1, min(self.steps // 5, self.steps - self.warmup))
                 stable = max(0, self.steps - self.warmup - decay)
                 return warmup_stable_decay(step, self.warmup, stable, decay, peak, floor)
         return linear_warmup(step, self.warmup, peak)

@@ -42,8 +42,9 @@ class Run:
         self.tokenizer, self.labels = material.tokenizer, material.labels
         asked = self.settings.run
         self.hardware = choose_hardware(asked.device, asked.precision, asked.compiled)
-        keep = max(asked.keep, self.settings.recipe.average_last)
-        self.folder = None if out is None else RunFolder(out, keep)
+        recipe = self.settings.recipe
+        keep, every = max(asked.keep, recipe.average_last), recipe.save_every if recipe.average_last > 1 else 1
+        self.folder = None if out is None else RunFolder(out, keep, every=every)
 
     @property
     def parameters(self) -> int:
@@ -114,7 +115,7 @@ class Run:
         if recipe.average_last > 1:
             weights = mean_of_checkpoints(folder, recipe.average_last)
         else:
-            best = folder.best() or folder.load(folder.steps()[-1])
+            best = folder.best_or_newest()
             average = {name.removeprefix(PREFIX): v for name, v in best.optimizer.items() if name.startswith(PREFIX)}
             weights = best.model | average
         self.model = build(self.model.config).to(self.hardware.device)  # not the trained one, which may be in shards
@@ -136,7 +137,7 @@ def train_task(
 
     Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}.
     """
-    words = [f"{key}={toml_value(as_toml(value))}" for key, value in (settings or {}).items()]
+    words = [f"{key}={_in_toml(key, value)}" for key, value in (settings or {}).items()]
     folder = None if out is None else Path(out)
     if not resume:
         resolved = resolve(task, preset, config, words)
@@ -148,6 +149,14 @@ def train_task(
     for log in run.train(resume):
         watch(log)
     return run
+
+
+def _in_toml(key: str, value: object) -> str:
+    try:
+        return toml_value(as_toml(value))
+    except TypeError:
+        kinds = "text, a number, true or false, a list or a table"
+        raise ConfigError(f"{key} is of the type {type(value).__name__}, wanted {kinds}") from None
 
 
 def _silent(text: str) -> None:
@@ -162,6 +171,8 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
     processes = expected(resolved.settings.run.sharing)
     if out is not None and processes.first and not resume:
         require_free(out)
+    if out is None and not sketch and resolved.settings.recipe.average_last > 1:
+        raise ConfigError("recipe.average_last takes the mean of checkpoints: give a folder to keep them in")
     start, known, init = None, None, resolved.settings.run.init
     rows = _saved_rows(out) if init and resume and out is not None else None
     if init and rows is None:

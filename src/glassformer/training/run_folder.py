@@ -44,11 +44,13 @@ class BestStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RunFolder:
     """One folder, one run: save, resume, keep the newest and the best, and lose nothing on the way."""
 
-    def __init__(self, path: Path | str, keep: int = 2, report: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, path: Path | str, keep: int = 2, report: Callable[[str], None] | None = None, every: int = 1
+    ) -> None:
         if keep < 2:  # with one, a newest that turns out broken leaves nothing
             raise RunFolderError(f"keep is {keep}, wanted at least 2: one checkpoint may turn out broken")
         self.path = Path(path)
-        self.keep = keep
+        self.keep, self.every = keep, every
         self._report = report or _warn
         self._lock = durable.FolderLock(self.path / LOCK)
 
@@ -89,6 +91,11 @@ class RunFolder:
     def steps(self) -> list[int]:
         """Steps that have a checkpoint, in order."""
         return sorted(step for path, old, step in self._folders() if not old and path.is_dir())
+
+    def planned(self) -> list[int]:
+        """Those of them that any run of these settings makes: the last, and every so many steps."""
+        steps = self.steps()
+        return [step for step in steps if step % self.every == 0 or step == steps[-1]]
 
     def load(self, step: int, device: torch.device | str = "cpu") -> Snapshot:
         """The checkpoint of one step, every byte of it checked."""
@@ -132,6 +139,18 @@ class RunFolder:
         """The checkpoint that was last marked as the best."""
         step = self.best_step()
         return None if step is None else self.load(step, device)
+
+    def best_or_newest(self) -> Snapshot:
+        """The best checkpoint, or the newest whole one where none was marked or the best is lost, which is reported."""
+        try:
+            found = self.best()
+        except RunFolderError as error:
+            self._report(f"{error}; the newest whole checkpoint is taken in its place")
+            found = None
+        found = found or self.latest()
+        if found is None:
+            raise RunFolderError(f"{self.path}: holds no whole checkpoint")
+        return found
 
     def room_needed(self, snapshot_bytes: int) -> int:
         """Bytes still to be claimed: for those kept, the best, and one on its way."""
@@ -234,8 +253,9 @@ class RunFolder:
         except RunFolderError as error:  # any of them may be the best
             self._report(f"{error}; no checkpoint is pruned")
             return
-        for step in self.steps()[: -self.keep]:
-            if step != best:
+        kept = {*self.planned()[-self.keep :], best}
+        for step in self.steps():
+            if step not in kept:
                 self._try("not pruned", durable.remove, self._folder(step))
 
     def _clear_up(self) -> None:

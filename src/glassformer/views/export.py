@@ -35,7 +35,7 @@ def trace_tensors(trace: Trace) -> dict[str, Tensor]:
 
 def save_trace(trace: Trace, path: Path) -> Path:
     """Write a trace as JSON, and its numbers as safetensors beside it; the path of the second."""
-    numbers = path.with_suffix(".safetensors")
+    numbers = path.with_name(f"{path.stem}.numbers.safetensors")
     data = trace_data(trace) | {"numbers": numbers.name}
     path.write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=1))
     save_file(trace_tensors(trace), numbers)
