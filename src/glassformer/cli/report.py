@@ -61,6 +61,9 @@ def _explain(error: Exception) -> int:
     if isinstance(error, GlassformerError):
         talk(f"error: {error}")
         return BAD_USE if isinstance(error, UsageError) else FAILED
+    if isinstance(error, OSError) and error.filename is not None:
+        talk(f"error: {error.filename}: {error.strerror}")
+        return FAILED
     if type(error).__name__ in ("OutOfMemoryError", "MemoryError") or "can't allocate memory" in str(error):
         talk("error: there is not enough memory for this: take a smaller model, batch or length, or another device")
         return FAILED
