@@ -12,14 +12,12 @@ from glassformer.errors import ModelError
 from glassformer.layers.branches import GRAIN, Branches, RecurrentBranches, branched, branched_cache
 from glassformer.layers.cache import Cache, left_padded
 from glassformer.recording import Tape
-from tests.layers.test_combinations import PATTERNS, POSITIONS, small
+from tests.decoding.test_cache import EACH
+from tests.layers.test_combinations import small
 from tests.models.zoo import CAUSAL, TRANSLATORS, VOCAB, specimen
 
 CASES = settings(max_examples=6, deadline=None)
 WAYS = 3
-EACH = [{"positions": p} for p in POSITIONS] + [
-    {"positions": p, "pattern": q} for p in ("rotary", "alibi", "t5", "learned") for q in PATTERNS if q != "everything"
-]
 
 
 class Lines:

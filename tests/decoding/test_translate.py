@@ -3,15 +3,12 @@
 from pathlib import Path
 
 import pytest
-import tokenizers
-from tokenizers import processors
 
 from glassformer.decoding.generate import encode_prompts, generate
 from glassformer.decoding.settings import Decoding
 from glassformer.decoding.translate import translate
 from glassformer.errors import DecodingError
-from glassformer.text.tokenizer import Tokenizer
-from tests.decoding.writers import words, writer
+from tests.decoding.writers import with_template, words, writer
 from tests.models.zoo import TRANSLATORS
 
 TEXTS = ["one two three", "four five", "six seven eight nine ten", "two", "", "nine " * 12, "four five"]
@@ -31,11 +28,7 @@ def test_neighbours_do_not_matter(name: str, beam: int) -> None:
 def test_sources_are_closed_as_their_file_says_and_targets_begun_otherwise(tmp_path: Path) -> None:
     """By the template in tokenizer.json, as public translators have it; the tokenizers learnt here have none."""
     model = writer("seq2seq")
-    words().save(tmp_path)
-    theirs = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    theirs.post_processor = processors.TemplateProcessing("$A <end>", "$A <end> $B <end>", [("<end>", words().end)])
-    theirs.save(str(tmp_path / "tokenizer.json"))
-    closing = Tokenizer.load(tmp_path)
+    closing = with_template(words(), "$A <end>", tmp_path)
     assert encode_prompts(model, closing, ["one two"]) == [[*words().encode("one two"), words().end]]
     assert encode_prompts(writer("gpt"), closing, ["one two"]) == [words().encode("one two")]
     plain = generate(model, words(), TEXTS[:3], Decoding(limit=6))

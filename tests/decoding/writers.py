@@ -2,8 +2,11 @@
 
 import dataclasses
 from functools import cache
+from pathlib import Path
 
+import tokenizers
 import torch
+from tokenizers import processors
 
 from glassformer.layers.model import Model
 from glassformer.models.build import build
@@ -24,6 +27,16 @@ TELLING = {"seq2seq": 1, "seq2seq-learned": 9, "marian": 2, "t5": 1, "t5-gated":
 def words() -> Tokenizer:
     """A tokenizer of whole words: two hundred would fit its tokens."""
     return learn_tokenizer([WORDS], "words", 40)
+
+
+def with_template(tokenizer: Tokenizer, template: str, folder: Path) -> Tokenizer:
+    """The same tokenizer from a file that puts something around a text, as public ones do."""
+    tokenizer.save(folder)
+    inner = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
+    known = [("<start>", tokenizer.required("start")), ("<end>", tokenizer.required("end"))]
+    inner.post_processor = processors.TemplateProcessing(template, "$A $B", known)
+    inner.save(str(folder / "tokenizer.json"))
+    return Tokenizer.load(folder)
 
 
 @cache

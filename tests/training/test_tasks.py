@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import tokenizers
-from tokenizers import processors
 
 from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
@@ -16,7 +14,6 @@ from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.processes import ALONE, Processes
 from glassformer.training.settings import (
     ClassifySettings,
@@ -30,6 +27,7 @@ from glassformer.training.settings import (
     TranslateSettings,
 )
 from glassformer.training.tasks import Material, Preparing, cache_folder, prepare_material
+from tests.decoding.writers import with_template
 
 WORDS = TokenizerSettings(kind="words", vocab=100)
 LETTERS = TokenizerSettings(kind="characters")
@@ -319,12 +317,7 @@ def test_the_cache_is_where_the_environment_says(cache: Path, monkeypatch: pytes
 @pytest.mark.parametrize("template", ["$A", "$A <end>", "<start> $A <end>"])
 def test_a_translator_is_taught_sources_as_it_will_be_asked(template: str, tmp_path: Path) -> None:
     learnt = learn_tokenizer([side for pair in PAIRS for side in pair], "words", 100)
-    learnt.save(tmp_path)
-    inner = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
-    known = [("<start>", learnt.required("start")), ("<end>", learnt.required("end"))]
-    inner.post_processor = processors.TemplateProcessing(template, "$A $B", known)
-    inner.save(str(tmp_path / "tokenizer.json"))
-    tokenizer = Tokenizer.load(tmp_path)
+    tokenizer = with_template(learnt, template, tmp_path)
     settings = replace(TRANSLATE, data=pair_data(tmp_path))
     material = prepare_material(settings, Preparing(tokenizer, ALONE, [].append))
     taught = {tuple(source) for source, _ in material.batches.pairs}

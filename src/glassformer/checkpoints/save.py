@@ -15,7 +15,7 @@ from glassformer.checkpoints.huggingface import Twin, config_table, find_twin
 from glassformer.checkpoints.load import CONFIG_FILE, CONFIG_TEXT, INDEX, WEIGHTS
 from glassformer.checkpoints.naming import Row, to_theirs
 from glassformer.checkpoints.ours import own_table
-from glassformer.checkpoints.publish import publish
+from glassformer.checkpoints.publish import JOURNAL, publish
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
 from glassformer.checkpoints.tensor_files import CHECKSUMS, checksum
 from glassformer.errors import CheckpointError
@@ -27,6 +27,7 @@ Format = Literal["auto", "hf", "ours"]
 SHARD_BYTES = 5_000_000_000
 GENERATION = "generation_config.json"
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
+OWN_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", JOURNAL)
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,11 @@ def save(
             tokenizer.save(scratch)
 
     publish(Path(folder), write, lambda name: STALE.fullmatch(name) is not None)
+
+
+def model_files(folder: Path) -> list[str]:
+    """What a folder holds of a model, or of one that a writer died on the way to."""
+    return [path.name for pattern in OWN_FILES for path in sorted(folder.glob(pattern))]
 
 
 def _twin(config: Config, labels: tuple[str, ...] | None, format: Format, like: Twin | None) -> Twin | None:

@@ -5,9 +5,6 @@ from typing import Literal
 
 from glassformer.cli.report import Json, UsageError, talk, write_json
 
-# A model or a run, or one that a writer died on the way to.
-TAKEN = ("config.json", "config.toml", "tokenizer.json", "*.safetensors", "step-*", ".saving")
-
 
 def convert(
     source: Path,
@@ -34,9 +31,11 @@ def convert(
     import torch
 
     from glassformer.checkpoints.load import load
-    from glassformer.checkpoints.save import save
+    from glassformer.checkpoints.save import model_files, save
+    from glassformer.training.beginning import run_files
 
-    _require_free(target)
+    if found := [*model_files(target), *run_files(target)]:
+        raise UsageError(f"{target}: holds a model or a run already ({found[0]}): name another folder")
     loaded = load(source, dtype=None if dtype is None else getattr(torch, dtype))
     save(loaded.model, target, loaded.tokenizer, loaded.labels, format, loaded.twin)
     for name in loaded.left_out:
@@ -46,10 +45,3 @@ def convert(
     if json:
         files = sorted(path.name for path in target.iterdir() if path.is_file())
         write_json({"model": type(loaded.model).__name__, "parameters": count, "target": str(target), "files": files})
-
-
-def _require_free(target: Path) -> None:
-    """Refuse a folder whose model or run would be lost."""
-    for pattern in TAKEN:
-        for path in target.glob(pattern):
-            raise UsageError(f"{target}: holds a model or a run already ({path.name}): name another folder")

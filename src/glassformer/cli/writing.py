@@ -69,8 +69,8 @@ class Engine:
     weights
         The type of the weights: as they are stored, or another; eight or four bits are faster and a little coarser.
     compiled
-        Make a program of each step first, then write faster on a GPU: seconds for a GPT or Llama, else a minute or
-        more.
+        Make a program of each step first, then write faster on a GPU: seconds for most GPT and Llama models, else a
+        minute or more.
     """
 
     device: str = "auto"

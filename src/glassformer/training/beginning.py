@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import get_type_hints
 
 from glassformer.checkpoints.load import Loaded
+from glassformer.checkpoints.save import model_files
 from glassformer.errors import ConfigError
 from glassformer.models.encoder import EncoderConfig
 from glassformer.training.keys import as_toml, defaults, shown, values_of
@@ -14,7 +15,6 @@ from glassformer.training.settings import Settings
 from glassformer.training.tasks import Say
 
 CONFIG = "config.toml"
-MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json")
 MAY_DIFFER = ("run.device", "run.precision", "run.compiled")  # when a run is resumed
 RATES = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
 OF_THE_START = "run.init"
@@ -23,10 +23,15 @@ NOT_USED = "not used, the tokenizer is that of run.init"
 
 def require_free(folder: Path) -> None:
     """Refuse a folder with a run in it, or with a model that the new one would take the place of."""
-    if (folder / CONFIG).exists() or any(folder.glob("step-*")):
+    if run_files(folder):
         raise ConfigError(f"{folder} already holds a run: go on with it by --resume, or choose another folder by --out")
-    if found := [name for name in MODEL_FILES if (folder / name).exists()]:
+    if found := model_files(folder):
         raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder by --out")
+
+
+def run_files(folder: Path) -> list[str]:
+    """What a folder holds of a run: its settings and its checkpoints."""
+    return [path.name for pattern in (CONFIG, "step-*") for path in sorted(folder.glob(pattern))]
 
 
 def resolve_resumed(
