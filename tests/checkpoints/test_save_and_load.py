@@ -107,7 +107,7 @@ def test_tokenizer_labels_and_other_files(tmp_path: Path, words: Tokenizer) -> N
     assert back.tokenizer is not None and back.tokenizer.fingerprint == words.fingerprint
     assert (tmp_path / "config.toml").read_text() == "steps = 3\n" and (tmp_path / "step-00000003").is_dir()
     save(shaken(config, 1), tmp_path)
-    assert load(tmp_path).tokenizer is not None and load(tmp_path).labels is None
+    assert load(tmp_path).tokenizer is not None and load(tmp_path).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     with pytest.raises(CheckpointError, match="2 labels are given, but the model has 3 classes"):
         save(shaken(config), tmp_path, labels=["no", "yes"])
     save(shaken(RNNConfig(vocab=9, dim=4, hidden=4)), tmp_path, labels=["a"])

@@ -114,7 +114,6 @@ BAD = [
     (("nowhere", "hi"), "there is no folder, file or model 'nowhere'"),
     (("gpt2x", "hi"), "did you mean gpt2"),
     (("gpt3", "hi"), "gpt3 has 698 GB of weights"),
-    (("FOLDER", ""), "the text is empty"),
     (("FOLDER", "the cat", "--layer", "7"), "there is no layer 7; the model has layers 0 to 1"),
     (("FOLDER", "the cat", "--head", "7"), "there is no head 7; there are heads 0 to 1"),
     (("FOLDER", "the cat", "--token", "70"), "there is no token 70"),

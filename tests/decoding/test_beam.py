@@ -40,7 +40,7 @@ def test_a_beam_of_one_is_the_greedy_choice(name: str) -> None:
     model, how = writer(name), Decoding(limit=6)
     prompts = [words().encode(prompt) for prompt in PROMPTS]
     with at_rest(model):
-        search = Search(model, prompts, [6] * len(prompts), how, [words().end], first_token(words()))
+        search = Search(model, prompts, [6] * len(prompts), how, [words().end], first_token(model, words()))
         found = run_search(search, [6] * len(prompts))
     greedy = generate(model, words(), PROMPTS, how)
     assert [best[0].ids for best in found] == [written.ids for written in greedy]

@@ -12,7 +12,7 @@ from glassformer.decoding.few_shot import Shot, few_shot_prompt, few_shot_stops
 from glassformer.decoding.generate import batches_by_tokens, generate, stream
 from glassformer.decoding.next_token import filtered, log_probability, next_token, random_numbers
 from glassformer.decoding.settings import Decoding
-from glassformer.errors import DecodingError, GlassformerError
+from glassformer.errors import DecodingError, GlassformerError, TokenizerError
 from glassformer.models.gpt import GPT
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from tests.decoding.writers import DECODING, PROMPTS, scores_after, words, writer
@@ -268,14 +268,14 @@ def writer_mlp() -> object:
     return build("mlp-xor")
 
 
-def test_an_empty_prompt_begins_with_the_start_token() -> None:
+def test_an_empty_prompt_begins_as_a_document_does_in_training() -> None:
     model = writer("gpt")
     (written,) = generate(model, words(), "", Decoding(limit=3))
-    assert written.ids[0] == int(model(torch.tensor([[words().start]]))[0, -1].argmax())
+    assert written.ids[0] == int(model(torch.tensor([[words().end]]))[0, -1].argmax()), "documents follow an end token"
     from glassformer.text.tokenizer import Tokenizer
 
     bare = Tokenizer(words()._inner, {})
-    with pytest.raises(DecodingError, match="prompt 1 is empty, and the tokenizer has no start token"):
+    with pytest.raises(TokenizerError, match="prompt 1 is empty, and the tokenizer has no end or start token"):
         generate(model, bare, ["one", ""])
     assert issubclass(DecodingError, GlassformerError)
 

@@ -33,7 +33,7 @@ def test_sources_are_closed_as_their_file_says_and_targets_begun_otherwise(tmp_p
     assert encode_prompts(writer("gpt"), closing, ["one two"]) == [words().encode("one two")]
     plain = generate(model, words(), TEXTS[:3], Decoding(limit=6))
     closed = generate(model, closing, TEXTS[:3], Decoding(limit=6))
-    begun = generate(model, words(), TEXTS[:3], Decoding(limit=6, first=words().pad))
+    begun = generate(model, words().with_use(decoder_start=words().pad), TEXTS[:3], Decoding(limit=6))
     assert len({str([w.ids for w in texts]) for texts in (plain, closed, begun)}) == 3
 
 

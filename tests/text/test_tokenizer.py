@@ -15,8 +15,10 @@ from hypothesis import strategies as st
 from tokenizers import Regex, models, pre_tokenizers, processors
 
 from glassformer.errors import TokenizerError
+from glassformer.text import model_files
 from glassformer.text import tokenizer as module
 from glassformer.text.learn_tokenizer import TokenizerKind, learn_tokenizer
+from glassformer.text.template import TextTemplate
 from glassformer.text.tokenizer import Tokenizer
 
 SCRIPTS = [
@@ -189,9 +191,9 @@ def test_what_a_file_puts_around_a_text_is_known(template: str) -> None:
     inner.post_processor = processors.TemplateProcessing(template, "$A $B", [("<s>", 1), ("</s>", 2)])
     made = Tokenizer(inner, {"start": "<s>", "end": "</s>"})
     before, after = TEMPLATES[template]
-    assert made.around == (before, after)
+    assert made.template == TextTemplate(tuple(before), tuple(after))
     assert made.encode_inputs(["a a", ""]) == [[*before, 0, 0, *after], [*before, *after]]
-    assert list(made.encode_stream(["a", "a a"])) == [[*before, 0, 2, *before, 0, 0, 2]], "what is learnt is closed"
+    assert list(made.encode_stream(["a", "a a"])) == [[*before, 0, 2, *before, 0, 0, 2]], "documents are closed"
 
 
 def test_tokenizers_that_close_texts_differently_have_other_fingerprints() -> None:
@@ -249,7 +251,7 @@ def test_a_missing_or_huge_file_is_an_error(bytes_: Tokenizer, tmp_path: Path, m
     (tmp_path / "tokenizer_config.json").write_text("{")
     with pytest.raises(TokenizerError, match=r"tokenizer_config\.json: is not JSON"):
         Tokenizer.load(tmp_path)
-    monkeypatch.setattr(module, "MOST_BYTES", 100)
+    monkeypatch.setattr(model_files, "MOST_BYTES", 100)
     with pytest.raises(TokenizerError, match="bytes, wanted at most 100"):
         Tokenizer.load(tmp_path)
 
@@ -268,7 +270,7 @@ def test_a_full_disk_leaves_what_was_saved_before(
 
     learn_tokenizer(["x"], "bpe", 261).save(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.setattr(module.os, "fsync", full)
+    monkeypatch.setattr(model_files.os, "fsync", full)
     with pytest.raises(TokenizerError, match="cannot be written: No space left on device"):
         bytes_.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

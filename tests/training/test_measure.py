@@ -1,7 +1,6 @@
 """A run measured from its folder is judged by what that run held out, and by nothing it learnt from."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,11 @@ from glassformer.data.batches import LabelledBatches, PackedBatches
 from glassformer.data.files import Document, LabelledText
 from glassformer.decoding.translate import translate
 from glassformer.errors import ConfigError
-from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import measure, tasks
 from glassformer.training.measure import evaluate
 from glassformer.training.run import Run, train_task
-from glassformer.training.settings import LabelledData, TextData
-from tests.training.test_tasks import CLASSIFY, TEXT, prepared, write
+from glassformer.training.settings import TextData
+from tests.training.test_tasks import TEXT, write
 
 SMALL = {
     "tokenizer.kind": "characters", "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 8,
@@ -127,25 +125,3 @@ def test_a_run_that_learnt_from_all_of_it_is_not_judged_by_it(task: str, tmp_pat
     assert str(found.value) == f"{tmp_path / 'run'}: {why}"
     figures = vars(evaluate(tmp_path / "run", held))
     assert figures["loss"] == pytest.approx(run.measure().loss, rel=1e-6)
-
-
-def test_texts_are_encoded_in_the_same_portions_for_training_and_for_measuring(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tasks, "TOGETHER", 2)
-    asked: list[int] = []
-    encode = Tokenizer.encode_batch
-
-    def counted(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
-        asked.append(len(texts))
-        return encode(tokenizer, texts)
-
-    path = write(tmp_path / "five.tsv", "".join(f"{text.label}\t{text.text}\n" for text in SNIPPETS[:5]))
-    trained("classify", tmp_path / "run", data__path=path, data__validation=path, data__batch=2)
-    monkeypatch.setattr(Tokenizer, "encode_batch", counted)
-    evaluate(tmp_path / "run", path)
-    assert asked == [2, 2, 1]
-    asked.clear()
-    data = LabelledData(path=path, validation=path, longest=8, batch=2)
-    prepared(replace(CLASSIFY, data=data))
-    assert asked == [2, 2, 1] * 2

@@ -324,5 +324,5 @@ def test_a_translator_is_taught_sources_as_it_will_be_asked(template: str, tmp_p
     asked = encode_prompts(build(TRANSLATE.model), tokenizer, [source for source, _ in PAIRS])
     assert taught <= {tuple(row) for row in asked} and len(taught) > 5
     assert {tuple(target) for _, target in material.batches.pairs} <= {
-        tuple(learnt.encode(target)) for _, target in PAIRS
+        (*tokenizer.template.before, *learnt.encode(target)) for _, target in PAIRS
     }

@@ -53,8 +53,14 @@ def read_twin(table: Mapping[str, object], names: Collection[str], where: str) -
     labels = fields.labels()
     config = family.read(fields, names)
     _require_few_layers(family, config, len(names), where)
-    numbered = labels == tuple(f"LABEL_{i}" for i in range(len(labels or ())))
-    return Twin(family, config, None if numbered else labels, fields.rest())
+    if getattr(config, "head", "") != "classes" and labels == numbered_labels(len(labels or ())):
+        labels = None  # every config.json has these, whether there are classes or not
+    return Twin(family, config, labels, fields.rest())
+
+
+def numbered_labels(classes: int) -> tuple[str, ...]:
+    """What `transformers` calls classes that nobody has named."""
+    return tuple(f"LABEL_{i}" for i in range(classes))
 
 
 def _require_few_layers(family: ModelFamily, config: Config, tensors: int, where: str) -> None:
@@ -84,7 +90,7 @@ def config_table(twin: Twin) -> dict[str, object]:
     """The config.json of a twin, without what a tokenizer or a number type adds."""
     table = {"model_type": twin.family.model_type, **twin.family.write(twin.config)}
     classes = getattr(twin.config, "classes", 0) if getattr(twin.config, "head", "") == "classes" else 0
-    names = twin.labels or tuple(f"LABEL_{i}" for i in range(classes))
+    names = twin.labels or numbered_labels(classes)
     if names:
         table["id2label"] = {str(i): name for i, name in enumerate(names)}
         table["label2id"] = {name: i for i, name in enumerate(names)}

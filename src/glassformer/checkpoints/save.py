@@ -104,11 +104,14 @@ def _more_fields(
     ids: dict[str, object] = {"bos_token_id": None, "eos_token_id": None, "pad_token_id": None}
     ids |= {name: value for name, value in fields.items() if name in HARMLESS and name not in table}
     if tokenizer is not None:
-        ids |= {"bos_token_id": tokenizer.start, "eos_token_id": tokenizer.end, "pad_token_id": tokenizer.pad}
+        ends = sorted(tokenizer.ends)
+        ids |= {"bos_token_id": tokenizer.start, "pad_token_id": tokenizer.pad}
+        ids["eos_token_id"] = ends if len(ends) > 1 else tokenizer.end if not ends else ends[0]
     if table.get("is_encoder_decoder"):
         ids["pad_token_id"] = ids["pad_token_id"] or 0  # they will not do without
         first = ids["pad_token_id"] if ids["bos_token_id"] is None else ids["bos_token_id"]
-        ids["decoder_start_token_id"] = fields.get("decoder_start_token_id", first)
+        known = fields.get("decoder_start_token_id", first)
+        ids["decoder_start_token_id"] = known if tokenizer is None else tokenizer.decoder_start
         ids.setdefault("forced_eos_token_id", None)
     dtype = str(next(model.parameters()).dtype).removeprefix("torch.")
     ids["torch_dtype"] = dtype

@@ -62,11 +62,12 @@ def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Se
     from glassformer.training.loop import train
     from glassformer.training.objective import NEXT_TARGET_TOKEN
     from glassformer.training.recipe import Recipe
+    from glassformer.training.tasks import encode_pairs
 
     tokenizer = learn_tokenizer((side for pair in pairs for side in pair), "bpe", 1500)
-    sides = [tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1)]
-    pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
-    batches = PairBatches(list(zip(*sides, strict=True)), 1024, pad, start, end, seed)
+    sides = encode_pairs(tokenizer, pairs)
+    pad, end = tokenizer.required("pad"), tokenizer.required("end")
+    batches = PairBatches(list(zip(*sides, strict=True)), 1024, pad, tokenizer.decoder_start, end, seed)
     config = Seq2SeqConfig(vocab=tokenizer.vocab, context=64, dim=96, layers=2, heads=4, hidden=384, order="pre")
     model = Seq2Seq(config)
     model.reset(torch.Generator().manual_seed(seed))
@@ -84,9 +85,8 @@ def _show_attention(model: "Seq2Seq", tokenizer: "Tokenizer", english: str, span
 
     from glassformer.probes.attention_maps import attention_maps
 
-    source, target = tokenizer.encode(english), tokenizer.encode(spanish)
-    start = tokenizer.required("start")
-    inputs = {"source": torch.tensor([source]), "target": torch.tensor([[start, *target]])}
+    (source,), (target,) = tokenizer.encode_inputs([english]), tokenizer.encode_targets([spanish])
+    inputs = {"source": torch.tensor([source]), "target": torch.tensor([[tokenizer.decoder_start, *target]])}
     weights = list(attention_maps(model, inputs).values())[-1][0].mean(0)
     columns = ["wrote", *(tokenizer.token(id) for id in source)]
     rows = [

@@ -41,8 +41,8 @@ def generate(
     """
     from glassformer.decoding.generate import generate as generate_texts
 
-    loaded, writer, tokenizer = load_writer(model, engine)
-    how = decoding(choice, loaded, compiled=engine.compiled, stop=tuple(stop or ()))
+    _, writer, tokenizer = load_writer(model, engine)
+    how = decoding(choice, compiled=engine.compiled, stop=tuple(stop or ()))
     if stream:
         if json or choice.n > 1:
             raise UsageError("--stream shows one text as it is written: leave out --json and --n")

@@ -137,6 +137,8 @@ def _model(name: str) -> "tuple[Model, Tokenizer | None]":
     from glassformer.checkpoints.load import load
 
     loaded = load(name)
+    if loaded.tokenizer is None and _takes(loaded.model) & {"ids", "source"}:
+        raise UsageError(f"{name}: has no tokenizer, so it cannot read text; trace it from Python, with ids: gf.trace")
     return loaded.model.eval(), loaded.tokenizer
 
 
@@ -159,17 +161,14 @@ def _inputs(
     model: "Model", tokenizer: "Tokenizer | None", text: str, second: str | None
 ) -> "tuple[dict[str, object], dict[str, list[str]]]":
     """What the model takes, and the words for its tokens."""
-    import inspect
-
     import torch
 
-    takes = inspect.signature(model.forward).parameters
+    takes = _takes(model)
     if "source" in takes:
-        source = _encode(model, tokenizer, text)
         target = _target(model, tokenizer, text, second)
-        rows = {"source": [source], "target": [target]}
+        rows = {"source": _encode(model, tokenizer, [text]), "target": [target]}
     elif "ids" in takes:
-        rows = {"ids": [_framed(model, tokenizer, each) for each in (text, *([] if second is None else [second]))]}
+        rows = {"ids": _encode(model, tokenizer, [text] if second is None else [text, second])}
     else:
         raise UsageError(f"{type(model).__name__} does not read text; trace it from Python, with gf.trace")
     words = {name: _token_words(tokenizer, lines[0]) for name, lines in rows.items()}
@@ -183,37 +182,37 @@ def _inputs(
     return inputs, words
 
 
+def _takes(model: "Model") -> set[str]:
+    """The names of what a model's forward takes."""
+    import inspect
+
+    return set(inspect.signature(model.forward).parameters)
+
+
 def _target(model: "Model", tokenizer: "Tokenizer | None", text: str, second: str | None) -> list[int]:
     """What a translator writes: a start, then the translation given, or else its own."""
-    from glassformer.decoding.generate import first_token
-    from glassformer.decoding.translate import translate
+    from glassformer.decoding.generate import generate
 
     if tokenizer is None:
-        return [0, *_encode(model, tokenizer, text if second is None else second)]
-    if second is None:
-        (second,) = translate(model, tokenizer, [text])
-    return [first_token(tokenizer), *tokenizer.encode(second)]
+        return [0, *_encode(model, None, [text if second is None else second])[0]]
+    if second is not None:
+        return [tokenizer.decoder_start, *tokenizer.encode_targets([second])[0]]
+    (written,) = generate(model, tokenizer, text)
+    return [tokenizer.decoder_start, *(written.ids[:-1] if written.finish == "stop" else written.ids)]
 
 
-def _framed(model: "Model", tokenizer: "Tokenizer | None", text: str) -> list[int]:
-    """A text's tokens; a reader's begin and end as it was taught, where the tokenizer has tokens for it."""
-    from glassformer.models.encoder import Encoder
+def _encode(model: "Model", tokenizer: "Tokenizer | None", texts: "Sequence[str]") -> list[list[int]]:
+    """The ids of texts as the model reads them when it is asked; a preset without a tokenizer reads bytes."""
+    from glassformer.decoding.generate import encode_prompts
 
-    ids = _encode(model, tokenizer, text)
-    if tokenizer is None or not isinstance(model, Encoder):
-        return ids
-    start, end = ([] if id is None else [id] for id in (tokenizer.start, tokenizer.end))
-    return [*start, *ids, *end]
-
-
-def _encode(model: "Model", tokenizer: "Tokenizer | None", text: str) -> list[int]:
     if tokenizer is not None:
-        ids = tokenizer.encode(text)
+        rows = encode_prompts(model, tokenizer, texts)
     else:
-        ids = [byte % int(model.config.vocab) for byte in text.encode()]  # pyright: ignore - every reader of text has one
-    if not ids:
+        vocab = int(model.config.vocab)  # pyright: ignore - every reader of text has one
+        rows = [[byte % vocab for byte in text.encode()] for text in texts]
+    if not all(rows):
         raise UsageError("the text is empty, wanted at least one token")
-    return ids
+    return rows
 
 
 def _token_words(tokenizer: "Tokenizer | None", ids: Sequence[int]) -> list[str]:

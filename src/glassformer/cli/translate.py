@@ -52,8 +52,8 @@ def translate(
         raise UsageError("a sentence and --file are both given, wanted one of them")
     if stream and json:
         raise UsageError("--stream gives each translation at once, as text: leave out --json")
-    loaded, writer, tokenizer = load_writer(model, engine)
-    how = decoding(choice, loaded, compiled=engine.compiled)
+    _, writer, tokenizer = load_writer(model, engine)
+    how = decoding(choice, compiled=engine.compiled)
     _require_translator(writer)
     lines = [("the sentence", text)] if text is not None else _source_lines(file)
     portions = _in_portions(_with_a_bar(lines, file), 1 if stream else AT_ONCE)

@@ -81,15 +81,12 @@ class Engine:
 ENGINE = Engine()
 
 
-def decoding(choice: Choice, loaded: "Loaded", **more: object) -> "Decoding":
-    """The settings that flags and a model's folder ask for; a flag that makes no sense ends with status 2."""
+def decoding(choice: Choice, **more: object) -> "Decoding":
+    """The settings that flags ask for; a flag that makes no sense ends with status 2."""
     from glassformer.decoding.settings import Decoding
 
-    fields = {} if loaded.twin is None or loaded.twin.fields is None else dict(loaded.twin.fields)
-    start = fields.get("decoder_start_token_id")
-    given = {**vars(choice), **more, "first": start if isinstance(start, int) else None}
     try:
-        return Decoding(**given)  # pyright: ignore[reportArgumentType] - checked field by field
+        return Decoding(**vars(choice), **more)  # pyright: ignore[reportArgumentType] - checked field by field
     except DecodingError as error:
         raise UsageError(str(error)) from None
 

@@ -6,7 +6,16 @@ from itertools import compress
 
 from glassformer.decoding.beam import Search, run_search
 from glassformer.decoding.compiled import CompiledSearch, CompiledSession
-from glassformer.decoding.session import Prompts, Session, Translator, Writes, at_rest, context_of, require_writer
+from glassformer.decoding.session import (
+    LanguageModel,
+    Prompts,
+    Session,
+    Translator,
+    Writes,
+    at_rest,
+    context_of,
+    require_writer,
+)
 from glassformer.decoding.settings import Decoding
 from glassformer.decoding.written import Draft, Finish, Written
 from glassformer.errors import DecodingError
@@ -87,10 +96,9 @@ def batches_by_tokens(prompts: Prompts, how: Decoding) -> Iterator[list[int]]:
         yield batch
 
 
-def first_token(tokenizer: Tokenizer, how: Decoding = LIKELIEST) -> int:
-    """What a translator's target begins with: the start token, or in families without one the padding token."""
-    known = [id for id in (how.first, tokenizer.start, tokenizer.pad) if id is not None]
-    return known[0] if known else 0
+def first_token(model: Writes, tokenizer: Tokenizer) -> int:
+    """What a decoder's input begins with; a language model goes on from its prompt, and needs none."""
+    return tokenizer.decoder_start if isinstance(model, Translator) else 0
 
 
 def begin_draft(model: Writes, tokenizer: Tokenizer, prompt: Sequence[int], how: Decoding) -> Draft:
@@ -100,15 +108,8 @@ def begin_draft(model: Writes, tokenizer: Tokenizer, prompt: Sequence[int], how:
 
 
 def encode_prompts(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """The tokens of prompts; an empty one begins with the token that texts begin or end with."""
-    if isinstance(model, Translator):
-        return tokenizer.encode_inputs(texts)
-    rows = [[*tokenizer.around[0], *row] for row in tokenizer.encode_batch(texts)]
-    begin = [id for id in (tokenizer.start, tokenizer.end) if id is not None][:1]
-    for number, row in enumerate(rows):
-        if not row and not begin:
-            raise DecodingError(f"prompt {number} is empty, and the tokenizer has no start token to begin with")
-    return [row or begin for row in rows]
+    """The ids of texts as a model reads them: prompts for a language model, whole inputs for any other."""
+    return (tokenizer.encode_prompts if isinstance(model, LanguageModel) else tokenizer.encode_inputs)(texts)
 
 
 def _most(model: Writes, prompt: Sequence[int], how: Decoding) -> tuple[int, Finish]:
@@ -128,7 +129,7 @@ def _within(how: Decoding, room: Sequence[tuple[int, Finish]]) -> Decoding:
 
 
 def _ends(tokenizer: Tokenizer, how: Decoding) -> frozenset[int]:
-    return frozenset(() if tokenizer.end is None else (tokenizer.end,)) | frozenset(how.stop_ids)
+    return tokenizer.ends | frozenset(how.stop_ids)
 
 
 def _check(model: Writes, prompts: Prompts, how: Decoding) -> None:
@@ -153,7 +154,7 @@ def _begin(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding)
     slots = width + max(1, *(most for most, _ in room))
     make = CompiledSession if how.compiled else Session
     with at_rest(model):
-        return drafts, make(model, prompts, slots, how, sorted(ends), first_token(tokenizer, how))
+        return drafts, make(model, prompts, slots, how, sorted(ends), first_token(model, tokenizer))
 
 
 def _write_drafts(drafts: Sequence[Draft], session: Session) -> Iterator[None]:
@@ -182,7 +183,7 @@ def _search(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding
     with at_rest(model):
         most = [tokens for tokens, _ in room]
         make = CompiledSearch if how.compiled else Search
-        found = run_search(make(model, prompts, most, how, sorted(ends), first_token(tokenizer, how)), most)
+        found = run_search(make(model, prompts, most, how, sorted(ends), first_token(model, tokenizer)), most)
     for i, hypotheses in enumerate(found):
         if len(hypotheses) < how.n:
             there_are = f"there are {len(hypotheses)} texts of up to {most[i]} tokens for a prompt, wanted {how.n}"

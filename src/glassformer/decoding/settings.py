@@ -14,7 +14,6 @@ class Decoding:
 
     `stop` holds texts and token ids that end a text, beside the tokenizer's own end token. `seed`, the prompt and
     the number of the sample decide every draw, so a text does not depend on what else is written with it.
-    `first` is what a translator's target begins with, if not with the start token.
     """
 
     limit: int = 128
@@ -32,7 +31,6 @@ class Decoding:
     chunk: int = 512
     batch_tokens: int = 8192
     compiled: bool = False
-    first: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("limit", "n", "beam", "chunk", "batch_tokens"):

@@ -2,9 +2,9 @@
 
 import hashlib
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, get_args
@@ -13,13 +13,22 @@ import tokenizers
 from tokenizers import decoders
 
 from glassformer.errors import GlassformerError, TokenizerError
+from glassformer.text.model_files import (
+    PLAIN_USE,
+    ModelUse,
+    read_token_table,
+    read_use,
+    read_whole,
+    use_fields,
+    write_whole,
+)
 from glassformer.text.patterns import check_patterns
+from glassformer.text.template import TextTemplate, set_template, template_of
 
 Role = Literal["pad", "start", "end", "unknown", "mask"]
 
 MOST_CHARACTERS = 10_000_000  # in one call; the library takes up to 340 bytes for each
 PORTION = 500_000  # characters encoded at a time when a whole corpus is
-MOST_BYTES = 200_000_000  # of a tokenizer.json; the largest public ones have 35 million
 MOST_IDS = 10_000_000
 
 # What the roles are called in tokenizer_config.json, and which tokens have them where no such file says so.
@@ -45,7 +54,7 @@ class Tokenizer:
     `pad`, `start`, `end`, `unknown` and `mask` are ids, or None where the tokenizer has no such token.
     """
 
-    def __init__(self, inner: tokenizers.Tokenizer, roles: Mapping[Role, str]) -> None:
+    def __init__(self, inner: tokenizers.Tokenizer, roles: Mapping[Role, str], use: ModelUse = PLAIN_USE) -> None:
         # A file may ask for cutting and padding, which here are the business of batches.
         inner.no_truncation()
         inner.no_padding()
@@ -56,6 +65,7 @@ class Tokenizer:
         inner.encode_special_tokens = True
         self._inner = inner
         self.roles = dict(roles)
+        self.use = use
         ids = set(inner.get_vocab().values())
         self.vocab = max(ids, default=-1) + 1
         if not 0 < self.vocab <= MOST_IDS:
@@ -107,22 +117,39 @@ class Tokenizer:
         with guarded("encoding"):
             return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
 
-    def encode_inputs(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of several texts as the file would have a model read them: with what it puts before and after."""
-        before, after = self.around
-        return [[*before, *row, *after] for row in self.encode_batch(texts)]
-
     @cached_property
-    def around(self) -> tuple[list[int], list[int]]:
-        """What the file puts before a text that is read, and what after it: the start and the end token, or nothing."""
+    def template(self) -> TextTemplate:
+        """The special tokens that the file puts around a text."""
         with guarded("encoding"):
-            added = self._inner.encode("", add_special_tokens=True).ids
-        before = [id for id in added[:1] if id == self.start]
-        return before, [id for id in added[len(before) :][-1:] if id == self.end]
+            return template_of(self._inner)
+
+    def encode_inputs(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
+        """The ids of texts as an encoder reads them: with the special tokens around them, truncated if asked."""
+        return [self.template.apply(row, max_length) for row in self.encode_batch(texts)]
+
+    def encode_prompts(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of prompts, to be continued: with what stands before a text and nothing after it.
+
+        Training separates documents by the end token, so an empty prompt begins with that where nothing else does.
+        """
+        rows = [[*self.template.before, *row] for row in self.encode_batch(texts)]
+        begin = [id for id in (self.end, self.start) if id is not None][:1]
+        for number, row in enumerate(rows):
+            if not row and not begin:
+                raise TokenizerError(
+                    f"prompt {number} is empty, and the tokenizer has no end or start token to begin with"
+                )
+        return [row or begin for row in rows]
+
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids that a decoder should write for each text, up to the end token, which is left out."""
+        return [[*self.template.before, *row] for row in self.encode_batch(texts)]
 
     def encode_stream(self, texts: Iterable[str]) -> Iterator[list[int]]:
-        """The ids of a whole corpus in portions, each text closed by the end token where there is one."""
-        opening, closing = self.around[0], [] if self.end is None else [self.end]
+        """The ids of a whole corpus in portions, each text as a model reads it and closed by the end token."""
+        opening, closing = self.template.before, self.template.after
+        if self.end is not None and self.end not in closing[-1:]:
+            closing = (*closing, self.end)
         for batch in _portions(texts):
             ids: list[int] = []
             for (is_first, is_last), part in zip(
@@ -131,6 +158,40 @@ class Tokenizer:
                 ids += [*opening, *part] if is_first else part
                 ids += closing if is_last else []
             yield ids
+
+    @property
+    def decoder_start(self) -> int:
+        """The id that a decoder's input begins with: the model's own, or the start token, or the padding token."""
+        known = [id for id in (self.use.decoder_start, self.start, self.pad) if id is not None and id < self.vocab]
+        if not known:
+            raise TokenizerError("the tokenizer has no start or padding token for a decoder's input to begin with")
+        return known[0]
+
+    @property
+    def ends(self) -> frozenset[int]:
+        """The ids that end a generated text."""
+        known = frozenset(id for id in self.use.ends if id < self.vocab)
+        return known or frozenset(() if self.end is None else (self.end,))
+
+    def with_use(self, **changes: int | tuple[int, ...] | None) -> "Tokenizer":
+        """The same tokenizer for a model that uses it otherwise."""
+        return Tokenizer(self._inner, self.roles, replace(self.use, **changes))
+
+    def with_template(self, template: TextTemplate) -> "Tokenizer":
+        """The same tokenizer with other special tokens around each text."""
+        inner = tokenizers.Tokenizer.from_str(self._inner.to_str())
+        set_template(inner, template)
+        return Tokenizer(inner, self.roles, self.use)
+
+    def for_encoder(self) -> "Tokenizer":
+        """The tokenizer of an encoder: where the file puts nothing around a text, the start and the end token."""
+        if self.template != TextTemplate():
+            return self
+        return self.with_template(TextTemplate((self.required("start"),), () if self.end is None else (self.end,)))
+
+    def for_decoder(self) -> "Tokenizer":
+        """The tokenizer of a language model: prompts are to be continued, so nothing stands after them."""
+        return self.with_template(TextTemplate(self.template.before)) if self.template.after else self
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids; special tokens are dropped."""
@@ -175,6 +236,7 @@ class Tokenizer:
         """Write tokenizer.json, and beside it what Hugging Face needs to know which special token is which."""
         names = {_ROLE_KEYS[role][0]: token for role, token in self.roles.items()}
         config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **names}
+        config |= use_fields(replace(self.use, ends=()) if self.use.ends == (self.end,) else self.use)
         files = {
             "tokenizer.json": self._inner.to_str(pretty=True),
             "tokenizer_config.json": json.dumps(config, indent=2, ensure_ascii=False),
@@ -183,7 +245,7 @@ class Tokenizer:
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
             for name, text in files.items():
-                _write_whole(Path(folder) / name, text + "\n")
+                write_whole(Path(folder) / name, text + "\n")
         except OSError as error:
             raise TokenizerError(f"{folder}: cannot be written: {error.strerror}") from error
 
@@ -191,7 +253,7 @@ class Tokenizer:
     def load(cls, path: Path | str) -> "Tokenizer":
         """Read a tokenizer.json, or the one in a folder; files beside it say which special token is which."""
         file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
-        text = _read_whole(file)
+        text = read_whole(file)
         check_patterns(text, str(file))
         with guarded(f"{file}: reading"):
             inner = tokenizers.Tokenizer.from_str(text)
@@ -203,7 +265,7 @@ class Tokenizer:
             ]
             if known:
                 roles[role] = known[0]
-        return cls(inner, roles)
+        return cls(inner, roles, read_use(file.parent) if file.name == "tokenizer.json" else PLAIN_USE)
 
 
 @contextmanager
@@ -263,47 +325,12 @@ def _named_roles(folder: Path) -> dict[Role, list[str]]:
     """The tokens that files beside a tokenizer.json name for each role, the first the one that counts."""
     roles: dict[Role, list[str]] = {role: [] for role in _ROLE_KEYS}
     for path in (folder / "tokenizer_config.json", folder / "special_tokens_map.json"):
-        names = _read_table(path) if path.exists() else {}
+        names = read_token_table(path) if path.exists() else {}
         for role, keys in _ROLE_KEYS.items():
             for token in (names.get(key) for key in keys):
                 content = token.get("content") if isinstance(token, dict) else token
                 roles[role] += [content] if isinstance(content, str) else []
     return roles
-
-
-def _read_table(path: Path) -> dict[str, object]:
-    try:
-        table = json.loads(_read_whole(path))
-    except (ValueError, RecursionError) as error:
-        raise TokenizerError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(table, dict):
-        raise TokenizerError(f"{path}: is not a table of names")
-    return table
-
-
-def _read_whole(path: Path) -> str:
-    try:
-        if path.stat().st_size > MOST_BYTES:
-            raise TokenizerError(f"{path}: has {path.stat().st_size:,} bytes, wanted at most {MOST_BYTES:,}")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise TokenizerError(f"{path}: no such file") from None
-    except OSError as error:
-        raise TokenizerError(f"{path}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise TokenizerError(f"{path}: byte {error.start} is not UTF-8") from None
-
-
-def _write_whole(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as handle:
-            handle.write(text)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def _byte_alphabet() -> dict[str, int]:

@@ -5,9 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_type_hints
 
+import msgspec
+
 from glassformer.checkpoints.load import Loaded
 from glassformer.checkpoints.save import model_files
-from glassformer.errors import ConfigError
+from glassformer.checkpoints.untrusted import read_json
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.encoder import EncoderConfig
 from glassformer.training.keys import as_toml, defaults, shown, values_of
 from glassformer.training.resolve import DEFAULT, Resolved, differing_keys, resolve
@@ -15,6 +18,7 @@ from glassformer.training.settings import Settings
 from glassformer.training.tasks import Say
 
 CONFIG = "config.toml"
+LABELS = "labels.json"  # the labels of a classifier in the order of its head
 MAY_DIFFER = ("run.device", "run.precision", "run.compiled")  # when a run is resumed
 RATES = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
 OF_THE_START = "run.init"
@@ -32,6 +36,16 @@ def require_free(folder: Path) -> None:
 def run_files(folder: Path) -> list[str]:
     """What a folder holds of a run: its settings and its checkpoints."""
     return [path.name for pattern in (CONFIG, "step-*") for path in sorted(folder.glob(pattern))]
+
+
+def read_labels(folder: Path) -> tuple[str, ...] | None:
+    """The labels that a run of a classifier was begun with, or None for any other run."""
+    if not (folder / LABELS).exists():
+        return None
+    try:
+        return msgspec.convert(read_json(folder / LABELS), tuple[str, ...])
+    except (msgspec.ValidationError, CheckpointError) as error:
+        raise ConfigError(f"{folder / LABELS}: does not hold the labels of this run: {error}") from None
 
 
 def resolve_resumed(

@@ -38,7 +38,7 @@ from glassformer.training.hardware import choose_hardware
 from glassformer.training.keys import defaults
 from glassformer.training.resolve import resolve
 from glassformer.training.settings import LabelledData, PairData, Settings, TextData
-from glassformer.training.tasks import PHRASES, PHRASES_HELD_OUT, class_rows, encode_pairs, encode_texts
+from glassformer.training.tasks import PHRASES, PHRASES_HELD_OUT, class_labels, encode_pairs
 
 Task = Literal["translate", "gpt", "masked", "classify"]
 Figures = LanguageFigures | MaskedFigures | ClassifierFigures | TranslatorFigures
@@ -77,6 +77,11 @@ class Subject:
     vocab: int
     context: int | None
     labels: Sequence[str] = ()
+
+    @property
+    def longest(self) -> int | None:
+        """The longest input the model was trained on, which may be less than it can read."""
+        return min((size for size in (self.context, self.tokenizer.use.max_length) if size is not None), default=None)
 
 
 def evaluate(
@@ -157,7 +162,7 @@ def _measure_translator(
     if context is not None and longest > context:
         place = pairs[lengths.index(longest)][2]
         raise DataError(f"{place}: has {longest} tokens, wanted at most {context}, the model's context")
-    pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
+    pad, end, start = tokenizer.required("pad"), tokenizer.required("end"), tokenizer.decoder_start
     tokens = max(longest, min(TOKENS_AT_ONCE, SCORES_AT_ONCE // subject.vocab))
     batches = PairBatches(list(zip(*sides, strict=True)), tokens, pad, start, end, seed=0)
     return measure_pairs(subject.model, tokenizer, batches, [pair[:2] for pair in pairs], beam, tell)
@@ -209,7 +214,7 @@ def _windows(subject: Subject, data: str) -> tuple[Int64[np.ndarray, " ids"], in
     ids = ids if share is None else split_tokens(ids, share)[1]
     if len(ids) < 2:
         raise DataError(f"{data}: has {len(ids)} tokens, wanted at least 2")
-    length = min(subject.context or len(ids), len(ids) - 1)
+    length = min(subject.longest or len(ids), len(ids) - 1)
     rows = min(SCORES_AT_ONCE // subject.vocab, TOKENS_AT_ONCE, len(ids) - 1) // length
     return ids, max(rows, 1), length
 
@@ -220,15 +225,14 @@ def _measure_classifier(subject: Subject, data: str, tell: Tell) -> ClassifierFi
         texts = split(stdlib_labelled(), settings.data.share, settings.recipe.seed)[1]
     else:
         texts = list(read_labelled(data, cast(LabelledData, _run_settings(subject).data).fields))
-    for text in texts:
-        if text.label not in subject.labels:
-            wanted = ", ".join(subject.labels)
-            raise DataError(f"{text.source}: is labelled {text.label!r}, wanted one of {wanted}")
-    encoded = encode_texts(subject.tokenizer, [text.text for text in texts])
-    rows = class_rows(subject.tokenizer, encoded, subject.context or max(map(len, encoded)) + 1)
-    labels = [subject.labels.index(text.label) for text in texts]
+    names, unknown = class_labels({text.label for text in texts}, tuple(subject.labels))
+    if unknown:
+        text = next(text for text in texts if text.label not in subject.labels)
+        raise DataError(f"{text.source}: is labelled {text.label!r}, wanted one of {', '.join(subject.labels)}")
+    rows = subject.tokenizer.encode_inputs([text.text for text in texts], subject.longest)
+    labels = [names.index(text.label) for text in texts]
     batches = LabelledBatches(rows, labels, SENTENCES, subject.tokenizer.required("pad"), seed=0)
-    return evaluate_classifier(subject.model, batches, subject.labels, tell("batches read"))
+    return evaluate_classifier(subject.model, batches, names, tell("batches read"))
 
 
 def _run_settings(subject: Subject) -> Settings:

@@ -1,5 +1,6 @@
 """A whole run: from settings to a trained model in a folder."""
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,7 +16,7 @@ from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.averaging import PREFIX, mean_of_checkpoints
-from glassformer.training.beginning import CONFIG, fitted, require_free, resolve_resumed
+from glassformer.training.beginning import CONFIG, LABELS, fitted, read_labels, require_free, resolve_resumed
 from glassformer.training.evaluation import (
     evaluate_classifier,
     evaluate_language,
@@ -32,6 +33,8 @@ from glassformer.training.settings import PairData, Settings
 from glassformer.training.snapshots import newest
 from glassformer.training.step import Log
 from glassformer.training.tasks import Material, Preparing, Say, prepare_material
+
+CLASS_HEAD = "classes."  # parameters of an encoder that belong to its classes
 
 
 class Run:
@@ -93,6 +96,8 @@ class Run:
                 require_free(self.folder.path)
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
             self.tokenizer.save(self.folder.path)
+            if self.labels is not None:
+                self.folder.write_text(LABELS, json.dumps(self.labels, ensure_ascii=False, indent=2) + "\n")
             yield
 
     def measure(self) -> Figures:
@@ -173,15 +178,15 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
         require_free(out)
     if out is None and not sketch and resolved.settings.recipe.average_last > 1:
         raise ConfigError("recipe.average_last takes the mean of checkpoints: give a folder to keep them in")
-    start, known, init = None, None, resolved.settings.run.init
+    start, known, labels, init = None, None, None, resolved.settings.run.init
     rows = _saved_rows(out) if init and resume and out is not None else None
     if init and rows is None:
         start = load(init)
-        known, resolved = start.tokenizer, fitted(resolved, start)
+        known, labels, resolved = start.tokenizer, start.labels, fitted(resolved, start)
     if resume and out is not None and (out / "tokenizer.json").exists():
-        known = Tokenizer.load(out)
+        known, labels = Tokenizer.load(out), read_labels(out)
     settings = resolved.settings
-    material = prepare_material(settings, Preparing(known, processes, say))
+    material = prepare_material(settings, Preparing(known, processes, say, labels))
     if start is None:
         model = _fresh(settings, material, rows or material.tokenizer.vocab, sketch)
     else:
@@ -214,6 +219,8 @@ def _adopted(settings: Settings, material: Material, start: Model, say: Say) -> 
         config = replace(config, classes=len(material.labels))
     model = build(config, settings.recipe.seed)
     weights, known = model.state_dict(), start.state_dict()
+    if material.fresh_head:
+        known = {name: value for name, value in known.items() if not name.startswith(CLASS_HEAD)}
     same = {name: known[name] for name, value in weights.items() if name in known and known[name].shape == value.shape}
     model.load_state_dict(weights | same)
     if new := sorted(weights.keys() - same.keys()):

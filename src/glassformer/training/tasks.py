@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from glassformer.checkpoints.huggingface import numbered_labels
 from glassformer.data.batches import Batches, LabelledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
 from glassformer.data.files import LabelledText, read_labelled, read_pairs, read_texts
 from glassformer.data.phrase_book import split_phrase_book
@@ -29,7 +30,6 @@ from glassformer.training.settings import (
 )
 
 PHRASES, PHRASES_HELD_OUT = 60_000, 500  # of the built-in phrase book
-TOGETHER = 1000  # texts that are encoded together
 MORE = {
     "training": "learn from more (data.path)",
     "validation": "hold out more (data.share or data.validation)",
@@ -50,6 +50,7 @@ class Material:
     test: Batches
     labels: tuple[str, ...] | None = None
     pairs: Sequence[TwoTexts] = ()  # to be translated in the end
+    fresh_head: bool = False  # whether the classes are others than those of the model to start from
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,7 @@ class Preparing:
     known: Tokenizer | None
     processes: Processes
     say: Say
+    labels: tuple[str, ...] | None = None  # of the model to start from, in the order of its head
 
     def tokenizer(self, settings: TokenizerSettings, texts: Callable[[], Iterable[str]]) -> Tokenizer:
         """The tokenizer that is known, the one of a file, or one learnt from the texts."""
@@ -104,7 +106,7 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
         more = courtesies() if data.extra == "courtesies" else _pair_file(data, data.extra, "")
         learn = learn + list(more) * data.extra_times
     tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (side for pair in learn for side in pair))
-    pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
+    pad, end, start = tokenizer.required("pad"), tokenizer.required("end"), tokenizer.decoder_start
 
     def batches(pairs: Sequence[TwoTexts], name: str) -> tuple[PairBatches, list[TwoTexts]]:
         """Batches of the pairs that are not too long, and these pairs."""
@@ -157,6 +159,8 @@ def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) 
     if context < data.length:
         raise ConfigError(f"model.context is {context}, wanted at least data.length, which is {data.length}")
     tokenizer = preparing.tokenizer(settings.tokenizer, _texts(data, data.path))
+    tokenizer = tokenizer.for_encoder() if isinstance(settings, MaskedSettings) else tokenizer.for_decoder()
+    tokenizer = tokenizer.with_use(max_length=data.length)
     preparing.say("encoding the text")
     shard = token_shard(_texts(data, data.path), tokenizer, cache_folder()).tokens
     if data.validation:
@@ -196,15 +200,20 @@ def _classes(settings: ClassifySettings, preparing: Preparing) -> Material:
     if not held:
         _require_two(data.path, len(learn), "texts")
         learn, held = split(learn, data.share, seed)
-    labels = tuple(sorted({text.label for text in learn}))
+    labels, fresh_head = class_labels({text.label for text in learn}, preparing.labels)
+    if fresh_head:
+        preparing.say(
+            f"a new classification head: the model to start from has other labels ({_some(preparing.labels)})"
+        )
     tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (text.text for text in learn))
+    tokenizer = tokenizer.for_encoder().with_use(max_length=data.longest)
 
     def batches(texts: Sequence[LabelledText], name: str) -> LabelledBatches:
         place = preparing.place(len(texts), name, "texts")
         for text in texts:
             if text.label not in labels:
                 raise DataError(f"{text.source}: the label {text.label!r} is not among those learnt from")
-        rows = class_rows(tokenizer, encode_texts(tokenizer, [text.text for text in texts]), data.longest)
+        rows = tokenizer.encode_inputs([text.text for text in texts], data.longest)
         answers = [labels.index(text.label) for text in texts]
         return LabelledBatches(rows, answers, data.batch, tokenizer.required("pad"), seed, *place)
 
@@ -212,30 +221,39 @@ def _classes(settings: ClassifySettings, preparing: Preparing) -> Material:
     test = validation
     if data.test or preparing.processes.world > 1:
         test = batches(_labelled(data, data.test) if data.test else held, "test")
-    return Material(tokenizer, CLASSES, batches(learn, "training"), validation, test, labels)
+    return Material(tokenizer, CLASSES, batches(learn, "training"), validation, test, labels, fresh_head=fresh_head)
 
 
 def _labelled(data: LabelledData, path: str) -> list[LabelledText]:
     return stdlib_labelled() if path == "stdlib" else list(read_labelled(path, data.fields))
 
 
+def class_labels(found: set[str], known: tuple[str, ...] | None) -> tuple[tuple[str, ...], bool]:
+    """The labels in the order of the head, and whether it must be a new one.
+
+    A head that knows all labels is kept, and so is its order; one whose classes are only numbered knows numbers.
+    """
+    if known is None:
+        return tuple(sorted(found)), False
+    numbers = tuple(map(str, range(len(known))))
+    for names in (known, numbers if known == numbered_labels(len(known)) else known):
+        if found <= set(names):
+            return names, False
+    return tuple(sorted(found)), True
+
+
+def _some(labels: tuple[str, ...] | None) -> str:
+    """A few labels, for a message."""
+    shown = ", ".join((labels or ())[:5])
+    return f"{shown}, ..." if len(labels or ()) > 5 else shown
+
+
 def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> tuple[list[list[int]], list[list[int]]]:
-    """The ids of sources as a model reads them, and of targets."""
-    before, after = tokenizer.around
-    sources, targets = (encode_texts(tokenizer, [pair[side] for pair in pairs]) for side in (0, 1))
-    return [[*before, *row, *after] for row in sources], targets
-
-
-def encode_texts(tokenizer: Tokenizer, texts: Sequence[str]) -> list[list[int]]:
-    """The ids of many texts, a portion at a time."""
-    portions = range(0, len(texts), TOGETHER)
-    return [ids for at in portions for ids in tokenizer.encode_batch(texts[at : at + TOGETHER])]
-
-
-def class_rows(tokenizer: Tokenizer, rows: Sequence[Sequence[int]], longest: int) -> list[list[int]]:
-    """Rows as a classifier takes them: a start token, at which it will look, and as much of the text as fits."""
-    start = tokenizer.required("start")
-    return [[start, *ids[: longest - 1]] for ids in rows]
+    """The ids of sources as an encoder reads them, and of targets as a decoder should write them."""
+    return (
+        tokenizer.encode_inputs([source for source, _ in pairs]),
+        tokenizer.encode_targets([target for _, target in pairs]),
+    )
 
 
 def cache_folder() -> Path:

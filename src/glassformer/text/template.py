@@ -1,0 +1,49 @@
+"""What stands around a text when a model reads it: begin, end and separator tokens, as the tokenizer file says."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import tokenizers
+from tokenizers import processors
+
+
+@dataclass(frozen=True)
+class TextTemplate:
+    """The special tokens before and after a text; `[CLS]` and `[SEP]` of BERT, for instance."""
+
+    before: tuple[int, ...] = ()
+    after: tuple[int, ...] = ()
+
+    def apply(self, ids: Sequence[int], max_length: int | None = None) -> list[int]:
+        """The ids of a text with its special tokens; a text that is too long is truncated, never they."""
+        if max_length is not None:
+            ids = ids[: max(max_length - len(self.before) - len(self.after), 0)]
+        return [*self.before, *ids, *self.after]
+
+
+def template_of(inner: tokenizers.Tokenizer) -> TextTemplate:
+    """The template of a tokenizer's post-processor, found by encoding a text."""
+    for probe in _probes(inner):
+        encoding = inner.encode(probe, add_special_tokens=True)
+        text = [place for place, sequence in enumerate(encoding.sequence_ids) if sequence is not None]
+        if text:
+            return TextTemplate(tuple(encoding.ids[: text[0]]), tuple(encoding.ids[text[-1] + 1 :]))
+    return TextTemplate()
+
+
+def _probes(inner: tokenizers.Tokenizer) -> Iterator[str]:
+    """Texts of which one should have a token: letters, then what the vocabulary itself is made of."""
+    yield from ("a", "1", ".")
+    special = {token.content for token in inner.get_added_tokens_decoder().values()}
+    yield from (token for token in sorted(inner.get_vocab()) if token not in special)
+
+
+def set_template(inner: tokenizers.Tokenizer, template: TextTemplate) -> None:
+    """Give a tokenizer a post-processor that puts these tokens around each text, in `transformers` too."""
+    names = {id: inner.id_to_token(id) for id in (*template.before, *template.after)}
+    before, after = ([names[id] for id in ids] for ids in (template.before, template.after))
+    single = [*before, "$A", *after]
+    second = ["$B:1", *(f"{token}:1" for token in after)]
+    inner.post_processor = processors.TemplateProcessing(
+        single=single, pair=[*single, *second], special_tokens=[(token, id) for id, token in names.items()]
+    )
