@@ -12,7 +12,7 @@ from glassformer.decoding.straight import JoinedAttention
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.quantization import pack_nibbles, quantize_rows, unpack_nibbles
 from glassformer.errors import DecodingError
-from glassformer.recording import Tape
+from glassformer.recording import Tape, unchecked
 from tests.decoding.writers import DECODING, PROMPTS, words, writer
 from tests.models.zoo import TRANSLATORS
 
@@ -34,6 +34,24 @@ def test_a_linear_map_stays_near(form: str, rows: int, bias: bool) -> None:
         shown = linear(x)
     assert ((shown - exact).norm() / exact.norm()).item() < NEAR[form]
     assert torch.equal(tape.replay(), shown)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("inputs", [1, 7, 33, 64])
+def test_a_row_does_not_depend_on_the_rest_of_its_batch(form: str, inputs: int) -> None:
+    generator = torch.Generator().manual_seed(inputs)
+    linear = FORMS[form](torch.randn(inputs, 24, generator=generator), None)
+    x = torch.randn(3, 5, inputs, generator=generator) * torch.logspace(-4, 4, 15).view(3, 5, 1)
+    x[1, 2] = 0
+    with unchecked():  # as in decoding, where kernels run
+        together, alone = linear(x), torch.stack([torch.stack([linear(row[None])[0] for row in rows]) for rows in x])
+    within = 1e-6 * x.norm(dim=-1, keepdim=True) * inputs**0.5
+    assert ((together - alone).abs() <= within).all(), "apart by more than the rounding of a sum"
+    assert form != "int8" or linear._packed is not None, "the kernel was not used"
+    if inputs % 2:
+        with Tape() as tape:
+            shown = linear(x)
+        assert torch.equal(tape.replay(), shown)
 
 
 def test_four_bits_are_packed_two_to_a_byte() -> None:

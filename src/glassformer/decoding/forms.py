@@ -11,7 +11,10 @@ from glassformer.equations.quantization import int4_linear, int8_linear, pack_ni
 from glassformer.recording import MODE
 
 # the kernel itself: its wrapper looks for things to trace at every call, which costs as much as a small product
-_ROUNDED_LINEAR = torch.ops.quantized.linear_dynamic.default._op
+_ROUNDED_LINEAR = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
+# inputs are rounded to seven bits, from −63 to 63 around 64: with eight, pairs of products overflow without AVX-512
+_LEVELS, _ZERO = 63, 64
+_SMALLEST = torch.finfo(torch.float32).tiny
 _MKL = torch.backends.mkl.is_available()
 GROUP = 32  # inputs that share a scale at four bits, or as many of these as divide them
 
@@ -61,7 +64,10 @@ class PackedLinear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """A linear map with weights of eight bits. On a processor, when nobody looks, it rounds its inputs too."""
+    """A linear map with weights of eight bits; on a CPU, when no tape is on, inputs are rounded to seven bits.
+
+    Each row of inputs has a scale of its own, so that no row depends on the others in its batch.
+    """
 
     quantized: Tensor
     scales: Tensor
@@ -86,8 +92,10 @@ class Int8Linear(nn.Module):
             with warnings.catch_warnings():  # torch means to drop this kind of tensor, and has no such kernel without
                 warnings.simplefilter("ignore")
                 whole = torch.quantize_per_channel(near, self.scales, zeros, 0, torch.qint8)
-            self._packed = torch.ops.quantized.linear_prepack(whole, self.bias)
-        return _ROUNDED_LINEAR(x, self._packed, True)
+            self._packed = torch.ops.quantized.linear_prepack(whole, None)
+        peaks = torch.linalg.vector_norm(x, torch.inf, -1, True).clamp_min_(_SMALLEST)
+        y = _ROUNDED_LINEAR(x / peaks, 1 / _LEVELS, _ZERO, self._packed).mul_(peaks)
+        return y if self.bias is None else y.add_(self.bias)
 
 
 class Int4Linear(nn.Module):
@@ -99,6 +107,8 @@ class Int4Linear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
+        self._odd = len(weight) % 2  # two weights share a byte: an input that is always zero makes them even
+        weight = functional.pad(weight, (0, 0, 0, self._odd))
         groups = max(1, len(weight) // GROUP) if len(weight) % GROUP == 0 else 1
         quantized, scales = quantize_rows(weight.T.unflatten(-1, (groups, -1)), 7)
         self.register_buffer("quantized", pack_nibbles(quantized.flatten(-2)).contiguous())
@@ -107,4 +117,5 @@ class Int4Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map the last axis."""
+        x = functional.pad(x, (0, 1)) if self._odd else x
         return int4_linear(x, self.quantized, self.scales, self.bias)
