@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from glassformer.equations.algebra import add
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.heads import merge_heads, share_heads, split_heads
-from glassformer.equations.masks import causal_mask, combine_masks
+from glassformer.equations.masks import causal_mask, combine_masks, sliding_window_mask
 from glassformer.equations.probability import softmax
 from glassformer.equations.regularization import dropout
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Moment, Slots
 from glassformer.layers.linear import Linear
-from glassformer.layers.patterns import Everything
+from glassformer.layers.patterns import Everything, Window
 from glassformer.layers.rotary import Rotary
 
 
@@ -102,7 +102,8 @@ class Attention(nn.Module):
         if self.training and self.rate > 0:
             mixed = self._thinned(query, key, value, mask, bias)
         else:
-            mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap)
+            window = self.pattern.window if isinstance(self.pattern, Window) else None
+            mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap, window)
         return self.output(merge_heads(mixed))
 
     def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -120,7 +121,12 @@ class Attention(nn.Module):
             scores = soft_cap(scores, self.cap)
         if bias is not None:
             scores = add(scores, bias)
-        if self.pattern.causal:
+        if isinstance(self.pattern, Window):
+            near = sliding_window_mask(
+                query.shape[-2], key.shape[-2], self.pattern.window, dtype=scores.dtype, device=scores.device
+            )
+            scores = apply_mask(scores, near)
+        elif self.pattern.causal:
             past = causal_mask(query.shape[-2], key.shape[-2], dtype=scores.dtype, device=scores.device)
             scores = apply_mask(scores, past)
         if mask is not None:
@@ -142,11 +148,13 @@ class Attention(nn.Module):
             query, key = self.rotary(query, moment.places), self.rotary(key, moment.places)
         slots.write(key, value, moment.at)
         key, value = slots.read(moment.read)
+        window = None
         if moment.keys is None:
             mask, causal = self.pattern.mask(x.shape[-2], moment.read, x), self.pattern.causal
+            window = self.pattern.window if isinstance(self.pattern, Window) else None
         else:
             mask, causal = moment.mask(self.pattern), False
-        mixed = attention(query, key, value, mask, bias, causal, self.scale, self.cap)
+        mixed = attention(query, key, value, mask, bias, causal, self.scale, self.cap, window)
         return self.output(merge_heads(mixed))
 
     def _recall(self, x: Tensor, slots: Slots, mask: Tensor | None) -> Tensor:

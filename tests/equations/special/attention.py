@@ -50,6 +50,7 @@ def attention(draw: Draw) -> dict:
         "causal": draw.choose(False, True),
         "scale": draw.choose(None, 0.7),
         "cap": draw.choose(None, 2.0),
+        "window": draw.choose(None, 1, 2, 5),
     }
 
 
