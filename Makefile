@@ -1,10 +1,11 @@
 # One word per task. Each makes the environment first, which is instant once it is up to date.
 
-.PHONY: setup demo test check format docs soak
+.PHONY: setup demo test check machines format docs soak
 
 PYTHON ?= python3
-BIN := .venv/bin
-READY := .venv/.ready
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
 TEST := $(BIN)/pytest -q -n 2
 HOOKED := glassformer.equations,glassformer.layers,glassformer.models
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -13,8 +14,8 @@ setup: $(READY)
 	@:
 
 $(READY): pyproject.toml constraints.txt
-	@echo "Setting up .venv; the first time takes a few minutes." >&2
-	@$(PYTHON) -m venv .venv
+	@echo "Setting up $(VENV); the first time takes a few minutes." >&2
+	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) torch
 	@$(INSTALL) --editable '.[dev,metrics]'
 	@touch $@
@@ -33,6 +34,14 @@ check: $(READY)
 	@$(BIN)/basedpyright
 	@$(BIN)/lint-imports --no-logo
 	@$(MAKE) --no-print-directory test
+
+# The tests whose numbers could depend on the processor, as on one without AVX-512 or without AVX2, with 1 and 8 threads.
+NUMBERS := tests/worked tests/training/test_golden.py tests/equations
+machines: $(READY)
+	@ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(TEST) $(NUMBERS)
+	@ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=8 $(TEST) $(NUMBERS)
+	@ATEN_CPU_CAPABILITY=default $(BIN)/glassformer check > /dev/null
+	@ATEN_CPU_CAPABILITY=avx2 $(BIN)/glassformer check > /dev/null
 
 format: $(READY)
 	@$(BIN)/ruff check --quiet --fix
