@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from glassformer.equations.attention import attention, attention_scores
+from glassformer.equations.attention import attention, attention_scores, window_attention
 from glassformer.equations.heads import merge_heads, share_heads, split_heads
 from glassformer.equations.masks import causal_mask
 from glassformer.equations.tiled import tiled_attention
@@ -212,8 +212,8 @@ def test_a_window_in_blocks_is_the_window_by_its_mask(
     q, k, v = normal(*lead, queries, 3), normal(*kv, queries + earlier, 3), normal(*kv, queries + earlier, 5)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys.modules["glassformer.equations.attention"], "SHORTEST_BLOCK", 4)
-        blocks = attention.fused(q, k, v, window=window)
-    plain = attention.fn(q, k, v, window=window)
+        blocks = window_attention.fused(q, k, v, window)
+    plain = window_attention.fn(q, k, v, window)
     torch.testing.assert_close(blocks, plain)
     seed = torch.randn(plain.shape, generator=generator, dtype=torch.float64)
     found, wanted = (torch.autograd.grad(output, (q, k, v), seed) for output in (blocks, plain))
@@ -223,6 +223,6 @@ def test_a_window_in_blocks_is_the_window_by_its_mask(
 def test_a_window_over_a_long_text_keeps_no_square() -> None:
     q = torch.randn(1, 2, 4096, 8, generator=torch.Generator().manual_seed(0))
     with torch.profiler.profile(profile_memory=True) as profile:
-        attention.fused(q, q, q, window=16)
+        window_attention.fused(q, q, q, 16)
     largest = max(event.self_cpu_memory_usage for event in profile.key_averages())
     assert largest < 4096 * 4096, "bytes; a mask over all pairs has four times as many"

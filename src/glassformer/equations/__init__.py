@@ -10,6 +10,7 @@ from glassformer.equations.attention import (
     attention_scores,
     soft_cap,
     weighted_sum,
+    window_attention,
 )
 from glassformer.equations.counts import (
     attention_operations,
@@ -297,6 +298,7 @@ __all__ = [
     "warmup_stable_decay",
     "weight_decay",
     "weighted_sum",
+    "window_attention",
     "write_rows",
     "xavier_normal",
     "xavier_uniform",

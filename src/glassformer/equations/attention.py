@@ -178,11 +178,10 @@ def _weighted_sum_cell(index: tuple[int, ...], a: Tensor, v: Tensor) -> str:
         "causal": "no query looks past its own place, counted from the end",
         "scale": "factor, one over the root of the width if not given",
         "cap": "soft ceiling of the scores",
-        "window": "how many positions back a causal query looks, its own among them; all of them if not given",
         "o": "outputs",
     },
 )
-def attention(  # noqa: PLR0913, PLR0917 - attention has these inputs
+def attention(
     q: Float[Tensor, "*batch queries head_dim"],
     k: Float[Tensor, "*groups keys head_dim"],
     v: Float[Tensor, "*groups keys value_dim"],
@@ -191,7 +190,6 @@ def attention(  # noqa: PLR0913, PLR0917 - attention has these inputs
     causal: bool = False,
     scale: float | None = None,
     cap: float | None = None,
-    window: int | None = None,
 ) -> Float[Tensor, "*batch queries value_dim"]:
     """Scaled dot-product attention (Vaswani et al., 2017).
 
@@ -204,9 +202,7 @@ def attention(  # noqa: PLR0913, PLR0917 - attention has these inputs
         s = soft_cap(s, cap)
     if bias is not None:
         s = add(s, bias)
-    if window is not None:
-        s = apply_mask(s, sliding_window_mask(q.shape[-2], k.shape[-2], window, dtype=q.dtype, device=q.device))
-    elif causal:
+    if causal:
         s = apply_mask(s, causal_mask(q.shape[-2], k.shape[-2], dtype=q.dtype, device=q.device))
     if mask is not None:
         s = apply_mask(s, mask)
@@ -214,7 +210,7 @@ def attention(  # noqa: PLR0913, PLR0917 - attention has these inputs
 
 
 @attention.def_fused
-def _attention_fused(  # noqa: PLR0913, PLR0917 - attention has these inputs
+def _attention_fused(
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -223,20 +219,14 @@ def _attention_fused(  # noqa: PLR0913, PLR0917 - attention has these inputs
     causal: bool = False,
     scale: float | None = None,
     cap: float | None = None,
-    window: int | None = None,
 ) -> Tensor:
     if cap is not None:
-        return attention.fn(q, k, v, mask, bias, causal, scale, cap, window)
-    if window is not None and mask is None and bias is None and _is_long(q, k, window):
-        return _blocks_of_a_window(q, k, v, scale, window)
+        return attention.fn(q, k, v, mask, bias, causal, scale, cap)
     if mask is not None and mask.dtype != torch.bool:
         mask = torch.where(mask <= BLOCKED, -torch.inf, mask).to(q.dtype)
     added = _joined(mask, bias)
     triangle = False  # set by a branch, for compiled a comparison of lengths is no plain bool
-    if window is not None:
-        near = sliding_window_mask.fn(q.shape[-2], k.shape[-2], window, dtype=q.dtype, device=q.device)
-        added = _joined(added, near)
-    elif causal and q.shape[-2] > 1:
+    if causal and q.shape[-2] > 1:
         if added is None and q.shape[-2] == k.shape[-2]:
             triangle = True
         else:
@@ -251,36 +241,6 @@ def _attention_fused(  # noqa: PLR0913, PLR0917 - attention has these inputs
         enable_gqa=k.shape[:-2] != q.shape[:-2],
     )
     return o.reshape(*q.shape[:-1], v.shape[-1])
-
-
-def _is_long(q: Tensor, k: Tensor, window: int) -> bool:
-    """Whether queries that end where the keys end are worth taking in blocks: each costs its window, not all keys."""
-    return q.shape[-2] > 2 * max(window, SHORTEST_BLOCK) and k.shape[-2] >= q.shape[-2]
-
-
-def _blocks_of_a_window(q: Tensor, k: Tensor, v: Tensor, scale: float | None, window: int) -> Tensor:
-    """Attention through a window in blocks of queries, each with the keys that its window reaches.
-
-    Time and memory grow with queries times window, where a mask over all pairs grows with their square.
-    """
-    queries, block = q.shape[-2], max(window, SHORTEST_BLOCK)
-    count, shown = -(-queries // block), block + window - 1
-    first = k.shape[-2] - queries - (window - 1)  # the first key that the first query sees, negative if not there yet
-    end = count * block - queries
-    asked = functional.pad(_four(q), (0, 0, 0, end)).unflatten(2, (count, block))
-    near = (functional.pad(_four(t)[:, :, max(first, 0) :], (0, 0, max(-first, 0), end)) for t in (k, v))
-    keys, values = (t.unfold(2, shown, block).mT for t in near)
-    place, blocks = torch.arange(shown, device=q.device), torch.arange(count, device=q.device)
-    real = place >= -first - block * blocks[:, None, None]
-    seen = in_window(place - place[:block, None] - (window - 1), window) & real
-    o = functional.scaled_dot_product_attention(
-        *(t.transpose(1, 2).flatten(0, 1) for t in (asked, keys, values)),
-        attn_mask=seen[None, :, None].expand(len(asked), -1, -1, -1, -1).flatten(0, 1),
-        scale=scale,
-        enable_gqa=k.shape[:-2] != q.shape[:-2],
-    )
-    o = o.unflatten(0, (-1, count)).transpose(1, 2).flatten(2, 3)
-    return o[:, :, :queries].reshape(*q.shape[:-1], v.shape[-1])
 
 
 def _four(t: Tensor) -> Tensor:
@@ -313,14 +273,13 @@ def _attention_gradient(  # noqa: PLR0913, PLR0917 - attention has these inputs
     causal: bool,
     scale: float | None,
     cap: float | None,
-    window: int | None,
 ) -> tuple[Tensor | None, ...]:
     shared = k.shape[:-2] != q.shape[:-2]
     keys, values = (share_heads.fn(t, q.shape[-3]) if shared else t for t in (k, v))
     capped = attention_scores.fn(q, keys, scale)
     if cap is not None:
         capped = soft_cap.fn(capped, cap)
-    a = _weights(capped, mask, bias, causal, window)
+    a = _weights(capped, mask, bias, causal)
     a_bar, v_bar = weighted_sum_gradient(o_bar, a, values)
     s_bar = a * (a_bar - (a_bar * a).sum(-1, keepdim=True))
     added = s_bar
@@ -333,19 +292,17 @@ def _attention_gradient(  # noqa: PLR0913, PLR0917 - attention has these inputs
     return q_bar, k_bar, v_bar, added if learned_mask else None, None if bias is None else added
 
 
-def _weights(s: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool, window: int | None) -> Tensor:
+def _weights(s: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool) -> Tensor:
     """Attention weights from scores, outside any tape."""
     if bias is not None:
         s = s + bias
-    if window is not None:
-        s = apply_mask.fn(s, sliding_window_mask.fn(*s.shape[-2:], window, dtype=s.dtype, device=s.device))
-    elif causal:
+    if causal:
         s = apply_mask.fn(s, causal_mask.fn(s.shape[-2], s.shape[-1], dtype=s.dtype, device=s.device))
     return softmax.fn(s if mask is None else apply_mask.fn(s, mask))
 
 
 @attention.def_check
-def _attention_check(q: Tensor, k: Tensor, v: Tensor, cap: float | None, window: int | None) -> None:
+def _attention_check(q: Tensor, k: Tensor, v: Tensor, cap: float | None) -> None:
     batch, groups = q.shape[:-2], k.shape[:-2]
     grouped = len(batch) == len(groups) > 0 and batch[:-1] == groups[:-1] and groups[-1] > 0
     attention.require(
@@ -356,8 +313,84 @@ def _attention_check(q: Tensor, k: Tensor, v: Tensor, cap: float | None, window:
     )
     attention.require_type("q", q, k=k, v=v)
     attention.require(cap is None or cap > 0, "cap", cap, "a ceiling above zero")
-    if window is not None:
-        whole(attention.require, 1, window=window)
     for name, tensor in {"q": q, "k": k, "v": v}.items():
         finite = not (tensor.isnan() | tensor.isinf()).any()
         attention.require(finite, name, "NaN or infinite in places", "finite numbers")
+
+
+@equation(
+    r"O = \operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}} + M\right) V, \quad"
+    r" M_{ij} = \begin{cases} 0 & p_i - w < j \le p_i \\ -\infty & \text{otherwise} \end{cases}",
+    meaning="Each query gathers values from the last few keys alone: the work grows with the length, not its square.",
+    intuition="Reading through a slot in a card that slides along the line.",
+    symbols={
+        "q": "queries",
+        "k": "keys",
+        "v": "values",
+        "w": "how many positions back a query looks, its own among them",
+        "scale": "factor, one over the root of the width if not given",
+        "cap": "soft ceiling of the scores",
+        "o": "outputs",
+    },
+)
+def window_attention(
+    q: Float[Tensor, "*batch queries head_dim"],
+    k: Float[Tensor, "*groups keys head_dim"],
+    v: Float[Tensor, "*groups keys value_dim"],
+    w: int,
+    scale: float | None = None,
+    cap: float | None = None,
+) -> Float[Tensor, "*batch queries value_dim"]:
+    """Causal attention through a sliding window (Beltagy et al., 2020)."""
+    mask = sliding_window_mask(q.shape[-2], k.shape[-2], w, dtype=q.dtype, device=q.device)
+    return attention(q, k, v, mask, scale=scale, cap=cap)
+
+
+@window_attention.def_fused
+def _window_attention_fused(
+    q: Tensor, k: Tensor, v: Tensor, w: int, scale: float | None = None, cap: float | None = None
+) -> Tensor:
+    long = q.shape[-2] > 2 * max(w, SHORTEST_BLOCK) and k.shape[-2] >= q.shape[-2]
+    if cap is None and long:
+        return _blocks_of_a_window(q, k, v, w, scale)
+    mask = sliding_window_mask.fn(q.shape[-2], k.shape[-2], w, dtype=q.dtype, device=q.device)
+    return _attention_fused(q, k, v, mask, scale=scale, cap=cap)
+
+
+@window_attention.def_gradient(r"\bar Q, \bar K, \bar V \text{ as in attention with the mask } M")
+def _window_attention_gradient(
+    o_bar: Tensor, q: Tensor, k: Tensor, v: Tensor, w: int, scale: float | None, cap: float | None
+) -> tuple[Tensor | None, ...]:
+    mask = sliding_window_mask.fn(q.shape[-2], k.shape[-2], w, dtype=q.dtype, device=q.device)
+    return _attention_gradient(o_bar, q, k, v, mask, None, False, scale, cap)[:3]
+
+
+@window_attention.def_check
+def _window_attention_check(q: Tensor, k: Tensor, v: Tensor, w: int, cap: float | None) -> None:
+    whole(window_attention.require, 1, w=w)
+    _attention_check(q, k, v, cap)
+
+
+def _blocks_of_a_window(q: Tensor, k: Tensor, v: Tensor, w: int, scale: float | None) -> Tensor:
+    """Attention through a window in blocks of queries, each with the keys that its window reaches.
+
+    Time and memory grow with queries times window, where a mask over all pairs grows with their square.
+    """
+    queries, block = q.shape[-2], max(w, SHORTEST_BLOCK)
+    count, shown = -(-queries // block), block + w - 1
+    first = k.shape[-2] - queries - (w - 1)  # the first key that the first query sees, negative if not there yet
+    end = count * block - queries
+    asked = functional.pad(_four(q), (0, 0, 0, end)).unflatten(2, (count, block))
+    near = (functional.pad(_four(t)[:, :, max(first, 0) :], (0, 0, max(-first, 0), end)) for t in (k, v))
+    keys, values = (t.unfold(2, shown, block).mT for t in near)
+    place, blocks = torch.arange(shown, device=q.device), torch.arange(count, device=q.device)
+    real = place >= -first - block * blocks[:, None, None]
+    seen = in_window(place - place[:block, None] - (w - 1), w) & real
+    o = functional.scaled_dot_product_attention(
+        *(t.transpose(1, 2).flatten(0, 1) for t in (asked, keys, values)),
+        attn_mask=seen[None, :, None].expand(len(asked), -1, -1, -1, -1).flatten(0, 1),
+        scale=scale,
+        enable_gqa=k.shape[:-2] != q.shape[:-2],
+    )
+    o = o.unflatten(0, (-1, count)).transpose(1, 2).flatten(2, 3)
+    return o[:, :, :queries].reshape(*q.shape[:-1], v.shape[-1])

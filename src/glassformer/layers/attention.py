@@ -6,9 +6,16 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
-from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.attention import (
+    apply_mask,
+    attention,
+    attention_scores,
+    soft_cap,
+    weighted_sum,
+    window_attention,
+)
 from glassformer.equations.heads import merge_heads, share_heads, split_heads
-from glassformer.equations.masks import causal_mask, combine_masks, sliding_window_mask
+from glassformer.equations.masks import causal_mask, combine_masks
 from glassformer.equations.probability import softmax
 from glassformer.equations.regularization import dropout
 from glassformer.errors import ConfigError
@@ -96,14 +103,17 @@ class Attention(nn.Module):
         if self.rotary is not None:
             places = torch.arange(x.shape[-2], device=x.device) if positions is None else positions
             query, key = self.rotary(query, places), self.rotary(key, places)
+        thins = self.training and self.rate > 0
+        if isinstance(self.pattern, Window) and mask is None and bias is None and not thins:
+            mixed = window_attention(query, key, value, self.pattern.window, self.scale, self.cap)
+            return self.output(merge_heads(mixed))
         pattern = self.pattern.mask(x.shape[-2], source.shape[-2], x)
         if pattern is not None:
             mask = pattern if mask is None else combine_masks(pattern, mask)
-        if self.training and self.rate > 0:
+        if thins:
             mixed = self._thinned(query, key, value, mask, bias)
         else:
-            window = self.pattern.window if isinstance(self.pattern, Window) else None
-            mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap, window)
+            mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap)
         return self.output(merge_heads(mixed))
 
     def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -121,12 +131,7 @@ class Attention(nn.Module):
             scores = soft_cap(scores, self.cap)
         if bias is not None:
             scores = add(scores, bias)
-        if isinstance(self.pattern, Window):
-            near = sliding_window_mask(
-                query.shape[-2], key.shape[-2], self.pattern.window, dtype=scores.dtype, device=scores.device
-            )
-            scores = apply_mask(scores, near)
-        elif self.pattern.causal:
+        if self.pattern.causal:
             past = causal_mask(query.shape[-2], key.shape[-2], dtype=scores.dtype, device=scores.device)
             scores = apply_mask(scores, past)
         if mask is not None:
@@ -148,13 +153,14 @@ class Attention(nn.Module):
             query, key = self.rotary(query, moment.places), self.rotary(key, moment.places)
         slots.write(key, value, moment.at)
         key, value = slots.read(moment.read)
-        window = None
+        if moment.keys is None and isinstance(self.pattern, Window) and bias is None:
+            mixed = window_attention(query, key, value, self.pattern.window, self.scale, self.cap)
+            return self.output(merge_heads(mixed))
         if moment.keys is None:
             mask, causal = self.pattern.mask(x.shape[-2], moment.read, x), self.pattern.causal
-            window = self.pattern.window if isinstance(self.pattern, Window) else None
         else:
             mask, causal = moment.mask(self.pattern), False
-        mixed = attention(query, key, value, mask, bias, causal, self.scale, self.cap, window)
+        mixed = attention(query, key, value, mask, bias, causal, self.scale, self.cap)
         return self.output(merge_heads(mixed))
 
     def _recall(self, x: Tensor, slots: Slots, mask: Tensor | None) -> Tensor:

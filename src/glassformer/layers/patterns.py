@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from glassformer.equations.masks import block_sparse_mask, dilated_mask
+from glassformer.equations.masks import block_sparse_mask, dilated_mask, sliding_window_mask
 from glassformer.equations.places import place_mask
 from glassformer.errors import ModelError
 
@@ -43,6 +43,10 @@ class Window(Everything):
     """A query may look at the last few places, its own among them."""
 
     window: int
+
+    def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
+        """Minus infinity outside the window."""
+        return sliding_window_mask(queries, keys, self.window, dtype=like.dtype, device=like.device)
 
     @property
     def reach(self) -> int | None:

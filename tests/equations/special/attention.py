@@ -50,7 +50,13 @@ def attention(draw: Draw) -> dict:
         "causal": draw.choose(False, True),
         "scale": draw.choose(None, 0.7),
         "cap": draw.choose(None, 2.0),
-        "window": draw.choose(None, 1, 2, 5),
+    }
+
+
+def window_attention(draw: Draw) -> dict:
+    return {
+        **{name: value for name, value in attention(draw).items() if name in ("q", "k", "v", "scale", "cap")},
+        "w": draw.integer(1, 5),
     }
 
 
