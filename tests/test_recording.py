@@ -106,6 +106,48 @@ def test_places_name_modules_and_repeated_steps() -> None:
     assert [step.path for step in again.steps] == ["relu"], "the first tape's hooks are gone"
 
 
+def test_a_block_that_runs_as_several_layers_has_their_places() -> None:
+    class Inner(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bend = nn.Module()
+            self.bend.forward = relu
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.bend(tanh(x))
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([Inner()] * 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    model = Outer()
+    with Tape() as tape:
+        model(normal(2))
+        model(normal(2))
+    once = ["layers.0.tanh", "layers.0.bend.relu", "layers.1.tanh", "layers.1.bend.relu"]
+    assert [step.path for step in tape.steps] == [*once, *(f"{path}.2" for path in once)]
+    assert tape.calls["layers.1"] == 2
+
+
+def test_a_tape_and_its_steps_are_printed_in_a_line() -> None:
+    with Tape(lambda path: path != "relu") as tape:
+        assert repr(tape) == "<Tape: empty>"
+        tanh(torch.ones(2, 3))
+        assert repr(tape) == "<Tape: 1 step, tanh>"
+        relu(torch.ones(2))
+    assert repr(tape) == "<Tape: 2 steps, tanh to relu>"
+    assert repr(tape.steps) == "[<Step tanh: tanh, [2, 3] float32>, <Step relu: relu, values not kept>]"
+    with Tape() as tape:
+        tanh(torch.ones(()))
+    assert repr(tape.reverse()) == "<Gradients of 2 tensors>"
+
+
 def test_a_module_that_fails_leaves_no_place_behind() -> None:
     class Fails(nn.Module):
         def forward(self, x: Tensor) -> Tensor:
@@ -199,6 +241,8 @@ def test_a_tape_keeps_what_it_is_told_to() -> None:
     assert torch.equal(y, relu(tape.steps[1].output))
     with pytest.raises(TapeError, match="kept only some values"):
         tape.reverse(torch.ones_like(y))
+    with pytest.raises(TapeError, match="kept only some values, and replays a change only when it kept all"):
+        tape.replay(changes=[(tape.steps[1].output, torch.zeros_like(y))])
 
 
 def test_a_replay_with_a_change_goes_on_from_it() -> None:

@@ -1,49 +1,21 @@
 """The tape: record a run of equations, play it again, run it backward by the gradient rules."""
 
+import sys
 import threading
-from collections import Counter
+import warnings
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
 from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.nn import Module
+from torch.nn import Module, Parameter
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
-from torch.utils.hooks import RemovableHandle
 
 from glassformer.errors import TapeError
-
-
-@runtime_checkable
-class Recordable(Protocol):
-    """What the tape asks of an equation."""
-
-    name: str
-
-    @property
-    def fn(self) -> Callable[..., object]:
-        """The plain function."""
-        ...
-
-    @property
-    def run(self) -> Callable[..., object]:
-        """The fast form where there is one, else the plain function."""
-        ...
-
-    def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
-        """Arguments by name, defaults filled in."""
-        ...
-
-    def check(self, *args: object, **kwargs: object) -> None:
-        """Raise on arguments the equation is not defined for."""
-        ...
-
-    def pull_back(
-        self, inputs: Mapping[str, object], outputs: Sequence[Tensor], cotangents: Sequence[Tensor]
-    ) -> Mapping[str, object] | None:
-        """Gradients of the inputs by the hand-derived rule, or None where there is no rule."""
-        ...
+from glassformer.provenance import Provenance
+from glassformer.steps import Gradients, Operation, Recordable, Step, not_recorded, tensors_in, version_of
 
 
 @runtime_checkable
@@ -108,76 +80,6 @@ class plain:  # noqa: N801 - reads as a word: `with plain():`
             return equation.fn(*args, **kwargs)
 
 
-@dataclass(eq=False)
-class Step:
-    """One equation as it ran: where, on what, giving what, and the steps inside it."""
-
-    path: str
-    equation: Recordable
-    inputs: dict[str, object]
-    outputs: tuple[object, ...] = ()
-    children: list["Step"] = field(default_factory=list)
-    versions: tuple[int, ...] = ()
-    place: str = ""
-
-    @property
-    def kept(self) -> bool:
-        """Whether the tape kept what went in and what came out."""
-        return bool(self.outputs)
-
-    @property
-    def output(self) -> Tensor:
-        """The first output."""
-        first = self.outputs[0]
-        if not isinstance(first, Tensor):
-            raise TapeError(f"{self.path} gives a {type(first).__name__}, not a tensor")
-        return first
-
-    @property
-    def input_tensors(self) -> list[Tensor]:
-        """Every tensor the step read, sequences laid flat."""
-        return _tensors(list(self.inputs.values()))
-
-    @property
-    def output_tensors(self) -> list[Tensor]:
-        """Every tensor the step made."""
-        return _tensors(self.outputs)
-
-    def walk(self) -> Iterator["Step"]:
-        """This step, then every step inside it, in the order they began."""
-        yield self
-        for child in self.children:
-            yield from child.walk()
-
-
-class Gradients:
-    """Gradients of one reverse run, looked up by the tensor they belong to."""
-
-    def __init__(self) -> None:
-        self._found: dict[int, tuple[Tensor, Tensor]] = {}
-
-    def __getitem__(self, tensor: Tensor) -> Tensor:
-        """The gradient of the seeded output with respect to this tensor."""
-        if id(tensor) not in self._found:
-            raise TapeError(
-                f"no gradient for this tensor of shape {list(tensor.shape)}: "
-                "the output does not depend on it, or it never met the tape"
-            )
-        return self._found[id(tensor)][1]
-
-    def __contains__(self, tensor: Tensor) -> bool:
-        return id(tensor) in self._found
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def add(self, tensor: Tensor, gradient: Tensor) -> None:
-        """Add what one use of a tensor sends back to it, summed over broadcast axes."""
-        gradient = gradient.sum_to_size(tensor.shape).to(tensor.dtype)
-        before = self._found.get(id(tensor))
-        self._found[id(tensor)] = (tensor, gradient if before is None else before[1] + gradient)
-
-
 class Tape:
     """A straight-line record of equations; use it as `with gf.tape() as tape:`.
 
@@ -186,37 +88,57 @@ class Tape:
 
     def __init__(self, keep: Callable[[str], bool] | None = None) -> None:
         self.steps: list[Step] = []
+        self.calls: Counter[str] = Counter()  # how often each module ran, by its place
         self._keep = keep
         self._open: list[Step] = []
-        self._names: dict[int, str] = {}
-        self._modules: list[Module] = []
+        self._names: dict[int, list[str]] = {}
+        self._modules: list[str] = []
         self._seen: Counter[str] = Counter()
-        self._hooks: list[RemovableHandle] = []
-        self._outside: Watcher | None = None
+        self._provenance = Provenance(lambda: MODE.watcher is self and not self._open)
+        self._while_on = ExitStack()
+
+    def __repr__(self) -> str:
+        if not self.steps:
+            return "<Tape: empty>"
+        count = f"{len(self.steps)} step{'s' if len(self.steps) > 1 else ''}"
+        return f"<Tape: {count}, {' to '.join(dict.fromkeys([self.steps[0].path, self.steps[-1].path]))}>"
 
     def __enter__(self) -> "Tape":
-        self._outside, MODE.watcher = MODE.watcher, self
-        self._hooks = [
+        outside, MODE.watcher = MODE.watcher, self
+        self._while_on.callback(setattr, MODE, "watcher", outside)
+        for hook in (
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
-        ]
+        ):
+            self._while_on.callback(hook.remove)
+        self._while_on.enter_context(_uncompiled())
+        self._while_on.enter_context(self._provenance)
         return self
 
     def __exit__(self, *_: object) -> None:
-        MODE.watcher = self._outside
-        for hook in self._hooks:
-            hook.remove()
+        self._while_on.close()
 
     def _enter_module(self, module: Module, _args: object) -> None:
         if MODE.watcher is not self:
             return
         if not self._modules:
-            self._names = {id(part): name for name, part in module.named_modules()}
-        self._modules.append(module)
+            self._names = _every_name(module)
+        place = self._place(module)
+        self.calls[place] += 1
+        self._modules.append(place)
 
     def _leave_module(self, _module: Module, _args: object, _result: object) -> None:
         if MODE.watcher is self and self._modules:
             self._modules.pop()
+
+    def _place(self, module: Module) -> str:
+        """A module's name; of a module with several, such as a block shared by layers, the one that runs now."""
+        names = self._names.get(id(module), [""])
+        for above in reversed(self._modules) if len(names) > 1 else ():
+            inside = [name for name in names if name.startswith(f"{above}." if above else "")]
+            if inside:
+                return min(inside, key=lambda name: self.calls[name])  # the first of those that ran least
+        return names[0]
 
     def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run an equation's plain function and keep what went in and what came out."""
@@ -230,14 +152,13 @@ class Tape:
         self._open.append(step)
         try:
             with unchecked():
-                result = equation.fn(*args, **kwargs)
+                fresh = _apart(equation.fn(*args, **kwargs), step.input_tensors)
         finally:
             self._open.pop()
         if not kept:
-            return result
-        fresh = _apart(result, step.input_tensors)
+            return fresh
         step.outputs = fresh if isinstance(fresh, tuple) else (fresh,)
-        step.versions = tuple(_version(tensor) for tensor in step.input_tensors)
+        step.versions = tuple(version_of(tensor) for tensor in step.input_tensors)
         return fresh
 
     def _path(self, equation: Recordable) -> tuple[str, str]:
@@ -245,7 +166,7 @@ class Tape:
         if self._open:
             above, place = self._open[-1].path, self._open[-1].place
         else:
-            above = place = self._names.get(id(self._modules[-1]), "") if self._modules else ""
+            above = place = self._modules[-1] if self._modules else ""
         path = f"{above}.{equation.name}" if above else equation.name
         self._seen[path] += 1
         return path if self._seen[path] == 1 else f"{path}.{self._seen[path]}", place
@@ -268,24 +189,44 @@ class Tape:
         With `deep`, steps that have parts are replayed through their parts. `changes` puts new tensors in the place
         of recorded ones; then only the steps that depend on them run again.
         """
+        if changes:
+            self._require_whole("replays a change")
         values = {id(old): new for old, new in changes}
         result: object = None
         with plain(), unchecked():
             for step in self._program(deep):
-                if changes and not any(id(tensor) in values for tensor in step.input_tensors):
+                if changes and not self._depends(step, values):
                     continue
                 _unchanged(step)
                 inputs = {name: _substitute(value, values) for name, value in step.inputs.items()}
                 result = step.equation.fn(**inputs)
                 outputs = result if isinstance(result, tuple) else (result,)
-                for old, new in zip(step.output_tensors, _tensors(outputs), strict=True):
+                for old, new in zip(step.output_tensors, tensors_in(outputs), strict=True):
                     values.setdefault(id(old), new)  # what was changed stays changed
         if of is not None:
-            return values.get(id(of), of)
+            return self._became(of, values, bool(changes))
         if (deep or changes) and self.steps:  # several parts may have made the last step's outputs, or none ran again
             again = [_substitute(output, values) for output in self.steps[-1].outputs]
             return tuple(again) if len(again) > 1 else again[0] if again else result
         return result
+
+    def _depends(self, step: Step, values: Mapping[int, Tensor]) -> bool:
+        """Whether a step reads what has new values; raises where it does so by way of a plain torch operation."""
+        for tensor in step.input_tensors:
+            if between := self._provenance.between(tensor, lambda source: id(source) in values):
+                raise TapeError(f"{step.path} reads a changed value through {not_recorded(between)}")
+        return any(id(tensor) in values for tensor in step.input_tensors)
+
+    def _became(self, of: Tensor, values: Mapping[int, Tensor], changed: bool) -> Tensor:
+        """The new value of a tensor that was asked for."""
+        if between := self._provenance.between(of, lambda source: id(source) in values):
+            raise TapeError(f"the tensor asked for was made by {not_recorded(between)}")
+        if id(of) in values:
+            return values[id(of)]
+        if changed:
+            raise TapeError(f"the tensor asked for, of shape {list(of.shape)}, does not depend on what was changed")
+        self._require_known(of)
+        return of
 
     def reverse(self, seed: Tensor | None = None, of: Tensor | None = None, deep: bool = False) -> Gradients:
         """Run the tape backward through the gradient rules.
@@ -296,8 +237,7 @@ class Tape:
         """
         if not self.steps:
             raise TapeError("the tape is empty: call equations inside `with gf.tape() as tape:` first")
-        if self._keep is not None and not all(step.kept for top in self.steps for step in top.walk()):
-            raise TapeError("the tape kept only some values, and goes backward only when it kept all of them")
+        self._require_whole("goes backward")
         of = self.steps[-1].output if of is None else of
         if seed is None:
             if of.numel() != 1:
@@ -305,16 +245,74 @@ class Tape:
             seed = torch.ones_like(of)
         if seed.shape != of.shape:
             raise TapeError(f"the seed has shape {list(seed.shape)}, wanted {list(of.shape)}, the output's shape")
+        self._require_known(of)
         found = Gradients()
-        found.add(of, seed)
         with plain(), unchecked(), torch.no_grad():
+            found.add(of, seed)
             for step in reversed(self.steps):
                 _pull_back(step, found, deep)
+        found.lost = self._lost(found)
         return found
+
+    def _require_whole(self, what: str) -> None:
+        if self._keep is not None and not all(step.kept for top in self.steps for step in top.walk()):
+            remedy = "record the whole run, and narrow a trace with select()"
+            raise TapeError(f"the tape kept only some values, and {what} only when it kept all of them: {remedy}")
+
+    def _require_known(self, of: Tensor) -> None:
+        if any(of is tensor for tensor in self._met()):
+            return
+        met = {id(tensor) for tensor in self._met()}
+        if self._provenance.between(of, lambda source: id(source) in met) is None:
+            raise TapeError(f"the tensor asked for, of shape {list(of.shape)}, is not on the tape")
+
+    def _lost(self, found: Gradients) -> dict[int, tuple[Tensor, Operation]]:
+        """Tensors that count in the output by way of a plain torch operation too, by id, each with the operation."""
+        lost: dict[int, tuple[Tensor, Operation]] = {}
+
+        def lose(tensor: Tensor) -> None:
+            if not isinstance(tensor, Parameter):  # whatever it was set to, a parameter is where gradients end
+                lost.update({id(source): (source, way) for source, way in self._provenance.smooth_sources(tensor)})
+
+        for tensor in found:
+            lose(tensor)
+        for step in reversed([step for top in self.steps for step in top.walk()] if lost else []):
+            ways = [lost[id(output)][1] for output in step.output_tensors if id(output) in lost]
+            for tensor in step.input_tensors if ways else ():
+                if tensor.is_floating_point():
+                    lost.setdefault(id(tensor), (tensor, ways[0]))
+                    lose(tensor)
+        return lost
+
+    def _met(self) -> Iterator[Tensor]:
+        """Every tensor that a step made or read, the last first."""
+        for top in reversed(self.steps):
+            for step in top.walk():
+                yield from step.output_tensors
+                yield from step.input_tensors
 
     def _program(self, deep: bool) -> Iterator[Step]:
         for step in self.steps:
             yield from _parts(step, deep)
+
+
+@contextmanager
+def _uncompiled() -> Iterator[None]:
+    """Run compiled models as they were written; what a compiler made of them has no equations to record."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks", UserWarning)
+        yield
+
+
+def _every_name(model: Module) -> dict[int, list[str]]:
+    """All names of every module; the box that `torch.compile` puts around one does not count."""
+    names: dict[int, list[str]] = defaultdict(list)
+    for name, module in model.named_modules(remove_duplicate=False):
+        names[id(module)].append(".".join(part for part in name.split(".") if part != "_orig_mod"))
+    return names
 
 
 def _parts(step: Step, deep: bool) -> Iterator[Step]:
@@ -344,26 +342,14 @@ def _pull_back(step: Step, found: Gradients, deep: bool) -> None:
         return
     for name, gradient in back.items():
         if gradient is not None:
-            for tensor, part in zip(_tensors(step.inputs[name]), _tensors(gradient), strict=True):
+            for tensor, part in zip(tensors_in(step.inputs[name]), tensors_in(gradient), strict=True):
                 found.add(tensor, part)
 
 
 def _unchanged(step: Step) -> None:
-    now = tuple(_version(tensor) for tensor in step.input_tensors)
+    now = tuple(version_of(tensor) for tensor in step.input_tensors)
     if now != step.versions:
         raise TapeError(f"{step.path}: an input was changed in place after it was recorded; replay before changing it")
-
-
-def _version(tensor: Tensor) -> int:
-    return 0 if tensor.is_inference() else tensor._version
-
-
-def _tensors(value: object) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in _tensors(item)]
-    return []
 
 
 def _substitute(value: object, values: Mapping[int, Tensor]) -> object:
@@ -379,7 +365,7 @@ def _substitute(value: object, values: Mapping[int, Tensor]) -> object:
 def _freeze_generators(inputs: dict[str, object]) -> dict[str, object]:
     """Keep each random source as it stands now, so that a replay draws the same numbers."""
     if "generator" in inputs and inputs["generator"] is None:
-        device = next((t.device for t in _tensors(list(inputs.values()))), torch.device("cpu"))
+        device = next((t.device for t in tensors_in(list(inputs.values()))), torch.device("cpu"))
         cuda = device.type == "cuda"
         inputs["generator"] = torch.cuda.default_generators[device.index] if cuda else torch.default_generator
     return {

@@ -3,7 +3,10 @@
 import pytest
 import torch
 
+from glassformer.probes.agreement import agreement
+from glassformer.probes.attention_maps import attention_maps
 from glassformer.probes.trace import trace
+from glassformer.recording import Tape
 from tests.models.zoo import specimen
 
 
@@ -19,3 +22,31 @@ def test_a_compiled_run_is_shown_by_the_plain_equations(dtype: torch.dtype) -> N
         apart = (compiled(**subject.inputs) - found.output).abs().max()
     assert found.difference.difference == pytest.approx(float(apart))
     assert found.difference.relative < (1e-5 if dtype == torch.float32 else 0.06)
+
+
+def test_a_tape_records_a_compiled_model_as_it_was_written() -> None:
+    torch._dynamo.reset()
+    subject = specimen("gpt", torch.float32)
+    with torch.no_grad(), Tape() as plain:
+        said = subject()
+    boxed = torch.compile(subject.model, backend="eager")
+    inside = specimen("gpt", torch.float32)
+    inside.model.compile(backend="eager")
+    parts = specimen("gpt", torch.float32)
+    blocks = parts.model.stack.blocks
+    for place, block in enumerate(blocks):
+        blocks[place] = torch.compile(block, backend="eager")
+    for model in (boxed, inside.model, parts.model):
+        with torch.no_grad():
+            model(**subject.inputs)  # compiled before it is recorded
+        with torch.no_grad(), Tape() as tape:
+            again = model(**subject.inputs)
+        assert [step.path for step in tape.steps] == [step.path for step in plain.steps]
+        assert torch.equal(again, said) and len(attention_maps(model, subject.inputs)) == 2
+        assert agreement(model, subject.inputs)
+    assert torch.compiler.is_dynamo_compiling() is False
+    with pytest.raises(RuntimeError, match="on purpose"), Tape():
+        raise RuntimeError("on purpose")
+    counted = torch._dynamo.testing.CompileCounter()
+    torch.compile(lambda x: x + 1, backend=counted)(torch.ones(2))
+    assert counted.frame_count == 1, "with the tape off, models are compiled again"

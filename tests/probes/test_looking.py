@@ -1,11 +1,17 @@
 """Lens, patches, attribution and norms, each against another way to the same number."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from glassformer.errors import TapeError
+from glassformer.models.build import build
+from glassformer.models.rnn import RNNConfig
 from glassformer.probes import (
+    attention_maps,
     gradient_norms,
     head_attribution,
     layer_attribution,
@@ -18,7 +24,7 @@ from glassformer.probes import (
     trace,
     weight_gradient_norms,
 )
-from tests.models.zoo import TRANSLATORS, specimen
+from tests.models.zoo import TRANSLATORS, ZOO, specimen
 
 STREAMED = [
     "gpt", "llama-grouped", "modern", "seq2seq", "seq2seq-pre", "encoder-masked", "encoder-classes", "t5", "t5-gated",
@@ -40,11 +46,58 @@ def test_the_lens_ends_with_what_the_model_says_and_sees_shorter_models(name: st
         stack.blocks = whole
 
 
-@pytest.mark.parametrize("name", ["rnn", "mlp"])
-def test_a_model_without_a_stream_says_so(name: str) -> None:
-    subject = specimen(name)
+def test_a_model_without_a_stream_says_so() -> None:
+    subject = specimen("mlp")
     with pytest.raises(TapeError, match="there is no st"):
         logit_lens(trace(subject.model, subject.inputs))
+
+
+@pytest.mark.parametrize("cell", ["rnn", "lstm"])
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("hidden", [5, 6])
+def test_a_recurrent_network_has_no_stream(cell: str, layers: int, hidden: int) -> None:
+    model = build(RNNConfig(vocab=13, dim=5, hidden=hidden, layers=layers, cell=cell))
+    with pytest.raises(TapeError, match=r"layers\.0 runs 4 times, once for each token: there is no stream"):
+        logit_lens(trace(model, torch.arange(4)[None]))
+
+
+def test_a_block_that_runs_as_many_layers_has_as_many_depths() -> None:
+    """ALBERT: its lens sees models that run the block less often."""
+    inputs = specimen("encoder-masked").inputs
+    model = build(replace(ZOO["encoder-masked"], shared=True, layers=4)).double().eval()
+    found = trace(model, inputs)
+    said = logit_lens(found)
+    assert len(said) == 5 and torch.equal(said[-1], found.output)
+    for depth in range(4):
+        shorter = build(replace(ZOO["encoder-masked"], shared=True, layers=depth)).double().eval()
+        shorter.load_state_dict({n: v for n, v in model.state_dict().items() if n in shorter.state_dict()})
+        with torch.no_grad():
+            assert_close(said[depth], shorter(**inputs), rtol=1e-9, atol=1e-11)
+    assert {step.name.split(".")[1] for step in trace(model, inputs, layer=2).steps} == {"2"}
+    assert list(attention_maps(model, inputs)) == [f"stack.blocks.{i}.attention" for i in range(4)]
+
+
+class Halved(nn.Module):
+    """A model behind which a plain torch operation stands."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.model(ids) / 2
+
+
+def test_what_a_trace_does_not_know_is_not_made_up() -> None:
+    subject = specimen("gpt")
+    narrowed, followed = trace(subject.model, subject.inputs, layer=0), trace(Halved(subject.model), subject.inputs)
+    change = {"layers.0.attention.weights": torch.zeros_like}
+    for ask in (lambda found: patch(found, change), logit_lens):
+        with pytest.raises(TapeError, match=r"kept only some values.*narrow a trace with select"):
+            ask(narrowed)
+        with pytest.raises(TapeError, match=r"made by torch\.Tensor\.div; it is not an equation"):
+            ask(followed)
+    assert patch(trace(subject.model, subject.inputs).select(layer=0), change).shape == (3, 7, 13)
 
 
 @pytest.mark.parametrize("name", STREAMED)
@@ -111,6 +164,23 @@ def test_attribution_is_the_slope_of_turning_a_part_down(name: str) -> None:
             assert float(rise[head]) == pytest.approx(slope(place, lambda c, h=head: on_head(h, c)), rel=1e-4, abs=1e-7)
     for place, rise in layer_attribution(found).items():
         assert float(rise) == pytest.approx(slope(place, lambda c: c), rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", ["gpt", "modern"])
+def test_heads_are_known_while_training_with_dropout(name: str) -> None:
+    """So little dropout that nothing is dropped, and yet attention runs in parts: the same as without."""
+    subject = specimen(name)
+    quiet = build(replace(ZOO[name], dropout=1e-12)).double().train()
+    quiet.load_state_dict(subject.model.state_dict())
+    maps, wanted = attention_maps(quiet, subject.inputs), attention_maps(subject.model, subject.inputs)
+    assert list(maps) == list(wanted) != []
+    heads = head_attribution(trace(quiet, subject.inputs, "next"))
+    told = head_attribution(trace(subject.model, subject.inputs, "next"))
+    assert list(heads) == list(told) != []
+    for place, weights in wanted.items():
+        assert_close(maps[place], weights)
+    for place, rise in told.items():
+        assert_close(heads[place], rise)
 
 
 def test_norms_by_depth() -> None:

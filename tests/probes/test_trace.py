@@ -6,11 +6,13 @@ import sys
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.testing import assert_close
 
+from glassformer.equations.algebra import add
 from glassformer.equations.losses import cross_entropy
 from glassformer.errors import TapeError
+from glassformer.layers.linear import Linear
 from glassformer.models.build import build
 from glassformer.probes.memory import sketch, value_bytes
 from glassformer.probes.trace import trace
@@ -146,6 +148,32 @@ def test_heads_and_tokens_are_cut_out() -> None:
     assert [s.equation.name for s in whole.select(equation="cross_entropy").steps] == ["cross_entropy"]
 
 
+@pytest.mark.parametrize("name", ["llama-grouped", "modern", "gpt"])
+def test_the_keys_and_values_of_a_head_are_those_it_looks_at(name: str) -> None:
+    """Of grouped heads too: what is shown of one head is enough to work out its outputs."""
+    subject = specimen(name)
+    whole = trace(subject.model, subject.inputs)
+    place = whole.model.get_submodule("stack.blocks.1.attention")
+    groups = {place.shape.heads, place.shape.groups}
+    for head in (*range(place.shape.heads), -1):
+        found = whole.select(layer=1, head=head)
+        of_head = {step.name: step.value for step in found.steps}
+        assert {step.shape[1] for step in found.steps} == groups
+        keys, values = (
+            next(step.value for step in found.steps if step.step.output is whole[f"layers.1.attention.{what}"].output)
+            for what in ("keys", "values")
+        )
+        shared = [step for step in found.steps if step.equation.name == "share_heads"]
+        for mine, repeated in zip((keys, values), shared, strict=False):
+            assert torch.equal(mine, repeated.value)
+        mixed = of_head["layers.1.attention.weights"] @ values
+        assert_close(mixed, of_head["layers.1.attention.outputs"])
+    with pytest.raises(
+        TapeError, match=r"there is no head 4; there are heads 0 to 3|no head 2; there are heads 0 to 1"
+    ):
+        whole.select(head=place.shape.heads)
+
+
 BAD = [
     ({"layer": 2}, r"there is no layer 2; the model has layers 0 to 1"),
     ({"head": 2}, r"there is no head 2; there are heads 0 to 1"),
@@ -176,6 +204,42 @@ def test_a_loss_of_ones_own() -> None:
     loss = torch.nn.functional.cross_entropy(subject().flatten(0, 1), targets.flatten())
     (wanted,) = torch.autograd.grad(loss, [subject.model.embedding.weight])
     assert_close(found.gradient_of(subject.model.embedding.weight), wanted)
+
+
+def test_a_loss_of_plain_torch_operations() -> None:
+    subject = specimen("gpt")
+    weight = subject.model.embedding.weight
+
+    def loss(scores: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+        """A penalty on a weight, a step of equations and steps of torch."""
+        return cross_entropy(scores * 2, inputs["ids"]) + scores[0, -1, 3] + weight.square().sum()
+
+    found = trace(subject.model, subject.inputs, loss)
+    wanted = torch.autograd.grad(loss(subject(), subject.inputs), list(subject.model.parameters()))
+    for parameter, gradient in zip(subject.model.parameters(), wanted, strict=True):
+        assert_close(found.gradient_of(parameter), gradient)
+    assert found["layers.0.attention.weights"].gradient is not None
+    with torch.inference_mode():
+        assert trace(subject.model, subject.inputs, lambda scores, _: scores.mean()).gradients
+    with pytest.raises(TapeError, match="the loss does not depend on what the model says"):
+        trace(subject.model, subject.inputs, lambda scores, _: torch.ones(()))
+
+
+def test_a_plain_operation_inside_a_model_loses_no_gradient_in_silence() -> None:
+    class Bent(nn.Module):
+        """A model that runs through a plain torch operation."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = Linear(3, 4), Linear(4, 2)
+
+        def forward(self, x: Tensor) -> Tensor:
+            h = self.first(x)
+            return self.second(add(h, torch.relu(h)))
+
+    for backward in ("class:1", lambda scores, _: scores.mean()):
+        with pytest.raises(TapeError, match=r"cannot go back through torch\.relu; it is not an equation"):
+            trace(Bent(), torch.randn(2, 3), backward)
 
 
 def test_the_difference_to_the_fast_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,8 @@ from glassformer.lessons.page import (
 )
 from glassformer.probes.cells import written
 from glassformer.probes.names import equation_of
-from glassformer.recording import Gradients, Step, Tape, plain
+from glassformer.recording import Tape, plain
+from glassformer.steps import Gradients, Step
 from glassformer.views.curves import Curve
 from glassformer.worked.comparing import as_data, same
 from glassformer.worked.examples import Example, examples

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from glassformer.recording import MODE, Recordable, Tape, plain
+from glassformer.recording import MODE, Tape, plain
+from glassformer.steps import Recordable
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch import Tensor
 from glassformer.arithmetic import number
 from glassformer.errors import TapeError
 from glassformer.probes.names import equation_of
-from glassformer.recording import Step
+from glassformer.steps import Step
 
 _MOST = 16  # entries of one input that are weighed against those of the others
 Origin = Callable[[Tensor], tuple[str, Step | None]]  # what a tensor is called, and the step that made it

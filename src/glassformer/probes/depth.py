@@ -7,7 +7,7 @@ from torch import Tensor
 
 from glassformer.errors import TapeError
 from glassformer.probes.trace import Trace
-from glassformer.recording import Step
+from glassformer.steps import Step
 
 
 def residual_stream(trace: Trace, stack: str | None = None) -> list[Tensor]:
@@ -22,6 +22,9 @@ def residual_stream(trace: Trace, stack: str | None = None) -> list[Tensor]:
         has = f"the model has {', '.join(layers)}" if layers else "the model has none"
         raise TapeError(f"there is no stack of layers{'' if stack is None else f' called {stack!r}'}; {has}")
     runs = [steps for _, steps in sorted(layers[chosen[0]].items())]
+    for place, name in trace.names.places.items():
+        if re.fullmatch(rf"(?:{re.escape(chosen[0])}\.)?layers\.\d+", name) and trace.tape.calls[place] > 1:
+            raise TapeError(f"{name} runs {trace.tape.calls[place]} times, once for each token: there is no stream")
     rows = [runs[0][0].input_tensors[0], *(steps[-1].output for steps in runs)]
     for before, steps in zip(rows[1:], runs[1:], strict=False):
         if not any(tensor is before for step in steps for tensor in step.input_tensors):

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer.errors import TapeError
 from glassformer.probes.names import Names, equation_of, nearest_names
-from glassformer.recording import Step
+from glassformer.steps import Step
 
 HEAD = frozenset({"heads", "groups"})
 TOKEN = frozenset({"seq", "queries", "length"})
@@ -48,15 +48,21 @@ class Focus:
         if not named:
             known = dict.fromkeys(name for step in found for name in (step.equation.name, names[step.path]))
             raise TapeError(f"no equation or step is called {self.equation!r}; {nearest_names(self.equation, known)}")
-        return self._with_axis(self._with_axis(named, "head", self.head, HEAD), "token", self.token, TOKEN)
+        named = _with_place(named, "head", self.head, HEAD, names)
+        return _with_place(named, "token", self.token, TOKEN, names)
 
-    def cut(self, step: Step, value: Tensor) -> Tensor:
-        """The part of a step's value that is in focus."""
+    def starts(self, step: Step, names: Names) -> dict[int, int]:
+        """Which place of a step's axes is in focus, by the axes that have one.
+
+        Where several query heads share the keys and values of one, it is theirs.
+        """
+        found: dict[int, int] = {}
         for wanted, words in ((self.token, TOKEN), (self.head, HEAD)):
             axis = _axis(step, words)
             if wanted is not None and axis is not None:
-                value = value.narrow(axis, wanted % value.shape[axis], 1)
-        return value
+                size, places = step.output.shape[axis], _size(step, axis, names)
+                found[axis] = wanted % places * size // places
+        return found
 
     def _in_layer(self, name: str) -> bool:
         return self.layer is None or f".layers.{self.layer}." in f".{name}."
@@ -64,18 +70,27 @@ class Focus:
     def _matches(self, name: str) -> bool:
         return fnmatchcase(name, self.equation)
 
-    def _with_axis(self, steps: list[Step], what: str, wanted: int | None, words: frozenset[str]) -> list[Step]:
-        if wanted is None:
-            return steps
-        sizes = {step: step.output.shape[axis] for step in steps if (axis := _axis(step, words)) is not None}
-        found = [step for step, size in sizes.items() if -size <= wanted < size]
-        if not found:
-            has = f"there are {what}s 0 to {max(sizes.values()) - 1}" if sizes else f"no step here has {what}s"
-            raise TapeError(f"there is no {what} {wanted}; {has}")
-        return found
+
+def _with_place(steps: list[Step], what: str, wanted: int | None, words: frozenset[str], names: Names) -> list[Step]:
+    """The steps that have this head or token; raises where there are none."""
+    if wanted is None:
+        return steps
+    sizes = {step: _size(step, axis, names) for step in steps if (axis := _axis(step, words)) is not None}
+    found = [step for step, size in sizes.items() if -size <= wanted < size]
+    if not found:
+        has = f"there are {what}s 0 to {max(sizes.values()) - 1}" if sizes else f"no step here has {what}s"
+        raise TapeError(f"there is no {what} {wanted}; {has}")
+    return found
 
 
 def _axis(step: Step, words: frozenset[str]) -> int | None:
     if not isinstance(step.outputs[0], Tensor):
         return None
     return next((axis for axis, word in enumerate(axis_words(step)) if word in words), None)
+
+
+def _size(step: Step, axis: int, names: Names) -> int:
+    """How many places an axis counts: of keys and values that query heads share, as many as there are of these."""
+    size, heads = step.output.shape[axis], names.heads(step)
+    shared = axis_words(step)[axis] in HEAD and heads is not None and size < heads
+    return heads if shared else size

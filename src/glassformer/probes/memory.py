@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from glassformer.errors import TapeError
-from glassformer.recording import Step, Tape
+from glassformer.recording import Tape
+from glassformer.steps import Step
 
 _MEMINFO = Path("/proc/meminfo")
 _GIGA = 1e9

@@ -2,13 +2,15 @@
 
 import difflib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from torch import Tensor, nn
 
 from glassformer.equation import Equation
 from glassformer.errors import TapeError
-from glassformer.recording import Step, Tape
+from glassformer.layers.attention import Attention
+from glassformer.recording import Tape
+from glassformer.steps import Step
 
 
 def equation_of(step: Step) -> Equation[..., object]:
@@ -35,8 +37,12 @@ class Names:
     """
 
     def __init__(self, model: nn.Module, tape: Tape) -> None:
-        self._places = _readable_places(model)
-        bare = {name for name, module in model.named_modules() if name and not list(module.children())}
+        every = list(model.named_modules(remove_duplicate=False))  # a block may run as several layers
+        self.places = _readable_places(
+            [name for name, _ in every], [n for n, m in every if isinstance(m, nn.ModuleList)]
+        )
+        self._heads = {name: module.shape.heads for name, module in every if isinstance(module, Attention)}
+        bare = {name for name, module in every if name and not list(module.children())}
         several = Counter(place for place, _ in {(step.place, step.equation.name) for step in tape.steps})
         self._single = {place for place in bare if several[place] == 1}
         self._words: dict[int, list[str]] = defaultdict(list)  # by tensor
@@ -69,10 +75,17 @@ class Names:
     def readable(self, parameter: str) -> str:
         """What a parameter is called, its module named as its steps are."""
         place, dot, own = parameter.rpartition(".")
-        return self._places.get(place, place) + dot + own
+        return self.places.get(place, place) + dot + own
+
+    def heads(self, step: Step) -> int | None:
+        """How many heads the queries have in the attention that a step is part of."""
+        place = step.place
+        while place and place not in self._heads:
+            place = place.rpartition(".")[0]
+        return self._heads.get(place)
 
     def _place(self, step: Step) -> str:
-        return self._places.get(step.place, step.place)
+        return self.places.get(step.place, step.place)
 
     def _note_words(self, step: Step) -> None:
         """Note the words for what a step reads and makes, in the order of the run; a word stays with its first."""
@@ -122,12 +135,11 @@ class Names:
         return name if count == 1 else f"{name}.{count}"
 
 
-def _readable_places(model: nn.Module) -> dict[str, str]:
+def _readable_places(modules: Sequence[str], lists: Sequence[str]) -> dict[str, str]:
     """Every module's place, with each list of layers called `layers`, and its holder left out if there is one list."""
-    lists = [name for name, module in model.named_modules() if isinstance(module, nn.ModuleList)]
     short = {name: "layers" if len(lists) == 1 else f"{name.rpartition('.')[0]}.layers".lstrip(".") for name in lists}
     places: dict[str, str] = {}
-    for name, _ in model.named_modules():
+    for name in modules:
         inside = max((item for item in lists if f"{name}.".startswith(f"{item}.")), key=len, default=None)
         places[name] = name if inside is None else short[inside] + name[len(inside) :]
     return places

@@ -18,7 +18,8 @@ from glassformer.probes.cells import Cell, explain, full_index
 from glassformer.probes.focus import Focus, axis_words
 from glassformer.probes.memory import require_room, sketch, value_bytes
 from glassformer.probes.names import Names, equation_of
-from glassformer.recording import Gradients, Step, Tape
+from glassformer.recording import Tape
+from glassformer.steps import Gradients, Step
 
 
 @dataclass(frozen=True)
@@ -58,13 +59,23 @@ class Shown:
     @property
     def value(self) -> Tensor:
         """What came out, as far as it is in focus."""
-        return self.trace.focus.cut(self.step, self.step.output.detach())
+        return self._in_focus(self.step.output.detach())
 
     @property
     def gradient(self) -> Tensor | None:
         """The loss's gradient with respect to what came out, if the trace went backward and it counts."""
         full = self.trace.gradient_of(self.output)
-        return None if full is None else self.trace.focus.cut(self.step, full)
+        return None if full is None else self._in_focus(full)
+
+    @cached_property
+    def starts(self) -> dict[int, int]:
+        """Which place is in focus on each axis that is narrowed to one."""
+        return self.trace.focus.starts(self.step, self.trace.names)
+
+    def _in_focus(self, whole: Tensor) -> Tensor:
+        for axis, place in self.starts.items():
+            whole = whole.narrow(axis, place, 1)
+        return whole
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -73,7 +84,7 @@ class Shown:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of what came out."""
+        """The whole shape of what came out, whatever is in focus."""
         return tuple(self.output.shape) if isinstance(self.output, Tensor) else ()
 
     @cached_property
@@ -202,7 +213,8 @@ def trace(
     """Run a model once as it is and once under a tape, and keep every step in focus.
 
     `backward` names the loss to go back from: `next`, `token:ID`, `class:N`, `pair`, or a function of what the model
-    says and its inputs, made of equations. `limit` is how many bytes to keep at most, what is free if left out.
+    says and its inputs; made of equations it is shown too. `limit` is how many bytes to keep at most, what is free if
+    left out.
     """
     written = dict(model.named_children()).get("_orig_mod", model)  # what torch.compile was given
     given = _by_name(written, inputs)
@@ -214,7 +226,7 @@ def trace(
     with torch.no_grad(), Tape(None if outline is None else outline[1].__contains__) as tape:
         output = written(**_untouched(given))
         loss = None if backward is None else _loss(backward, output, given)
-    gradients = None if loss is None else tape.reverse(of=loss, deep=True)
+    gradients = None if loss is None else _gradients(written, tape, backward, given, output, loss)
     names = Names(written, tape) if outline is None else outline[0]
     found = Trace(
         written, tape, names, given, output, focus, loss, gradients, difference_between("output", "", fast, output)
@@ -256,6 +268,34 @@ def _loss(backward: str | Aim, output: object, inputs: Mapping[str, object]) -> 
     if loss.numel() != 1:
         raise TapeError(f"the loss has shape {list(loss.shape)}, wanted a single number")
     return loss
+
+
+def _gradients(
+    model: nn.Module, tape: Tape, backward: str | Aim | None, inputs: Mapping[str, object], output: object, loss: Tensor
+) -> Gradients:
+    """Gradients by the rules; of a loss that is made of plain torch operations, autograd takes the first step."""
+    weights = list(model.parameters())
+    made = [tensor for step in tape.steps for tensor in step.output_tensors]
+    try:
+        found = tape.reverse(of=loss, deep=True)
+        found.require([*weights, *made])
+        return found
+    except TapeError:
+        if backward is None or isinstance(backward, str) or not isinstance(output, Tensor):
+            raise
+    with torch.inference_mode(False), torch.enable_grad():
+        said = output.detach().clone().requires_grad_()
+        again = backward(said, inputs)
+        if not again.requires_grad:
+            raise TapeError("the loss does not depend on what the model says")
+        learnt = [weight for weight in weights if weight.requires_grad]
+        seed, *direct = torch.autograd.grad(again, [said, *learnt], allow_unused=True)
+    found = tape.reverse(torch.zeros_like(output) if seed is None else seed, of=output, deep=True)
+    found.require([*weights, *made])
+    for weight, gradient in zip(learnt, direct, strict=True):
+        if gradient is not None:  # a penalty on the weights themselves
+            found.add(weight, gradient)
+    return found
 
 
 def _with_depth(step: Step, depth: int) -> Iterator[tuple[Step, int]]:

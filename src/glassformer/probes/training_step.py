@@ -17,7 +17,8 @@ from glassformer.equations.orthogonal import muon
 from glassformer.errors import TapeError
 from glassformer.probes.names import Names, nearest_names
 from glassformer.probes.trace import Trace
-from glassformer.recording import Step, Tape
+from glassformer.recording import Tape
+from glassformer.steps import Step
 
 OptimizerState = Mapping[str, object]
 
@@ -53,6 +54,7 @@ def training_step(
     with torch.no_grad(), torch.random.fork_rng(), Tape() as tape:  # the real step draws the same numbers again
         value = loss()
     found = tape.reverse(of=value, deep=True)
+    found.require(parameters.values())
     if parameter not in found:
         raise TapeError(f"the loss does not depend on {weight}")
     before = {id(p): p.detach().clone() for p in parameters.values()}

@@ -5,7 +5,8 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch
 from glassformer.layers.model import Model
-from glassformer.recording import Step, Tape, unchecked
+from glassformer.recording import Tape, unchecked
+from glassformer.steps import Step
 from glassformer.training.objective import Lesson, Objective
 
 

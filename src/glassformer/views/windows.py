@@ -27,9 +27,7 @@ class MatrixWindow:
 def windows(step: Shown, value: Tensor, rows: int, columns: int, most: int) -> Iterator[MatrixWindow]:
     """The first matrices of a value that belongs to a step, at most `rows` by `columns` of each."""
     step_shape, axes = value.shape, step.axes
-    focus = step.trace.focus
-    offset = [_start(axis, word, focus.head, focus.token, step.shape) for axis, word in enumerate(axes)]
-    offset = offset if len(offset) == value.dim() else [0] * value.dim()
+    offset = [step.starts.get(axis, 0) for axis in range(value.dim())]
     flat = value.detach().double().cpu().reshape((1,) * (2 - min(2, value.dim())) + tuple(step_shape))
     leading = list(itertools.product(*map(range, flat.shape[:-2])))
     names = step_labels(step)
@@ -71,11 +69,6 @@ def _after_target(step: Shown, name: str) -> bool:
         if any(part is step.step for part in each.walk()):
             return False
     return False
-
-
-def _start(axis: int, word: str, head: int | None, token: int | None, shape: tuple[int, ...]) -> int:
-    wanted = head if word in ("heads", "groups") else token if word in TOKEN else None
-    return 0 if wanted is None else wanted % shape[axis]
 
 
 def largest(values: Sequence[Sequence[float]]) -> float:

@@ -1,0 +1,156 @@
+"""What a tape is made of: steps, each an equation as it ran, and the gradients of a reverse run."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias, runtime_checkable
+
+from torch import Tensor
+from torch.overrides import resolve_name
+
+from glassformer.errors import TapeError
+
+
+@runtime_checkable
+class Recordable(Protocol):
+    """What the tape asks of an equation."""
+
+    name: str
+
+    @property
+    def fn(self) -> Callable[..., object]:
+        """The plain function."""
+        ...
+
+    @property
+    def run(self) -> Callable[..., object]:
+        """The fast form where there is one, else the plain function."""
+        ...
+
+    def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
+        """Arguments by name, defaults filled in."""
+        ...
+
+    def check(self, *args: object, **kwargs: object) -> None:
+        """Raise on arguments the equation is not defined for."""
+        ...
+
+    def pull_back(
+        self, inputs: Mapping[str, object], outputs: Sequence[Tensor], cotangents: Sequence[Tensor]
+    ) -> Mapping[str, object] | None:
+        """Gradients of the inputs by the hand-derived rule, or None where there is no rule."""
+        ...
+
+
+@dataclass(eq=False, repr=False)
+class Step:
+    """One equation as it ran: where, on what, giving what, and the steps inside it."""
+
+    path: str
+    equation: Recordable
+    inputs: dict[str, object]
+    outputs: tuple[object, ...] = ()
+    children: list["Step"] = field(default_factory=list)
+    versions: tuple[int, ...] = ()
+    place: str = ""
+
+    def __repr__(self) -> str:
+        made = [f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}" for tensor in self.output_tensors]
+        return f"<Step {self.path}: {self.equation.name}, {', '.join(made) if self.kept else 'values not kept'}>"
+
+    @property
+    def kept(self) -> bool:
+        """Whether the tape kept what went in and what came out."""
+        return bool(self.outputs)
+
+    @property
+    def output(self) -> Tensor:
+        """The first output."""
+        first = self.outputs[0]
+        if not isinstance(first, Tensor):
+            raise TapeError(f"{self.path} gives a {type(first).__name__}, not a tensor")
+        return first
+
+    @property
+    def input_tensors(self) -> list[Tensor]:
+        """Every tensor the step read, sequences laid flat."""
+        return tensors_in(list(self.inputs.values()))
+
+    @property
+    def output_tensors(self) -> list[Tensor]:
+        """Every tensor the step made."""
+        return tensors_in(self.outputs)
+
+    def walk(self) -> Iterator["Step"]:
+        """This step, then every step inside it, in the order they began."""
+        yield self
+        for child in self.children:
+            yield from child.walk()
+
+
+Operation: TypeAlias = Callable[..., object]
+
+
+def not_recorded(operation: Operation) -> str:
+    """The end of an error about a plain torch operation on the way."""
+    name = resolve_name(operation) or str(operation)
+    return f"{name}; it is not an equation, so the tape did not record it: call an equation in its place"
+
+
+class Gradients:
+    """Gradients of one reverse run, looked up by the tensor they belong to.
+
+    `lost` has by id the tensors whose gradient is not whole, each with the plain torch operation that part of it
+    would have to go back through.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[int, tuple[Tensor, Tensor]] = {}
+        self.lost: dict[int, tuple[Tensor, Operation]] = {}
+
+    def __getitem__(self, tensor: Tensor) -> Tensor:
+        """The gradient of the seeded output with respect to this tensor."""
+        self.require([tensor])
+        if id(tensor) not in self._found:
+            raise TapeError(
+                f"no gradient for this tensor of shape {list(tensor.shape)}: "
+                "the output does not depend on it, or it never met the tape"
+            )
+        return self._found[id(tensor)][1]
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return id(tensor) in self._found and id(tensor) not in self.lost
+
+    def require(self, tensors: Iterable[Tensor]) -> None:
+        """Raise where the gradient of one of these tensors is not whole."""
+        for tensor in tensors:
+            if id(tensor) in self.lost:
+                raise TapeError(f"the gradient cannot go back through {not_recorded(self.lost[id(tensor)][1])}")
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return (tensor for tensor, _ in self._found.values())
+
+    def __repr__(self) -> str:
+        return f"<Gradients of {len(self)} tensors>"
+
+    def add(self, tensor: Tensor, gradient: Tensor) -> None:
+        """Add what one use of a tensor sends back to it, summed over broadcast axes."""
+        gradient = gradient.sum_to_size(tensor.shape).to(tensor.dtype)
+        before = self._found.get(id(tensor))
+        self._found[id(tensor)] = (tensor, gradient if before is None else before[1] + gradient)
+
+
+def tensors_in(value: object) -> list[Tensor]:
+    """Every tensor of a value, lists and tuples laid flat."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    return []
+
+
+def version_of(tensor: Tensor) -> int:
+    """A number that grows when a tensor is changed in place; under inference mode nobody counts."""
+    return 0 if tensor.is_inference() else tensor._version
