@@ -1,6 +1,7 @@
 """The Equation object: what hangs on it, how it dispatches, what it refuses."""
 
 import copy
+import pickle
 import timeit
 
 import pytest
@@ -9,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.testing import assert_close
 
-from glassformer.equation import Cost, catalog, equation
+from glassformer.equation import _CATALOG, Cost, catalog, equation
 from glassformer.equations.activations import gelu, relu
 from glassformer.equations.algebra import linear, scale
 from glassformer.equations.probability import softmax
@@ -156,3 +157,16 @@ def test_a_copy_of_a_model_holds_the_same_equations() -> None:
     block, copied = model.get_submodule("stack.blocks.0.feed_forward"), copy.deepcopy(model)
     assert copied.get_submodule("stack.blocks.0.feed_forward").activation is block.activation
     assert block.activation is catalog()["gelu_tanh"]
+
+
+def test_an_equation_is_sent_to_another_process_by_its_name() -> None:
+    for known in catalog().values():
+        assert pickle.loads(pickle.dumps(known)) is known and copy.copy(known) is known
+
+    @equation("x", meaning="m", symbols={"x": "x", "y": "y"})
+    def only_here(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
+        return x
+
+    with pytest.raises((pickle.PicklingError, AttributeError), match="only_here"):
+        pickle.dumps(only_here)
+    _CATALOG.pop("only_here")

@@ -101,9 +101,9 @@ class Equation(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Equation {self.name}: {self.meaning}>"
 
-    def __deepcopy__(self, memo: dict[int, object]) -> "Equation[P, R]":
-        """There is one of each: a copy of a model holds the same equations."""
-        return self
+    def __reduce__(self) -> str:
+        """There is one of each: a copy of a model, or one sent to another process, holds the same equations."""
+        return self.name
 
     # What hangs on an equation, each defined right under it.
 

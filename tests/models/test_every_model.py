@@ -1,6 +1,7 @@
 """The same questions, asked of every model in every variety."""
 
 import dataclasses
+import pickle
 
 import pytest
 import torch
@@ -13,6 +14,14 @@ from glassformer.recording import CHECKS, MODE, Tape
 from tests.models.zoo import CAUSAL, READERS, TRANSLATORS, VOCAB, ZOO, specimen
 
 EVERY = pytest.mark.parametrize("name", ZOO)
+
+
+@EVERY
+def test_a_model_can_be_sent_to_another_process(name: str) -> None:
+    subject = specimen(name)
+    wanted = subject()  # what it keeps from a run travels with it
+    sent = pickle.loads(pickle.dumps(subject.model))
+    assert torch.equal(sent(**subject.inputs), wanted) and repr(sent) == repr(subject.model)
 
 
 @EVERY
