@@ -136,6 +136,13 @@ def test_once_is_the_same_every_time_and_moves_nothing(name: str) -> None:
 
 
 @EVERY
+def test_batches_are_made_on_the_cpu_wherever_torch_puts_new_tensors(name: str) -> None:
+    wanted = next(ALL[name]())
+    with torch.device("meta"):
+        assert same(next(ALL[name]()), wanted)
+
+
+@EVERY
 def test_tensors_are_whole_and_of_one_kind(name: str) -> None:
     batch = next(ALL[name](0, 1, 2))
     for key, tensor in batch.items():

@@ -47,6 +47,14 @@ def test_neighbours_chunks_and_number_do_not_matter(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt", "seq2seq", "lstm"])
+def test_where_torch_puts_new_tensors_does_not_matter(name: str) -> None:
+    for how in (Decoding(limit=5, temperature=1.0, n=2, repetition=1.2), Decoding(limit=5, beam=2)):
+        wanted = [written.ids for written in generate(writer(name), words(), PROMPTS[:2], how)]
+        with torch.device("meta"):
+            assert [written.ids for written in generate(writer(name), words(), PROMPTS[:2], how)] == wanted
+
+
+@pytest.mark.parametrize("name", ["gpt", "seq2seq", "lstm"])
 def test_streamed_pieces_make_the_text(name: str) -> None:
     how = Decoding(limit=12, temperature=1.0, n=2, stop=("three",))
     whole = generate(writer(name), words(), PROMPTS[0], how)

@@ -12,7 +12,7 @@ from glassformer.errors import CheckpointError
 
 
 def _are_places(table: Tensor) -> bool:
-    return torch.equal(table.flatten(), torch.arange(table.numel()))
+    return torch.equal(table.flatten(), torch.arange(table.numel(), device=table.device))
 
 
 def _is_causal(table: Tensor) -> bool:

@@ -131,11 +131,11 @@ def twin_inputs(twin: Twin, seed: int) -> tuple[dict[str, Tensor], dict[str, Ten
     generator = torch.Generator().manual_seed(seed)
     length = min(LENGTH, getattr(config, "context", None) or LENGTH)
     vocab: int = getattr(config, "vocab")  # noqa: B009 - every configuration that has a twin has one
-    ids = torch.randint(vocab, (2, length), generator=generator)
+    ids = torch.randint(vocab, (2, length), generator=generator, device=generator.device)
     pad = getattr(config, "first_place", 0) - 1 if isinstance(config, EncoderConfig) else -1
     ids[ids == pad] = (pad + 1) % vocab
     if isinstance(config, (Seq2SeqConfig, T5Config)):
-        target = torch.randint(vocab, (2, length - 1), generator=generator)
+        target = torch.randint(vocab, (2, length - 1), generator=generator, device=generator.device)
         return {"source": ids, "target": target}, {"input_ids": ids, "decoder_input_ids": target}
     return {"ids": ids}, {"input_ids": ids}
 

@@ -304,7 +304,7 @@ class PairBatches(Batches):
         lengths = torch.from_numpy(self._sources[rows[self.rank :: self.world]])
         return {
             "source": source,
-            "keep": torch.arange(sources) < lengths[:, None],
+            "keep": torch.arange(sources, device=lengths.device) < lengths[:, None],
             "target": _padded([[self.start, *target] for _, target in mine], targets, self.pad),
             "targets": _padded([[*target, self.end] for _, target in mine], targets, IGNORE),
         }
@@ -357,9 +357,10 @@ class LabelledBatches(Batches):
 
     def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
         mine, length = rows[self.rank :: self.world], int(self._lengths[rows].max())
+        lengths = torch.from_numpy(self._lengths[mine])
         return {
             "ids": _padded([self.texts[row] for row in mine], length, self.pad),
-            "keep": torch.arange(length) < torch.from_numpy(self._lengths[mine])[:, None],
+            "keep": torch.arange(length, device=lengths.device) < lengths[:, None],
             "labels": torch.from_numpy(self.labels[mine]),
         }
 

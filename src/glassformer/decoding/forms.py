@@ -87,7 +87,7 @@ class Int8Linear(nn.Module):
         if not here or MODE.watcher is not None or torch.compiler.is_compiling():
             return int8_linear(x, self.quantized, self.scales, self.bias)
         if self._packed is None:
-            zeros = torch.zeros(len(self.scales), dtype=torch.long)
+            zeros = torch.zeros(len(self.scales), dtype=torch.long, device=self.scales.device)
             near = self.quantized * self.scales[:, None]
             with warnings.catch_warnings():  # torch means to drop this kind of tensor, and has no such kernel without
                 warnings.simplefilter("ignore")

@@ -57,4 +57,4 @@ def random_numbers(prompt: Sequence[int], sample: int, how: Decoding) -> Tensor:
     """The numbers [limit] that decide one text: by the seed, its prompt and its number among the samples."""
     place = zlib.crc32(repr((how.seed, list(prompt), sample)).encode())
     generator = torch.Generator().manual_seed(place)
-    return torch.rand(how.limit, dtype=torch.float64, generator=generator)
+    return torch.rand(how.limit, dtype=torch.float64, generator=generator, device=generator.device)

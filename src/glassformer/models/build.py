@@ -26,17 +26,19 @@ MODELS: dict[type, type] = {
 }
 
 
-def build(config: Config | str, seed: int = 0, device: torch.device | str = "cpu") -> Model:
+def build(config: Config | str, seed: int = 0, device: torch.device | str | None = None) -> Model:
     """Build the model a configuration or a preset's name describes, with fresh weights drawn from the seed.
 
+    Without a device it goes where torch puts new tensors, by `with torch.device(...)` or `torch.set_default_device`.
     On the device "meta" nothing is allocated: good for counting parameters of models that do not fit.
     """
     if isinstance(config, str):
         if config not in PRESETS:
             raise ConfigError(f"no preset is called {config}; there are {', '.join(PRESETS)}")
         config = PRESETS[config]
-    with torch.device(device):
+    place = torch.get_default_device() if device is None else torch.device(device)
+    with place:
         model = MODELS[type(config)](config)
-    if torch.device(device).type != "meta":
+    if place.type != "meta":
         model.reset(torch.Generator().manual_seed(seed))
     return model

@@ -119,7 +119,7 @@ def _weightiest(step: Step, index: tuple[int, ...]) -> list[tuple[Tensor, tuple[
 
 
 def _unflatten(place: int, shape: torch.Size) -> tuple[int, ...]:
-    return tuple(int(i) for i in torch.unravel_index(torch.tensor(place), shape))
+    return tuple(int(i) for i in torch.unravel_index(torch.tensor(place, device="cpu"), shape))
 
 
 def _as_list(value: object) -> list[Tensor]:

@@ -123,7 +123,7 @@ def _adam_update(theta: Tensor, g: Tensor, group: OptimizerState, state: Optimiz
     if decay:
         theta = weight_decay(theta, rate, decay)
     m, v = (_remembered(state, role, g) for role in ("exp_avg", "exp_avg_sq"))
-    step = int(_remembered(state, "step", torch.zeros(()))) + 1
+    step = int(_remembered(state, "step", torch.zeros((), device="cpu"))) + 1
     return adam(theta, g, m, v, step, rate, (float(betas[0]), float(betas[1])), float(str(group["eps"])))[0]
 
 

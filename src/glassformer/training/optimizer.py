@@ -71,7 +71,9 @@ class Updates:
         """Every number the optimisers remember, by parameter and role."""
         names = {id(parameter): name for name, parameter in self.parameters.items()}
         return {
-            f"{names[id(parameter)]}/{role}": unsharded(torch.as_tensor(value))
+            f"{names[id(parameter)]}/{role}": unsharded(
+                value if isinstance(value, Tensor) else torch.as_tensor(value, device="cpu")
+            )
             for optimizer in self.optimizers
             for parameter, values in optimizer.state.items()
             for role, value in sorted(values.items())  # processes that put shards together need one order

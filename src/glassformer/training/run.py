@@ -123,7 +123,9 @@ class Run:
             best = folder.best_or_newest()
             average = {name.removeprefix(PREFIX): v for name, v in best.optimizer.items() if name.startswith(PREFIX)}
             weights = best.model | average
-        self.model = build(self.model.config).to(self.hardware.device)  # not the trained one, which may be in shards
+        self.model = build(self.model.config, device="cpu").to(
+            self.hardware.device
+        )  # not the trained one, which may be in shards
         self.model.load_state_dict(weights)
         save(self.model, folder.path, self.tokenizer, self.labels)
 
@@ -217,7 +219,7 @@ def _adopted(settings: Settings, material: Material, start: Model, say: Say) -> 
     config = settings.model
     if isinstance(config, EncoderConfig) and material.labels is not None:
         config = replace(config, classes=len(material.labels))
-    model = build(config, settings.recipe.seed)
+    model = build(config, settings.recipe.seed, "cpu")
     weights, known = model.state_dict(), start.state_dict()
     if material.fresh_head:
         known = {name: value for name, value in known.items() if not name.startswith(CLASS_HEAD)}

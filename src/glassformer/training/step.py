@@ -169,7 +169,7 @@ def uncompile(model: Model) -> None:
 
 def whole_copy(model: Model) -> Model:
     """A copy, in the computer's own memory, of a model that processes keep in shards; each of them has to ask."""
-    copy = build(model.config).to(next(model.parameters()).dtype)
+    copy = build(model.config, device="cpu").to(next(model.parameters()).dtype)
     copy.load_state_dict({name: unsharded(value).cpu() for name, value in model.state_dict().items()})
     return copy.train(model.training)
 

@@ -73,6 +73,6 @@ def _after_target(step: Shown, name: str) -> bool:
 
 def largest(values: Sequence[Sequence[float]]) -> float:
     """The largest size of the finite numbers, which gets the strongest colour."""
-    numbers = torch.tensor(values, dtype=torch.float64).abs()
+    numbers = torch.tensor(values, dtype=torch.float64, device="cpu").abs()
     finite = numbers[numbers.isfinite()]
     return float(finite.max()) if finite.numel() else 0.0

@@ -1,0 +1,42 @@
+"""Building: on the device that is named, else where torch puts new tensors."""
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from glassformer.models.build import build
+from glassformer.probes.trace import trace
+from tests.models.zoo import ZOO, specimen
+
+EVERY = pytest.mark.parametrize("name", ZOO)
+
+
+@pytest.fixture
+def by_default_on_meta() -> Iterator[None]:
+    torch.set_default_device("meta")
+    yield
+    torch.set_default_device(None)
+
+
+@EVERY
+def test_a_model_goes_where_torch_puts_new_tensors(name: str) -> None:
+    with torch.device("meta"):
+        there, here = build(ZOO[name]), build(ZOO[name], device="cpu")
+    assert {parameter.device.type for parameter in there.parameters()} == {"meta"}
+    for parameter, wanted in zip(here.parameters(), build(ZOO[name]).parameters(), strict=True):
+        assert torch.equal(parameter, wanted)
+
+
+@pytest.mark.usefixtures("by_default_on_meta")
+def test_the_default_device_counts_as_well() -> None:
+    assert next(build("gpt3").parameters()).is_meta, "350 GB would not fit"
+
+
+@EVERY
+def test_a_run_and_a_trace_stay_with_the_model(name: str) -> None:
+    subject = specimen(name)
+    wanted = subject()
+    with torch.device("meta"):
+        assert torch.equal(subject(), wanted)
+        assert trace(subject.model, subject.inputs).output.device.type == "cpu"
