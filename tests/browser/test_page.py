@@ -102,3 +102,23 @@ def test_every_step_opens(browser: object, tmp_path: Path) -> None:
     page.wait_for_function(f"document.querySelectorAll('details math').length >= {len(found.steps)}")
     assert page.locator("canvas").count() > len(found.steps) and said == []
     page.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_masked_scores_are_painted_apart_from_zero(browser: object, tmp_path: Path, scheme: str) -> None:
+    subject = specimen("gpt", torch.float32)
+    path = tmp_path / "masked.html"
+    path.write_text(trace_page(trace(subject.model, subject.inputs, layer=0, equation="apply_mask")), encoding="utf-8")
+    page = browser.new_page(color_scheme=scheme)
+    page.goto(path.as_uri())
+    page.wait_for_selector("body[data-ready]")
+    page.locator("details").evaluate("element => { element.open = true; }")
+    page.wait_for_selector("canvas")
+    assert page.locator(".legend").first.text_content() == "−∞ 21"
+    corner = "canvas => [...canvas.getContext('2d').getImageData(canvas.width - 2, 1, 1, 1).data].slice(0, 3)"
+    variables = (
+        "name => getComputedStyle(document.documentElement).getPropertyValue(name).trim().split(' ').map(Number)"
+    )
+    painted = page.locator("canvas").first.evaluate(corner)
+    assert painted == page.evaluate(variables, "--minus-infinity") != page.evaluate(variables, "--ground")
+    page.close()

@@ -15,10 +15,11 @@ from torch import Tensor
 from glassformer.equation import catalog
 from glassformer.errors import MissingExtraError
 from glassformer.probes.trace import Trace, trace
+from glassformer.views import html
 from glassformer.views.export import save_trace
 from glassformer.views.html import mathml, trace_page
 from glassformer.views.notebook import trace_frame
-from glassformer.views.terminal import matrix_table, render, step_view, steps_table
+from glassformer.views.terminal import agreement_text, matrix_table, render, size_text, step_view, steps_table
 from tests.models.zoo import Specimen, specimen
 from tests.probes.intervals import printed, work_out
 
@@ -193,3 +194,84 @@ def test_matrices_are_coloured_by_sign_and_size() -> None:
     text = render(matrix_table([[1.0, -1.0, 0.0], [float("-inf"), 0.5, float("nan")]], ["a", "b"]), 80, True)
     assert "48;2;178;24;43" in text and "48;2;33;102;172" in text and "−∞" in text
     assert "\x1b" not in render(matrix_table([[1.0]]), 80, False)
+
+
+def test_what_is_not_finite_looks_like_no_number_and_like_no_other() -> None:
+    shown = [0.0, 1.0, -1.0, float("nan"), float("inf"), float("-inf")]
+    colours = re.findall(r"\x1b\[([\d;]*)m *(\S+)\x1b", render(matrix_table([shown]), 80, True))
+    assert [text for _, text in colours] == ["1", "−1", "NaN", "∞", "−∞"], "a zero has no ground"
+    assert len({colour for colour, _ in colours}) == 5
+    assert render(matrix_table([shown]), 80, False).split() == ["0", "1", "−1", "NaN", "∞", "−∞"]
+    script, style = (Path(html.__file__).with_name(f"page.{end}").read_text() for end in ("js", "css"))
+    for text, name in (("NaN", "nan"), ('"∞"', "infinity"), ('"−∞"', "minus-infinity")):
+        assert f'{text}: "{name}"' in script and f".{name} {{" in style and style.count(f"--{name}: ") == 2
+
+
+def test_masked_scores_are_told_from_zero() -> None:
+    found = traced(specimen("gpt"))
+    masked = found.select(layer=0, equation="apply_mask")
+    (step,) = page_data(trace_page(masked))["steps"]
+    assert step["value"][0]["values"][0][1:] == ["−∞"] * 6
+    assert sum(text == "−∞" for window in step["value"] for row in window["values"] for text in row) == 2 * 21
+    assert ", 42 −∞" in render(steps_table(masked), 160, False)
+    assert size_text(masked.steps[0].value).endswith(", 42 −∞")
+    assert size_text(torch.tensor(float("nan"))) == "NaN"
+
+
+def with_bad_scores(*tokens: int) -> Trace:
+    """A run whose scores for these tokens are not finite."""
+    subject = specimen("gpt")
+    with torch.no_grad():
+        for token in tokens:
+            subject.model.embedding.weight[token] = torch.inf
+    if len(tokens) == 13:
+        subject.model.stack.norm.bias.data[0] = torch.nan
+    return trace(subject.model, {"ids": torch.tensor([[0, 1, 2, 4, 5, 6, 7]])})
+
+
+def test_a_run_that_is_not_finite_is_not_said_to_agree() -> None:
+    shared = "numbers of the output are NaN or infinite, in the run itself as well"
+    told = {
+        (): "shown by the plain equations; the run itself came out within ",
+        (3,): f"shown by the plain equations; 7 of 91 {shared}, the others came out within ",
+        (3, 8): f"shown by the plain equations; 14 of 91 {shared}, the others came out within ",
+        tuple(range(13)): f"shown by the plain equations; 91 of 91 {shared}",
+    }
+    for tokens, wanted in told.items():
+        found = with_bad_scores(*tokens)
+        assert agreement_text(found).startswith(wanted) and agreement_text(found) in trace_page(found)
+        assert ("came out" in agreement_text(found)) == (len(tokens) < 13)
+
+
+def test_other_infinities_in_the_run_itself_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from glassformer.equations.embedding import unembed
+
+    subject = specimen("gpt")
+    with torch.no_grad():
+        subject.model.embedding.weight[3] = torch.inf
+    run = unembed.run
+    monkeypatch.setattr(unembed, "run", lambda *given: run(*given).nan_to_num(nan=torch.inf))
+    found = trace(subject.model, {"ids": torch.tensor([[5, 6, 7]])})
+    assert found.difference.difference == torch.inf
+    assert agreement_text(found).endswith("the run itself has NaN or infinities in other places")
+
+
+def test_files_tell_a_loss_that_is_no_number_from_none(tmp_path: Path) -> None:
+    subject = specimen("gpt")
+    with torch.no_grad():
+        subject.model.stack.norm.bias[0] = torch.nan
+    found = trace(subject.model, subject.inputs, lambda scores, _: scores.mean(), equation="*.weights")
+    save_trace(found, tmp_path / "t.json")
+    assert json.loads((tmp_path / "t.json").read_text())["loss"] == "NaN"
+    assert "<p>loss NaN</p>" in trace_page(found)
+
+
+def test_the_shape_that_is_told_is_that_of_the_numbers(tmp_path: Path) -> None:
+    found = traced(specimen("llama-grouped")).select(layer=1, head=3, token=2)
+    save_trace(found, tmp_path / "t.json")
+    data, numbers = json.loads((tmp_path / "t.json").read_text()), load_file(tmp_path / "t.numbers.safetensors")
+    for step in data["steps"]:
+        assert step["shape"] == list(numbers[step["name"]].shape) and step["shape"][1:3] == [1, 1]
+    (keys,) = page_data(trace_page(found.select(layer=1, head=3, equation="*.values")))["steps"]
+    assert keys["shape"] == "1×1×7×6 of 1×2×7×6" and keys["value"][0]["title"] == "batch 0, head 1"
+    assert "1×1×1×7 of 1×4×7×7" in render(steps_table(found), 160, False)

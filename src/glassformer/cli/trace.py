@@ -245,10 +245,7 @@ def _show_trace(found: "Trace") -> None:
 
 
 def _closing(found: "Trace") -> list[str]:
+    from glassformer.views.terminal import agreement_text
+
     lines = [] if found.loss is None else [f"loss {float(found.loss):.4g}"]
-    if found.difference is not None:
-        apart, share = found.difference.difference, found.difference.relative
-        lines.append(
-            f"shown by the plain equations; the run itself came out within {apart:.2g} ({share:.1e} of its size)"
-        )
-    return lines
+    return [*lines, *([] if found.difference is None else [agreement_text(found)])]

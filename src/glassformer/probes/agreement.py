@@ -1,7 +1,7 @@
 """Fast equals shown: run every equation both ways on the same inputs and report how far apart they come."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,19 @@ from glassformer.steps import Recordable
 
 @dataclass(frozen=True)
 class Agreement:
-    """One equation over a whole run: how often it ran and how far its fast form strayed, and where most."""
+    """One equation over a whole run: how often it ran and how far its fast form strayed, and where most.
+
+    Differences are of finite numbers; infinite where one way gives NaN or an infinity and the other does not.
+    `not_finite` of the `numbers` are NaN or infinite.
+    """
 
     equation: str
     calls: int
     difference: float
     relative: float
     place: str
+    numbers: int = 0
+    not_finite: int = 0
 
 
 class _BothWays(Tape):
@@ -50,26 +56,28 @@ def agreement(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Agreement]
     with torch.no_grad(), tape:
         model(**inputs)
     worst = [max(rows, key=lambda row: row.difference) for rows in tape.found.values()]
-    return sorted(
-        (
-            Agreement(row.equation, len(tape.found[row.equation]), row.difference, row.relative, row.place)
-            for row in worst
-        ),
-        key=lambda row: -row.difference,
-    )
+    told = (replace(row, calls=len(tape.found[row.equation])) for row in worst)
+    return sorted(told, key=lambda row: -row.difference)
 
 
 def difference_between(name: str, path: str, fast: object, shown: object) -> Agreement:
     """How far two results are apart, absolutely and against the largest number shown."""
     pairs = zip(*(part if isinstance(part, tuple) else (part,) for part in (fast, shown)), strict=True)
     difference = relative = 0.0
+    numbers = not_finite = 0
     for one, other in pairs:
         if isinstance(one, Tensor) and isinstance(other, Tensor) and one.is_floating_point() and one.numel():
             endless = ~other.isfinite()
+            numbers, not_finite = numbers + other.numel(), not_finite + int(endless.sum())
             apart = float((one - other).abs_().masked_fill_(endless, 0).max())
-            if not torch.equal(~one.isfinite(), endless):
+            if not torch.equal(_kinds(one), _kinds(other)):
                 apart = torch.inf
             difference = max(difference, apart)
             size = float(other.abs().masked_fill_(endless, 0).max())
             relative = max(relative, apart / size if size else 0.0)
-    return Agreement(name, 1, difference, relative, path)
+    return Agreement(name, 1, difference, relative, path, numbers, not_finite)
+
+
+def _kinds(value: Tensor) -> Tensor:
+    """Zero for finite numbers, and a number for each of NaN, infinity and minus infinity."""
+    return value.isnan() + 2 * value.isposinf() + 3 * value.isneginf()

@@ -87,6 +87,11 @@ class Shown:
         """The whole shape of what came out, whatever is in focus."""
         return tuple(self.output.shape) if isinstance(self.output, Tensor) else ()
 
+    @property
+    def value_shape(self) -> tuple[int, ...]:
+        """The shape of the value, as far as it is in focus."""
+        return tuple(1 if axis in self.starts else size for axis, size in enumerate(self.shape))
+
     @cached_property
     def cost(self) -> Cost:
         """Operations and bytes, from the shapes."""

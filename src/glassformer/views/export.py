@@ -1,5 +1,6 @@
 """A trace for machines: a JSON file that says what ran, and a safetensors file beside it with every number."""
 
+import math
 from pathlib import Path
 
 import msgspec
@@ -15,8 +16,8 @@ def trace_data(trace: Trace) -> dict[str, object]:
     return {
         "model": type(trace.model).__name__,
         "focus": vars(trace.focus),
-        "loss": None if trace.loss is None else float(trace.loss),
-        "difference": None if trace.difference is None else trace.difference.difference,
+        "loss": None if trace.loss is None else _fact(float(trace.loss)),
+        "difference": None if trace.difference is None else _fact(trace.difference.difference),
         "tokens": {name: list(words) for name, words in trace.tokens.items()},
         "steps": [_step_facts(step) for step in trace.steps],
     }
@@ -51,7 +52,7 @@ def _step_facts(step: Shown) -> dict[str, object]:
         "equation": step.equation.name,
         "latex": step.equation.latex,
         "gradient_latex": rule.latex if rule is not None and step.gradient is not None else None,
-        "shape": list(step.shape),
+        "shape": list(step.value_shape),
         "axes": list(step.axes),
         "operations": step.cost.flops,
         "bytes": step.cost.bytes,
@@ -63,5 +64,11 @@ def _symbol_facts(bound: Bound) -> dict[str, object]:
     known: dict[str, object] = {"name": bound.symbol.name, "role": bound.symbol.role, "meaning": bound.symbol.meaning}
     if isinstance(bound.value, Tensor):
         return known | {"shape": list(bound.value.shape), "source": bound.source}
-    plain = isinstance(bound.value, (bool, int, float, str)) or bound.value is None
-    return known | {"value": bound.value if plain else str(bound.value)}
+    return known | {"value": _fact(bound.value)}
+
+
+def _fact(value: object) -> object:
+    """A value as JSON has it; NaN and infinities, for which it has no number, by the names JavaScript gives them."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

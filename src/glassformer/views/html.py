@@ -16,8 +16,8 @@ from glassformer.arithmetic import number
 from glassformer.errors import MissingExtraError
 from glassformer.probes.cells import written
 from glassformer.probes.trace import Shown, Trace
-from glassformer.views.terminal import number_text, shape_text, size_text
-from glassformer.views.windows import MatrixWindow, windows
+from glassformer.views.terminal import agreement_text, number_text, shape_text, shown_shape, size_text
+from glassformer.views.windows import MatrixWindow, not_a_number, windows
 
 ROWS_SHOWN, COLUMNS_SHOWN = 32, 32
 NUMBERS = 1_200_000  # that a page carries at most, by showing fewer matrices of each step, though always one
@@ -40,12 +40,9 @@ def trace_page(trace: Trace, title: str = "") -> str:
     """The page of a trace, whole: it needs no other file and asks for nothing."""
     title = title or f"{type(trace.model).__name__}, every equation of one run"
     facts = [f"{len(trace.steps)} steps"]
-    facts += [f"loss {number(trace.loss)}"] if trace.loss is not None else []
+    facts += [f"loss {not_a_number(float(trace.loss)) or number(trace.loss)}"] if trace.loss is not None else []
     facts += [" ".join(words) for words in trace.tokens.values()]
-    if trace.difference is not None:
-        facts.append(
-            f"these numbers are the plain equations'; the run itself came out within {trace.difference.difference:.1e}"
-        )
+    facts += [agreement_text(trace)] if trace.difference is not None else []
     packed = base64.b64encode(gzip.compress(msgspec.json.encode(_page_data(trace)), 6, mtime=0)).decode()
     return f"""<!doctype html>
 <html lang="en">
@@ -98,7 +95,7 @@ def _matrices_that_fit(trace: Trace) -> int:
 
 
 def _numbers_shown(step: Shown, most: int) -> int:
-    *leading, rows, columns = (1, 1, *step.shape)
+    *leading, rows, columns = (1, 1, *step.value_shape)
     shown = min(most, math.prod(leading)) * min(rows, ROWS_SHOWN) * min(columns, COLUMNS_SHOWN)
     return shown * (1 if step.gradient is None else 2)
 
@@ -114,7 +111,7 @@ def _step_data(step: Shown, most: int, cells: int) -> dict[str, object]:
         "depth": step.depth,
         "equation": step.equation.name,
         "letter": step.equation.results[0].name,
-        "shape": shape_text(step.shape),
+        "shape": shown_shape(step),
         "operations": step.cost.flops,
         "symbols": [
             (bound.symbol.name, bound.symbol.meaning, *_bound_text(bound.value), bound.source, _size(bound.gradient))
@@ -180,5 +177,5 @@ def _size(gradient: Tensor | None) -> str:
 
 
 def _short(x: float) -> float | str:
-    """A number in the digits that are shown; JSON has no word for those that are not finite."""
-    return float(f"{x:.4g}") if math.isfinite(x) else number(x)
+    """A number in the digits that are shown; JSON has no number for those that are not finite."""
+    return not_a_number(x) or float(f"{x:.4g}")

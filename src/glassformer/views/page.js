@@ -18,13 +18,45 @@ const colour = (name) => getComputedStyle(document.documentElement).getPropertyV
 
 const number = (value) => (typeof value === "number" ? String(value).replace("-", "−") : value);
 
+// NaN and the infinities stand on no scale of colours: each has its own ground and its own sign, ×, + or −.
+const APART = { NaN: "nan", "∞": "infinity", "−∞": "minus-infinity" };
+
+function paintApart(context, value, ground, x, y, size) {
+  context.fillStyle = `rgb(${ground.join(",")})`;
+  context.fillRect(x, y, size, size);
+  const [near, middle, far] = [size * 0.25, size * 0.5, size * 0.75];
+  const lines = {
+    NaN: [[near, near, far, far], [near, far, far, near]],
+    "∞": [[near, middle, far, middle], [middle, near, middle, far]],
+    "−∞": [[near, middle, far, middle]],
+  }[value];
+  context.strokeStyle = "#ffffff";
+  context.lineWidth = Math.max(1, size / 12);
+  context.beginPath();
+  for (const [fromX, fromY, toX, toY] of lines) {
+    context.moveTo(x + fromX, y + fromY);
+    context.lineTo(x + toX, y + toY);
+  }
+  context.stroke();
+}
+
+function apartCounts(window) {
+  return Object.keys(APART).map((name) => [name, window.values.flat().filter((value) => value === name).length])
+    .filter(([, count]) => count);
+}
+
 function paint(canvas, window, size, marked) {
   const [ground, warm, cold] = ["--ground", "--warm", "--cold"].map(colour);
+  const apart = Object.fromEntries(Object.entries(APART).map(([value, name]) => [value, colour(`--${name}`)]));
   const context = canvas.getContext("2d");
   const sizes = window.values.flat().filter((value) => typeof value === "number").map(Math.abs);
   const most = sizes.reduce((a, b) => Math.max(a, b), 0) || 1;
   window.values.forEach((row, i) => row.forEach((value, j) => {
-    const share = typeof value === "number" ? value / most : 0;
+    if (typeof value !== "number") {
+      paintApart(context, value, apart[value], j * size, i * size, size);
+      return;
+    }
+    const share = value / most;
     const end = share > 0 ? warm : cold;
     const mixed = ground.map((channel, k) => Math.round(channel + (end[k] - channel) * Math.abs(share)));
     context.fillStyle = `rgb(${mixed.join(",")})`;
@@ -46,10 +78,16 @@ function matrix(window, name) {
   const known = window.cells.length ? [window.cells.length, window.cells[0].length] : [0, 0];
   const part = known[0] && known.join() !== [height, width].join() ? `, arithmetic of the first ${known.join("×")}` : "";
   figure.append(made("figcaption", (window.title || "value") + shown + part));
+  const counts = apartCounts(window);
   const canvas = made("canvas", undefined, {
     width: width * size, height: height * size, tabindex: 0, role: "img",
-    "aria-label": `${name}, ${window.title || "value"}${shown}. Arrow keys read its numbers.`,
+    "aria-label": `${name}, ${window.title || "value"}${shown}${counts.map(([name, count]) => `, ${count} ${name}`).join("")}. Arrow keys read its numbers.`,
   });
+  if (counts.length) {
+    const legend = made("p", undefined, { class: "legend" });
+    for (const [name, count] of counts) legend.append(made("span", `${name} ${count}`, { class: APART[name] }));
+    figure.append(legend);
+  }
   const said = made("output", undefined, { "aria-live": "polite" });
   let at = null;
   const show = (i, j) => {

@@ -1,6 +1,7 @@
 """A trace in the terminal: a table of its steps, and each step with its formula and its matrices in colour."""
 
 import io
+import math
 from collections.abc import Sequence
 
 from rich.box import SIMPLE, SIMPLE_HEAD
@@ -13,12 +14,13 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.probes.trace import Shown, Trace
-from glassformer.views.windows import MatrixWindow, largest, windows
+from glassformer.views.windows import MatrixWindow, largest, not_a_number, not_finite_text, windows
 
 ROWS, COLUMNS, MATRICES = 8, 8, 2
 DIGITS_SHOWN = 3
 _STRONG = 0.6  # from here on a ground is dark enough for white digits
 _WARM, _COLD = (178, 24, 43), (33, 102, 172)
+_APART = {"NaN": "rgb(123,31,162)", "∞": "rgb(154,82,0)", "−∞": "rgb(97,97,97)"}  # neither warm nor cold
 
 
 def render(view: RenderableType, width: int, colour: bool) -> str:
@@ -39,7 +41,7 @@ def steps_table(trace: Trace) -> Table:
     for column in ("step", "equation", "shape", "operations", *sizes):
         table.add_column(column, no_wrap=column in ("step", "equation"), overflow="fold")
     for step in trace.steps:
-        row = ["  " * step.depth + step.name, step.equation.name, shape_text(step.shape), f"{step.cost.flops:,}"]
+        row = ["  " * step.depth + step.name, step.equation.name, shown_shape(step), f"{step.cost.flops:,}"]
         row.append(_largest(step.value) if isinstance(step.output, Tensor) else number_text(step.output))
         if trace.gradients:
             row.append("" if step.gradient is None else _largest(step.gradient))
@@ -71,7 +73,7 @@ def matrix_table(
     title: str = "",
     digits: int = DIGITS_SHOWN,
 ) -> Table:
-    """A matrix of numbers, the large ones in strong colours: warm above zero, cold below."""
+    """A matrix of numbers, the large ones in strong colours: warm above zero, cold below; NaN and infinities apart."""
     table = Table(box=SIMPLE, title=title or None, title_justify="left", show_header=bool(columns), padding=(0, 1))
     if rows:
         table.add_column("")
@@ -79,14 +81,30 @@ def matrix_table(
         table.add_column(columns[place] if place < len(columns) else "", justify="right")
     most = largest(values)
     for place, row in enumerate(values):
-        cells = [Text(number(x, digits), style=_colour(x, most)) for x in row]
+        cells = [Text(not_a_number(x) or number(x, digits), style=_colour(x, most)) for x in row]
         table.add_row(*([rows[place] if place < len(rows) else "", *cells] if rows else cells))
     return table
 
 
 def _largest(value: Tensor) -> str:
     finite = value[value.isfinite()].abs()
-    return number(finite.max(), DIGITS_SHOWN) if finite.numel() else "none finite"
+    size = number(finite.max(), DIGITS_SHOWN) if finite.numel() else ""
+    return ", ".join(filter(None, (size, not_finite_text(value))))
+
+
+def agreement_text(trace: Trace) -> str:
+    """How near the run itself came to the numbers that are shown, and how many of these are not finite."""
+    found = trace.difference
+    if found is None:
+        return ""
+    if found.difference == math.inf:
+        return "shown by the plain equations; the run itself has NaN or infinities in other places"
+    within = f"came out within {found.difference:.2g} ({found.relative:.1e} of its size)"
+    if not found.not_finite:
+        return f"shown by the plain equations; the run itself {within}"
+    bad = f"{found.not_finite:,} of {found.numbers:,} numbers of the output are NaN or infinite"
+    rest = f", the others {within}" if found.not_finite < found.numbers else ""
+    return f"shown by the plain equations; {bad}, in the run itself as well{rest}"
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -94,14 +112,19 @@ def shape_text(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape)) or "1"
 
 
+def shown_shape(step: Shown) -> str:
+    """The shape of what is shown of a step, and of the whole if that is more."""
+    part, whole = shape_text(step.value_shape), shape_text(step.shape)
+    return part if part == whole else f"{part} of {whole}"
+
+
 def size_text(value: Tensor) -> str:
-    """How far the numbers of a tensor reach."""
+    """How far the numbers of a tensor reach, and how many of them are not finite."""
     if value.numel() == 1:
-        return number(value.detach(), DIGITS_SHOWN)
-    finite = value.detach()[value.isfinite()] if value.is_floating_point() else value
-    if not finite.numel():
-        return "no finite number"
-    return f"{number(finite.min(), DIGITS_SHOWN)} to {number(finite.max(), DIGITS_SHOWN)}"
+        return not_a_number(float(value)) or number(value.detach(), DIGITS_SHOWN)
+    finite = value.detach()[value.isfinite()]
+    ends = [number(end, DIGITS_SHOWN) for end in (finite.min(), finite.max())] if finite.numel() else []
+    return ", ".join(filter(None, (" to ".join(ends), not_finite_text(value))))
 
 
 def number_text(value: object) -> str:
@@ -131,7 +154,9 @@ def _matrix(window: MatrixWindow) -> Table:
 
 
 def _colour(x: float, most: float) -> Style:
-    if not most or not abs(x) <= most or x == 0:  # nothing to compare with, or no finite number
+    if special := not_a_number(x):
+        return Style(bgcolor=_APART[special], color="white", bold=True)
+    if not most or x == 0:  # nothing to compare with
         return Style.null()
     strength = abs(x) / most
     red, green, blue = (round(245 - strength * (245 - channel)) for channel in (_WARM if x > 0 else _COLD))

@@ -1,6 +1,7 @@
 """What of a large number is shown: matrices one after another, a corner of each, with the words of its axes."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -69,6 +70,19 @@ def _after_target(step: Shown, name: str) -> bool:
         if any(part is step.step for part in each.walk()):
             return False
     return False
+
+
+def not_a_number(x: float) -> str | None:
+    """How NaN and the infinities are written, which no colour of a scale stands for; None for finite numbers."""
+    if math.isfinite(x):
+        return None
+    return "NaN" if math.isnan(x) else "∞" if x > 0 else "−∞"
+
+
+def not_finite_text(value: Tensor) -> str:
+    """How many numbers of a tensor are NaN or infinite, such as `21 −∞`; nothing if all are finite."""
+    counts = {"NaN": value.isnan(), "∞": value == torch.inf, "−∞": value == -torch.inf}
+    return ", ".join(f"{int(found.sum()):,} {name}" for name, found in counts.items() if found.any())
 
 
 def largest(values: Sequence[Sequence[float]]) -> float:
