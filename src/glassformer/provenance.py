@@ -11,27 +11,28 @@ from glassformer.steps import Operation, tensors_in, version_of
 
 
 @dataclass(frozen=True, eq=False)
-class Origin:
-    """A plain operation that made or changed a tensor, and what it read: other tensors, or the origins of theirs.
+class PlainStep:
+    """A plain operation that made or changed a tensor, and what it read: tensors, or the operations that made them.
 
     A gradient would go back through it if it is `smooth`. What it made is not kept alive for its sake.
     """
 
     operation: Operation
     made: TensorWeakRef
-    read: tuple["Tensor | Origin", ...]
+    read: tuple["Tensor | PlainStep", ...]
     smooth: bool
 
     def sources(self, smooth: bool = False) -> Iterator[Tensor]:
         """Every tensor that what it made comes from, by any number of plain operations, or by smooth ones."""
-        own, waiting, seen = self.made(), [self], set[int]()
+        own, seen = self.made(), set[int]()
+        waiting: list[PlainStep] = [self]
         while waiting:
             origin = waiting.pop()
             if id(origin) in seen or (smooth and not origin.smooth):
                 continue
             seen.add(id(origin))
             yield from (t for t in origin.read if isinstance(t, Tensor) and (t.is_floating_point() or not smooth))
-            waiting.extend(before := [each for each in origin.read if isinstance(each, Origin)])
+            waiting.extend(before := [each for each in origin.read if isinstance(each, PlainStep)])
             made = (each.made() for each in before if each.smooth or not smooth)
             yield from (tensor for tensor in made if tensor is not None and tensor is not own)
 
@@ -42,7 +43,7 @@ class Provenance(TorchFunctionMode):
     def __init__(self, listening: Callable[[], bool]) -> None:
         super().__init__()
         self._listening = listening
-        self._origins: MutableMapping[Tensor, Origin] = WeakTensorKeyDictionary()
+        self._origins: MutableMapping[Tensor, PlainStep] = WeakTensorKeyDictionary()
 
     def __torch_function__(
         self,
@@ -78,7 +79,7 @@ class Provenance(TorchFunctionMode):
         read = tuple(self._origins.get(tensor) or tensor for tensor in given)
         for tensor in made:
             smooth = tensor.is_floating_point() and operation is not Tensor.detach
-            self._origins[tensor] = Origin(operation, TensorWeakRef(tensor), read, smooth)
+            self._origins[tensor] = PlainStep(operation, TensorWeakRef(tensor), read, smooth)
 
 
 def _takes_only_the_kind(func: Operation) -> bool:

@@ -60,7 +60,7 @@ class Focus:
         for wanted, words in ((self.token, TOKEN), (self.head, HEAD)):
             axis = _axis(step, words)
             if wanted is not None and axis is not None:
-                size, places = step.output.shape[axis], _size(step, axis, names)
+                size, places = step.output.shape[axis], _places_on(step, axis, names)
                 found[axis] = wanted % places * size // places
         return found
 
@@ -75,7 +75,7 @@ def _with_place(steps: list[Step], what: str, wanted: int | None, words: frozens
     """The steps that have this head or token; raises where there are none."""
     if wanted is None:
         return steps
-    sizes = {step: _size(step, axis, names) for step in steps if (axis := _axis(step, words)) is not None}
+    sizes = {step: _places_on(step, axis, names) for step in steps if (axis := _axis(step, words)) is not None}
     found = [step for step, size in sizes.items() if -size <= wanted < size]
     if not found:
         has = f"there are {what}s 0 to {max(sizes.values()) - 1}" if sizes else f"no step here has {what}s"
@@ -89,8 +89,7 @@ def _axis(step: Step, words: frozenset[str]) -> int | None:
     return next((axis for axis, word in enumerate(axis_words(step)) if word in words), None)
 
 
-def _size(step: Step, axis: int, names: Names) -> int:
+def _places_on(step: Step, axis: int, names: Names) -> int:
     """How many places an axis counts: of keys and values that query heads share, as many as there are of these."""
-    size, heads = step.output.shape[axis], names.heads(step)
-    shared = axis_words(step)[axis] in HEAD and heads is not None and size < heads
-    return heads if shared else size
+    size = step.output.shape[axis]
+    return max(size, names.heads(step) or 0) if axis_words(step)[axis] in HEAD else size
