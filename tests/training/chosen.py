@@ -1,10 +1,9 @@
 """Values that are right and values that are wrong for a key, and whole choices of them."""
 
 import math
-from dataclasses import fields
 from functools import cache
 from types import NoneType
-from typing import Literal, get_args, get_origin
+from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ ANYTHING = st.one_of(st.booleans(), WHOLE, NUMBER, st.just(math.nan), TEXT, st.d
 def right(key: str, kind: object) -> st.SearchStrategy[object]:
     """Values of a type, as TOML has them."""
     whole, number = (WHOLE.filter(lambda n: allowed(key, n)), NUMBER.filter(lambda x: allowed(key, x)))
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     simple = {bool: st.booleans(), int: whole, float: number, str: TEXT, NoneType: st.just("none")}
     if kind in simple:
         return simple[kind]  # pyright: ignore[reportArgumentType]
@@ -37,8 +37,7 @@ def right(key: str, kind: object) -> st.SearchStrategy[object]:
 
 
 def scaling_tables(kind: str) -> st.SearchStrategy[object]:
-    hints = {field.name: {"int": int, "float": float}[str(getattr(field.type, "__name__", field.type))] for field in
-             fields(SCALING_KINDS[kind])}  # fmt: skip
+    hints = get_type_hints(SCALING_KINDS[kind])
     return st.fixed_dictionaries({name: right(name, hint) for name, hint in hints.items()}).map(
         lambda table: {"kind": kind, **table}
     )
@@ -54,15 +53,17 @@ def allowed(key: str, number: float) -> bool:
 
 
 RANGES = {
-    "keep": ("[2", "∞)"), "seed": ("[0", "∞)"), "patience": ("[0", "∞)"), "layers": ("[0", "∞)"),
-    "first_place": ("[0", "∞)"), "segments": ("[0", "∞)"), "dropout": ("[0", "1)"), "smoothing": ("[0", "1)"),
-    "attention_dropout": ("[0", "1)"), "average": ("[0", "1)"), "floor": ("[0", "1)"), "betas": ("[0", "1)"),
-    "share": ("(0", "1)"), "decay": ("[0", "∞)"), "agreement": ("[0", "∞)"), "clip": ("(0", "∞]"),
+    "keep": ("[2", "∞)"), "seed": ("[0", "∞)"), "patience": ("[0", "∞)"), "layers": ("[0", "4096]"),
+    "decoder_layers": ("[0", "4096]"), "first_place": ("[0", "∞)"), "segments": ("[0", "∞)"), "dropout": ("[0", "1)"),
+    "attention_dropout": ("[0", "1)"), "smoothing": ("[0", "1)"), "average": ("[0", "1)"), "floor": ("[0", "1)"),
+    "betas": ("[0", "1)"), "share": ("(0", "1)"), "eps": ("[0", "∞)"), "decay": ("[0", "∞)"), "clip": ("(0", "∞]"),
+    "agreement": ("[0", "∞)"),
 }  # fmt: skip
 
 
 def is_right(key: str, value: object, kind: object) -> bool:
     """Whether TOML's value is one of a type: said again, without the library that converts."""
+    kind = get_args(kind)[0] if get_origin(kind) is Annotated else kind
     if kind is float:
         return isinstance(value, (int, float)) and not isinstance(value, bool) and allowed(key, float(value))
     if kind is int:

@@ -20,23 +20,25 @@ from glassformer.equations.probability import softmax
 from glassformer.equations.regularization import dropout
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import Moment, Slots
+from glassformer.layers.checked import Checked, Size
 from glassformer.layers.linear import Linear
 from glassformer.layers.patterns import Everything, Window
 from glassformer.layers.rotary import Rotary
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heads:
+class Heads(Checked):
     """How a width is shared among heads; keys and values may have fewer, and a head any width."""
 
-    dim: int
-    heads: int
-    kv_heads: int | None = None
-    head_dim: int | None = None
+    dim: Size
+    heads: Size
+    kv_heads: Size | None = None
+    head_dim: Size | None = None
     bias: bool = True
     output_bias: bool | None = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.head_dim is None and self.dim % self.heads:
             raise ConfigError(f"heads is {self.heads}, which does not divide dim {self.dim}; or give head_dim")
         if self.heads % self.groups:

@@ -7,10 +7,11 @@ from torch import Tensor
 from glassformer.equations.masks import block_sparse_mask, dilated_mask, sliding_window_mask
 from glassformer.equations.places import place_mask
 from glassformer.errors import ModelError
+from glassformer.layers.checked import Checked, Size
 
 
 @dataclass(frozen=True, kw_only=True)
-class Everything:
+class Everything(Checked):
     """Every query may look at every key."""
 
     causal: bool = False
@@ -42,7 +43,7 @@ class Past(Everything):
 class Window(Everything):
     """A query may look at the last few places, its own among them."""
 
-    window: int
+    window: Size
 
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Minus infinity outside the window."""
@@ -62,7 +63,7 @@ class Window(Everything):
 class Blocks(Everything):
     """A query may look at its own block so far and at the last place of each earlier block."""
 
-    block: int
+    block: Size
 
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Minus infinity outside the pattern."""
@@ -77,8 +78,8 @@ class Blocks(Everything):
 class Dilated(Everything):
     """A query may look at every few places back, a number of them."""
 
-    window: int
-    dilation: int
+    window: Size
+    dilation: Size
 
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Minus infinity between the places it looks at."""

@@ -12,8 +12,10 @@ from glassformer.equations.positions import (
     alibi_bias,
     learned_positions,
     relative_position_bias,
+    relative_position_bucket,
     sinusoidal_positions,
 )
+from glassformer.layers.checked import sizes_allowed
 
 
 class SinusoidalPositions(nn.Module):
@@ -76,6 +78,8 @@ class RelativeBias(nn.Module):
 
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
         super().__init__()
+        with sizes_allowed():
+            relative_position_bucket(torch.zeros(0, dtype=torch.long), bidirectional, buckets, max_distance)
         self.weight = nn.Parameter(torch.empty(buckets, heads))
         self.max_distance = max_distance
         self.bidirectional = bidirectional

@@ -16,6 +16,7 @@ from glassformer.equations.rotary_scaling import (
     yarn_scaled_frequencies,
     yarn_temperature,
 )
+from glassformer.layers.checked import Checked, Positive, Size, sizes_allowed
 from glassformer.recording import MODE
 
 
@@ -30,7 +31,7 @@ def _kind(like: Tensor) -> _Kind:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaling:
+class Scaling(Checked):
     """How rotary frequencies are stretched for a longer context; none of it by default."""
 
     @property
@@ -47,7 +48,7 @@ class Scaling:
 class BaseScaling(Scaling):
     """A larger base: slower turns, modest extension."""
 
-    alpha: float
+    alpha: Positive
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Frequencies of the larger base."""
@@ -58,7 +59,7 @@ class BaseScaling(Scaling):
 class LinearScaling(Scaling):
     """Position interpolation: every turn slowed by the same factor."""
 
-    factor: float
+    factor: Positive
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Frequencies divided by the factor."""
@@ -69,7 +70,7 @@ class LinearScaling(Scaling):
 class NTKScaling(Scaling):
     """A base chosen so that the slowest pair is stretched by the factor and the fastest not at all."""
 
-    factor: float
+    factor: Positive
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Frequencies of the NTK-aware base."""
@@ -80,10 +81,10 @@ class NTKScaling(Scaling):
 class YarnScaling(Scaling):
     """Slow pairs interpolated, fast ones kept, a ramp between, and a temperature."""
 
-    factor: float
-    original_length: int
-    fast: float = 32.0
-    slow: float = 1.0
+    factor: Positive
+    original_length: Size
+    fast: Positive = 32.0
+    slow: Positive = 1.0
 
     @property
     def temperature(self) -> float:
@@ -100,10 +101,10 @@ class YarnScaling(Scaling):
 class Llama3Scaling(Scaling):
     """Long waves stretched, short ones kept, a smooth passage between, as in Llama 3.1."""
 
-    factor: float
-    low_factor: float = 1.0
-    high_factor: float = 4.0
-    original_length: int = 8192
+    factor: Positive
+    low_factor: Positive = 1.0
+    high_factor: Positive = 4.0
+    original_length: Size = 8192
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Frequencies by wavelength."""
@@ -126,6 +127,8 @@ class Rotary(nn.Module):
         self.base = base
         self.scaling = scaling or Scaling()
         self.layout: Literal["adjacent", "halves"] = layout
+        with sizes_allowed():
+            self.scaling.frequencies(head_dim, base, torch.empty(0, device="cpu"))
         self._known: dict[tuple[torch.dtype, torch.device], Tensor] = {}
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:

@@ -58,7 +58,7 @@ class Stack(nn.Module):
         """
         attentions = [block.attention for block in self.blocks if isinstance(block, Block)]
         reaches = [attention.pattern.reach for attention in attentions]
-        reach = None if None in reaches else max(reach for reach in reaches if reach is not None)
+        reach = None if None in reaches else max((reach for reach in reaches if reach is not None), default=None)
         size = slots if reach is None else min(slots, reach + room)
         own = [
             Slots(*(like.new_zeros(batch, a.shape.groups, size, a.shape.width) for _ in range(2))) for a in attentions

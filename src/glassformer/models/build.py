@@ -36,9 +36,15 @@ def build(config: Config | str, seed: int = 0, device: torch.device | str | None
         if config not in PRESETS:
             raise ConfigError(f"no preset is called {config}; there are {', '.join(PRESETS)}")
         config = PRESETS[config]
+    if type(config) not in MODELS:
+        kinds = ", ".join(kind.__name__ for kind in MODELS)
+        raise ConfigError(f"config is {repr(config)[:60]}, wanted the name of a preset or one of {kinds}")
     place = torch.get_default_device() if device is None else torch.device(device)
-    with place:
-        model = MODELS[type(config)](config)
+    try:
+        with place:
+            model = MODELS[type(config)](config)
+    except (RuntimeError, OverflowError, MemoryError) as error:
+        raise ConfigError(f"the model cannot be built: {str(error).splitlines()[0]}") from None
     if place.type != "meta":
         model.reset(torch.Generator().manual_seed(seed))
     return model

@@ -15,6 +15,7 @@ from glassformer.equations.sequences import mean_pool, row_at
 from glassformer.equations.similarity import normalize
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
+from glassformer.layers.checked import Checked, Count, Layers, NotNegative, Probability, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.linear import Linear
@@ -25,29 +26,29 @@ from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig:
+class EncoderConfig(Checked):
     """Sizes of a BERT; `head` says what comes out.
 
     One `shared` block run many times and a narrower `embedding_dim` make it an ALBERT, places counted
     from `first_place` a RoBERTa, no segments and a ReLU to `pool` by a DistilBERT.
     """
 
-    vocab: int = 30522
-    context: int = 512
-    dim: int = 768
-    layers: int = 12
-    heads: int = 12
-    hidden: int = 3072
-    segments: int = 2
-    embedding_dim: int | None = None
-    first_place: int = 0
+    vocab: Size = 30522
+    context: Size = 512
+    dim: Size = 768
+    layers: Layers = 12
+    heads: Size = 12
+    hidden: Size = 3072
+    segments: Count = 2
+    embedding_dim: Size | None = None
+    first_place: Count = 0
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
     shared: bool = False
     head: Literal["rows", "first", "sentence", "masked", "classes"] = "rows"
     pool: Literal["tanh", "relu"] = "tanh"
-    classes: int = 2
-    dropout: float = 0.0
-    eps: float = 1e-12
+    classes: Size = 2
+    dropout: Probability = 0.0
+    eps: NotNegative = 1e-12
 
 
 class MaskedHead(nn.Module):

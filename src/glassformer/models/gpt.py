@@ -14,6 +14,7 @@ from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
 from glassformer.layers.cache import Cache
+from glassformer.layers.checked import Checked, Layers, NotNegative, Probability, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.linear import Linear
@@ -25,19 +26,19 @@ from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPTConfig:
+class GPTConfig(Checked):
     """Sizes of a GPT-2; minGPT's are not `tied`."""
 
-    vocab: int = 50257
-    context: int = 1024
-    dim: int = 768
-    layers: int = 12
-    heads: int = 12
-    hidden: int | None = None
+    vocab: Size = 50257
+    context: Size = 1024
+    dim: Size = 768
+    layers: Layers = 12
+    heads: Size = 12
+    hidden: Size | None = None
     activation: Literal["gelu_tanh", "gelu", "relu", "silu"] = "gelu_tanh"
     tied: bool = True
-    dropout: float = 0.0
-    eps: float = 1e-5
+    dropout: Probability = 0.0
+    eps: NotNegative = 1e-5
 
 
 class GPT(Model):

@@ -12,6 +12,7 @@ from glassformer.equations.masks import padding_mask
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
 from glassformer.layers.cache import Cache
+from glassformer.layers.checked import Checked, Layers, NotNegative, Positive, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import GatedFeedForward
 from glassformer.layers.linear import Linear
@@ -23,25 +24,25 @@ from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
-class LlamaConfig:
+class LlamaConfig(Checked):
     """Sizes of a Llama; a `window` makes it a Mistral, `qkv_bias` a Qwen2."""
 
-    vocab: int = 32000
-    context: int = 2048
-    dim: int = 4096
-    layers: int = 32
-    heads: int = 32
-    kv_heads: int | None = None
-    head_dim: int | None = None
-    hidden: int = 11008
-    base: float = 10000.0
+    vocab: Size = 32000
+    context: Size = 2048
+    dim: Size = 4096
+    layers: Layers = 32
+    heads: Size = 32
+    kv_heads: Size | None = None
+    head_dim: Size | None = None
+    hidden: Size = 11008
+    base: Positive = 10000.0
     scaling: Scaling | None = None
-    window: int | None = None
+    window: Size | None = None
     qkv_bias: bool = False
     output_bias: bool = False
     feed_forward_bias: bool = False
     tied: bool = False
-    eps: float = 1e-5
+    eps: NotNegative = 1e-5
 
 
 class Llama(Model):

@@ -9,18 +9,19 @@ from torch import Tensor, nn
 
 from glassformer.equations.initialization import xavier_uniform
 from glassformer.errors import ModelError
+from glassformer.layers.checked import Checked, Size
 from glassformer.layers.feed_forward import ACTIVATIONS
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model, checked_at_the_boundary
 
 
 @dataclass(frozen=True, kw_only=True)
-class MLPConfig:
+class MLPConfig(Checked):
     """Widths of a perceptron, from inputs to outputs."""
 
-    inputs: int = 2
-    hidden: tuple[int, ...] = (2,)
-    outputs: int = 1
+    inputs: Size = 2
+    hidden: tuple[Size, ...] = (2,)
+    outputs: Size = 1
     activation: Literal["sigmoid", "tanh", "relu", "gelu"] = "relu"
 
 

@@ -13,6 +13,7 @@ from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
 from glassformer.layers.cache import Cache
+from glassformer.layers.checked import Checked, Layers, Positive, Probability, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import FeedForward
 from glassformer.layers.linear import Linear
@@ -24,19 +25,19 @@ from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModernConfig:
+class ModernConfig(Checked):
     """Sizes of the fast learner."""
 
-    vocab: int = 32768
-    context: int = 1024
-    dim: int = 768
-    layers: int = 12
-    heads: int = 6
-    kv_heads: int | None = None
-    hidden: int | None = None
-    base: float = 10000.0
-    cap: float = 15.0
-    dropout: float = 0.0
+    vocab: Size = 32768
+    context: Size = 1024
+    dim: Size = 768
+    layers: Layers = 12
+    heads: Size = 6
+    kv_heads: Size | None = None
+    hidden: Size | None = None
+    base: Positive = 10000.0
+    cap: Positive = 15.0
+    dropout: Probability = 0.0
 
 
 class Modern(Model):

@@ -12,19 +12,20 @@ from glassformer.equations.initialization import xavier_uniform
 from glassformer.equations.places import cut_rows
 from glassformer.equations.sequences import cut, row_at, stack_rows
 from glassformer.layers.cache import RecurrentState
+from glassformer.layers.checked import Checked, OneOrMoreLayers, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model, checked_at_the_boundary
 
 
 @dataclass(frozen=True, kw_only=True)
-class RNNConfig:
+class RNNConfig(Checked):
     """Sizes of a recurrent language model."""
 
-    vocab: int = 256
-    dim: int = 128
-    hidden: int = 256
-    layers: int = 1
+    vocab: Size = 256
+    dim: Size = 128
+    hidden: Size = 256
+    layers: OneOrMoreLayers = 1
     cell: Literal["rnn", "lstm"] = "lstm"
 
 

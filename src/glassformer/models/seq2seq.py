@@ -10,10 +10,12 @@ from glassformer.equations.algebra import add
 from glassformer.equations.embedding import scale_embedding, unembed
 from glassformer.equations.initialization import normal, xavier_uniform
 from glassformer.equations.masks import padding_mask
+from glassformer.equations.positions import sinusoidal_positions
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block, Order
 from glassformer.layers.cache import Cache
+from glassformer.layers.checked import Checked, Count, Layers, NotNegative, Probability, Size, sizes_allowed
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.model import Model, checked_at_the_boundary
@@ -24,26 +26,26 @@ from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seq2SeqConfig:
+class Seq2SeqConfig(Checked):
     """Sizes of a translator; one vocabulary and one embedding serve both languages and the output."""
 
-    vocab: int = 37000
-    context: int = 512
-    dim: int = 512
-    layers: int = 6
-    decoder_layers: int | None = None
-    heads: int = 8
-    hidden: int = 2048
+    vocab: Size = 37000
+    context: Size = 512
+    dim: Size = 512
+    layers: Layers = 6
+    decoder_layers: Layers | None = None
+    heads: Size = 8
+    hidden: Size = 2048
     activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "relu"
     order: Order = "post"
     positions: Literal["adjacent", "halves", "learned"] = "adjacent"
-    first_place: int = 0
+    first_place: Count = 0
     scaled: bool = True
     embedding_norm: bool = False
     output_bias: bool = False
-    dropout: float = 0.0
-    attention_dropout: float = 0.0
-    eps: float = 1e-5
+    dropout: Probability = 0.0
+    attention_dropout: Probability = 0.0
+    eps: NotNegative = 1e-5
 
 
 class Seq2Seq(Model):
@@ -67,11 +69,12 @@ class Seq2Seq(Model):
     def _start(self) -> nn.Sequential:
         """What happens to embeddings before the first block: positions, and in some families a norm."""
         config = self.config
-        places = (
-            LearnedPositions(config.first_place + config.context, config.dim)
-            if config.positions == "learned"
-            else SinusoidalPositions(config.positions)
-        )
+        if config.positions == "learned":
+            places = LearnedPositions(config.first_place + config.context, config.dim)
+        else:
+            with sizes_allowed():
+                sinusoidal_positions(0, config.dim, layout=config.positions)
+            places = SinusoidalPositions(config.positions)
         return nn.Sequential(places, self._norm()) if config.embedding_norm else nn.Sequential(places)
 
     def _block(self, decoder: bool = False) -> Block:

@@ -14,6 +14,7 @@ from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, Heads
 from glassformer.layers.block import Around, Block
 from glassformer.layers.cache import Cache
+from glassformer.layers.checked import Checked, Layers, NotNegative, Probability, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import FeedForward, GatedFeedForward
 from glassformer.layers.linear import Linear
@@ -25,23 +26,23 @@ from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
-class T5Config:
+class T5Config(Checked):
     """Sizes of a T5; `gated` and not `tied` make it version 1.1."""
 
-    vocab: int = 32128
-    context: int | None = None
-    dim: int = 512
-    layers: int = 6
-    decoder_layers: int | None = None
-    heads: int = 8
-    head_dim: int = 64
-    hidden: int = 2048
+    vocab: Size = 32128
+    context: Size | None = None
+    dim: Size = 512
+    layers: Layers = 6
+    decoder_layers: Layers | None = None
+    heads: Size = 8
+    head_dim: Size = 64
+    hidden: Size = 2048
     gated: bool = False
     tied: bool = True
-    buckets: int = 32
-    max_distance: int = 128
-    dropout: float = 0.0
-    eps: float = 1e-6
+    buckets: Size = 32
+    max_distance: Size = 128
+    dropout: Probability = 0.0
+    eps: NotNegative = 1e-6
 
 
 class T5(Model):
@@ -52,7 +53,8 @@ class T5(Model):
         self.config = config
         self.embedding = Embedding(config.vocab, config.dim)
         self.encoder = self._stack(config.layers, decoder=False)
-        self.decoder = self._stack(config.decoder_layers or config.layers, decoder=True)
+        writers = config.layers if config.decoder_layers is None else config.decoder_layers
+        self.decoder = self._stack(writers, decoder=True)
         self.output: nn.Module | None = None if config.tied else Linear(config.dim, config.vocab, bias=False)
 
     def _norm(self) -> RMSNorm:

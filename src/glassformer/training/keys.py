@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from types import NoneType
-from typing import Literal, cast, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
 import tomli_w
 
 from glassformer.errors import ConfigError
+from glassformer.layers.checked import LARGEST_WHOLE, in_plain_words
 from glassformer.layers.rotary import BaseScaling, LinearScaling, Llama3Scaling, NTKScaling, Scaling, YarnScaling
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
@@ -41,9 +42,8 @@ SCALING_KINDS: dict[str, type[Scaling]] = {
 }
 FOLLOWS = {"model.vocab": "the tokenizer", "model.classes": "the labels in the data", "model.head": "the task"}
 NO_VALUE = "none"  # TOML has no word for it
-LEAST = {"keep": 2, "seed": 0, "patience": 0, "layers": 0, "first_place": 0, "segments": 0}  # 1 of other whole numbers
-LARGEST = 2**63 - 1  # of the whole numbers of TOML
-SHARES = ("dropout", "attention_dropout", "smoothing", "average", "floor", "betas")  # from 0 to just below 1
+LEAST = {"keep": 2, "seed": 0, "patience": 0}  # 1 of other whole numbers
+SHARES = ("smoothing", "average", "floor", "betas")  # from 0 to just below 1
 MAY_BE_ZERO, MAY_BE_ENDLESS = ("decay", "agreement"), "clip"  # other numbers are above zero and finite
 VALUE_LENGTH = 60  # characters of a wrong value in an error
 
@@ -74,7 +74,7 @@ def keys(task: str, family: str) -> Mapping[str, object]:
         if section == "model":
             found[FAMILY] = Literal[families(task)]
         kind = MODEL_CONFIGS[family] if section == "model" else hints[section]
-        found.update({f"{section}.{name}": hint for name, hint in get_type_hints(kind).items()})
+        found.update({f"{section}.{name}": hint for name, hint in get_type_hints(kind, include_extras=True).items()})
     return {key: kind for key, kind in found.items() if key not in FOLLOWS}
 
 
@@ -92,6 +92,8 @@ def in_words(key: str, kind: object) -> str:
     """What a key wants, for a person."""
     if kind in (int, float):
         return _range_in_words(key.rpartition(".")[2], kind is int)
+    if get_origin(kind) is Annotated:
+        return in_plain_words(kind)
     simple = {bool: "true or false", str: "text", NoneType: f'"{NO_VALUE}"'}
     if kind in simple:
         return simple[cast(type, kind)]
@@ -119,7 +121,8 @@ def converted(key: str, value: object, kind: object) -> object:
         result = msgspec.convert(value, wanted)
     except msgspec.ValidationError:
         result = None
-    if result is None or not _in_range(key.rpartition(".")[2], result):
+    ranged = get_origin(wanted) is Annotated  # its type says the range
+    if result is None or not (ranged or _in_range(key.rpartition(".")[2], result)):
         raise ConfigError(f"{key} is {shown(value)}, wanted {in_words(key, kind)}")
     return result
 
@@ -167,7 +170,7 @@ def _scaling(key: str, table: dict[str, object]) -> Scaling:
     """A table with a kind as the class of that kind."""
     kind = converted(f"{key}.kind", table.get("kind", ""), Literal[tuple(SCALING_KINDS)])
     scaling = SCALING_KINDS[str(kind)]
-    hints = get_type_hints(scaling)
+    hints = get_type_hints(scaling, include_extras=True)
     unknown = [name for name in table if name not in hints and name != "kind"]
     if unknown:
         raise ConfigError(f"{key}: the kind {kind} has no {shown(unknown[0])}, it has {', '.join(hints)}")
@@ -197,7 +200,7 @@ def _in_range(name: str, value: object) -> bool:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return True
     if isinstance(value, int):
-        return LEAST.get(name, 1) <= value <= LARGEST
+        return LEAST.get(name, 1) <= value <= LARGEST_WHOLE
     if name in SHARES or name == "share":
         return 0 < value < 1 or (value == 0 and name in SHARES)
     return 0 < value < math.inf or (value == 0 and name in MAY_BE_ZERO) or (value > 0 and name == MAY_BE_ENDLESS)
