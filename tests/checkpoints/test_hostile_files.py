@@ -226,7 +226,7 @@ HOSTILE = {
     "activation_function": "os.system",
     "model_type": "../../evil",
     "architectures": "BertModel",
-    "is_decoder": True,
+    "add_cross_attention": True,
     "id2label": {"0": "a", "2": "b"},
     "scale_attn_by_inverse_layer_idx": True,
     "rope_scaling": {"type": "dynamic", "factor": 2.0},

@@ -7,7 +7,7 @@ from glassformer.checkpoints.families.family import ModelFamily
 from glassformer.checkpoints.families.registry import KNOWN_FAMILIES, READ_ONLY
 from glassformer.checkpoints.fields import Fields
 from glassformer.checkpoints.naming import Row, expand
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.presets import Config
 
 
@@ -48,14 +48,17 @@ def read_twin(table: Mapping[str, object], names: Collection[str], where: str) -
         shown = "missing" if kind is None else repr(kind)[:80]
         raise CheckpointError(f"{where}: model_type is {shown}; there are {', '.join(KNOWN_FAMILIES)}")
     family = KNOWN_FAMILIES[kind]
-    fields = Fields(table, where)
+    fields = Fields(table, where, family.synonyms)
     fields.must("model_type", kind)
     labels = fields.labels()
-    config = family.read(fields, names)
+    try:
+        config = family.read(fields, names)
+    except ConfigError as error:
+        raise CheckpointError(f"{where}: {error}") from None
     _require_few_layers(family, config, len(names), where)
     if getattr(config, "head", "") != "classes" and labels == numbered_labels(len(labels or ())):
         labels = None  # every config.json has these, whether there are classes or not
-    return Twin(family, config, labels, fields.rest())
+    return Twin(family, config, labels, fields.rest(family.harmless))
 
 
 def numbered_labels(classes: int) -> tuple[str, ...]:

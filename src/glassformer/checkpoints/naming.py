@@ -9,31 +9,41 @@ from torch import Tensor, nn
 from glassformer.checkpoints.tensor_files import TensorSource
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.errors import CheckpointError
+from glassformer.layers.rotary import Rotary, Scaling
+from glassformer.models.seq2seq import Seq2SeqConfig
 
 
-def _are_places(table: Tensor) -> bool:
+def _are_places(table: Tensor, _model: nn.Module) -> bool:
     return torch.equal(table.flatten(), torch.arange(table.numel(), device=table.device))
 
 
-def _is_causal(table: Tensor) -> bool:
+def _is_causal(table: Tensor, _model: nn.Module) -> bool:
     return table.dim() >= 2 and torch.equal(table.bool().squeeze(), torch.ones_like(table).bool().tril().squeeze())
 
 
-def _are_frequencies(table: Tensor) -> bool:
-    return table.dim() == 1 and bool(table[0] == 1) and bool((table[1:] < table[:-1]).all())
+def _are_frequencies(table: Tensor, model: nn.Module) -> bool:
+    """Those of the model, or those that they were before they were scaled: files have held either."""
+    rotary = next(module for module in model.modules() if isinstance(module, Rotary))
+    like = torch.empty(0)
+    wanted = [scaling.frequencies(rotary.head_dim, rotary.base, like) for scaling in (rotary.scaling, Scaling())]
+    room = 1e-2 if table.element_size() < like.element_size() else 1e-4
+    return any(table.shape == each.shape and torch.allclose(table.float(), each, rtol=room, atol=0) for each in wanted)
 
 
-def _are_waves(table: Tensor) -> bool:
+def _are_waves(table: Tensor, model: nn.Module) -> bool:
+    config = model.config
+    if not isinstance(config, Seq2SeqConfig) or table.shape != (config.context, config.dim):
+        return False
     return torch.allclose(table.float(), sinusoidal_positions(*table.shape, layout="halves"), atol=1e-3)
 
 
 # What tables that some files carry and no model of ours stores must look like.
-DERIVED: dict[str, Callable[[Tensor], bool]] = {
+DERIVED: dict[str, Callable[[Tensor, nn.Module], bool]] = {
     "places": _are_places,
     "causality": _is_causal,
     "frequencies": _are_frequencies,
     "waves": _are_waves,
-    "one number": lambda table: table.numel() == 1,
+    "one number": lambda table, _model: table.numel() == 1,
 }
 
 
@@ -148,7 +158,7 @@ def fill_model(
         elif row.same_as and row.theirs in source.shapes:
             if not torch.equal(source.read(row.theirs), source.read(row.same_as)):
                 raise CheckpointError(f"{where}: {row.theirs} differs from {row.same_as}, but the model ties them")
-        elif row.derived and row.theirs in source.shapes and not DERIVED[row.derived](source.read(row.theirs)):
+        elif row.derived and row.theirs in source.shapes and not DERIVED[row.derived](source.read(row.theirs), model):
             raise CheckpointError(f"{where}: {row.theirs} is not the table of {row.derived} that the model works out")
 
 

@@ -16,19 +16,24 @@ _ALBERT_HEADS: dict[str, Head] = {
     "AlbertForSequenceClassification": "classes",
 }
 
+_ALBERT_DEFAULTS = EncoderConfig(
+    vocab=30000, dim=4096, heads=64, hidden=16384, activation="gelu_tanh", shared=True, embedding_dim=128
+)
+
 
 def _read_albert(fields: Fields, names: Collection[str]) -> EncoderConfig:
     fields.must("num_hidden_groups", 1)
     fields.must("inner_group_num", 1)
     for unused in ("down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"):
         fields.must(unused, 0, 1)  # no code of theirs reads these
-    shared = read_encoder(fields, read_head(fields, names, _ALBERT_HEADS, "pooler."))
+    shared = read_encoder(fields, read_head(fields, names, _ALBERT_HEADS, "pooler."), _ALBERT_DEFAULTS)
     return replace(shared, shared=True, embedding_dim=fields.whole("embedding_size", 128))
 
 
 def _write_albert(config: EncoderConfig) -> dict[str, object]:
     require(
         "ALBERT",
+        layers=(config.layers > 0, True),
         shared=(config.shared, True),
         embedding_dim=(config.embedding_dim is not None, True),
         first_place=(config.first_place, 0),

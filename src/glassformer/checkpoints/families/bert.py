@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal, TypeAlias
 
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
-from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.fields import MOST_PLACES, MOST_TOKENS, Fields
 from glassformer.checkpoints.names.bert import (
     BERT,
     BERT_CLASSES,
@@ -29,23 +29,23 @@ def read_head(fields: Fields, names: Collection[str], heads: Mapping[str, Head],
     return "rows" if heads[kind] == "first" and not pooled else heads[kind]
 
 
-def read_encoder(fields: Fields, head: Head) -> EncoderConfig:
-    """The sizes that BERT, RoBERTa and ALBERT call alike."""
+def read_encoder(fields: Fields, head: Head, default: EncoderConfig) -> EncoderConfig:
+    """The sizes that BERT, RoBERTa and ALBERT call alike; a missing one is what the family has by default."""
     fields.must("position_embedding_type", "absolute", None)
     fields.must("tie_word_embeddings", True)
     return EncoderConfig(
-        vocab=fields.whole("vocab_size", most=MOST_TOKENS),
-        context=fields.whole("max_position_embeddings", 512, most=MOST_PLACES),
-        dim=fields.whole("hidden_size"),
-        layers=fields.whole("num_hidden_layers", most=MOST_LAYERS),
-        heads=fields.whole("num_attention_heads"),
-        hidden=fields.whole("intermediate_size"),
-        segments=fields.whole("type_vocab_size", 2),
-        activation=fields.choice("hidden_act", "gelu", ACTIVATION_WORDS),
+        vocab=fields.whole("vocab_size", default.vocab, most=MOST_TOKENS),
+        context=fields.whole("max_position_embeddings", default.context, most=MOST_PLACES),
+        dim=fields.whole("hidden_size", default.dim),
+        layers=fields.layers("num_hidden_layers", default.layers, least=int(default.shared)),
+        heads=fields.whole("num_attention_heads", default.heads),
+        hidden=fields.whole("intermediate_size", default.hidden),
+        segments=fields.whole("type_vocab_size", default.segments),
+        activation=fields.choice("hidden_act", activation_word(default.activation), ACTIVATION_WORDS),
         head=head,
-        classes=len(fields.labels() or ("", "")),
-        dropout=fields.number("hidden_dropout_prob", 0.1, most=1.0),
-        eps=fields.number("layer_norm_eps", 1e-12, most=1.0),
+        classes=fields.classes(),
+        dropout=fields.number("hidden_dropout_prob", default.dropout),
+        eps=fields.number("layer_norm_eps", default.eps),
     )
 
 
@@ -87,8 +87,12 @@ _BERT_HEADS: dict[str, Head] = {
 }
 
 
+_BERT_DEFAULTS = EncoderConfig(dropout=0.1)
+
+
 def _read_bert(fields: Fields, names: Collection[str]) -> EncoderConfig:
-    return read_encoder(fields, read_head(fields, names, _BERT_HEADS, "pooler.dense."))
+    fields.must("directionality", "bidi")
+    return read_encoder(fields, read_head(fields, names, _BERT_HEADS, "pooler.dense."), _BERT_DEFAULTS)
 
 
 def _write_bert(config: EncoderConfig) -> dict[str, object]:
@@ -113,4 +117,14 @@ def is_bare(config: EncoderConfig) -> bool:
     return config.head in ("rows", "first", "sentence")
 
 
-FAMILY_BERT = ModelFamily("bert", EncoderConfig, _read_bert, _write_bert, _bert_rows, "bert.", is_bare)
+# How a pooler of another kind would be shaped; the only kind there is takes the first row.
+_POOLER = {
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
+}
+FAMILY_BERT = ModelFamily(
+    "bert", EncoderConfig, _read_bert, _write_bert, _bert_rows, "bert.", is_bare, harmless=frozenset(_POOLER)
+)

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from glassformer.checkpoints.families.bert import Head, head_rows, is_bare, read_head
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
-from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.fields import MOST_PLACES, MOST_TOKENS, Fields
 from glassformer.checkpoints.names.distilbert import DISTILBERT, DISTILBERT_CLASSES, DISTILBERT_MASKED
 from glassformer.checkpoints.naming import Row
 from glassformer.errors import CheckpointError
@@ -26,15 +26,15 @@ def _read_distilbert(fields: Fields, names: Collection[str]) -> EncoderConfig:
         vocab=fields.whole("vocab_size", 30522, most=MOST_TOKENS),
         context=fields.whole("max_position_embeddings", 512, most=MOST_PLACES),
         dim=fields.whole("dim", 768),
-        layers=fields.whole("n_layers", 6, most=MOST_LAYERS),
+        layers=fields.layers("n_layers", 6),
         heads=fields.whole("n_heads", 12),
         hidden=fields.whole("hidden_dim", 4 * 768),
         segments=0,
         activation=fields.choice("activation", "gelu", ACTIVATION_WORDS),
         head=head,
         pool="relu" if head == "classes" else "tanh",
-        classes=len(fields.labels() or ("", "")),
-        dropout=fields.number("dropout", 0.1, most=1.0),
+        classes=fields.classes(),
+        dropout=fields.number("dropout", 0.1),
     )
 
 
@@ -72,5 +72,6 @@ def _distilbert_rows(config: EncoderConfig) -> list[Row]:
 
 
 FAMILY_DISTILBERT = ModelFamily(
-    "distilbert", EncoderConfig, _read_distilbert, _write_distilbert, _distilbert_rows, "distilbert.", is_bare
-)
+    "distilbert", EncoderConfig, _read_distilbert, _write_distilbert, _distilbert_rows, "distilbert.", is_bare,
+    synonyms={"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
+)  # fmt: skip

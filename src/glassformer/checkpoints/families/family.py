@@ -1,6 +1,6 @@
 """What the engine knows of a family: its name there, its configuration both ways, its table of tensors."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
@@ -19,6 +19,7 @@ class ModelFamily(Generic[C]):
     `read` makes our configuration of a config.json and the names in the file beside it, `write` makes the
     config.json of our configuration or raises on one the family has no words for, and `rows` is the table of
     tensors. Names in files of the bare model lack the `base`; `bare` says which of our models are written so.
+    Transformers knows some fields under `synonyms` too, and in this family reads none of the `harmless` ones.
     """
 
     model_type: str
@@ -28,6 +29,8 @@ class ModelFamily(Generic[C]):
     rows: Callable[[C], Sequence[Row]]
     base: str = ""
     bare: Callable[[C], bool] = field(default=lambda _: False)
+    synonyms: Mapping[str, str] = field(default_factory=dict)
+    harmless: frozenset[str] = frozenset()
 
 
 def require(family: str, **settings: tuple[object, object]) -> None:
@@ -42,6 +45,9 @@ ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_python": "gelu",
+    "gelu_fast": "gelu_tanh",
+    "gelu_accurate": "gelu_tanh",
     "relu": "relu",
     "silu": "silu",
     "swish": "silu",

@@ -13,19 +13,17 @@ def _read_gpt2(fields: Fields, names: Collection[str]) -> GPTConfig:
     fields.must("scale_attn_weights", True)
     fields.must("scale_attn_by_inverse_layer_idx", False)
     fields.must("reorder_and_upcast_attn", False, True)  # another order of the same product
-    context = fields.whole("n_positions", 1024, most=MOST_PLACES)
-    fields.must("n_ctx", context, None)
     return GPTConfig(
         vocab=fields.whole("vocab_size", 50257, most=MOST_TOKENS),
-        context=context,
+        context=fields.whole("n_positions", 1024, most=MOST_PLACES),
         dim=fields.whole("n_embd", 768),
-        layers=fields.whole("n_layer", 12, most=MOST_LAYERS),
+        layers=fields.layers("n_layer", 12),
         heads=fields.whole("n_head", 12),
         hidden=fields.maybe_whole("n_inner"),
         activation=fields.choice("activation_function", "gelu_new", ACTIVATION_WORDS),
         tied=fields.flag("tie_word_embeddings", True),
-        dropout=fields.number("resid_pdrop", 0.1, most=1.0),
-        eps=fields.number("layer_norm_epsilon", 1e-5, most=1.0),
+        dropout=fields.number("resid_pdrop", 0.1),
+        eps=fields.number("layer_norm_epsilon", 1e-5),
     )
 
 
@@ -59,7 +57,7 @@ def _read_mingpt(fields: Fields, names: Collection[str]) -> GPTConfig:
         layers=fields.whole("n_layer", most=MOST_LAYERS),
         heads=fields.whole("n_head"),
         tied=False,
-        dropout=fields.number("resid_pdrop", 0.1, most=1.0),
+        dropout=fields.number("resid_pdrop", 0.1),
     )
 
 
@@ -81,5 +79,20 @@ def _write_mingpt(config: GPTConfig) -> dict[str, object]:
     }
 
 
-FAMILY_GPT2 = ModelFamily("gpt2", GPTConfig, _read_gpt2, _write_gpt2, _gpt2_rows, base="transformer.")
+_SYNONYMS = {
+    "hidden_size": "n_embd",
+    "max_position_embeddings": "n_positions",
+    "num_attention_heads": "n_head",
+    "num_hidden_layers": "n_layer",
+}
+FAMILY_GPT2 = ModelFamily(
+    "gpt2",
+    GPTConfig,
+    _read_gpt2,
+    _write_gpt2,
+    _gpt2_rows,
+    base="transformer.",
+    synonyms=_SYNONYMS,
+    harmless=frozenset({"n_ctx", "is_decoder"}),  # it looks back only, whatever they say
+)
 FAMILY_MINGPT = ModelFamily("mingpt", GPTConfig, _read_mingpt, _write_mingpt, lambda _: MINGPT)

@@ -19,58 +19,60 @@ from glassformer.layers.rotary import LinearScaling, Llama3Scaling, Scaling, Yar
 from glassformer.models.llama import LlamaConfig
 
 
-def _read_rope(fields: Fields) -> tuple[float, Scaling | None]:
+def _read_rope(fields: Fields, context: int) -> tuple[float, Scaling | None]:
     """The base of the rotary frequencies and how they are stretched, from either place where files say it."""
-    table = fields.table("rope_parameters")
-    old = fields.table("rope_scaling")
-    if table is not None and "rope_theta" in table:
-        base = table.number("rope_theta", least=1.0)
+    new, old = fields.table("rope_parameters"), fields.table("rope_scaling")
+    table = old or new or Fields({}, fields.where)
+    fields.must("partial_rotary_factor", 1.0, 1, None)
+    table.must("partial_rotary_factor", 1.0, 1, None)
+    base = fields.number("rope_theta", 10000.0)
+    if "rope_theta" in table:
+        base = table.number("rope_theta")
         fields.must("rope_theta", base, None)
-    else:
-        base = fields.number("rope_theta", 10000.0, least=1.0)
-    table = old if table is None else table
-    if table is None:
-        return base, None
+    # Where the length lies beside the table, it goes before the one in the table.
+    length = fields.maybe_whole("original_max_position_embeddings", most=MOST_PLACES)
+    length = length or table.whole("original_max_position_embeddings", context, most=MOST_PLACES)
     kind = table.choice("rope_type" if "rope_type" in table else "type", "default", _ROPES)
-    length = fields.whole("max_position_embeddings", most=MOST_PLACES)
-    scaling = kind(table, length)
+    scaling = kind(table, length, context)
     table.must("type", None, *_ROPES)
-    table.must("partial_rotary_factor", 1.0, None)
-    table.rest()
+    table.rest(_OTHER_ROPES)
     return base, scaling
 
 
-def _original(table: Fields, length: int) -> int:
-    return table.whole("original_max_position_embeddings", length, most=MOST_PLACES)
-
-
-def _read_yarn(table: Fields, length: int) -> YarnScaling:
-    for name in ("attention_factor", "mscale", "mscale_all_dim"):
-        table.must(name, None)
-    table.must("truncate", True, None)
+def _read_yarn(table: Fields, length: int, context: int) -> YarnScaling:
+    table.must("attention_factor", None)
+    if table.maybe_number("mscale") and table.maybe_number("mscale_all_dim"):
+        raise CheckpointError(f"{table.where}: mscale and mscale_all_dim are given, wanted one of them at most")
+    table.must("truncate", True)
     return YarnScaling(
-        factor=table.number("factor", least=1.0),
-        original_length=_original(table, length),
-        fast=table.number("beta_fast", 32.0),
-        slow=table.number("beta_slow", 1.0),
+        factor=context / length if table.is_null("factor") else table.number("factor"),
+        original_length=length,
+        fast=table.maybe_number("beta_fast") or 32.0,  # zero means the same as nothing
+        slow=table.maybe_number("beta_slow") or 1.0,
     )
 
 
-def _read_llama3(table: Fields, length: int) -> Llama3Scaling:
+def _read_llama3(table: Fields, length: int, _context: int) -> Llama3Scaling:
     return Llama3Scaling(
-        factor=table.number("factor", least=1.0),
+        factor=table.number("factor"),
         low_factor=table.number("low_freq_factor"),
         high_factor=table.number("high_freq_factor"),
-        original_length=_original(table, length),
+        original_length=length,
     )
 
 
 _ROPES = {
-    "default": lambda _table, _length: None,
-    "linear": lambda table, _length: LinearScaling(factor=table.number("factor", least=1.0)),
+    "default": lambda _table, _length, _context: None,
+    "linear": lambda table, _length, _context: LinearScaling(factor=table.number("factor")),
     "yarn": _read_yarn,
     "llama3": _read_llama3,
 }
+
+# What one kind of scaling says is nothing to another.
+_OTHER_ROPES = {
+    "factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "mscale",
+    "mscale_all_dim", "truncate", "low_freq_factor", "high_freq_factor", "short_factor", "long_factor",
+}  # fmt: skip
 
 
 def _write_rope(config: LlamaConfig) -> dict[str, object]:
@@ -92,25 +94,26 @@ def _write_rope(config: LlamaConfig) -> dict[str, object]:
     return {"rope_theta": config.base, **words}
 
 
-def _read_shared(fields: Fields) -> LlamaConfig:
-    """What the three have in common."""
+def _read_shared(fields: Fields, default: LlamaConfig) -> LlamaConfig:
+    """What the three have in common; a missing size is what the family has by default."""
     fields.must("hidden_act", "silu", "swish")
-    base, scaling = _read_rope(fields)
-    dim, heads = fields.whole("hidden_size"), fields.whole("num_attention_heads")
-    kv_heads, head_dim = fields.maybe_whole("num_key_value_heads"), fields.maybe_whole("head_dim")
+    context = fields.whole("max_position_embeddings", default.context, most=MOST_PLACES)
+    base, scaling = _read_rope(fields, context)
+    dim, heads = fields.whole("hidden_size", default.dim), fields.whole("num_attention_heads", default.heads)
+    kv_heads, head_dim = fields.maybe_whole("num_key_value_heads", default.kv_heads), fields.maybe_whole("head_dim")
     return LlamaConfig(
-        vocab=fields.whole("vocab_size", most=MOST_TOKENS),
-        context=fields.whole("max_position_embeddings", 2048, most=MOST_PLACES),
+        vocab=fields.whole("vocab_size", default.vocab, most=MOST_TOKENS),
+        context=context,
         dim=dim,
-        layers=fields.whole("num_hidden_layers", most=MOST_LAYERS),
+        layers=fields.layers("num_hidden_layers", default.layers),
         heads=heads,
         kv_heads=None if kv_heads == heads else kv_heads,
         head_dim=None if head_dim == dim / heads else head_dim,
-        hidden=fields.whole("intermediate_size"),
+        hidden=fields.whole("intermediate_size", default.hidden),
         base=base,
         scaling=scaling,
         tied=fields.flag("tie_word_embeddings", False),
-        eps=fields.number("rms_norm_eps", 1e-6, most=1.0),
+        eps=fields.number("rms_norm_eps", 1e-6),
     )
 
 
@@ -132,9 +135,8 @@ def _write_shared(config: LlamaConfig) -> dict[str, object]:
 
 
 def _read_llama(fields: Fields, names: Collection[str]) -> LlamaConfig:
-    fields.must("pretraining_tp", 1)
     bias, wide = fields.flag("attention_bias", False), fields.flag("mlp_bias", False)
-    return replace(_read_shared(fields), qkv_bias=bias, output_bias=bias, feed_forward_bias=wide)
+    return replace(_read_shared(fields, LlamaConfig()), qkv_bias=bias, output_bias=bias, feed_forward_bias=wide)
 
 
 def _write_llama(config: LlamaConfig) -> dict[str, object]:
@@ -144,7 +146,8 @@ def _write_llama(config: LlamaConfig) -> dict[str, object]:
 
 
 def _read_mistral(fields: Fields, names: Collection[str]) -> LlamaConfig:
-    return replace(_read_shared(fields), window=fields.maybe_whole("sliding_window", MOST_PLACES))
+    default = LlamaConfig(context=131072, kv_heads=8, hidden=14336)
+    return replace(_read_shared(fields, default), window=fields.maybe_whole("sliding_window", 4096, MOST_PLACES))
 
 
 def _write_mistral(config: LlamaConfig) -> dict[str, object]:
@@ -157,8 +160,8 @@ def _no_biases(config: LlamaConfig) -> dict[str, tuple[object, object]]:
 
 
 def _read_qwen2(fields: Fields, names: Collection[str]) -> LlamaConfig:
-    shared = _read_shared(fields)
-    window = fields.maybe_whole("sliding_window", MOST_PLACES)
+    shared = _read_shared(fields, LlamaConfig(vocab=151936, context=32768, kv_heads=32, hidden=22016))
+    window = fields.maybe_whole("sliding_window", 4096, MOST_PLACES)
     full = fields.whole("max_window_layers", 28, least=0, most=MOST_LAYERS)
     if not fields.flag("use_sliding_window", False) or full >= shared.layers:
         window = None
@@ -183,6 +186,8 @@ def _llama_rows(config: LlamaConfig) -> list[Row]:
     return rows + (LLAMA_FEED_FORWARD_BIASES if config.feed_forward_bias else [])
 
 
-FAMILY_LLAMA = ModelFamily("llama", LlamaConfig, _read_llama, _write_llama, _llama_rows)
-FAMILY_MISTRAL = ModelFamily("mistral", LlamaConfig, _read_mistral, _write_mistral, _llama_rows)
-FAMILY_QWEN2 = ModelFamily("qwen2", LlamaConfig, _read_qwen2, _write_qwen2, _llama_rows)
+# They look back only, whatever a file says; how a product was once cut into parts changes no number of it.
+_UNUSED = frozenset({"is_decoder", "pretraining_tp"})
+FAMILY_LLAMA = ModelFamily("llama", LlamaConfig, _read_llama, _write_llama, _llama_rows, harmless=_UNUSED)
+FAMILY_MISTRAL = ModelFamily("mistral", LlamaConfig, _read_mistral, _write_mistral, _llama_rows, harmless=_UNUSED)
+FAMILY_QWEN2 = ModelFamily("qwen2", LlamaConfig, _read_qwen2, _write_qwen2, _llama_rows, harmless=_UNUSED)

@@ -4,38 +4,37 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
-from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
-from glassformer.checkpoints.names.marian import BART, MARIAN
+from glassformer.checkpoints.fields import MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.names.marian import BART, MARIAN, OUTPUT_BIAS
 from glassformer.checkpoints.naming import Row
+from glassformer.errors import CheckpointError
 from glassformer.models.seq2seq import Seq2SeqConfig
 
 BART_FIRST_PLACE = 2  # places are counted from here, for padding was once given one
 
 
-def _read_translator(fields: Fields) -> Seq2SeqConfig:
+def _read_translator(fields: Fields, names: Collection[str], vocab: int) -> Seq2SeqConfig:
     """The sizes that both call alike; theirs differ between the two sides, ours do not."""
-    vocab = fields.whole("vocab_size", most=MOST_TOKENS)
-    layers = fields.whole("encoder_layers", most=MOST_LAYERS)
-    decoder_layers = fields.whole("decoder_layers", most=MOST_LAYERS)
-    heads, hidden = fields.whole("encoder_attention_heads"), fields.whole("encoder_ffn_dim")
-    fields.must("num_hidden_layers", layers)
-    fields.must("decoder_attention_heads", heads)
-    fields.must("decoder_ffn_dim", hidden)
+    layers, decoder_layers = fields.layers("encoder_layers", 12), fields.layers("decoder_layers", 12)
+    heads, hidden = fields.whole("encoder_attention_heads", 16), fields.whole("encoder_ffn_dim", 4096)
+    for name, there, here in (("attention_heads", 16, heads), ("ffn_dim", 4096, hidden)):
+        if fields.whole(f"decoder_{name}", there) != here:
+            raise CheckpointError(f"{fields.where}: decoder_{name} differs from encoder_{name}, wanted the same number")
     fields.must("tie_word_embeddings", True)
     for name in ("normalize_before", "add_final_layer_norm", "add_bias_logits"):
         fields.must(name, False)
     return Seq2SeqConfig(
-        vocab=vocab,
-        context=fields.whole("max_position_embeddings", most=MOST_PLACES),
-        dim=fields.whole("d_model"),
+        vocab=fields.whole("vocab_size", vocab, most=MOST_TOKENS),
+        context=fields.whole("max_position_embeddings", 1024, most=MOST_PLACES),
+        dim=fields.whole("d_model", 1024),
         layers=layers,
         decoder_layers=None if decoder_layers == layers else decoder_layers,
         heads=heads,
         hidden=hidden,
         activation=fields.choice("activation_function", "gelu", ACTIVATION_WORDS),
         scaled=fields.flag("scale_embedding", False),
-        output_bias=True,
-        dropout=fields.number("dropout", 0.1, most=1.0),
+        output_bias="final_logits_bias" in names,
+        dropout=fields.number("dropout", 0.1),
     )
 
 
@@ -46,7 +45,7 @@ def _write_translator(config: Seq2SeqConfig) -> dict[str, object]:
         "max_position_embeddings": config.context,
         "d_model": config.dim,
         "encoder_layers": config.layers,
-        "decoder_layers": config.decoder_layers or config.layers,
+        "decoder_layers": config.layers if config.decoder_layers is None else config.decoder_layers,
         "encoder_attention_heads": config.heads,
         "decoder_attention_heads": config.heads,
         "encoder_ffn_dim": config.hidden,
@@ -59,16 +58,13 @@ def _write_translator(config: Seq2SeqConfig) -> dict[str, object]:
 
 
 def _require_common(family: str, config: Seq2SeqConfig) -> None:
-    require(
-        family, order=(config.order, "post"), output_bias=(config.output_bias, True), eps=(config.eps, 1e-5),
-        decoder_layers=(config.decoder_layers != 0, True),
-    )  # fmt: skip
+    require(family, order=(config.order, "post"), eps=(config.eps, 1e-5))
 
 
 def _read_marian(fields: Fields, names: Collection[str]) -> Seq2SeqConfig:
-    config = _read_translator(fields)
+    config = _read_translator(fields, names, vocab=58101)
     fields.must("share_encoder_decoder_embeddings", True)
-    fields.must("decoder_vocab_size", config.vocab, None)
+    fields.must("decoder_vocab_size", config.vocab, None, 0)
     fields.must("static_position_embeddings", True)
     fields.must("normalize_embedding", False)
     return replace(config, positions="halves")
@@ -87,7 +83,7 @@ def _write_marian(config: Seq2SeqConfig) -> dict[str, object]:
 
 
 def _read_bart(fields: Fields, names: Collection[str]) -> Seq2SeqConfig:
-    config = _read_translator(fields)
+    config = _read_translator(fields, names, vocab=50265)
     fields.must("static_position_embeddings", False)
     fields.must("normalize_embedding", True)
     return replace(config, positions="learned", first_place=BART_FIRST_PLACE, embedding_norm=True)
@@ -105,12 +101,22 @@ def _write_bart(config: Seq2SeqConfig) -> dict[str, object]:
 
 
 def _marian_rows(config: Seq2SeqConfig) -> list[Row]:
-    return MARIAN
+    return MARIAN + (OUTPUT_BIAS if config.output_bias else [])
 
 
 def _bart_rows(config: Seq2SeqConfig) -> list[Row]:
-    return BART
+    return BART + (OUTPUT_BIAS if config.output_bias else [])
 
 
-FAMILY_MARIAN = ModelFamily("marian", Seq2SeqConfig, _read_marian, _write_marian, _marian_rows)
-FAMILY_BART = ModelFamily("bart", Seq2SeqConfig, _read_bart, _write_bart, _bart_rows)
+_SYNONYMS = {
+    "hidden_size": "d_model",
+    "num_attention_heads": "encoder_attention_heads",
+    "num_hidden_layers": "encoder_layers",
+}
+_UNUSED = frozenset({"extra_pos_embeddings", "replacing_rate"})  # places are counted from two in every BART
+FAMILY_MARIAN = ModelFamily(
+    "marian", Seq2SeqConfig, _read_marian, _write_marian, _marian_rows, "model.", synonyms=_SYNONYMS, harmless=_UNUSED
+)
+FAMILY_BART = ModelFamily(
+    "bart", Seq2SeqConfig, _read_bart, _write_bart, _bart_rows, "model.", synonyms=_SYNONYMS, harmless=_UNUSED
+)

@@ -18,9 +18,11 @@ _ROBERTA_HEADS: dict[str, Head] = {
     "RobertaForSequenceClassification": "classes",
 }
 
+_ROBERTA_DEFAULTS = EncoderConfig(vocab=50265, dropout=0.1)
+
 
 def _read_roberta(fields: Fields, names: Collection[str]) -> EncoderConfig:
-    shared = read_encoder(fields, read_head(fields, names, _ROBERTA_HEADS, "pooler.dense."))
+    shared = read_encoder(fields, read_head(fields, names, _ROBERTA_HEADS, "pooler.dense."), _ROBERTA_DEFAULTS)
     first = fields.whole("pad_token_id", 1, least=0, most=MOST_TOKENS) + 1
     if first >= shared.context:
         raise CheckpointError(f"{fields.where}: pad_token_id is {first - 1}, which leaves no places to count from")

@@ -21,27 +21,28 @@ def _read_t5(fields: Fields, names: Collection[str]) -> T5Config:
     fields.must("dense_act_fn", "gelu_new" if gated else "relu")
     fields.must("is_gated_act", gated)
     fields.maybe_whole("n_positions")  # no place is learned: any number will do
-    layers = fields.whole("num_layers", most=MOST_LAYERS)
-    decoder_layers = fields.maybe_whole("num_decoder_layers", MOST_LAYERS)
+    layers = fields.layers("num_layers", 6, least=1)
+    decoder_layers = fields.maybe_whole("num_decoder_layers", most=MOST_LAYERS)
     return T5Config(
-        vocab=fields.whole("vocab_size", most=MOST_TOKENS),
-        dim=fields.whole("d_model"),
+        vocab=fields.whole("vocab_size", 32128, most=MOST_TOKENS),
+        dim=fields.whole("d_model", 512),
         layers=layers,
         decoder_layers=None if decoder_layers == layers else decoder_layers,
-        heads=fields.whole("num_heads"),
-        head_dim=fields.whole("d_kv"),
-        hidden=fields.whole("d_ff"),
+        heads=fields.whole("num_heads", 8),
+        head_dim=fields.whole("d_kv", 64),
+        hidden=fields.whole("d_ff", 2048),
         gated=gated,
         tied=scaled,
         buckets=fields.whole("relative_attention_num_buckets", 32),
         max_distance=fields.whole("relative_attention_max_distance", 128, most=MOST_PLACES),
-        dropout=fields.number("dropout_rate", 0.1, most=1.0),
-        eps=fields.number("layer_norm_epsilon", 1e-6, most=1.0),
+        dropout=fields.number("dropout_rate", 0.1),
+        eps=fields.number("layer_norm_epsilon", 1e-6),
     )
 
 
 def _write_t5(config: T5Config) -> dict[str, object]:
-    require("T5", context=(config.context, None))
+    least = min(config.layers, config.layers if config.decoder_layers is None else config.decoder_layers)
+    require("T5", context=(config.context, None), one_or_more_layers=(least > 0, True))
     return {
         "architectures": ["T5ForConditionalGeneration"],
         "is_encoder_decoder": True,
@@ -65,4 +66,10 @@ def _t5_rows(config: T5Config) -> list[Row]:
     return T5_SHARED + (T5_GATED if config.gated else T5_PLAIN) + (T5_TIED if config.tied else T5_UNTIED)
 
 
-FAMILY_T5 = ModelFamily("t5", T5Config, _read_t5, _write_t5, _t5_rows)
+_SYNONYMS = {
+    "hidden_size": "d_model",
+    "num_attention_heads": "num_heads",
+    "num_hidden_layers": "num_layers",
+    "head_dim": "d_kv",
+}
+FAMILY_T5 = ModelFamily("t5", T5Config, _read_t5, _write_t5, _t5_rows, synonyms=_SYNONYMS)

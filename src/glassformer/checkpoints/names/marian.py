@@ -25,11 +25,11 @@ TRANSLATOR = [
     *_stack("decoder", "decoder_layers"),
     *_attention("decoder.blocks.{i}.cross", "model.decoder.layers.{i}.encoder_attn", "decoder_layers"),
     *pair("decoder.blocks.{i}.around_cross.norm", "model.decoder.layers.{i}.encoder_attn_layer_norm", "decoder_layers"),
-    Row("output_bias", "final_logits_bias", lifted=True),
     Row((), "lm_head.weight", same_as="model.shared.weight"),
     Row((), "model.encoder.embed_tokens.weight", same_as="model.shared.weight"),
     Row((), "model.decoder.embed_tokens.weight", same_as="model.shared.weight"),
 ]
+OUTPUT_BIAS = [Row("output_bias", "final_logits_bias", lifted=True)]  # files of the bare model lack it
 MARIAN = [
     *TRANSLATOR,
     Row((), "model.encoder.embed_positions.weight", derived="waves"),

@@ -43,6 +43,8 @@ T5_SHARED = [
         "decoder.block.{i}.layer.1.layer_norm.weight",
         per="decoder_layers",
     ),
+    # old files have a bias by distance here too, which no version ever read
+    Row((), "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", left_out=True),
     Row((), "encoder.embed_tokens.weight", same_as="shared.weight"),
     Row((), "decoder.embed_tokens.weight", same_as="shared.weight"),
 ]
