@@ -140,6 +140,47 @@ def test_tables_that_the_model_works_out_are_checked(tmp_path: Path) -> None:
         load(tmp_path)
 
 
+def test_stored_frequencies_must_be_those_of_the_model(tmp_path: Path) -> None:
+    for name in ("Llama", "Llama, YaRN"):
+        model = shaken(SPECIMENS[name])
+        save(model, tmp_path)
+        tensors, _ = contents(tmp_path / "model.safetensors")
+        key, base = "model.layers.1.self_attn.rotary_emb.inv_freq", model.config.base
+        plain = base ** -(torch.arange(0, 4, 2) / 4)
+        scaled = model.stack.blocks[1].attention.rotary.scaling.frequencies(4, base, plain)
+        for right in (plain, scaled, plain.half()):
+            save_file({**tensors, key: right.clone()}, tmp_path / "model.safetensors")
+            assert_equal(load(tmp_path).model, model)
+        for wrong in (torch.tensor([1.0, 0.9]), 1e6 ** -(torch.arange(0, 4, 2) / 4), plain[:1], 1.1 * plain):
+            save_file({**tensors, key: wrong.clone()}, tmp_path / "model.safetensors")
+            with pytest.raises(CheckpointError, match=f"{key} is not the table of frequencies"):
+                load(tmp_path)
+
+
+WRONG_FIELDS = [
+    ("Marian, SiLU", {"d_model": 9}, "dim is 9, wanted an even number"),
+    ("T5", {"relative_attention_max_distance": 2}, "max_distance is 2, wanted a whole number, at least"),
+    ("GPT-2", {"n_head": None}, "n_head is None, wanted a whole number"),
+    ("GPT-2", {"n_embd": None}, "n_embd is None, wanted a whole number"),
+    ("GPT-2", {"hidden_size": 8}, "hidden_size is 8, but n_embd is 12"),
+    ("BERT", {"directionality": "left"}, "directionality is 'left', wanted 'bidi'"),
+    ("BERT, classes", {"num_labels": 4}, "num_labels is 4, wanted 3, as many as id2label has"),
+    ("Llama", {"rope_interleaved": True}, "the field 'rope_interleaved', here True, is not one this version honours"),
+    ("Qwen2", {"use_mrope": True}, "the field 'use_mrope', here True"),
+    ("Llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, wanted 1.0"),
+    ("BART", {"decoder_ffn_dim": 21}, "decoder_ffn_dim differs from encoder_ffn_dim"),
+]
+
+
+@pytest.mark.parametrize(("name", "fields", "says"), WRONG_FIELDS, ids=[says for _, _, says in WRONG_FIELDS])
+def test_fields_that_no_model_can_follow_are_named(name: str, fields: dict, says: str, tmp_path: Path) -> None:
+    save(shaken(SPECIMENS[name]), tmp_path)
+    table = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(table | fields))
+    with pytest.raises(CheckpointError, match=says):
+        load(tmp_path)
+
+
 def test_a_head_that_is_left_out_is_named(tmp_path: Path) -> None:
     model = shaken(SPECIMENS["BERT, masks, ReLU"])
     save(model, tmp_path)

@@ -1,11 +1,12 @@
 """Models out and in again: to the bit, in every layout, whole whatever happens on the way."""
 
 import json
+import math
 import os
 import shutil
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from glassformer.checkpoints.load import load
 from glassformer.checkpoints.publish import JOURNAL
 from glassformer.checkpoints.save import save
 from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.layers.rotary import LinearScaling, NTKScaling, Scaling
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
@@ -231,3 +233,68 @@ def test_a_start_token_of_number_zero_begins_translations(tmp_path: Path) -> Non
     words = Tokenizer(inner, {"start": "<s>", "pad": "<pad>", "end": "</s>"})
     save(build(replace(ZOO["marian"], vocab=4)), tmp_path, words)
     assert json.loads((tmp_path / "config.json").read_text())["decoder_start_token_id"] == 0
+
+
+EXTREMES = {
+    "gpt": [{"layers": 0}, {"eps": 2.0}, {"eps": 0.0}],
+    "llama": [
+        {"layers": 0}, {"base": 0.5}, {"eps": 3.0}, {"scaling": Scaling()}, {"scaling": LinearScaling(factor=0.5)},
+        {"scaling": NTKScaling(factor=2.0), "heads": 2}, {"kv_heads": 4}, {"head_dim": 2}, {"context": 2**27},
+    ],
+    "mistral": [{"window": 1}],
+    "qwen2": [{"layers": 0, "window": 2}],
+    "encoder": [{"layers": 0}, {"eps": 1e9}, {"shared": True, "embedding_dim": 4, "layers": 0}, {"classes": 5}],
+    "encoder-masked": [{"segments": 0, "pool": "relu"}, {"activation": "silu", "first_place": 3}],
+    "encoder-classes": [{"segments": 0, "pool": "relu"}],
+    "t5": [{"decoder_layers": 0}, {"layers": 0}, {"layers": 0, "decoder_layers": 1}, {"eps": 5.0}, {"context": 9}],
+    "marian": [{"decoder_layers": 0}, {"layers": 0}, {"output_bias": False}, {"attention_dropout": 0.5}],
+    "seq2seq-learned": [{"first_place": 2, "output_bias": True}, {"first_place": 2, "layers": 0, "decoder_layers": 1}],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "change"), [(name, change) for name in EXTREMES for change in EXTREMES[name]])
+def test_whatever_is_saved_can_be_loaded(name: str, change: dict[str, object], tmp_path: Path) -> None:
+    model = shaken(replace(ZOO[name], **change))
+    save(model, tmp_path)
+    back = load(tmp_path).model
+    assert_equal(model, back)
+    inputs = specimen(name).inputs
+    with torch.no_grad():
+        assert torch.equal(back(**inputs), model(**inputs))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stretch(Scaling):
+    """A scaling that nobody knows by its name."""
+
+    by: float = 2.0
+
+
+def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="what would be written: scaling has no kind out of Scaling, BaseScaling"):
+        save(build(replace(ZOO["llama"], scaling=Stretch())), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_for_writing_stay_with_a_model(tmp_path: Path) -> None:
+    save(shaken(GPT), tmp_path / "one")
+    said = {"do_sample": True, "temperature": 0.6, "eos_token_id": [3, 4], "transformers_version": "4.42.3"}
+    (tmp_path / "one/generation_config.json").write_text(json.dumps(said))
+    back = load(tmp_path / "one")
+    for format in ("hf", "ours"):
+        save(back.model, tmp_path / format, format=format, like=back.twin)
+        assert json.loads((tmp_path / format / "generation_config.json").read_text()) == said
+
+
+def test_numbers_too_large_for_a_type_are_named(tmp_path: Path) -> None:
+    model = shaken(GPT)
+    with torch.no_grad():
+        model.positions.weight[1, 2], model.positions.weight[0, 0] = 1e6, math.inf
+    save(model, tmp_path)
+    with pytest.raises(CheckpointError, match=r"positions.weight holds 1e\+06, wanted at most 65504, the largest floa"):
+        load(tmp_path, dtype=torch.float16)
+    assert load(tmp_path, dtype=torch.bfloat16).model.positions.weight[0, 0] == math.inf
+    with torch.no_grad():
+        model.positions.weight[1, 2] = 65504.0
+    save(model, tmp_path)
+    assert load(tmp_path, dtype=torch.float16).model.positions.weight[1, 2] == 65504.0

@@ -1,5 +1,6 @@
 """Public config.json files made small, and what transformers and we make of one and the same folder."""
 
+import copy
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -72,7 +73,7 @@ def stored(table: Mapping[str, object], folder: Path) -> nn.Module:
     """A model that transformers makes of the fields, every parameter moved, with these very fields beside it."""
     kind = kind_of(table)
     torch.manual_seed(0)
-    model = kind(kind.config_class(**table)).eval()
+    model = kind(kind.config_class(**copy.deepcopy(dict(table)))).eval()  # which writes into tables inside the table
     if table["model_type"] == "t5" and table.get("tie_word_embeddings") is False:  # tied here, whatever the file says
         model.lm_head.weight = nn.Parameter(model.lm_head.weight.clone())
     with torch.no_grad():

@@ -135,7 +135,7 @@ def as_transformers(table: dict[str, object], state: dict[str, Tensor]) -> Tenso
 @pytest.mark.parametrize("kind", CHOSEN)
 def test_missing_and_null_fields_mean_what_they_mean_in_transformers(kind: str, tmp_path: Path) -> None:
     table = {**CHOSEN[kind], "architectures": [kind]}
-    state = kept(stored(copy.deepcopy(table), tmp_path))
+    state = kept(stored(table, tmp_path))
     for words, fields in [("as it is", table), *changed(table)]:
         wanted = as_transformers(fields, state)
         write_fields(tmp_path, fields)
@@ -146,3 +146,23 @@ def test_missing_and_null_fields_mean_what_they_mean_in_transformers(kind: str, 
         else:
             assert wanted is not None, f"{words}: transformers refuses this"
             assert_close(got, wanted, rtol=0, atol=1e-5, msg=f"{words}: the two differ")
+
+
+ROPES = [
+    {"rope_scaling": {**_YARN, "beta_fast": 0, "beta_slow": 0}},
+    {"rope_scaling": {**_YARN, "factor": None}},
+    {"rope_scaling": {**_YARN, "mscale": 0.5}},
+    {"rope_scaling": _YARN, "rope_parameters": {"rope_type": "linear", "factor": 2.0}},
+    {"rope_scaling": {}, "rope_parameters": {"rope_type": "linear", "factor": 0.5}},
+    {"rope_scaling": {"type": "linear", "factor": 2.0, "original_max_position_embeddings": 8, "beta_fast": 3.0}},
+    {"rope_scaling": {"rope_type": "default", "factor": 2.0}},
+    {"rope_scaling": _LLAMA3, "original_max_position_embeddings": 12},
+]
+
+
+@pytest.mark.parametrize("ropes", ROPES, ids=str)
+def test_rotary_parameters_are_found_where_transformers_finds_them(ropes: dict[str, object], tmp_path: Path) -> None:
+    fields = {name: value for name, value in _LLAMA.items() if name != "rope_theta"}
+    table = {"model_type": "llama", **fields, **ropes, "architectures": ["LlamaForCausalLM"]}
+    theirs = stored(table, tmp_path)
+    assert_close(of_ours(tmp_path).values, of_theirs(theirs).values, rtol=0, atol=1e-5)

@@ -13,12 +13,16 @@ from glassformer.models.presets import Config
 
 @dataclass(frozen=True)
 class Twin:
-    """One of our configurations beside its family, with the names of the classes and what else was said."""
+    """One of our configurations beside its family, with the names of the classes and what else was said.
+
+    `fields` are of the config.json, `generation` is the generation_config.json beside it; both are kept as data.
+    """
 
     family: ModelFamily
     config: Config
     labels: tuple[str, ...] | None = None
     fields: Mapping[str, object] | None = None
+    generation: Mapping[str, object] | None = None
 
     @property
     def rows(self) -> list[Row]:
@@ -79,14 +83,23 @@ def find_twin(config: Config, labels: tuple[str, ...] | None = None, first: obje
     reasons: list[str] = []
     for family in sorted(KNOWN_FAMILIES.values(), key=lambda family: family.model_type != first):
         if isinstance(config, family.kind) and family not in READ_ONLY:
+            twin = Twin(family, config, labels)
             try:
-                family.write(config)
+                _require_reading_back(twin)
             except CheckpointError as error:
                 reasons.append(str(error))
             else:
-                return Twin(family, config, labels)
+                return twin
     why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of its families"
     raise CheckpointError(f"this model cannot be written for Hugging Face: {why}")
+
+
+def _require_reading_back(twin: Twin) -> None:
+    """Raise unless the config.json of a model says to `read_twin` what it was written from."""
+    table, name = config_table(twin), twin.family.model_type
+    back = read_twin(table, {row.theirs for row in twin.written_rows if row.names}, name)
+    if config_table(replace(back, labels=twin.labels)) != table:
+        raise CheckpointError(f"{name} would read its config.json as another model")
 
 
 def config_table(twin: Twin) -> dict[str, object]:

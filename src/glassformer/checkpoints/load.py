@@ -24,6 +24,7 @@ from glassformer.models.presets import Config
 from glassformer.text.tokenizer import Tokenizer
 
 CONFIG_FILE, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+GENERATION = "generation_config.json"
 CONFIG_TEXT = "glassformer.config"  # in a file's metadata: its config.json
 
 
@@ -130,6 +131,8 @@ def _build(
         fill_model(model, rows, source, str(root), device, dtype)
         return Loaded(model.eval(), labels=labels)
     twin = read_twin(table, names, where)
+    if (root / GENERATION).exists():
+        twin = replace(twin, generation=read_table(root / GENERATION))
     if isinstance(twin.config, EncoderConfig) and is_sentence_model(root):
         twin = replace(twin, config=replace(twin.config, head="sentence"))
     rows = as_in_file(twin.rows, names, twin.family.base)

@@ -204,5 +204,16 @@ def _parts_of(row: Row, tensor: Tensor, sizes: Mapping[str, torch.Size]) -> list
 def _set(model: nn.Module, name: str, value: Tensor, device: torch.device | str, dtype: torch.dtype) -> None:
     """Make a copy of a value the parameter of this name, in memory of its own."""
     place, _, leaf = name.rpartition(".")
-    fresh = torch.empty(value.shape, dtype=dtype, device=device)
-    model.get_submodule(place).register_parameter(leaf, nn.Parameter(fresh.copy_(value)))
+    fresh = torch.empty(value.shape, dtype=dtype, device=device).copy_(value)
+    if value.is_floating_point() and torch.finfo(dtype).max < torch.finfo(value.dtype).max:
+        _refuse_overflow(name, value, fresh)
+    model.get_submodule(place).register_parameter(leaf, nn.Parameter(fresh))
+
+
+def _refuse_overflow(name: str, value: Tensor, fresh: Tensor) -> None:
+    """Raise where a finite number is too large for the type that it is to be stored in."""
+    lost = value.isfinite() & ~fresh.isfinite().to(value.device)
+    if bool(lost.any()):
+        kind, most = str(fresh.dtype).removeprefix("torch."), torch.finfo(fresh.dtype).max
+        large = float(value[lost].abs().max())
+        raise CheckpointError(f"{name} holds {large:g}, wanted at most {most:g}, the largest {kind}; take bfloat16")

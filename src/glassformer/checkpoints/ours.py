@@ -13,7 +13,7 @@ from glassformer.models.presets import Config
 
 KIND = "glassformer"  # the field that says which model
 SCALINGS: dict[str, type[Scaling]] = {
-    kind.__name__: kind for kind in (BaseScaling, LinearScaling, NTKScaling, YarnScaling, Llama3Scaling)
+    kind.__name__: kind for kind in (Scaling, BaseScaling, LinearScaling, NTKScaling, YarnScaling, Llama3Scaling)
 }
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 
 from glassformer.checkpoints.fields import HARMLESS
 from glassformer.checkpoints.huggingface import Twin, config_table, find_twin
-from glassformer.checkpoints.load import CONFIG_FILE, CONFIG_TEXT, INDEX, WEIGHTS
+from glassformer.checkpoints.load import CONFIG_FILE, CONFIG_TEXT, GENERATION, INDEX, WEIGHTS
 from glassformer.checkpoints.naming import Row, to_theirs
-from glassformer.checkpoints.ours import own_table
+from glassformer.checkpoints.ours import own_table, read_own
 from glassformer.checkpoints.publish import JOURNAL, publish
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
 from glassformer.checkpoints.tensor_files import CHECKSUMS, checksum
@@ -25,7 +25,6 @@ from glassformer.text.tokenizer import Tokenizer
 
 Format = Literal["auto", "hf", "ours"]
 SHARD_BYTES = 5_000_000_000
-GENERATION = "generation_config.json"
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
 OWN_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", JOURNAL)
 
@@ -60,6 +59,7 @@ def save(
     if twin is None:
         rows = [Row(name, name) for name, _ in model.named_parameters()]
         layout = _Layout(config, own_table(config, names), rows)
+        read_own(json.loads(json.dumps(layout.table)), len(rows), f"{folder}: what would be written")
     else:
         table = _more_fields(config_table(twin), like, tokenizer, model)
         layout = _Layout(config, table, twin.written_rows)
@@ -69,6 +69,8 @@ def save(
         _write_json(scratch / CONFIG_FILE, layout.table)
         if twin is not None:
             _write_companions(scratch, layout)
+        if like is not None and like.generation is not None:
+            _write_json(scratch / GENERATION, like.generation)
         if tokenizer is not None:
             tokenizer.save(scratch)
 

@@ -33,7 +33,7 @@ class Checked:
     def __post_init__(self) -> None:
         for name, kind in _kinds(type(self)).items():
             value = getattr(self, name)
-            object.__setattr__(self, name, _checked(f"{type(self).__name__}: {name}", value, kind))
+            object.__setattr__(self, name, _as_declared(f"{type(self).__name__}: {name}", value, kind))
 
 
 @cache
@@ -43,7 +43,7 @@ def _kinds(config: type) -> Mapping[str, object]:
     return {field.name: hints[field.name] for field in dataclasses.fields(config)}
 
 
-def _checked(where: str, value: object, kind: object) -> object:
+def _as_declared(where: str, value: object, kind: object) -> object:
     """The value as its declared type; only what stays the same number is converted."""
     if isinstance(value, Checked) and isinstance(value, tuple(part for part in parts(kind) if isinstance(part, type))):
         return value
@@ -64,7 +64,7 @@ def parts(kind: object) -> tuple[object, ...]:
 def in_plain_words(kind: object) -> str:
     """What a declared type accepts, for an error message."""
     if get_origin(kind) is Annotated:
-        return _range_in_words(*get_args(kind))
+        return _limits_in_words(*get_args(kind))
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
@@ -74,7 +74,7 @@ def in_plain_words(kind: object) -> str:
     return ", or ".join(map(in_plain_words, parts(kind)))
 
 
-def _range_in_words(kind: type, limits: Meta) -> str:
+def _limits_in_words(kind: type, limits: Meta) -> str:
     noun = "a whole number" if kind is int else "a number"
     if limits.gt is not None:
         return f"{noun} above {limits.gt}"

@@ -79,7 +79,7 @@ def _write_mingpt(config: GPTConfig) -> dict[str, object]:
     }
 
 
-_SYNONYMS = {
+_GPT2_SYNONYMS = {
     "hidden_size": "n_embd",
     "max_position_embeddings": "n_positions",
     "num_attention_heads": "n_head",
@@ -92,7 +92,7 @@ FAMILY_GPT2 = ModelFamily(
     _write_gpt2,
     _gpt2_rows,
     base="transformer.",
-    synonyms=_SYNONYMS,
+    synonyms=_GPT2_SYNONYMS,
     harmless=frozenset({"n_ctx", "is_decoder"}),  # it looks back only, whatever they say
 )
 FAMILY_MINGPT = ModelFamily("mingpt", GPTConfig, _read_mingpt, _write_mingpt, lambda _: MINGPT)

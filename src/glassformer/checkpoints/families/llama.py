@@ -187,7 +187,7 @@ def _llama_rows(config: LlamaConfig) -> list[Row]:
 
 
 # They look back only, whatever a file says; how a product was once cut into parts changes no number of it.
-_UNUSED = frozenset({"is_decoder", "pretraining_tp"})
-FAMILY_LLAMA = ModelFamily("llama", LlamaConfig, _read_llama, _write_llama, _llama_rows, harmless=_UNUSED)
-FAMILY_MISTRAL = ModelFamily("mistral", LlamaConfig, _read_mistral, _write_mistral, _llama_rows, harmless=_UNUSED)
-FAMILY_QWEN2 = ModelFamily("qwen2", LlamaConfig, _read_qwen2, _write_qwen2, _llama_rows, harmless=_UNUSED)
+_LLAMA_UNUSED = frozenset({"is_decoder", "pretraining_tp"})
+FAMILY_LLAMA = ModelFamily("llama", LlamaConfig, _read_llama, _write_llama, _llama_rows, harmless=_LLAMA_UNUSED)
+FAMILY_MISTRAL = ModelFamily("mistral", LlamaConfig, _read_mistral, _write_mistral, _llama_rows, harmless=_LLAMA_UNUSED)
+FAMILY_QWEN2 = ModelFamily("qwen2", LlamaConfig, _read_qwen2, _write_qwen2, _llama_rows, harmless=_LLAMA_UNUSED)

@@ -108,15 +108,29 @@ def _bart_rows(config: Seq2SeqConfig) -> list[Row]:
     return BART + (OUTPUT_BIAS if config.output_bias else [])
 
 
-_SYNONYMS = {
+_SEQ2SEQ_SYNONYMS = {
     "hidden_size": "d_model",
     "num_attention_heads": "encoder_attention_heads",
     "num_hidden_layers": "encoder_layers",
 }
-_UNUSED = frozenset({"extra_pos_embeddings", "replacing_rate"})  # places are counted from two in every BART
+_SEQ2SEQ_UNUSED = frozenset({"extra_pos_embeddings", "replacing_rate"})  # places are counted from two in every BART
 FAMILY_MARIAN = ModelFamily(
-    "marian", Seq2SeqConfig, _read_marian, _write_marian, _marian_rows, "model.", synonyms=_SYNONYMS, harmless=_UNUSED
+    "marian",
+    Seq2SeqConfig,
+    _read_marian,
+    _write_marian,
+    _marian_rows,
+    "model.",
+    synonyms=_SEQ2SEQ_SYNONYMS,
+    harmless=_SEQ2SEQ_UNUSED,
 )
 FAMILY_BART = ModelFamily(
-    "bart", Seq2SeqConfig, _read_bart, _write_bart, _bart_rows, "model.", synonyms=_SYNONYMS, harmless=_UNUSED
+    "bart",
+    Seq2SeqConfig,
+    _read_bart,
+    _write_bart,
+    _bart_rows,
+    "model.",
+    synonyms=_SEQ2SEQ_SYNONYMS,
+    harmless=_SEQ2SEQ_UNUSED,
 )

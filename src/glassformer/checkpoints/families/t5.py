@@ -66,10 +66,10 @@ def _t5_rows(config: T5Config) -> list[Row]:
     return T5_SHARED + (T5_GATED if config.gated else T5_PLAIN) + (T5_TIED if config.tied else T5_UNTIED)
 
 
-_SYNONYMS = {
+_T5_SYNONYMS = {
     "hidden_size": "d_model",
     "num_attention_heads": "num_heads",
     "num_hidden_layers": "num_layers",
     "head_dim": "d_kv",
 }
-FAMILY_T5 = ModelFamily("t5", T5Config, _read_t5, _write_t5, _t5_rows, synonyms=_SYNONYMS)
+FAMILY_T5 = ModelFamily("t5", T5Config, _read_t5, _write_t5, _t5_rows, synonyms=_T5_SYNONYMS)
