@@ -1,6 +1,5 @@
 """A corpus is encoded once, found again by what it says, and never trusted when it was touched."""
 
-import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -8,10 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from glassformer.data.shards import Encodes, split, split_tokens, token_shard
+from glassformer.data.shards import Encodes, token_shard
 from glassformer.errors import DataError
 from glassformer.text.learn_tokenizer import learn_tokenizer
 
@@ -176,33 +173,3 @@ def test_what_cannot_be_a_corpus_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="cannot be written"):
         token_shard(lambda: ["a"], Characters(), tmp_path / "file")
-
-
-@given(count=st.integers(2, 60), share=st.floats(0.01, 0.99), seed=st.integers(0, 2**40))
-def test_a_split_keeps_everything_once_and_in_order(count: int, share: float, seed: int) -> None:
-    rest, held = split(range(count), share, seed)
-    assert sorted(rest + held) == list(range(count))
-    assert rest == sorted(rest)
-    assert held == sorted(held)
-    assert rest
-    assert held
-    assert abs(len(held) - share * count) <= 1
-    assert split(range(count), share, seed) == (rest, held)
-    first, last = split_tokens(np.arange(count, dtype=np.uint16), share)
-    assert [*first, *last] == list(range(count))
-    assert len(last) == len(held)
-
-
-def test_a_split_depends_on_its_seed_alone() -> None:
-    held = [tuple(split(range(1000), 0.1, seed)[1]) for seed in range(20)]
-    assert len(set(held)) == 20
-    digest = hashlib.sha256(repr(held).encode()).hexdigest()
-    assert digest.startswith("73854c9a"), "what was held out once must never be learnt from"
-
-
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
-def test_a_share_is_between_nothing_and_everything(share: float) -> None:
-    with pytest.raises(DataError, match="share is .*, wanted between 0 and 1"):
-        split([1, 2, 3], share, 0)
-    with pytest.raises(DataError, match="1 items cannot be split"):
-        split([1], 0.5, 0)

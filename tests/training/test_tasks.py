@@ -101,7 +101,7 @@ def test_pairs_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["txt", "folder", "jsonl"])
 @pytest.mark.parametrize("settings", [GPT, MASKED], ids=["gpt", "masked"])
 def test_running_text_of_a_file_a_folder_and_json_lines(form: str, settings: Settings, tmp_path: Path) -> None:
-    half = len(TEXT) // 2
+    half = len(TEXT) // 2 + 1  # halves that are not the same: no document is held out twice
     if form == "txt":
         path = write(tmp_path / "text.txt", TEXT)
     elif form == "jsonl":
@@ -151,6 +151,29 @@ def test_labelled_texts(tmp_path: Path) -> None:
     assert len(made.test.texts) == 1  # pyright: ignore[reportAttributeAccessIssue]
 
 
+def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
+    lines = [json.dumps({"text": f"document {n} {'a rose ' * n}"}) for n in range(12)]
+    text = TextData(path=write(tmp_path / "t.jsonl", "\n".join(lines * 2)), batch=2, length=4, share=0.1)
+    said: list[str] = []
+    made = prepared(replace(GPT, data=text), said=said)
+    learnt, held = (bytes(each.tokens.tolist()) for each in (made.batches, made.validation))  # pyright: ignore
+    assert held not in learnt and len(held) > 20
+    assert "tokens are not learnt from: copies of documents that are held out" in said[-1]
+    rows = "".join(f"{one}\t{other}\n" for one, other in PAIRS * 3)
+    pairs = pair_data(tmp_path, path=write(tmp_path / "more.tsv", rows), share=0.3)
+    for data in (pairs, replace(pairs, extra=pairs.path, extra_times=2)):
+        made = prepared(replace(TRANSLATE, data=data))
+        assert pairs_of(made.validation) and not pairs_of(made.batches) & pairs_of(made.validation)
+
+
+def test_a_rare_class_is_learnt(tmp_path: Path) -> None:
+    rows = "rare\tthorn\n" + "".join(f"common\trose {n}\n" for n in range(9))
+    for seed in range(20):
+        data = LabelledData(path=write(tmp_path / "texts.tsv", rows), longest=16, batch=2, share=0.4)
+        made = prepared(replace(CLASSIFY, data=data, recipe=replace(CLASSIFY.recipe, seed=seed)))
+        assert made.labels == ("common", "rare")
+
+
 def test_each_process_gets_its_rows(tmp_path: Path) -> None:
     data = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2)
     alone, first = (prepared(replace(GPT, data=data), place) for place in (ALONE, Processes(0, 2)))
@@ -183,7 +206,7 @@ def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData |
         return TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=16, share=count / len(TEXT))
     if name == "pairs":
         return pair_data(tmp_path, share=count / len(PAIRS))
-    lines = [f"{label}\t{text}\n" for label in ("good", "bad") for text in ("rose", "thorn", "sun", "rain")]
+    lines = [f"{label}\t{label} {text}\n" for label in ("good", "bad") for text in ("rose", "thorn", "sun", "rain")]
     path = write(tmp_path / "texts.tsv", "".join(lines))
     return LabelledData(path=path, longest=16, batch=4, share=count / len(lines))
 
@@ -252,8 +275,18 @@ WRONG: list[tuple[Settings, str, str | bytes | None, str]] = [
     (TRANSLATE, "a.tsv", b"one\ttwo\nthr\xffee\tfour\n", "a.tsv:2: byte 11 is 0xff, which is not UTF-8"),
     (TRANSLATE, "a.jsonl", '{"source": "a", "goal": "b"}', "a.jsonl:1: has no field 'target', only 'source', 'goal'"),
     (TRANSLATE, "a.csv", "one,two", "a.csv: is .csv, wanted .tsv, .jsonl, .parquet or two files"),
-    (TRANSLATE, "a.tsv", "one\ttwo\n", "a.tsv: has 1 pairs, wanted at least 2, to hold one out: add more, or name"),
-    (CLASSIFY, "a.tsv", "good\trose\n", "a.tsv: has 1 texts, wanted at least 2, to hold one out: add more, or name"),
+    (
+        TRANSLATE,
+        "a.tsv",
+        "one\ttwo\n" * 3,
+        "a.tsv: has 1 different pairs, wanted at least 2, to hold one out: add more, or name",
+    ),
+    (
+        CLASSIFY,
+        "a.tsv",
+        "good\trose\n",
+        "a.tsv: has 1 different texts, wanted at least 2, to hold one out: add more, or name",
+    ),
     (GPT, "no.txt", None, "no.txt: no such file"),
     (GPT, "a.txt", " \n", "a.txt: is empty"),
     (GPT, "a.txt", b"abc\xe9", "a.txt:1: byte 3 is 0xe9, which is not UTF-8"),

@@ -5,11 +5,11 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, Protocol, TypeVar, runtime_checkable
+from typing import BinaryIO, Literal, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -18,7 +18,6 @@ from jaxtyping import Integer
 from glassformer import durable
 from glassformer.errors import DataError
 
-T = TypeVar("T")
 _FORMAT = 1
 _LARGEST_SHORT = 2**16
 _STALE = 3600  # seconds; whoever makes a shard writes to it far more often
@@ -106,32 +105,6 @@ def token_shard(texts: Callable[[], Iterable[str]], tokenizer: Encodes, cache: P
         note = _write_shard(path, texts, tokenizer, count)
     tokens = np.memmap(path, dtype=note.dtype, mode="r")
     return TokenShard(tokens, note.documents, note.text_bytes, path)
-
-
-def split(items: Sequence[T], share: float, seed: int) -> tuple[list[T], list[T]]:
-    """Items to learn from and items held out, a `share` of them picked by chance, both in the order they had."""
-    held = _held_out(len(items), share, "items")
-    # By hashes, not by a generator: what was held out once must be held out with every version of every library.
-    order = sorted(range(len(items)), key=lambda place: hashlib.sha256(f"{seed} {place}".encode()).digest())
-    chosen = set(order[:held])
-    rest = [item for place, item in enumerate(items) if place not in chosen]
-    return rest, [item for place, item in enumerate(items) if place in chosen]
-
-
-def split_tokens(
-    tokens: Integer[np.ndarray, " tokens"], share: float
-) -> tuple[Integer[np.ndarray, " rest"], Integer[np.ndarray, " held"]]:
-    """Ids to learn from and ids held out: the end of the corpus, since windows cut at random would share text."""
-    held = _held_out(len(tokens), share, "tokens")
-    return tokens[:-held], tokens[-held:]
-
-
-def _held_out(count: int, share: float, of: str) -> int:
-    if not 0 < share < 1:
-        raise DataError(f"share is {share}, wanted between 0 and 1")
-    if count < 2:
-        raise DataError(f"{count} {of} cannot be split in two")
-    return min(max(round(share * count), 1), count - 1)
 
 
 def _verified(path: Path) -> ShardNote | None:

@@ -13,7 +13,7 @@ from glassformer.data.batches import LabelledBatches, MaskedBatches, Masking, Pa
 from glassformer.data.files import read_labelled, read_pairs, read_texts
 from glassformer.data.phrase_book import split_phrase_book
 from glassformer.data.python_source import stdlib_labelled, stdlib_text
-from glassformer.data.shards import split, split_tokens
+from glassformer.data.splitting import split_labelled, split_tokens
 from glassformer.decoding.translate import translate
 from glassformer.errors import CheckpointError, ConfigError, DataError, TokenizerError
 from glassformer.layers.model import Model
@@ -222,7 +222,7 @@ def _windows(subject: Subject, data: str) -> tuple[Int64[np.ndarray, " ids"], in
 def _measure_classifier(subject: Subject, data: str, tell: Tell) -> ClassifierFigures:
     if data == "stdlib":
         settings = _splitting(subject, data)
-        texts = split(stdlib_labelled(), settings.data.share, settings.recipe.seed)[1]
+        texts = split_labelled(stdlib_labelled(), settings.data.share, settings.recipe.seed)[1]
     else:
         texts = list(read_labelled(data, cast(LabelledData, _run_settings(subject).data).fields))
     names, unknown = class_labels({text.label for text in texts}, tuple(subject.labels))

@@ -11,7 +11,8 @@ from glassformer.data.files import LabelledText, read_labelled, read_pairs, read
 from glassformer.data.phrase_book import split_phrase_book
 from glassformer.data.phrases.courtesy import courtesies
 from glassformer.data.python_source import stdlib_labelled, stdlib_text
-from glassformer.data.shards import split, split_tokens, token_shard
+from glassformer.data.shards import token_shard
+from glassformer.data.splitting import split, split_labelled, split_tokens
 from glassformer.errors import ConfigError, DataError
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
@@ -104,7 +105,8 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
     learn, held = _pairs(data, seed)
     if data.extra:
         more = courtesies() if data.extra == "courtesies" else _pair_file(data, data.extra, "")
-        learn = learn + list(more) * data.extra_times
+        unseen = set() if data.validation else set(held)
+        learn = learn + [pair for pair in more if pair not in unseen] * data.extra_times
     tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (side for pair in learn for side in pair))
     pad, end, start = tokenizer.required("pad"), tokenizer.required("end"), tokenizer.decoder_start
 
@@ -137,7 +139,7 @@ def _pairs(data: PairData, seed: int) -> tuple[list[TwoTexts], list[TwoTexts]]:
         learn, held = _pair_file(data, data.path, data.second), []
     else:
         pairs = _pair_file(data, data.path, data.second)
-        _require_two(data.path, len(pairs), "pairs")
+        _require_two(data.path, len(set(pairs)), "different pairs")
         learn, held = split(pairs, data.share, seed)
     return learn, _pair_file(data, data.validation, data.validation_second) if data.validation else held
 
@@ -167,7 +169,9 @@ def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) 
         learn, held = shard, token_shard(_texts(data, data.validation), tokenizer, cache_folder()).tokens
     else:
         _require_two(data.path, len(shard), "tokens")
-        learn, held = split_tokens(shard, data.share)
+        learn, held = split_tokens(shard, data.share, tokenizer.end)
+        if copies := len(shard) - len(learn) - len(held):
+            preparing.say(f"{copies:,} tokens are not learnt from: copies of documents that are held out")
     test = token_shard(_texts(data, data.test), tokenizer, cache_folder()).tokens if data.test else held
     masking = None
     if isinstance(settings, MaskedSettings):
@@ -198,8 +202,8 @@ def _classes(settings: ClassifySettings, preparing: Preparing) -> Material:
         raise ConfigError(f"model.context is {settings.model.context}, wanted at least data.longest, {data.longest}")
     learn, held = _labelled(data, data.path), _labelled(data, data.validation) if data.validation else []
     if not held:
-        _require_two(data.path, len(learn), "texts")
-        learn, held = split(learn, data.share, seed)
+        _require_two(data.path, len({text.text for text in learn}), "different texts")
+        learn, held = split_labelled(learn, data.share, seed)
     labels, fresh_head = class_labels({text.label for text in learn}, preparing.labels)
     if fresh_head:
         preparing.say(
