@@ -17,6 +17,7 @@ from transformers.optimization import (
 
 from glassformer.equations import (
     cosine_schedule,
+    ema_warmup,
     inverse_square_root_schedule,
     linear_schedule,
     linear_warmup,
@@ -181,3 +182,17 @@ def test_every_rate_is_a_plain_float() -> None:
 def test_bad_input_is_named(call: Callable[[], object], words: str) -> None:
     with pytest.raises(EquationError, match=words):
         call()
+
+
+@given(decay=st.floats(0, 0.9999), steps=st.integers(1, 500))
+def test_a_warmed_up_average_forgets_its_first_value(decay: float, steps: int) -> None:
+    decays = [ema_warmup(step, decay) for step in range(1, steps + 1)]
+    assert decays == sorted(decays) and max(decays) <= decay
+    wanted = math.prod((1 + step) / (10 + step) for step in range(1, steps + 1))
+    assert math.prod(decays) <= wanted * (1 + 1e-9), "the share of the first value in the average"
+
+
+def test_a_warm_up_ends_at_the_decay() -> None:
+    assert ema_warmup(1, 0.999) == 2 / 11 and ema_warmup(8990, 0.999) == 0.999 > ema_warmup(8980, 0.999)
+    with pytest.raises(EquationError, match="decay is 1, wanted at least 0, less than 1"):
+        ema_warmup(1, 1)

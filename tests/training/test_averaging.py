@@ -24,16 +24,25 @@ def test_the_moving_average_is_that_of_the_equation() -> None:
     made = Training(Lesson(build(CONFIG), NEXT_TOKEN), batches(), recipe(average=0.8), Hardware(), ALONE)
     wanted = {name: p.detach().clone() for name, p in made.model.named_parameters()}
     exact = {name: value.double() for name, value in wanted.items()}
-    for _ in range(8):
+    for step in range(1, 9):
         made.learn()
+        decay = min(0.8, (1 + step) / (10 + step))
         for name, parameter in made.model.named_parameters():
-            wanted[name] = exponential_moving_average(wanted[name], parameter.detach(), 0.8)
-            exact[name] = 0.8 * exact[name] + (1 - 0.8) * parameter.detach().double()
+            wanted[name] = exponential_moving_average(wanted[name], parameter.detach(), decay)
+            exact[name] = decay * exact[name] + (1 - decay) * parameter.detach().double()
     assert made.average is not None
     assert same_tensors(made.average.weights, wanted)
     for name, value in made.average.weights.items():
         torch.testing.assert_close(value.double(), exact[name], rtol=1e-6, atol=1e-7)
     assert not torch.equal(weights(made.model), torch.cat([value.flatten() for value in wanted.values()]))
+
+
+def test_a_short_run_is_not_judged_by_its_first_weights() -> None:
+    """With a decay of 0.999 from the first step on, most of the average would be what training began with."""
+    plain, averaged = (go(None, recipe(average=average, steps=60))[-1].validation for average in (0.0, 0.999))
+    begun = evaluate_loss(Lesson(build(CONFIG), NEXT_TOKEN), held_out(), Hardware())
+    assert plain is not None and averaged is not None
+    assert plain < 0.6 * begun and averaged < plain + 0.1 * begun
 
 
 def test_evaluation_sees_the_average_and_leaves_the_weights() -> None:

@@ -119,6 +119,7 @@ from glassformer.equations.scaling import (
 )
 from glassformer.equations.schedules import (
     cosine_schedule,
+    ema_warmup,
     inverse_square_root_schedule,
     linear_schedule,
     linear_warmup,
@@ -185,6 +186,7 @@ __all__ = [
     "disagreement",
     "dropout",
     "dropout_mask",
+    "ema_warmup",
     "entropy",
     "euclidean_distance",
     "exponential_moving_average",

@@ -1,10 +1,10 @@
-"""How large a step to take, and when: learning rates over the course of training. Steps are numbered from 1."""
+"""Schedules over the course of training: learning rates and the decay of an average. Steps are numbered from 1."""
 
 import math
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require, not_negative, whole
+from glassformer.equations.ranges import Require, below_one, not_negative, whole
 
 
 @equation(
@@ -211,6 +211,35 @@ def _cosine_schedule_check(step: int, warmup: int, total: int, peak: float, floo
     whole(cosine_schedule.require, step=step, warmup=warmup, total=total)
     cosine_schedule.require(total > warmup, "total", total, f"a step after warmup = {warmup}")
     _check_fall(cosine_schedule.require, peak, floor)
+
+
+@equation(
+    r"\beta_t = \min\left(\beta,\; \frac{1 + t}{10 + t}\right)",
+    meaning="A moving average of the weights forgets fast at first, so that it soon leaves the random weights behind.",
+    intuition="A newcomer changes first impressions quickly; a settled opinion moves slowly.",
+    symbols={
+        "step": "t, the step, from 1",
+        "decay": "β, decay of a long average",
+        "beta_t": "decay to use at this step",
+    },
+)
+def ema_warmup(step: int, decay: float) -> float:
+    """Warm up the decay of an exponential moving average (EMA) of the weights, as TensorFlow does (Abadi et al., 2016).
+
+    Without it, an average with a decay of 0.999 still consists of 82 % initial weights after 200 steps.
+    """
+    return min(decay, (1 + step) / (10 + step))
+
+
+@ema_warmup.def_cell
+def _ema_warmup_cell(index: tuple[int, ...], step: int, decay: float) -> str:
+    return f"min({number(decay)}, (1 + {step})/(10 + {step}))"
+
+
+@ema_warmup.def_check
+def _ema_warmup_check(step: int, decay: float) -> None:
+    whole(ema_warmup.require, step=step)
+    below_one(ema_warmup.require, decay=decay)
 
 
 def _check_fall(require: Require, peak: float, floor: float) -> None:

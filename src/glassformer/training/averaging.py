@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from glassformer.equations.schedules import ema_warmup
 from glassformer.errors import CheckpointError, RunFolderError
 from glassformer.layers.model import Model
 from glassformer.training.processes import parted, unsharded
@@ -15,7 +16,7 @@ PREFIX = "average/"
 
 
 class MovingAverage:
-    """A copy of the weights that follows them slowly, by `exponential_moving_average`; the model is judged by it."""
+    """Exponential moving average (EMA) of the weights, by which the model is evaluated; `ema_warmup` sets its decay."""
 
     def __init__(self, model: Model, decay: float) -> None:
         self.decay = decay
@@ -23,11 +24,12 @@ class MovingAverage:
         self.weights = {name: value.detach().clone() for name, value in self.parameters.items()}
 
     @torch.no_grad()
-    def follow(self) -> None:
-        """Move a little towards the weights; all tensors in one pass."""
+    def follow(self, step: int) -> None:
+        """Move towards the weights after a step, counted from 1; all tensors in one pass."""
         now = [value.detach() for value in self.parameters.values()]
         averages = list(self.weights.values())
-        torch._foreach_lerp_(averages, now, 1 - self.decay)  # pyright: ignore[reportPrivateImportUsage]
+        share = 1 - ema_warmup(step, self.decay)
+        torch._foreach_lerp_(averages, now, share)  # pyright: ignore[reportPrivateImportUsage]
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

@@ -18,8 +18,8 @@ class Recipe:
     """A training run but for its model and its data.
 
     `rate` is the peak of the schedule and `floor` a share of it. `agreement` weighs how far two passes
-    with their own dropout are apart, 0 for one pass (R-Drop: Liang et al., 2021). `average` is the decay of a moving
-    average of the weights, 0 for none; `average_last` the number of checkpoints whose mean is the
+    with their own dropout are apart, 0 for one pass (R-Drop: Liang et al., 2021). `average` is the decay of an exponential
+    moving average (EMA) of the weights, reached after a warm-up (`ema_warmup`), 0 for none; `average_last` the number of checkpoints whose mean is the
     result; `patience` the evaluations without a better one after which to stop, 0 for never.
     """
 

@@ -82,7 +82,7 @@ class Training:
         self.updates.update(self.recipe.rate_at(step), skip)
         self.tokens = self.tokens + self.sums[2].long()
         if self.average is not None:
-            self.average.follow()
+            self.average.follow(step)
         self.done = step
 
     def _backward(self, parts: list[Batch]) -> None:

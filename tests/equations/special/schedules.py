@@ -31,3 +31,8 @@ def warmup_stable_decay(draw: Draw) -> dict:
     drawn = linear_warmup(draw)
     stretches = {"stable": draw.integer(0, 50), "decay": draw.integer(1, 50)}
     return drawn | stretches | {"floor": drawn["peak"] * draw.number(0.0, 1.0)}
+
+
+def ema_warmup(draw: Draw) -> dict:
+    """A step before or after the decay is reached."""
+    return {"step": draw.integer(1, 50), "decay": draw.number(0.0, 0.99)}
