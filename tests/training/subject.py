@@ -30,7 +30,7 @@ TOKENS = (np.arange(100) + (np.arange(100) % 7 == 0)) % 11  # counting with slip
 HELD_OUT = np.arange(40) % 11
 STEPS = 20  # of two batches, and an epoch has five
 
-Optimizer = Literal["adamw", "muon"]
+Optimizer = Literal["adamw", "adam", "muon", "momentum", "rmsprop", "sgd"]
 
 
 def recipe(optimizer: Optimizer = "adamw", **others: object) -> Recipe:

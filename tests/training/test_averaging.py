@@ -91,7 +91,7 @@ def test_a_checkpoint_without_an_average_is_no_start_for_one(tmp_path: Path) -> 
     go(tmp_path, recipe(average=0.0, steps=6))
     with pytest.raises(CheckpointError, match="no average of embedding.weight: it was made without `recipe.average`"):
         go(tmp_path, recipe(steps=6))
-    with pytest.raises(CheckpointError, match="no momentum_buffer of stack.blocks.0.*: another optimiser or another"):
+    with pytest.raises(CheckpointError, match="no momentum_buffer of stack.blocks.0.*: another optimizer or another"):
         go(tmp_path, recipe("muon", average=0.0, steps=6))
 
 

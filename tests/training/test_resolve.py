@@ -92,6 +92,19 @@ def test_later_wins(folder: Path) -> None:
     assert {key: found.origins[key] for key in wanted} == wanted
 
 
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("times", [0.25, 1, 3])
+def test_the_width_of_feed_forward_layers_follows_that_of_the_model(task: str, times: float) -> None:
+    for family in families(task):
+        usual = resolve(task, words=[f"model.family={family}"]).settings.model
+        dim = int(usual.dim * times)
+        words = [f"model.family={family}", f"model.dim={dim}"]
+        found = resolve(task, words=words).settings.model
+        assert found.hidden == (None if usual.hidden is None else usual.hidden * times)
+        if usual.hidden is not None:
+            assert resolve(task, words=[*words, f"model.hidden={usual.hidden}"]).settings.model.hidden == usual.hidden
+
+
 @given(choices())
 def test_words_and_files_mean_the_same(folder: Path, choice: tuple[str, dict[str, object]]) -> None:
     task, values = choice

@@ -158,6 +158,25 @@ def test_a_run_without_a_folder_keeps_nothing(tmp_path: Path) -> None:
     assert (run.memory, run.bytes_per_checkpoint) == (16 * run.parameters, 12 * run.parameters)
 
 
+def test_memory_depends_on_the_optimizer_and_weights_on_the_initialization(tmp_path: Path) -> None:
+    for name, copies in {"sgd": 2, "momentum": 3, "rmsprop": 3, "adam": 4}.items():
+        run = started(settings_of("gpt", tmp_path, optimizer=name, decay=0.0), None)
+        assert (run.memory, run.bytes_per_checkpoint) == (
+            4 * copies * run.parameters,
+            4 * (copies - 1) * run.parameters,
+        )
+    usual, drawn = (
+        started(settings_of("gpt", tmp_path, initialization=name), None).model.state_dict()[
+            "stack.blocks.0.feed_forward.up.weight"
+        ]
+        for name in ("default", "he_normal")
+    )
+    assert usual.std() < 0.03 and drawn.std() > 0.3
+    tuned = replace(settings_of("gpt", tmp_path, initialization="he_normal"), run=replace(CPU, init=str(tmp_path)))
+    with pytest.raises(ConfigError, match="recipe.initialization is he_normal, but run.init brings its weights"):
+        started(tuned, None)
+
+
 def test_fine_tuning_starts_where_the_other_ended(tmp_path: Path) -> None:
     how = settings_of("gpt", tmp_path, steps=30, rate=0.05, evaluate_every=30)
     long = list(started(how, tmp_path / "run").train())

@@ -133,7 +133,7 @@ class _Loop:
         if self.training.processes.first:
             self.folder.rewind_log(0 if snapshot is None else snapshot.step)
             weights = sum(p.numel() * p.element_size() for p in self.training.model.parameters())
-            self.folder.check_room(weights * (4 if self.training.average else 3))
+            self.folder.check_room(weights * self.recipe.copies)
         if snapshot is None:
             return None
         note = restore(self.training, snapshot)

@@ -13,6 +13,7 @@ from glassformer.models.presets import presets
 from glassformer.training.keys import (
     FAMILY,
     FOLLOWS,
+    LARGEST,
     MODEL_CONFIGS,
     SECTIONS,
     VALUE_LENGTH,
@@ -31,6 +32,7 @@ from glassformer.training.keys import (
 from glassformer.training.settings import TASKS, Settings
 
 DEFAULT, COMMAND_LINE = "default", "command line"
+DIM, HIDDEN = "model.dim", "model.hidden"
 WIDEST = 40  # columns before the comments, which stand below each other but for the longest values
 
 
@@ -67,11 +69,14 @@ def resolve(
     if preset is not None:
         _start_model(values, origins, _fitting_preset(task, preset), f"preset {preset}")
     _choose_family(task, preset, given, values, origins)
+    usual = dict(values)
     for key, chosen in given.items():
         values[key] = _value_of(task, str(values[FAMILY]), key, chosen)
         origins[key] = chosen.origin
     if origins["recipe.warmup"] == DEFAULT:
         values["recipe.warmup"] = _usual_warmup(values)
+    if HIDDEN not in given:
+        values[HIDDEN] = _proportional_hidden(usual, values)
     return Resolved(task, _build_settings(task, values, origins), origins)
 
 
@@ -227,6 +232,14 @@ def _choose_family(
 def _usual_warmup(values: Mapping[str, object]) -> int:
     """At most a tenth of the steps: in a short run the usual one would be most of it."""
     return min(cast(int, values["recipe.warmup"]), max(cast(int, values["recipe.steps"]) // 10, 1))
+
+
+def _proportional_hidden(usual: Mapping[str, object], values: Mapping[str, object]) -> object:
+    """The width of the feed-forward layers, in the usual proportion to that of the model."""
+    if usual[HIDDEN] is None:  # the model derives it
+        return None
+    before, dim, hidden = (cast(int, number) for number in (usual[DIM], values[DIM], usual[HIDDEN]))
+    return min(max(hidden * dim // before, 1), LARGEST)
 
 
 def _value_of(task: str, family: str, key: str, chosen: Chosen) -> object:

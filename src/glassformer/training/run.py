@@ -23,6 +23,7 @@ from glassformer.training.evaluation import (
     evaluate_masked,
 )
 from glassformer.training.hardware import choose_hardware
+from glassformer.training.initialization import initialize
 from glassformer.training.keys import as_toml, toml_value
 from glassformer.training.loop import train
 from glassformer.training.measure import Figures, measure_pairs
@@ -63,8 +64,8 @@ class Run:
 
     @property
     def memory(self) -> int:
-        """Bytes of weights, gradients and what the optimiser remembers; activations come on top."""
-        return self._weights * (5 if self.settings.recipe.average else 4)
+        """Bytes of weights, gradients and what the optimizer remembers; activations come on top."""
+        return self._weights * (self.settings.recipe.copies + 1)
 
     @property
     def bytes_per_checkpoint(self) -> int:
@@ -183,6 +184,7 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
     start, known, labels, init = None, None, None, resolved.settings.run.init
     rows = _saved_rows(out) if init and resume and out is not None else None
     if init and rows is None:
+        _require_no_initialization(resolved)
         start = load(init)
         known, labels, resolved = start.tokenizer, start.labels, fitted(resolved, start)
     if resume and out is not None and (out / "tokenizer.json").exists():
@@ -196,6 +198,12 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
     return Run(resolved, material, model, out)
 
 
+def _require_no_initialization(resolved: Resolved) -> None:
+    chosen = resolved.settings.recipe.initialization
+    if chosen != "default":
+        raise ConfigError(f"recipe.initialization is {chosen}, but run.init brings its weights; leave one of them out")
+
+
 def _saved_rows(out: Path) -> int | None:
     """The vocabulary of the model in the newest checkpoint, which may have more rows than there are tokens."""
     saved = newest(RunFolder(out))
@@ -206,7 +214,11 @@ def _fresh(settings: Settings, material: Material, vocab: int, sketch: bool) -> 
     config = replace(settings.model, vocab=vocab)
     if isinstance(config, EncoderConfig) and material.labels is not None:
         config = replace(config, classes=len(material.labels))
-    return build(config, settings.recipe.seed, "meta" if sketch else "cpu")
+    recipe = settings.recipe
+    model = build(config, recipe.seed, "meta" if sketch else "cpu")
+    if recipe.initialization != "default" and not sketch:
+        initialize(model, recipe.initialization, recipe.seed)
+    return model
 
 
 def _adopted(settings: Settings, material: Material, start: Model, say: Say) -> Model:
