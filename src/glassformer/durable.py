@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import socket
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,6 +28,9 @@ REMEDIES = {
     errno.EEXIST: ("a file of that name is in the way", "move it, or choose another folder"),
     errno.ENOENT: ("it does not exist", "check the path, and that nothing else moves or deletes in it"),
     errno.ENAMETOOLONG: ("the path is too long", "choose a shorter one"),
+    errno.ELOOP: ("it is a symbolic link, which is not followed", "remove the link, or choose another folder"),
+    errno.EINVAL: ("it is not a regular file", "move it, or choose another folder"),
+    errno.ENXIO: ("it is not a regular file", "move it, or choose another folder"),
     errno.EMFILE: ("too many files are open", "raise the limit (ulimit -n)"),
 }
 
@@ -86,9 +90,20 @@ def move(source: Path, target: Path) -> None:
     sync(target.parent)
 
 
+def file_size(path: Path) -> int:
+    """Bytes of a regular file, 0 where there is none; a link or a pipe in its place is an error."""
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        return 0
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.ELOOP if stat.S_ISLNK(status.st_mode) else errno.EINVAL, "not a regular file", str(path))
+    return status.st_size
+
+
 def append(path: Path, line: bytes) -> None:
     """Add a line to the end of a file, or leave the file as it was."""
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+    file = _open_in_place(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     try:
         before = os.fstat(file).st_size
         try:
@@ -103,7 +118,7 @@ def append(path: Path, line: bytes) -> None:
 
 def shorten(path: Path, size: int) -> None:
     """Shorten a file, durably."""
-    file = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    file = _open_in_place(path, os.O_WRONLY)
     try:
         os.ftruncate(file, size)
         os.fsync(file)
@@ -143,6 +158,15 @@ def free_bytes(path: Path) -> int:
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free
+
+
+def _open_in_place(path: Path, flags: int) -> int:
+    """Open a regular file to be changed; what a link points at is not ours, and a pipe would be waited for."""
+    file = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(file).st_mode):
+        os.close(file)
+        raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    return file
 
 
 def _write_all(file: int, data: bytes) -> None:
@@ -192,7 +216,7 @@ class FolderLock:
     def _try(self) -> None:
         if self._ours.get(self._at_path()) == os.getpid():
             raise self._taken(f"this process ({os.getpid()})")
-        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        file = _open_in_place(self.path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self._at_path() == _identity(os.fstat(file)):  # else it was removed meanwhile: try again
@@ -208,7 +232,7 @@ class FolderLock:
 
     def _at_path(self) -> tuple[int, int]:
         try:
-            return _identity(os.stat(self.path))
+            return _identity(os.lstat(self.path))
         except FileNotFoundError:
             return (-1, -1)
 

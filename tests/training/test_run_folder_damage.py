@@ -18,7 +18,7 @@ import torch
 
 from glassformer.errors import RunFolderError
 from glassformer.training.checkpoint_files import FORMAT, Manifest, seal
-from glassformer.training.run_folder import BEST, RunFolder, Snapshot
+from glassformer.training.run_folder import BEST, LOG, RunFolder, Snapshot
 from tests.training.faults import Faults, failing
 from tests.training.moments import moment, same, whole
 from tests.training.nursery import ROOT, Nursery, nursery
@@ -339,3 +339,38 @@ def test_a_linked_folder_and_a_linked_checkpoint_work(two: RunFolder, tmp_path: 
         linked.save(moment(3))
     assert whole(two) == [2, 3]
     assert (tmp_path / "far" / "model.safetensors").exists()  # the link is pruned, not what it points to
+
+
+IN_PLACE: dict[str, Callable[[RunFolder], object]] = {
+    ".lock": lambda folder: folder.lock().__enter__(),
+    LOG: lambda folder: folder.log({"step": 1}),
+    f"{LOG} cut": lambda folder: folder.rewind_log(0),
+    f"{LOG} synced": lambda folder: folder.save(moment(1)),
+}
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "pipe"])
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_links_and_pipes_are_refused_and_what_they_point_at_is_untouched(name: str, kind: str, tmp_path: Path) -> None:
+    precious, run = tmp_path / "precious", tmp_path / "run"
+    run.mkdir()
+    if kind == "link":
+        precious.write_text("precious")
+    place = run / name.split()[0]
+    os.mkfifo(place) if kind == "pipe" else place.symlink_to(precious)
+    why = "it is not a regular file" if kind == "pipe" else "it is a symbolic link, which is not followed; remove"
+    with pytest.raises(RunFolderError, match=why):
+        IN_PLACE[name](RunFolder(run, report=pytest.fail))
+    assert precious.exists() is (kind == "link") and (kind != "link" or precious.read_text() == "precious")
+
+
+def test_files_that_are_replaced_whole_take_the_place_of_a_link(tmp_path: Path) -> None:
+    precious, run = tmp_path / "precious", tmp_path / "run"
+    precious.write_text("precious")
+    folder = RunFolder(run, report=pytest.fail)
+    folder.save(moment(1))
+    for name in ("best.json", "config.toml"):
+        (run / name).symlink_to(precious)
+    folder.mark_best(1)
+    folder.write_text("config.toml", "a = 1\n")
+    assert precious.read_text() == "precious" and folder.best_step() == 1

@@ -173,7 +173,7 @@ class RunFolder:
         path = self.path / LOG
         with durable.explained(f"{path}: not cut back to step {step}"):
             wanted = 0 if step == 0 and step not in self.steps() else self._manifest(step).log
-            size = path.stat().st_size if path.exists() else 0
+            size = durable.file_size(path)
             if size < wanted:
                 self._report(f"{path}: has {size} bytes, at step {step} it had {wanted}; lines are missing")
                 wanted = path.read_bytes().rfind(b"\n") + 1 if size else 0
@@ -227,10 +227,10 @@ class RunFolder:
 
     def _write(self, folder: Path, snapshot: Snapshot) -> None:
         os.mkdir(folder)
-        log, length = self.path / LOG, 0
-        if log.exists():
+        log = self.path / LOG
+        length = durable.file_size(log)
+        if length:
             durable.sync(log)  # a checkpoint that outlives a power cut needs the lines that led to it
-            length = log.stat().st_size
         write_checkpoint(folder, snapshot, length)
 
     def _publish(self, scratch: Path, target: Path) -> None:
