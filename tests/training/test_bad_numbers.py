@@ -19,7 +19,7 @@ from glassformer.training.run_folder import RunFolder
 from glassformer.training.snapshots import take
 from glassformer.training.step import Training
 from tests.training.moments import same, same_tensors
-from tests.training.subject import CONFIG, batches, go, recipe
+from tests.training.subject import CONFIG, batches, go, held_out, recipe
 
 BAD = (torch.nan, torch.inf, -torch.inf)
 FOUR = replace(CONFIG, layers=2)
@@ -162,7 +162,7 @@ def test_the_last_good_checkpoint_is_kept_and_named(tmp_path: Path, hardware: Ha
     times = iter([1.0] * 14 + [torch.nan])  # two parts to a step: the eighth is bad
     weight = model.get_parameter("embedding.weight")
     weight.register_hook(lambda gradient: gradient * next(times, 1.0))
-    with pytest.raises(TrainingError, match="step 8: .*; the last good checkpoint is step 6$"):
+    with pytest.raises(TrainingError, match="step 8: .*; the last checkpoint with finite weights is step 6$"):
         list(train(model, batches(), NEXT_TOKEN, how, folder, hardware=hardware))
     assert folder.steps() == [3, 6]
     resumed, whole = go(tmp_path, how), go(None, how)
@@ -178,3 +178,46 @@ def test_what_waits_learns_what_looks(tmp_path: Path) -> None:
             list(train(model, batches(), NEXT_TOKEN, recipe(optimizer, log_every=4), folder, None, hardware))
             found.append(folder.latest())
         assert same(*found)
+
+
+def test_weights_that_an_update_made_infinite_are_not_saved(tmp_path: Path) -> None:
+    """The loss of the step was fine, and so was its gradient; only the next one would show it."""
+    how = recipe(rate=1e38, warmup=2, steps=6, save_every=1, decay=10.0, average=0.0, evaluate_every=100)
+    with pytest.raises(
+        TrainingError, match=r"made \S+ infinite or NaN, so nothing is saved; try a learning rate below"
+    ):
+        go(tmp_path, how)
+    assert RunFolder(tmp_path).steps() == []
+
+
+def test_a_run_that_keeps_nothing_does_not_end_with_infinite_weights() -> None:
+    model = build(CONFIG)
+    logs = train(model, batches(), NEXT_TOKEN, recipe(steps=4, average=0.0))
+    while next(logs).step < 4:
+        pass
+    with torch.no_grad():
+        model.get_parameter("embedding.weight")[0] = torch.inf
+    with pytest.raises(TrainingError, match="step 4: the update made embedding.weight infinite or NaN"):
+        next(logs)
+
+
+def test_an_average_that_is_not_finite_is_not_saved_either() -> None:
+    made = training(Hardware(), average=0.5)
+    assert made.average is not None
+    made.average.weights["stack.norm.weight"][0] = torch.inf
+    with pytest.raises(TrainingError, match="step 3: the update made average of stack.norm.weight infinite or NaN"):
+        take(made)
+
+
+@pytest.mark.parametrize("average", [0.0, 0.5])
+def test_a_validation_loss_that_is_not_finite_is_said_with_its_cause(average: float, tmp_path: Path) -> None:
+    made = training(Hardware(), average=average)
+    weights = dict(made.model.named_parameters()) if made.average is None else made.average.weights
+    with torch.no_grad():
+        weights["stack.blocks.1.feed_forward.up.weight"].fill_(1e38)
+    with pytest.raises(TrainingError, match=r"step 3: the validation loss is nan: stack\.blocks\.1\.feed_forward\."):
+        made.log(held_out())
+    with torch.no_grad():
+        weights["stack.norm.weight"][0] = torch.nan
+    with pytest.raises(TrainingError, match=r"step 3: the update made (average of )?stack.norm.weight infinite or NaN"):
+        made.log(held_out())

@@ -107,6 +107,17 @@ def test_a_disk_that_fills_up_later_stops_the_run_and_keeps_what_is_saved(
     assert folder.steps() == [2, 4]
 
 
+def test_no_run_goes_faster_than_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peak that was measured on a busy machine is measured again, and is never below what the run itself reaches."""
+    measured = iter([1.0, 1e18, *[1.0] * 50])
+    monkeypatch.setattr(Hardware, "peak", lambda self: next(measured))
+    logs = list(train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE))
+    assert all(0 < log.peak < 1e-3 for log in logs), "the second measurement is believed"
+    monkeypatch.setattr(Hardware, "peak", lambda self: 1.0)
+    shares = [log.peak for log in train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE)]
+    assert max(shares) == shares[0] == 1 and min(shares) > 0
+
+
 def test_the_rate_follows_its_schedule() -> None:
     for schedule in ("noam", "cosine", "linear", "stable", "constant"):
         recipe = Recipe(steps=100, warmup=10, rate=1.0, schedule=schedule)

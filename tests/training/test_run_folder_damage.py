@@ -356,7 +356,7 @@ def test_links_and_pipes_are_refused_and_what_they_point_at_is_untouched(name: s
     run.mkdir()
     if kind == "link":
         precious.write_text("precious")
-    place = run / name.split()[0]
+    place = run / name.split(maxsplit=1)[0]
     os.mkfifo(place) if kind == "pipe" else place.symlink_to(precious)
     why = "it is not a regular file" if kind == "pipe" else "it is a symbolic link, which is not followed; remove"
     with pytest.raises(RunFolderError, match=why):

@@ -3,6 +3,7 @@
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 from glassformer.data.batches import PackedBatches
 from glassformer.models.build import build
+from glassformer.training.hardware import Hardware
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TOKEN
+from glassformer.training.objective import NEXT_TOKEN, Lesson
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
-from glassformer.training.step import Log
+from glassformer.training.step import Log, evaluate_loss
 from glassformer.training.symptoms import Symptoms
 from tests.training.subject import CONFIG, batches, go, recipe
 
@@ -68,6 +70,34 @@ def test_a_run_that_overfits_hears_so_once_also_when_it_was_stopped(stop: int) -
     assert notes(losses, held_out, stop) == found
 
 
+@given(st.floats(10, 1e30), st.sampled_from([2, 11, 50_000]), st.integers(2, 30))
+def test_a_run_that_explodes_at_once_hears_so_once(first: float, vocab: int, stop: int) -> None:
+    symptoms, found = Symptoms(uniform=math.log(vocab)), list[str]()
+    falling = [first * vocab * 0.9**step for step in range(30)]
+    for step, loss in enumerate(falling, 1):
+        if step == stop:
+            symptoms = Symptoms.resumed(json.loads(json.dumps(symptoms.state())))
+        found += filter(None, [symptoms.loss(step, loss, 0.1)])
+    (note,) = found
+    wanted = (
+        f"it is {falling[0]:.3g}, and a uniform guess would have {math.log(vocab):.3g}; try a learning rate below 0.1"
+    )
+    assert note.startswith(f"the loss is diverging: {wanted}")
+
+
+@given(st.integers(2, 50_000), st.floats(1, 1.5))
+def test_a_run_that_begins_near_a_uniform_guess_hears_nothing(vocab: int, times: float) -> None:
+    symptoms = Symptoms(uniform=math.log(vocab))
+    assert [symptoms.loss(step, times * math.log(vocab) * 0.99**step, 0.1) for step in range(1, 20)] == [None] * 19
+
+
+def test_a_rate_that_makes_a_run_explode_is_noticed_in_its_first_line() -> None:
+    how = recipe(rate=1e3, warmup=1, average=0.0, log_every=3, steps=3, evaluate_every=3)
+    (log,) = go(None, how)
+    assert log.loss > 100 and log.note is not None
+    assert "the loss is diverging: it is " in log.note and "a uniform guess would have 2.4" in log.note
+
+
 def test_a_run_that_gets_worse_in_both_is_not_called_overfitting() -> None:
     assert notes([1 + 0.001 * step for step in range(20)], [2 + 0.1 * step for step in range(20)]) == []
 
@@ -91,18 +121,43 @@ def test_sentences_are_in_the_record_of_a_run_once_over_a_stop(tmp_path: Path) -
     assert said[0]["step"] in [log.step for log in found if log.note]
 
 
-def test_a_patient_run_stops_early_and_keeps_the_best(tmp_path: Path) -> None:
+PATIENT = Recipe(steps=1000, rate=0.03, warmup=2, log_every=50, evaluate_every=5, save_every=500, patience=3)
+
+
+def few_letters() -> list[PackedBatches]:
+    """A little to learn by heart, and other letters to be judged by."""
     chance = np.random.default_rng(0)
-    few, others = (PackedBatches(chance.integers(11, size=80), 6, 6, 0) for _ in range(2))
-    how = Recipe(steps=1000, rate=0.03, warmup=2, log_every=50, evaluate_every=5, save_every=500, patience=3)
+    return [PackedBatches(chance.integers(11, size=80), 6, 6, 0) for _ in range(2)]
+
+
+def test_a_patient_run_stops_early_says_so_and_keeps_the_best(tmp_path: Path) -> None:
+    few, others = few_letters()
     folder = RunFolder(tmp_path)
-    logs = list(train(build(CONFIG), few, NEXT_TOKEN, how, folder, others))
+    logs = list(train(build(CONFIG), few, NEXT_TOKEN, PATIENT, folder, others))
     values = [log.validation for log in logs]
     assert None not in values
     best = min(range(len(values)), key=lambda at: values[at] or 0.0)
     assert len(values) == best + 1 + 3 and logs[-1].step < 200
     assert folder.best_step() == logs[best].step and folder.steps()[-1] == logs[-1].step
-    assert list(train(build(CONFIG), few, NEXT_TOKEN, how, folder, others)) == [], "a tired run stays so"
+    why = f"3 evaluations without a better validation loss than {values[best]:.4g}, at step {logs[best].step}"
+    assert str(logs[-1].note).endswith(f"stopped early by recipe.patience: {why}")
+    assert json.loads((tmp_path / LOG).read_text().splitlines()[-1])["note"] == logs[-1].note
+    assert not any("stopped early" in (log.note or "") for log in logs[:-1])
+    assert list(train(build(CONFIG), *few_letters()[:1], NEXT_TOKEN, PATIENT, folder, others)) == [], (
+        "a tired run stays"
+    )
+
+
+@pytest.mark.parametrize("average", [0.0, 0.9])
+@pytest.mark.parametrize("patience", [0, 3])
+def test_a_run_without_a_folder_ends_with_the_best_weights(patience: int, average: float) -> None:
+    few, others = few_letters()
+    model = build(CONFIG)
+    how = replace(PATIENT, patience=patience, average=average, steps=60)
+    found = [log.validation for log in train(model, few, NEXT_TOKEN, how, None, others)]
+    last, best = found[-1], min(value for value in found if value is not None)
+    assert last is not None and last > best
+    assert evaluate_loss(Lesson(model, NEXT_TOKEN), others, Hardware()) == best
 
 
 def test_a_run_without_patience_goes_on(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Int64, Integer
 from torch import Tensor
 
+from glassformer.data.identity import require_same_data
 from glassformer.errors import DataError
 
 Batch = dict[str, Tensor]
@@ -86,22 +87,20 @@ class Batches(ABC):
         for index, rows in enumerate(self._in_order()):
             yield self._make(rows, 0, index)
 
+    def identity(self) -> dict[str, int]:
+        """What tells these batches from others: the seed, the sizes, a checksum of the data."""
+        return {"seed": self.seed} | self.settings() | {"checksum": self._checksum}
+
     def state(self) -> dict[str, int]:
         """The place: epoch, batches of it already given, and what the order depends on."""
-        place = {"epoch": self._epoch, "index": self._index, "seed": self.seed}
-        return place | self.settings() | {"checksum": self._checksum}
+        return {"epoch": self._epoch, "index": self._index} | self.identity()
 
     def resume(self, state: Mapping[str, int]) -> None:
         """Go to the place of a state."""
-        for name, here in (self.state() | {"epoch": None, "index": None}).items():
+        for name in ("epoch", "index"):
             if name not in state:
                 raise DataError(f"the place in the data has no {name!r}")
-            if here is None or state[name] == here:
-                continue
-            if name in ("pairs", "texts", "tokens", "checksum"):  # of the data itself; what else there is was set
-                changed = f"the data has changed since the run began ({name} {state[name]}, now {here})"
-                raise DataError(f"{changed}: put it back as it was, or begin another run")
-            raise DataError(f"the place in the data is for {name} {state[name]}, here {name} is {here}")
+        require_same_data(self.identity(), state)
         epoch, index = state["epoch"], state["index"]
         if epoch < 0 or not 0 <= index <= len(self._plan_of(epoch)):
             raise DataError(f"the place in the data is batch {index} of epoch {epoch}, which there is not")

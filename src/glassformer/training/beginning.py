@@ -12,7 +12,7 @@ from glassformer.checkpoints.save import model_files
 from glassformer.checkpoints.untrusted import read_json
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.encoder import EncoderConfig
-from glassformer.training.keys import as_toml, defaults, shown, values_of
+from glassformer.training.keys import as_toml, defaults, shown, toml_value, values_of
 from glassformer.training.resolve import DEFAULT, Resolved, differing_keys, resolve
 from glassformer.training.settings import Settings
 from glassformer.training.tasks import Say
@@ -69,6 +69,11 @@ def resolve_resumed(
     values = values_of(asked.settings)
     changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
     return replace(saved, settings=replace(saved.settings, run=changed))
+
+
+def fixed_settings(settings: Settings) -> dict[str, str]:
+    """The settings that stay as they are from the first step to the last, in the notation of TOML."""
+    return {key: toml_value(as_toml(v)) for key, v in values_of(settings).items() if key not in MAY_DIFFER}
 
 
 def fitted(resolved: Resolved, start: Loaded) -> Resolved:

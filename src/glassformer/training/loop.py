@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from glassformer.data.batches import Batches
 from glassformer.errors import InterruptedRunError, TrainingError
@@ -36,7 +37,8 @@ def train(
 ) -> Iterator[Log]:
     """Train a model, a log line at a time; with a folder the run is saved, and goes on where it was stopped.
 
-    The model ends as it was last, or as the moving average of its weights if the recipe keeps one.
+    The model ends with its last weights, or with their moving average if the recipe keeps one. Without a folder to
+    keep checkpoints in, it ends with the best of those that were evaluated.
     """
     with ExitStack() as stack:
         if folder is not None and processes.first and not folder.locked:
@@ -51,7 +53,9 @@ def train(
         except TrainingError as error:
             if folder is None or not folder.steps():
                 raise
-            raise TrainingError(f"{error}; the last good checkpoint is step {folder.steps()[-1]}") from error
+            raise TrainingError(
+                f"{error}; the last checkpoint with finite weights is step {folder.steps()[-1]}"
+            ) from error
 
 
 class _Loop:
@@ -64,13 +68,14 @@ class _Loop:
         self.folder, self.validation, self.request = folder, validation, request
         self.began = self.told = time.perf_counter()
         self.told_tokens = 0
-        self.pace = 0.0  # operations for each token, as a share of what the device does in a second
+        self.peak = 0.0  # operations in a second that the device is known to reach
+        self.best: dict[str, Tensor] | None = None  # the best weights so far, where no folder keeps them
 
     def run(self) -> Iterator[Log]:
         """Step after step until the end, or until somebody asks to stop."""
         training, recipe = self.training, self.recipe
         note = self._resume()
-        self.pace = self._pace()
+        self.peak = training.hardware.peak() * training.processes.world
         training.model.train()
         while training.done < recipe.steps and not self._tired():
             training.learn()
@@ -78,6 +83,8 @@ class _Loop:
             stop = self._stop_asked()
             if stop or self._last() or self._improved(log) or training.done % recipe.save_every == 0:
                 self._save(best=self._improved(log))
+            if self.folder is None and self._improved(log):
+                self.best = training.judged_weights()
             if log is not None:
                 yield replace(log, note=log.note or note)
                 note = None
@@ -86,8 +93,9 @@ class _Loop:
                 what = f"stopped by {name} after step {training.done}, which is saved"
                 raise InterruptedRunError(what, SIGNAL + stop)
         training.model.eval()
-        if training.average is not None:
-            training.average.settle()
+        if self.folder is None:
+            training.require_finite()
+        training.settle(self.best)
 
     def _tired(self) -> bool:
         return 0 < self.recipe.patience <= self.training.symptoms.worse
@@ -120,7 +128,7 @@ class _Loop:
         log = self.training.log(self.validation if self._judged() else None)
         speed = (log.tokens - self.told_tokens) / max(now - self.told, 1e-9)
         self.told, self.told_tokens = time.perf_counter(), log.tokens
-        log = replace(log, seconds=now - self.began, speed=speed, peak=speed * self.pace)
+        log = replace(log, seconds=now - self.began, speed=speed, peak=self._share(speed), note=self._noted(log))
         if self.folder is not None and self.training.processes.first:
             self.folder.log({key: value for key, value in vars(log).items() if key not in CLOCK})
         return log
@@ -136,7 +144,7 @@ class _Loop:
             self.folder.check_room(weights * self.recipe.copies)
         if snapshot is None:
             return None
-        note = restore(self.training, snapshot)
+        note = restore(self.training, snapshot, self.validation, self.folder.begun)
         best = self.training.symptoms.best_step
         if best in self.folder.steps() and self.training.processes.first:
             self.folder.mark_best(best)  # it may have been killed between the save and this, or have lost a later one
@@ -146,12 +154,24 @@ class _Loop:
     def _save(self, best: bool) -> None:
         if self.folder is None:
             return
-        snapshot = take(self.training)
+        snapshot = take(self.training, self.validation, self.folder.begun)
         if self.training.processes.first:
             self.folder.save(snapshot)
             if best:
                 self.folder.mark_best(snapshot.step)
         self.training.processes.wait()
 
-    def _pace(self) -> float:
-        return self.training.operations / (self.training.hardware.peak() * self.training.processes.world)
+    def _noted(self, log: Log) -> str | None:
+        """The note of a log line, and why the run ends here if it ends early."""
+        if not self._tired() or self.training.done == self.recipe.steps:
+            return log.note
+        best, at, worse = self.training.symptoms.best, self.training.symptoms.best_step, self.training.symptoms.worse
+        why = f"stopped early by recipe.patience: {worse} evaluations without a better validation loss than {best:.4g}"
+        return "; ".join(filter(None, [log.note, f"{why}, at step {at}"]))
+
+    def _share(self, speed: float) -> float:
+        """The share of the device's peak; a peak that is exceeded was measured while others used the device."""
+        training, reached = self.training, speed * self.training.operations
+        if reached > self.peak:
+            self.peak = max(training.hardware.peak() * training.processes.world, reached)
+        return reached / self.peak

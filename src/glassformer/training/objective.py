@@ -40,6 +40,11 @@ HIDDEN_TOKENS = Objective(("ids",), "targets")
 CLASSES = Objective(("ids", "keep"), "labels")
 
 
+def choices(model: Model, objective: Objective) -> int:
+    """How many answers a model chooses among: classes, or the tokens of its vocabulary."""
+    return model.config.classes if objective is CLASSES else model.config.vocab
+
+
 class Lesson(nn.Module):
     """A model and its objective as one module: a batch in, the summed loss and what it is summed over out.
 

@@ -16,7 +16,15 @@ from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.averaging import PREFIX, mean_of_checkpoints
-from glassformer.training.beginning import CONFIG, LABELS, fitted, read_labels, require_free, resolve_resumed
+from glassformer.training.beginning import (
+    CONFIG,
+    LABELS,
+    fitted,
+    fixed_settings,
+    read_labels,
+    require_free,
+    resolve_resumed,
+)
 from glassformer.training.evaluation import (
     evaluate_classifier,
     evaluate_language,
@@ -31,7 +39,7 @@ from glassformer.training.processes import expected, meeting
 from glassformer.training.resolve import Resolved, resolve, to_toml
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import PairData, Settings
-from glassformer.training.snapshots import newest
+from glassformer.training.snapshots import TEST, newest
 from glassformer.training.step import Log
 from glassformer.training.tasks import Material, Preparing, Say, prepare_material
 
@@ -49,6 +57,8 @@ class Run:
         recipe = self.settings.recipe
         keep, every = max(asked.keep, recipe.average_last), recipe.save_every if recipe.average_last > 1 else 1
         self.folder = None if out is None else RunFolder(out, keep, every=every)
+        if self.folder is not None:
+            self.folder.begun = {**fixed_settings(self.settings), TEST: material.test.identity()}
 
     @property
     def parameters(self) -> int:

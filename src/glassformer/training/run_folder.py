@@ -51,6 +51,7 @@ class RunFolder:
             raise RunFolderError(f"keep is {keep}, wanted at least 2: one checkpoint may turn out broken")
         self.path = Path(path)
         self.keep, self.every = keep, every
+        self.begun: Mapping[str, object] = {}  # what the run was started with, kept in each checkpoint
         self._report = report or _warn
         self._lock = durable.FolderLock(self.path / LOCK)
 

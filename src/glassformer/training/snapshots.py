@@ -1,15 +1,24 @@
 """The whole of a training step's state to a snapshot and back, to the bit."""
 
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
 import msgspec
 import torch
 from torch import Tensor
 
-from glassformer.errors import RunFolderError
+from glassformer.data.batches import Batches
+from glassformer.data.identity import require_same_data
+from glassformer.errors import CheckpointError, ConfigError, RunFolderError
 from glassformer.training.checkpoint_files import Snapshot
 from glassformer.training.processes import parted, unsharded
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
 from glassformer.training.symptoms import Symptoms
+
+TEST = "test"  # of what a run was started with
+NOTHING: Mapping[str, object] = MappingProxyType({})
 
 
 class State(msgspec.Struct):
@@ -22,11 +31,14 @@ class State(msgspec.Struct):
     torch: str
     threads: int
     device: str
+    validation: dict[str, int] | None = None  # what is held out, by its identity
+    begun: dict[str, object] = {}  # what the run was started with: settings, and the identity of its test data
 
 
-def take(training: Training) -> Snapshot:
+def take(training: Training, validation: Batches | None = None, begun: Mapping[str, object] = NOTHING) -> Snapshot:
     """A snapshot of a run between two steps; every process has to take part."""
     training.look()
+    training.require_finite()
     state = State(
         tokens=int(training.tokens),
         data=training.batches.state(),
@@ -35,22 +47,31 @@ def take(training: Training) -> Snapshot:
         torch=str(torch.__version__),
         threads=torch.get_num_threads(),
         device=training.hardware.device.type,
+        validation=None if validation is None else validation.identity(),
+        begun=dict(begun),
     )
     optimizer = training.updates.state() | (training.average.state() if training.average else {})
     weights = {name: unsharded(value.detach()) for name, value in training.model.state_dict().items()}
     return Snapshot(training.done, weights, optimizer, msgspec.to_builtins(state))
 
 
-def restore(training: Training, snapshot: Snapshot) -> str | None:
+def restore(
+    training: Training,
+    snapshot: Snapshot,
+    validation: Batches | None = None,
+    begun: Mapping[str, object] = NOTHING,
+) -> str | None:
     """Go to where a snapshot was taken; a sentence if what follows may differ from the unbroken run."""
     state = msgspec.convert(snapshot.state, State)
+    _require_same_start(state, validation, begun)
     weights = training.model.state_dict()
+    _require_same_shapes(weights, snapshot.model)
     training.model.load_state_dict({name: parted(value, weights[name]) for name, value in snapshot.model.items()})
     training.updates.resume(snapshot.optimizer)
     if training.average is not None:
         training.average.resume(snapshot.optimizer)
     training.batches.resume(state.data)
-    training.symptoms = Symptoms.resumed(state.symptoms)
+    training.symptoms = replace(Symptoms.resumed(state.symptoms), uniform=training.symptoms.uniform)
     training.done, training.tokens = snapshot.step, torch.full_like(training.tokens, state.tokens)
     here = (str(torch.__version__), torch.get_num_threads(), training.hardware.device.type, training.processes.world)
     there = (state.torch, state.threads, state.device, len(state.random))
@@ -61,6 +82,26 @@ def restore(training: Training, snapshot: Snapshot) -> str | None:
     return "this run began with torch {}, {} threads, on {}, in {} processes: it goes on, not to the last bit".format(
         *there
     )
+
+
+def _require_same_start(state: State, validation: Batches | None, begun: Mapping[str, object]) -> None:
+    """Raise where settings or held-out data are others than those of the run; training data is checked by its place."""
+    for key, value in begun.items():
+        if key != TEST and value != (before := state.begun.get(key, value)):
+            change = f"{key} is {value}, but the run was started with {before}"
+            raise ConfigError(f"{change}: put it back as it was, or begin another run")
+    if validation is not None and state.validation is not None:
+        require_same_data(validation.identity(), state.validation, "the validation data")
+    if TEST in begun and TEST in state.begun:
+        now, before = (msgspec.convert(each[TEST], dict[str, int]) for each in (begun, state.begun))
+        require_same_data(now, before, "the test data")
+
+
+def _require_same_shapes(model: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
+    for name in sorted(model.keys() | saved.keys()):
+        here, there = (list(each[name].shape) if name in each else "none" for each in (model, saved))
+        if here != there:
+            raise CheckpointError(f"the checkpoint is of another model: its {name} is {there}, the model's is {here}")
 
 
 def newest(folder: RunFolder) -> Snapshot | None:

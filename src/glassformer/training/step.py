@@ -1,9 +1,12 @@
 """A model while it learns: forward, loss, backward, clip, update, and the line it writes in the log."""
 
-from contextlib import nullcontext
+import math
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 from torch.fx.experimental import _config as shapes
 
 from glassformer.data.batches import Batch, Batches
@@ -17,7 +20,7 @@ from glassformer.training.averaging import MovingAverage
 from glassformer.training.diagnosis import first_bad_equation
 from glassformer.training.effort import operations_per_token
 from glassformer.training.hardware import Hardware
-from glassformer.training.objective import Lesson
+from glassformer.training.objective import Lesson, choices
 from glassformer.training.optimizer import Updates
 from glassformer.training.processes import ALONE, Processes, unsharded
 from glassformer.training.recipe import Recipe
@@ -28,7 +31,7 @@ from glassformer.training.symptoms import Symptoms
 class Log:
     """One line of the record of a run; what depends on the clock does not count when two are compared.
 
-    `speed` is tokens a second since the last line, `peak` its share of the device's speed.
+    `speed` is tokens a second since the last line, `peak` its share of the fastest the device was seen to go.
     """
 
     step: int
@@ -59,7 +62,7 @@ class Training:
         self.weights = list(self.model.parameters())
         self.updates = Updates(self.model, recipe)
         self.average = MovingAverage(self.model, recipe.average) if recipe.average else None
-        self.symptoms = Symptoms()
+        self.symptoms = Symptoms(uniform=math.log(choices(self.model, self.objective)))
         self.done = 0
         self.sums = torch.zeros(3, dtype=torch.float64, device=hardware.device)  # loss, answers, tokens of the step
         self.norm = torch.zeros((), device=hardware.device)
@@ -112,17 +115,32 @@ class Training:
         """Stop before anything is saved or shown if a number went bad; then nothing was updated since."""
         step = int(self.first_bad)
         if step:
-            why = (
-                self._cause(step) or "a replay under the tape is finite, so precision or the order of sums made it bad"
-            )
+            finite = "a replay under the tape is finite, so precision or the order of sums made it bad"
+            why = self._cause(self.recent[step]) or finite
             raise TrainingError(f"step {step}: the loss or its gradient is not finite, and nothing was updated: {why}")
         self.recent.clear()
 
-    def _cause(self, step: int) -> str | None:
-        """The first equation that went bad in that step, in whichever process."""
-        model, parts = self.model, [self.hardware.move(part) for part in self.recent[step]]
+    def require_finite(self) -> None:
+        """Stop before weights are saved or handed back that an update made infinite or NaN."""
+        average = {} if self.average is None else {f"average of {n}": v for n, v in self.average.weights.items()}
+        for name, value in {**dict(self.model.named_parameters()), **average}.items():
+            if not bool(unsharded(value.detach()).isfinite().all()):
+                what = f"step {self.done}: the update made {name} infinite or NaN, so nothing is saved"
+                raise TrainingError(f"{what}; try a learning rate below {self.recipe.rate_at(self.done):.2g}")
+
+    def _bad_validation(self, loss: float, validation: Batches) -> TrainingError:
+        """Why the validation loss is not finite: the weights, or else the first equation that went bad."""
+        self.require_finite()
+        self.model.eval()
+        with self._judged():
+            why = self._cause(validation.once()) or "a replay under the tape is finite"
+        return TrainingError(f"step {self.done}: the validation loss is {loss}: {why}")
+
+    def _cause(self, batches: Iterable[Batch]) -> str | None:
+        """The first equation that went bad in these batches, in whichever process."""
+        model, parts = self.model, (self.hardware.move(batch) for batch in batches)
         if self.processes.world > 1 and self.processes.sharing == "shards":  # the tape needs whole tensors
-            model, parts = whole_copy(model), self.recent[step]
+            model, parts = whole_copy(model), iter(batches)
         with torch.compiler.set_stance("force_eager"):  # a tape sees nothing of a compiled block
             found = next(filter(None, (first_bad_equation(model, part, self.objective) for part in parts)), "")
         everywhere = self.processes.gather(found)
@@ -137,14 +155,34 @@ class Training:
         held_out = None
         if validation is not None:
             held_out = self.evaluate(validation)
+            if not math.isfinite(held_out):
+                raise self._bad_validation(held_out, validation)
             notes.append(self.symptoms.validation(self.done, held_out))
         note = "; ".join(filter(None, notes)) or None
         return Log(self.done, loss, rate, float(self.norm), int(self.tokens), held_out, note)
 
     def evaluate(self, batches: Batches) -> float:
         """Mean loss over one pass of held-out data, by the moving average of the weights where there is one."""
-        with nullcontext() if self.average is None else self.average.in_place():
+        with self._judged():
             return evaluate_loss(self.lesson, batches, self.hardware, self.processes)
+
+    def _judged(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.average is None else self.average.in_place()
+
+    @torch.no_grad()
+    def judged_weights(self) -> dict[str, Tensor]:
+        """A copy of the weights that evaluation uses: the moving average where there is one."""
+        weights = dict(self.model.named_parameters()) if self.average is None else self.average.weights
+        return {name: value.detach().clone() for name, value in weights.items()}
+
+    @torch.no_grad()
+    def settle(self, best: Mapping[str, Tensor] | None) -> None:
+        """End with the best weights, with the moving average, or with the last weights, whichever there is first."""
+        if best is not None:
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(best[name])
+        elif self.average is not None:
+            self.average.settle()
 
 
 def compile_lesson(lesson: Lesson) -> None:
