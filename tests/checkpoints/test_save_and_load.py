@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -298,3 +299,15 @@ def test_numbers_too_large_for_a_type_are_named(tmp_path: Path) -> None:
         model.positions.weight[1, 2] = 65504.0
     save(model, tmp_path)
     assert load(tmp_path, dtype=torch.float16).model.positions.weight[1, 2] == 65504.0
+
+
+def test_a_disk_that_is_full_for_the_tensors_is_said_in_one_line(tmp_path: Path) -> None:
+    """Their library has an error of its own for it."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(GlassformerError, match="not saved, what was there is untouched: the file is larger"):
+            save(build(GPTConfig(vocab=9, context=8, dim=16, layers=1, heads=2)), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []

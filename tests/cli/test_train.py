@@ -1,6 +1,7 @@
 """`glassformer train`: folders, resuming, plans, mistakes, and the status it ends with."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -291,3 +292,30 @@ def test_a_plan_of_fine_tuning_says_what_the_model_to_start_from_is(capsys: pyte
         assert main([*tune, "--out", "tuned", word]) == 2
         assert has in capsys.readouterr().err.splitlines()[-1]
     assert not Path("tuned").exists()
+
+
+def test_a_damaged_record_does_not_spoil_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--out", "run", steps=4) == 0
+    record = Path("run/metrics.jsonl")
+    first, *others = record.read_bytes().splitlines(keepends=True)
+    record.write_bytes(b"\xff" * (len(first) - 1) + b"\n" + b"".join(others))
+    capsys.readouterr()
+    assert main(["train", "--resume", "--out", "run"]) == 0
+    assert "run/metrics.jsonl: 1 of 2 lines are damaged and not drawn" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("key", ["data.path", "data.validation", "tokenizer.file"])
+def test_a_pipe_is_not_waited_for(key: str, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo("pipe.txt")
+    given = {"data.path": "text.txt", key: "pipe.txt"}
+    assert main(["train", "gpt", *SMALL, *(f"{name}={value}" for name, value in given.items()), "--out", "run"]) == 2
+    said = f'{key} is "pipe.txt", a pipe or a device: wanted a file or a folder'
+    assert said in capsys.readouterr().err.splitlines()[-1]
+    assert not Path("run").exists()
+
+
+def test_a_run_that_was_stopped_early_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    patient = ("recipe.patience=1", "recipe.rate=1", "recipe.warmup=1", "recipe.evaluate_every=2", "--out", "run")
+    words = [word for word in SMALL if not word.startswith(("recipe.warmup", "recipe.evaluate_every"))]
+    assert main(["train", "gpt", "--data", "text.txt", *words, "recipe.steps=100", *patient]) == 0
+    assert "stopped early by recipe.patience: 1 evaluations without a better validation" in capsys.readouterr().err

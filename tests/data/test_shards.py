@@ -1,7 +1,9 @@
 """A corpus is encoded once, found again by what it says, and never trusted when it was touched."""
 
+import fcntl
 import json
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -152,13 +154,30 @@ def test_a_reader_keeps_what_it_has_while_a_shard_is_made_again(tmp_path: Path) 
 
 
 def test_what_a_killed_program_left_is_swept_away(tmp_path: Path) -> None:
-    old, fresh, other = tmp_path / ".a.tokens.0123", tmp_path / ".a.tokens.4567", tmp_path / "notes.txt"
-    for path in (old, fresh, other):
+    """Whoever lives holds a lock on what it writes, however long ago it wrote; and what is not ours is left alone."""
+    key = "0123456789abcdef" * 2
+    dead = [tmp_path / f".{key}.{kind}.01234567" for kind in ("tokens", "json")]
+    young, locked = tmp_path / f".{key}.tokens.89abcdef", tmp_path / f".{key}.tokens.00000000"
+    others = [tmp_path / name for name in ("notes.txt", ".a.tokens.0123", f".{key}.json.backup")]
+    for path in (*dead, young, locked, *others):
         path.write_text("")
-    for path in (old, other):
-        os.utime(path, (0, 0))
-    token_shard(lambda: TEXTS, Characters(), tmp_path)
-    assert (old.exists(), fresh.exists(), other.exists()) == (False, True, True)
+    for path in (*dead, locked, *others):
+        os.utime(path, (time.time() - 60,) * 2)
+    with locked.open("rb") as writer:
+        fcntl.flock(writer, fcntl.LOCK_EX)
+        token_shard(lambda: TEXTS, Characters(), tmp_path)
+        assert [path.exists() for path in (*dead, young, locked, *others)] == [
+            False,
+            False,
+            True,
+            True,
+            True,
+            True,
+            True,
+        ]
+    tokenizer = Characters()
+    token_shard(lambda: TEXTS, tokenizer, tmp_path)
+    assert tokenizer.calls == 0 and not locked.exists(), "it is swept where nothing is written, too"
 
 
 def test_what_cannot_be_a_corpus_is_an_error(tmp_path: Path) -> None:

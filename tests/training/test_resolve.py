@@ -360,3 +360,9 @@ def test_a_warm_up_that_nobody_chose_is_at_most_a_tenth_of_the_steps(steps: int,
     assert resolve(file=written(folder, to_toml(found))).settings == found.settings
     assert resolve("gpt", words=["recipe.steps=60", "recipe.warmup=59"]).settings.recipe.warmup == 59
     assert "warmup is 60" in complaint("gpt", None, None, "recipe.steps=60", "recipe.warmup=60")
+
+
+def test_a_file_without_an_end_is_no_file_of_settings(folder: Path) -> None:
+    assert "/dev/zero: has more than 1,000,000 characters" in complaint("gpt", None, Path("/dev/zero"))
+    long = written(folder, "# settings\n" * 100_000)
+    assert "has more than 1,000,000 characters, wanted a TOML file of settings" in complaint("gpt", None, long)

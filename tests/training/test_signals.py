@@ -116,6 +116,38 @@ def test_a_signal_in_the_last_step_changes_nothing(number: signal.Signals, tmp_p
     assert_same_run(tmp_path / "run", unbroken)
 
 
+def test_a_terminal_that_closes_stops_a_run_politely(tmp_path: Path, unbroken: Path) -> None:
+    """It sends SIGHUP, and again, and cannot be written to from then on."""
+    control, terminal = os.openpty()
+    kept = os.dup(2)
+    os.dup2(terminal, 2)
+    try:
+        with in_a_step(signal.SIGHUP, 5), in_a_save(signal.SIGHUP, 5), pytest.raises(InterruptedRunError) as stopped:
+            go(tmp_path / "run", recipe())
+        os.close(control)
+        os.write(2, b"nobody reads this")
+    finally:
+        os.dup2(kept, 2)
+        for each in (kept, terminal):
+            os.close(each)
+    assert stopped.value.status == 129
+    assert str(stopped.value) == "stopped by SIGHUP after step 5, which is saved"
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+    go(tmp_path / "run", recipe(), seed=9)
+    assert_same_run(tmp_path / "run", unbroken)
+
+
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT])
+def test_a_signal_that_is_ignored_stays_so(number: signal.Signals, tmp_path: Path) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
+    try:
+        with in_a_step(number, 2):
+            assert go(tmp_path, recipe(steps=4))[-1].step == 4
+        assert signal.getsignal(number) == signal.SIG_IGN
+    finally:
+        signal.signal(number, before)
+
+
 def test_a_run_outside_the_main_thread_is_trained_without_listening(tmp_path: Path, unbroken: Path) -> None:
     thread = threading.Thread(target=go, args=(tmp_path / "run", recipe()))
     thread.start()

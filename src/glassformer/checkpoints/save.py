@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.checkpoints.fields import HARMLESS
@@ -17,7 +16,7 @@ from glassformer.checkpoints.naming import Row, to_theirs
 from glassformer.checkpoints.ours import own_table, read_own
 from glassformer.checkpoints.publish import JOURNAL, publish
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
-from glassformer.checkpoints.tensor_files import CHECKSUMS, checksum
+from glassformer.checkpoints.tensor_files import CHECKSUMS, checksum, write_tensors
 from glassformer.errors import CheckpointError
 from glassformer.layers.model import Model
 from glassformer.models.presets import Config
@@ -147,7 +146,7 @@ def _write_tensors(folder: Path, model: Model, layout: _Layout, shard_bytes: int
         name = WEIGHTS if len(shards) == 1 else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
         tensors = {key: tensor.cpu() for key, tensor in to_theirs(rows, state).items()}
         sums = {key: checksum(tensor) for key, tensor in tensors.items()}
-        save_file(tensors, folder / name, {**metadata, CHECKSUMS: json.dumps(sums)})
+        write_tensors(folder / name, tensors, {**metadata, CHECKSUMS: json.dumps(sums)})
         _sort_metadata(folder / name)
         (folder / name).chmod(0o644)
         index |= dict.fromkeys(tensors, name)

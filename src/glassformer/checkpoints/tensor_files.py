@@ -3,6 +3,7 @@
 import functools
 import json
 import math
+import os
 import re
 import zlib
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from typing import Protocol
 
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.checkpoints.untrusted import is_pickle, parse_table, pickle_refusal, plain_file, read_table
@@ -131,6 +133,18 @@ def checksum(tensor: Tensor) -> str:
     """A checksum of a tensor's bytes in the order they are stored."""
     flat = tensor.contiguous().reshape(-1).view(torch.uint8).numpy()
     return f"{zlib.crc32(flat.data):08x}"
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """Write one safetensors file; a failure of the disk is the system's own error, which the library's hides."""
+    try:
+        save_file(tensors, path, metadata)
+    except SafetensorError as error:
+        found = re.search(r"os error (\d+)", str(error))
+        if found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number), os.fspath(path)) from error
 
 
 def _read_header(path: Path) -> dict[str, object]:

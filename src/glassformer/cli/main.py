@@ -8,6 +8,7 @@ from cyclopts import App, Parameter
 
 from glassformer import __version__
 from glassformer.cli.report import run
+from glassformer.cli.streams import standard_streams
 
 COMMANDS = {
     "demo": "Train a small translator on the built-in phrase book, translate unseen sentences, show its attention.",
@@ -52,4 +53,5 @@ def launch(
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line and give the exit status; words it cannot make sense of end it with status 2."""
     given = sys.argv[1:] if words is None else words
-    return run(lambda: app.meta(given), debug="--debug" in given)
+    with standard_streams():
+        return run(lambda: app.meta(given), debug="--debug" in given)

@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from glassformer.training.run import Run
     from glassformer.training.step import Log
 
-FILES = (
-    "data.path", "data.second", "data.validation", "data.validation_second", "data.test", "data.test_second",
-    "tokenizer.file", "run.init",
-)  # fmt: skip
 FLOAT32 = 4  # bytes
 MEGABYTE = 1e6
 
@@ -152,6 +148,7 @@ def _new_folder(task: str, out: Path | None) -> Path:
 
 def _require_files(resolved: "Resolved") -> None:
     """Files named on the command line have to be there; what is built in has a name only."""
+    from glassformer.training.beginning import FILES
     from glassformer.training.keys import defaults, shown, values_of
     from glassformer.training.resolve import COMMAND_LINE
 
@@ -188,17 +185,22 @@ def _draw_curves(folder: Path) -> None:
     from glassformer.training.run_folder import LOG, RunFolder
     from glassformer.views.curves import training_curves
 
-    lines = (folder / LOG).read_bytes().splitlines()
-    RunFolder(folder).write_text(
-        "curves.svg", training_curves([msgspec.json.decode(line, type=dict) for line in lines])
-    )
+    records, damaged = [], 0
+    for line in (folder / LOG).read_bytes().splitlines():
+        try:
+            records.append(msgspec.json.decode(line, type=dict))
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            damaged += 1
+    if damaged:
+        talk(f"{folder / LOG}: {damaged} of {damaged + len(records)} lines are damaged and not drawn")
+    RunFolder(folder).write_text("curves.svg", training_curves(records))
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
     from glassformer.cli.evaluate import show_figures
 
     if last is None:
-        talk(f"{folder} has all its steps already, there was nothing left to do")
+        talk(f"the run in {folder} is finished, there was nothing left to do")
     figures = run.measure()
     if json:
         names = ("step", "loss", "validation", "tokens", "seconds")

@@ -1,8 +1,10 @@
 """The ids of a whole corpus in one file on disk: made once, checked, and mapped into memory ever after."""
 
+import fcntl
 import hashlib
 import logging
 import os
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -21,6 +23,8 @@ from glassformer.errors import DataError
 _FORMAT = 1
 _LARGEST_SHORT = 2**16
 _STALE = 3600  # seconds; whoever makes a shard writes to it far more often
+_YOUNG = 5  # seconds; a new file is locked far sooner
+_SCRATCH = re.compile(r"\.[0-9a-f]{32}\.(tokens|json)\.[0-9a-f]{8}")
 _LOG = logging.getLogger(__name__)
 
 
@@ -100,6 +104,7 @@ def token_shard(texts: Callable[[], Iterable[str]], tokenizer: Encodes, cache: P
         pass
     key = hashlib.sha256(f"{_FORMAT} {tokenizer.fingerprint} {count.digest}".encode()).hexdigest()[:32]
     path = Path(cache) / f"{key}.tokens"
+    _sweep(path.parent)
     note = _verified(path)
     if note is None:
         note = _write_shard(path, texts, tokenizer, count)
@@ -131,7 +136,6 @@ def _verified(path: Path) -> ShardNote | None:
 def _write_shard(path: Path, texts: Callable[[], Iterable[str]], tokenizer: Encodes, expected: _Count) -> ShardNote:
     dtype: Literal["<u2", "<u4"] = "<u2" if tokenizer.vocab <= _LARGEST_SHORT else "<u4"
     digest, tokens, count = hashlib.sha256(), 0, _Count()
-    _sweep(path.parent)
     with _appearing(path) as file:
         for ids in tokenizer.encode_stream(count.over(texts())):
             data = np.asarray(ids, dtype=dtype).tobytes()
@@ -155,10 +159,12 @@ def _appearing(path: Path) -> Iterator[BinaryIO]:
     try:
         durable.make_folder(path.parent)
         with temporary.open("xb") as file:
+            with suppress(OSError):  # a file system without locks: then its age tells
+                fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed, by a kill too
             yield file
             file.flush()
             os.fsync(file.fileno())
-        durable.move(temporary, path)
+            durable.move(temporary, path)  # while it is locked
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror}") from error
     finally:
@@ -168,7 +174,20 @@ def _appearing(path: Path) -> Iterator[BinaryIO]:
 
 def _sweep(folder: Path) -> None:
     """Delete what programs that were killed had begun to write."""
-    for left in folder.glob(".*.tokens.*"):
-        with suppress(OSError):
-            if time.time() - left.stat().st_mtime > _STALE:
-                left.unlink()
+    for left in folder.glob(".*"):
+        if _SCRATCH.fullmatch(left.name):
+            with suppress(OSError), left.open("rb") as file:
+                if _is_abandoned(file):
+                    left.unlink()
+
+
+def _is_abandoned(file: BinaryIO) -> bool:
+    """Whether nobody writes to a file any more; the youngest may not have been locked yet."""
+    age = time.time() - os.fstat(file.fileno()).st_mtime
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return age > _STALE
+    return age > _YOUNG

@@ -1,5 +1,6 @@
 """What a run begins with: an empty folder, or the settings of a stopped run, or of the model to start from."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,10 @@ from glassformer.training.tasks import Say
 CONFIG = "config.toml"
 LABELS = "labels.json"  # the labels of a classifier in the order of its head
 MAY_DIFFER = ("run.device", "run.precision", "run.compiled")  # when a run is resumed
+FILES = (
+    "data.path", "data.second", "data.validation", "data.validation_second", "data.test", "data.test_second",
+    "tokenizer.file", "run.init",
+)  # fmt: skip
 RATES = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
 OF_THE_START = "run.init"
 NOT_USED = "not used, the tokenizer is that of run.init"
@@ -31,6 +36,15 @@ def require_free(folder: Path) -> None:
         raise ConfigError(f"{folder} already holds a run: go on with it by --resume, or choose another folder by --out")
     if found := model_files(folder):
         raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder by --out")
+
+
+def require_real_files(settings: Settings) -> None:
+    """Refuse a pipe or a device among the files that a run reads: data is read more than once, and a pipe waits."""
+    for key, value in values_of(settings).items():
+        if key in (*FILES, "data.extra") and value and os.path.exists(str(value)):
+            path = Path(str(value))
+            if not path.is_file() and not path.is_dir():
+                raise ConfigError(f"{key} is {shown(value)}, a pipe or a device: wanted a file or a folder")
 
 
 def run_files(folder: Path) -> list[str]:

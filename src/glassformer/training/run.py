@@ -23,6 +23,7 @@ from glassformer.training.beginning import (
     fixed_settings,
     read_labels,
     require_free,
+    require_real_files,
     resolve_resumed,
 )
 from glassformer.training.evaluation import (
@@ -186,6 +187,7 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
 
     A sketch has sizes but no weights, and cannot be trained.
     """
+    require_real_files(resolved.settings)
     processes = expected(resolved.settings.run.sharing)
     if out is not None and processes.first and not resume:
         require_free(out)

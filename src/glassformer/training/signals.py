@@ -1,10 +1,13 @@
-"""Ctrl-C and SIGTERM during a run: finish the step, save, leave; a second one leaves at once."""
+"""Ctrl-C, SIGTERM and SIGHUP during a run: finish the step, save, leave; a second one leaves at once."""
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
@@ -12,22 +15,38 @@ class StopRequest:
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
+        self._terminals = [number for number in (0, 1, 2) if os.isatty(number)]
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
         """Note the first signal, and let the next one end the program as it would have without us."""
         self.signal = signal.Signals(number)
-        for each in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(each, signal.SIG_DFL)
+        for each in SIGNALS:
+            if signal.getsignal(each) == self.receive:
+                # A terminal that closes sends SIGHUP twice, through the shell and by itself.
+                signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
+        if number == signal.SIGHUP:
+            self._leave_terminal()
+
+    def _leave_terminal(self) -> None:
+        """Write to the null device from now on: writing to a terminal that is gone is an error."""
+        for number in self._terminals:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            os.close(null)
 
 
 @contextmanager
 def stopping_politely() -> Iterator[StopRequest]:
-    """Turn signals into a request while inside; only a main thread can listen for them."""
+    """Turn signals into a request while inside; only a main thread can listen for them.
+
+    A signal that is ignored stays so: `nohup` asks for that.
+    """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    before = {each: signal.signal(each, request.receive) for each in (signal.SIGINT, signal.SIGTERM)}
+    heard = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, request.receive) for each in heard}
     try:
         yield request
     finally:
