@@ -26,7 +26,7 @@ class Updates:
         everything = list(self.parameters.values())
         (beta, rho), rate = recipe.betas, recipe.rate
         self.optimizers: list[Optimizer]
-        self.shrunk = [p for p in everything if p.dim() > 1 and recipe.decay]  # by us, where the optimizer does not
+        self.shrunk: list[Tensor] = [p for p in everything if p.dim() > 1 and recipe.decay]  # by us, not the optimizer
         match recipe.optimizer:
             case "sgd":
                 self.optimizers = [SGD(everything, rate)]
