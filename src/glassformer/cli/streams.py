@@ -13,7 +13,7 @@ def standard_streams() -> Iterator[None]:
     """Run a command with all three streams open, and show a warning as what it says, without its source line."""
     open_closed_streams()
     with warnings.catch_warnings():
-        warnings.showwarning = _show
+        warnings.showwarning = _show_warning
         yield
 
 
@@ -34,7 +34,7 @@ def open_closed_streams() -> None:
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
-def _show(
+def _show_warning(
     message: Warning | str,
     category: type[Warning],
     filename: str,

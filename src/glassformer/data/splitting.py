@@ -80,13 +80,13 @@ def _in_turn(groups: Sequence[Places], labels: Sequence[str], seed: int) -> Iter
         classes.setdefault(frozenset(labels[place] for place in group), []).append(group)
     ranked: list[tuple[float, Places]] = []
     for members in classes.values():
-        order = sorted(members, key=lambda group: _chance(f"{seed} {group[0]}"))
-        start = int.from_bytes(_chance(f"{seed} class {members[0][0]}")[:6], "big") / 2**48
+        order = sorted(members, key=lambda group: _hash_bytes(f"{seed} {group[0]}"))
+        start = int.from_bytes(_hash_bytes(f"{seed} class {members[0][0]}")[:6], "big") / 2**48
         ranked += [((at + start) / len(order), group) for at, group in enumerate(order[:-1])]
     return (group for _, group in sorted(ranked))
 
 
-def _chance(text: str) -> bytes:
+def _hash_bytes(text: str) -> bytes:
     """Random bytes from a hash, not a generator: what was held out once is held out with every version of a library."""
     return hashlib.sha256(text.encode()).digest()
 

@@ -33,7 +33,7 @@ from glassformer.training.settings import TASKS, Settings
 
 DEFAULT, COMMAND_LINE = "default", "command line"
 DIM, HIDDEN = "model.dim", "model.hidden"
-LONGEST = 1_000_000  # characters of a file of settings
+CONFIG_LENGTH = 1_000_000  # characters of a file of settings
 WIDEST = 40  # columns before the comments, which stand below each other but for the longest values
 
 
@@ -131,13 +131,13 @@ def _read_toml(file: Path | str) -> dict[str, object]:
     shown = printable(str(file))
     try:
         with Path(file).open(encoding="utf-8-sig") as opened:
-            text = opened.read(LONGEST + 1)  # a device can be read without end
+            text = opened.read(CONFIG_LENGTH + 1)  # a device can be read without end
     except OSError as error:
         raise ConfigError(f"{shown}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{shown}: is not UTF-8 text at byte {error.start}, wanted a TOML file") from error
-    if len(text) > LONGEST:
-        raise ConfigError(f"{shown}: has more than {LONGEST:,} characters, wanted a TOML file of settings")
+    if len(text) > CONFIG_LENGTH:
+        raise ConfigError(f"{shown}: has more than {CONFIG_LENGTH:,} characters, wanted a TOML file of settings")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:

@@ -18,7 +18,7 @@ from glassformer.training.step import Training
 from glassformer.training.symptoms import Symptoms
 
 TEST = "test"  # of what a run was started with
-NOTHING: Mapping[str, object] = MappingProxyType({})
+NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 
 
 class State(msgspec.Struct):
@@ -35,7 +35,7 @@ class State(msgspec.Struct):
     begun: dict[str, object] = {}  # what the run was started with: settings, and the identity of its test data
 
 
-def take(training: Training, validation: Batches | None = None, begun: Mapping[str, object] = NOTHING) -> Snapshot:
+def take(training: Training, validation: Batches | None = None, begun: Mapping[str, object] = NO_SETTINGS) -> Snapshot:
     """A snapshot of a run between two steps; every process has to take part."""
     training.look()
     training.require_finite()
@@ -59,7 +59,7 @@ def restore(
     training: Training,
     snapshot: Snapshot,
     validation: Batches | None = None,
-    begun: Mapping[str, object] = NOTHING,
+    begun: Mapping[str, object] = NO_SETTINGS,
 ) -> str | None:
     """Go to where a snapshot was taken; a sentence if what follows may differ from the unbroken run."""
     state = msgspec.convert(snapshot.state, State)
