@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import cast
 
 from glassformer.errors import ConfigError
+from glassformer.layers.checked import LARGEST_WHOLE
 from glassformer.models.presets import presets
 from glassformer.training.keys import (
     FAMILY,
     FOLLOWS,
-    LARGEST,
     MODEL_CONFIGS,
     SECTIONS,
     VALUE_LENGTH,
@@ -245,7 +245,7 @@ def _proportional_hidden(usual: Mapping[str, object], values: Mapping[str, objec
     if usual[HIDDEN] is None:  # the model derives it
         return None
     before, dim, hidden = (cast(int, number) for number in (usual[DIM], values[DIM], usual[HIDDEN]))
-    return min(max(hidden * dim // before, 1), LARGEST)
+    return min(max(hidden * dim // before, 1), LARGEST_WHOLE)
 
 
 def _value_of(task: str, family: str, key: str, chosen: Chosen) -> object:

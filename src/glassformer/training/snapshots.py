@@ -63,14 +63,15 @@ def restore(
 ) -> str | None:
     """Go to where a snapshot was taken; a sentence if what follows may differ from the unbroken run."""
     state = msgspec.convert(snapshot.state, State)
-    _require_same_start(state, validation, begun)
+    _require_same_settings(state, begun)
+    training.batches.resume(state.data)
+    _require_same_held_out(state, validation, begun)
     weights = training.model.state_dict()
     _require_same_shapes(weights, snapshot.model)
     training.model.load_state_dict({name: parted(value, weights[name]) for name, value in snapshot.model.items()})
     training.updates.resume(snapshot.optimizer)
     if training.average is not None:
         training.average.resume(snapshot.optimizer)
-    training.batches.resume(state.data)
     training.symptoms = replace(Symptoms.resumed(state.symptoms), uniform=training.symptoms.uniform)
     training.done, training.tokens = snapshot.step, torch.full_like(training.tokens, state.tokens)
     here = (str(torch.__version__), torch.get_num_threads(), training.hardware.device.type, training.processes.world)
@@ -84,12 +85,15 @@ def restore(
     )
 
 
-def _require_same_start(state: State, validation: Batches | None, begun: Mapping[str, object]) -> None:
-    """Raise where settings or held-out data are others than those of the run; training data is checked by its place."""
+def _require_same_settings(state: State, begun: Mapping[str, object]) -> None:
+    """Raise where a setting is another than when the run was started."""
     for key, value in begun.items():
         if key != TEST and value != (before := state.begun.get(key, value)):
             change = f"{key} is {value}, but the run was started with {before}"
             raise ConfigError(f"{change}: put it back as it was, or begin another run")
+
+
+def _require_same_held_out(state: State, validation: Batches | None, begun: Mapping[str, object]) -> None:
     if validation is not None and state.validation is not None:
         require_same_data(validation.identity(), state.validation, "the validation data")
     if TEST in begun and TEST in state.begun:
