@@ -31,13 +31,13 @@ class Checked:
     """A frozen dataclass whose values are held to the types of its fields when it is made."""
 
     def __post_init__(self) -> None:
-        for name, kind in _kinds(type(self)).items():
+        for name, kind in _field_types(type(self)).items():
             value = getattr(self, name)
             object.__setattr__(self, name, _as_declared(f"{type(self).__name__}: {name}", value, kind))
 
 
 @cache
-def _kinds(config: type) -> Mapping[str, object]:
+def _field_types(config: type) -> Mapping[str, object]:
     """The declared type of every field, its range included."""
     hints = get_type_hints(config, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(config)}
