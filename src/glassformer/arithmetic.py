@@ -1,5 +1,6 @@
 """Write arithmetic as a person would: `0.1·1 + 1.2·0 − 0.1·0 + 1.4·1 = 1.5`."""
 
+import math
 from collections.abc import Sequence
 
 from torch import Tensor
@@ -7,17 +8,57 @@ from torch import Tensor
 DIGITS = 4
 SHOWN = 8  # longer sums show their first terms and add up the rest
 MINUS = "−"
+WRITTEN_OUT_BELOW = 1e7  # larger numbers take an exponent
+# What rounding in float64 leaves where numbers near one cancel. Smaller numbers come from products alone and are meant.
+LEAST_NOISE, MOST_NOISE = 1e-20, 1e-14
+LARGE = 1e3  # beside numbers beyond this, only the noise of this is taken for noise: what is larger may be meant
+TELLING = 3  # significant digits of a difference that its two numbers show
+MOST_DIGITS = 15  # that a float64 surely holds
 
 
-def number(value: Tensor | float, digits: int = DIGITS) -> str:
-    """A number in a few significant digits, with a true minus sign."""
-    text = f"{float(value):.{digits}g}"
-    return text.replace("inf", "∞").replace("-", MINUS, 1) if text.startswith("-") else text.replace("inf", "∞")
+def is_noise(value: float, among: float = 0.0) -> bool:
+    """Whether a number is rounding noise, by itself or beside numbers as large as `among`."""
+    return LEAST_NOISE < abs(value) < MOST_NOISE or 0 < abs(value) < MOST_NOISE * min(among, LARGE)
 
 
-def factor(value: Tensor | float) -> str:
+def number(value: Tensor | float, digits: int = DIGITS, among: float = 0.0) -> str:
+    """A number in a few significant digits, with a true minus sign; rounding noise is 0, and 10000 is written out."""
+    x = float(value)
+    if x == 0 or is_noise(x, among):
+        return "0"
+    text = f"{abs(x):.{digits}g}"
+    if "e+" in text and abs(x) < WRITTEN_OUT_BELOW:
+        text = f"{abs(x):.0f}"
+    digits_shown, mark, power = text.partition("e")
+    text = f"{digits_shown}e{int(power)}" if mark else text.replace("inf", "∞")
+    return MINUS + text if x < 0 else text
+
+
+def digits_apart(a: Tensor | float, b: Tensor | float, digits: int = DIGITS) -> int:
+    """How many significant digits show in what two numbers differ; the usual ones where they do not."""
+    x, y = float(a), float(b)
+    size, gap = max(abs(x), abs(y)), abs(x - y)
+    if not 0 < gap < math.inf or is_noise(gap, size):
+        return digits
+    cancelled = math.floor(math.log10(size / gap))
+    return min(MOST_DIGITS, max(digits, cancelled + TELLING))
+
+
+def minus(a: Tensor | float, b: Tensor | float) -> str:
+    """A difference, with digits enough to see in what the two differ: `1.00002 − 1.00001`."""
+    digits = digits_apart(a, b)
+    return f"{number(a, digits)} {MINUS} {factor(b, digits)}"
+
+
+def ratio(a: Tensor | float, b: Tensor | float) -> str:
+    """A quotient, with digits enough to see in what the two differ: `0.50002 / 0.50001`."""
+    digits = digits_apart(a, b)
+    return f"{number(a, digits)} / {factor(b, digits)}"
+
+
+def factor(value: Tensor | float, digits: int = DIGITS) -> str:
     """A number fit to stand behind a sign or a dot: negative ones in brackets."""
-    text = number(value)
+    text = number(value, digits)
     return f"({text})" if text.startswith(MINUS) else text
 
 

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from glassformer.arithmetic import factor, number, total
+from glassformer.arithmetic import factor, minus, number, total
 from glassformer.equation import equation
 from glassformer.equations.ranges import not_negative, positive
 
@@ -40,7 +40,7 @@ def _difference_quotient_cost(size: int) -> int:
 
 @difference_quotient.def_cell
 def _difference_quotient_cell(index: tuple[int, ...], f_ahead: Tensor, f_here: Tensor, h: float) -> str:
-    return f"({number(f_ahead[index])} − {factor(f_here[index])}) / {factor(h)}"
+    return f"({minus(f_ahead[index], f_here[index])}) / {factor(h)}"
 
 
 @difference_quotient.def_check

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from glassformer.arithmetic import factor, number, total
+from glassformer.arithmetic import minus, number, ratio, total
 from glassformer.equation import equation
 from glassformer.equations.embedding import one_hot
 from glassformer.equations.probability import log_softmax, require_distribution, require_scores, softmax
@@ -206,7 +206,7 @@ def _disagreement_cost(rows: int, n: int) -> int:
 @disagreement.def_cell
 def _disagreement_cell(index: tuple[int, ...], z: Tensor, w: Tensor) -> str:
     p, q = softmax.fn(z[index]), softmax.fn(w[index])
-    terms = [f"({number(a)} − {number(b)})·ln({number(a)} / {number(b)})" for a, b in zip(p, q, strict=True)]
+    terms = [f"({minus(a, b)})·ln({ratio(a, b)})" for a, b in zip(p, q, strict=True)]
     return f"({total(terms, ((p - q) * (p / q).log()).tolist())}) / 2"
 
 
@@ -243,7 +243,7 @@ def _mean_squared_error_cost(rows: int, outputs: int) -> int:
 @mean_squared_error.def_cell
 def _mean_squared_error_cell(index: tuple[int, ...], y_hat: Tensor, y: Tensor) -> str:
     a, b = y_hat.flatten(), y.flatten()
-    terms = [f"({number(x)} − {factor(t)})^2" for x, t in zip(a.tolist(), b.tolist(), strict=True)]
+    terms = [f"({minus(x, t)})^2" for x, t in zip(a.tolist(), b.tolist(), strict=True)]
     return f"({total(terms, (a - b).square().tolist())}) / {y.numel() // y.shape[-1]}"
 
 

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from glassformer.arithmetic import factor, number, times
+from glassformer.arithmetic import factor, minus, number, times
 from glassformer.equation import equation
 
 
@@ -57,7 +57,7 @@ def _layer_norm_cost(rows: int, dim: int) -> int:
 def _layer_norm_cell(index: tuple[int, ...], x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> str:
     row, i = x[index[:-1]], index[-1]
     mean, variance = row.mean(), row.var(correction=0)
-    unit = f"({number(row[i])} − {factor(mean)}) / √({number(variance)} + {eps:g})"
+    unit = f"({minus(row[i], mean)}) / √({number(variance)} + {number(eps)})"
     return f"{number(gamma[i])}·{unit} + {factor(beta[i])}"
 
 
@@ -147,7 +147,7 @@ def _rms_norm_cost(rows: int, dim: int, gamma: Tensor | None) -> int:
 def _rms_norm_cell(index: tuple[int, ...], x: Tensor, gamma: Tensor | None, eps: float) -> str:
     row, i = x[index[:-1]], index[-1]
     top = number(row[i]) if gamma is None else times(gamma[i], row[i])
-    return f"{top} / √({number(row.square().mean())} + {eps:g})"
+    return f"{top} / √({number(row.square().mean())} + {number(eps)})"
 
 
 @rms_norm.def_check

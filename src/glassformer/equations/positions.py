@@ -67,7 +67,7 @@ def _sinusoidal_positions_cost(length: int, dim: int) -> int:
 def _sinusoidal_positions_cell(index: tuple[int, ...], dim: int, base: float, start: int, layout: str) -> str:
     pair, second = divmod(index[1], 2) if layout == "adjacent" else divmod(index[1], dim // 2)[::-1]
     wave = "cos" if second else "sin"
-    return f"{wave}({start + index[0]}·{number(base, EXACT)}^(−{2 * pair}/{dim}))"
+    return f"{wave}({start + index[0]}·{number(base, EXACT)}^({number(-2 * pair)}/{dim}))"
 
 
 @sinusoidal_positions.def_check
@@ -118,7 +118,7 @@ def _shift_matrix_cell(index: tuple[int, ...], offset: int, dim: int, base: floa
     row, column = index
     if row // 2 != column // 2:
         return "0"
-    angle = f"{number(offset, EXACT)}·{number(base, EXACT)}^(−{row // 2 * 2}/{dim})"
+    angle = f"{number(offset, EXACT)}·{number(base, EXACT)}^({number(-(row // 2) * 2)}/{dim})"
     return f"cos({angle})" if row == column else f"{'−' if row < column else ''}sin({angle})"
 
 

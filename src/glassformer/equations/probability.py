@@ -5,9 +5,11 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from glassformer.arithmetic import number, total
+from glassformer.arithmetic import DIGITS, digits_apart, number, ratio, total
 from glassformer.equation import equation
 from glassformer.equations.ranges import Require
+
+UNSEEN = 1e-4  # a smaller difference of two scores cannot be seen in the digits of an exponential
 
 
 def require_scores(require: Require, symbol: str, z: Tensor) -> None:
@@ -288,7 +290,7 @@ def _kl_divergence_cost(rows: int, n: int) -> int:
 def _kl_divergence_cell(index: tuple[int, ...], p: Tensor, q: Tensor) -> str:
     true = p[index] > 0
     p, q = p[index][true], q[index][true]
-    terms = [f"{number(a)}·ln({number(a)} / {number(b)})" for a, b in zip(p, q, strict=True)]
+    terms = [f"{number(a)}·ln({ratio(a, b)})" for a, b in zip(p, q, strict=True)]
     return total(terms, (p * (p / q).log()).tolist())
 
 
@@ -311,7 +313,8 @@ def _empty(z: Tensor) -> Tensor:
 
 
 def _difference(a: Tensor, b: Tensor) -> str:
-    return f"{number(a)} − {number(b)}".replace("− −", "+ ")
+    digits = digits_apart(a, b) if abs(a - b) > UNSEEN else DIGITS
+    return f"{number(a, digits)} − {number(b, digits)}".replace("− −", "+ ")
 
 
 def _exponential(row: Tensor, score: Tensor) -> str:

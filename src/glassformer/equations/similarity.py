@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glassformer.arithmetic import dot, factor, number, total
+from glassformer.arithmetic import dot, factor, minus, number, total
 from glassformer.equation import equation
 from glassformer.equations.ranges import Require, not_negative, whole
 
@@ -207,7 +207,7 @@ def _euclidean_distance_cost(rows: int, dim: int) -> int:
 @euclidean_distance.def_cell
 def _euclidean_distance_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str:
     u, v = _spread(index, u, v)
-    terms = [f"({number(a)} − {factor(b)})^2" for a, b in zip(u, v, strict=True)]
+    terms = [f"({minus(a, b)})^2" for a, b in zip(u, v, strict=True)]
     return f"√({total(terms, (u - v).square().tolist())})"
 
 
@@ -308,7 +308,7 @@ def _analogy_cost(rows: int, dim: int, a: Tensor, b: Tensor) -> int:
 @analogy.def_cell
 def _analogy_cell(index: tuple[int, ...], a: Tensor, b: Tensor, c: Tensor) -> str:
     a, b, c = (vector[index[-1]] for vector in _spread(index[:-1], a, b, c))
-    return f"{number(b)} − {factor(a)} + {factor(c)}"
+    return f"{minus(b, a)} + {factor(c)}"
 
 
 @equation(
