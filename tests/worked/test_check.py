@@ -31,7 +31,7 @@ def test_json_lists_all_and_none_is_wrong(
     assert whole_check.stderr == b""
     assert list(results) == [example.id for example in examples()]
     assert len(results) == 139
-    assert {result.verdict for result in results.values()} == {"reproduced", "rounding", "corrected"}
+    assert {result.verdict for result in results.values()} == {"reproduced", "rounding", "corrected", "stated"}
     assert all(result.expected_ok for result in results.values())
 
 
@@ -39,7 +39,7 @@ def test_json_lists_all_and_none_is_wrong(
 def test_the_table_shows_print_beside_what_is_right(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check"]) == 0
     text = capsys.readouterr().out
-    assert text.splitlines()[-1] == "5 examples: 3 reproduced, 1 rounding, 1 corrected, 0 wrong"
+    assert text.splitlines()[-1] == "5 examples: 3 reproduced, 1 rounding, 1 corrected, 0 stated, 0 wrong"
     row = next(line.split() for line in text.splitlines() if "gd-x2-iteration-10" in line)
     assert row == ["gd-x2-iteration-10", "corrected", "x", "0.27", "0.322122547"]
     assert "The Transformer: Let's dive into math" in text
@@ -52,7 +52,7 @@ def test_a_broken_equation_ends_with_one(capsys: pytest.CaptureFixture[str], mon
     assert main(["check"]) == 1
     text = capsys.readouterr().out
     assert "WRONG" in text
-    assert text.splitlines()[-1] == "5 examples: 1 reproduced, 1 rounding, 1 corrected, 2 wrong"
+    assert text.splitlines()[-1] == "5 examples: 1 reproduced, 1 rounding, 1 corrected, 0 stated, 2 wrong"
 
 
 @pytest.mark.usefixtures("few")

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
-from glassformer.worked.comparing import STANDINGS, Standing, as_data, below, compare, near, nothing_but_noise, same
+from glassformer.worked.comparing import STANDINGS, Standing, as_data, below, compare, entries_beside, near, same
 
 
 @pytest.mark.parametrize(
@@ -13,6 +15,9 @@ from glassformer.worked.comparing import STANDINGS, Standing, as_data, below, co
         (4, 4.0),
         ([[1.0, 1e-17], [0.5, 0.5]], [[1.0, 0.0], [0.5, 0.5]]),
         ([1e-16, -1e-16], [0.0, 0.0]),
+        (2.220446049250313e-16, 1.1102230246251565e-16),
+        (0.0, 1.1102230246251565e-16),
+        ([3e-16, -0.0], [0.0, -2e-17]),
         (1.0000000001e-50, 1e-50),
         (["I", "love"], ["I", "love"]),
         (False, False),
@@ -27,6 +32,8 @@ def test_the_same_up_to_rounding(ours: object, right: object) -> None:
     [
         (0.30000001, 0.3),
         (1.1e-50, 1e-50),
+        (0.0, 1e-50),
+        (1e-11, 1.1102230246251565e-16),
         ([1.0, 2.0], [1.0, 2.0, 3.0]),
         ([[1.0], [2.0]], [1.0, 2.0]),
         (True, 1),
@@ -69,9 +76,19 @@ def test_the_entry_that_is_farthest_tells() -> None:
     assert entry.standing == STANDINGS[-1]
 
 
+def test_every_entry_stands_by_itself() -> None:
+    entries = entries_beside("PE", [[0.0, 1.0], [0.8, 0.9]], [[0.0, 1.0], [0.81, 0.5]], 1)
+    assert [entry.standing for entry in entries] == ["reproduced"] * 3 + ["corrected"]
+
+
+@given(st.floats(-9e-15, 9e-15), st.floats(-9e-15, 9e-15))
+def test_noise_is_the_same_as_any_other_noise(ours: float, right: float) -> None:
+    assume(right == 0 or abs(right) > 1e-19)
+    assert same(ours, right)
+    assert same([ours, 1.0], [right, 1.0])
+
+
 def test_rules_for_what_has_no_digits() -> None:
-    assert nothing_but_noise(3e-17, 8e-17, {})
-    assert not nothing_but_noise(1e-6, 8e-17, {})
     assert near([0.39, 0.84], [0.38, 0.85], {})
     assert not near([0.39, 0.64], [0.38, 0.85], {})
     assert below("line")(0.2, 0.3, {"line": 0.46})

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from glassformer.cli.report import FAILED, Json, UsageError, did_you_mean, write, write_json, write_table
 
@@ -17,7 +17,7 @@ SIGNIFICANT = 9
 
 
 def check(example: str | None = None, /, *, json: Json = False) -> int | None:
-    """Recompute every worked example: reproduced, rounded or corrected.
+    """Recompute every worked example: reproduced, rounded, corrected, or only stated.
 
     Exits with 1 if any of our numbers is not the right one.
 
@@ -60,12 +60,13 @@ def _status(results: Iterable["Result"]) -> int | None:
 
 
 def _show_results(results: Sequence["Result"]) -> None:
+    from glassformer.worked.verdicts import Verdict
+
     for source in dict.fromkeys(result.source for result in results):
         rows = [_row(result) for result in results if result.source == source]
         write_table(("example", "verdict", "value", "in print", "right"), rows, title=source)
     counts = Counter(result.verdict for result in results)
-    parts = [f"{counts[verdict]} {verdict}" for verdict in ("reproduced", "rounding", "corrected", "wrong")]
-    write(f"{len(results)} examples: {', '.join(parts)}")
+    write(f"{len(results)} examples: {', '.join(f'{counts[verdict]} {verdict}' for verdict in get_args(Verdict))}")
 
 
 def _row(result: "Result") -> tuple[str, str, str, str, str]:

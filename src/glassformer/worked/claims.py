@@ -7,7 +7,7 @@ import torch
 from glassformer.equations.positions import relative_position_bucket
 from glassformer.layers.attention import Attention
 from glassformer.models.t5 import T5, T5Config
-from glassformer.worked.recomputing import Answer, Given, recomputes
+from glassformer.worked.recomputing import Answer, Given, recomputes, states
 
 # CLIP gives one vector for an image and one for a text, and a score for the two (Radford et al., 2021);
 # DALL-E gives the tokens of an image for a text (Ramesh et al., 2021).
@@ -15,7 +15,7 @@ CLIP_GENERATES_IMAGES = False
 DALLE_GENERATES_IMAGES = True
 
 
-@recomputes("clip-is-not-a-generator")
+@states("clip-is-not-a-generator")
 def _clip_is_not_a_generator(given: Given) -> Answer:
     return {"clip_generates_images": CLIP_GENERATES_IMAGES, "dalle_generates_images": DALLE_GENERATES_IMAGES}
 
@@ -33,7 +33,7 @@ def _t5_bias_scaling(given: Given) -> Answer:
     }
 
 
-@recomputes("airplane-neighbours")
+@states("airplane-neighbours")
 def _airplane_neighbours(given: Given) -> Answer:
     # From word vectors that are not at hand; that they are in order and can be cosines is all there is to check.
     similarity = given.fact("similarity", list[float])

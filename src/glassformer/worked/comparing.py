@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 import msgspec
 from torch import Tensor
 
+from glassformer.arithmetic import is_noise
+
 Standing: TypeAlias = Literal["reproduced", "rounding", "corrected"]
 STANDINGS: tuple[Standing, ...] = ("reproduced", "rounding", "corrected")  # from best to worst
 
@@ -14,7 +16,7 @@ STANDINGS: tuple[Standing, ...] = ("reproduced", "rounding", "corrected")  # fro
 # order lose a few of them.
 RELATIVE = 1e-9
 # Where terms cancel, what is left of them is noise: up to this share of the largest number in the same table, or of one
-# in a table of zeros.
+# in a table that holds nothing but noise. How much is left depends on the processor.
 NOISE = 1e-12
 
 # How far a number in print may be from ours, in units of its last digit: half a unit is rounding well done, a whole one
@@ -71,16 +73,11 @@ def same(ours: object, right: object) -> bool:
     """Whether two tables hold the same: words and truth values alike, numbers up to float64's rounding."""
     pairs = [(_numbers(x, y), x, y) for _, x, y in _paired("", ours, right)]
     largest = max((abs(numbers[1]) for numbers, _, _ in pairs if numbers), default=0.0)
-    noise = NOISE * (largest or 1.0)
+    noise = NOISE * (1.0 if largest == 0 or is_noise(largest) else largest)
     return all(
         math.isclose(*numbers, rel_tol=RELATIVE, abs_tol=noise) if numbers else x == y and type(x) is type(y)
         for numbers, x, y in pairs
     )
-
-
-def nothing_but_noise(ours: object, right: object, answer: Mapping[str, object]) -> bool:
-    """For a right value that is itself only what rounding left over."""
-    return isinstance(ours, float) and abs(ours) <= NOISE
 
 
 def near(ours: object, right: object, answer: Mapping[str, object]) -> bool:
@@ -99,11 +96,20 @@ def below(key: str) -> Rule:
     return is_below
 
 
+def entries_beside(key: str, printed: object, ours: object, decimals: int | None) -> list[Compared]:
+    """Every entry of a table in print beside ours; without decimals its numbers are round figures."""
+    return [Compared(name, x, y, _standing(_gap(x, y, decimals))) for name, x, y in _paired(key, printed, ours)]
+
+
 def compare(key: str, printed: object, ours: object, decimals: int | None) -> Compared:
-    """The entry of a table in print that is farthest from ours; without decimals its numbers are round figures."""
+    """The entry of a table in print that is farthest from ours."""
     found = [(_gap(x, y, decimals), name, x, y) for name, x, y in _paired(key, printed, ours)]
     gap, name, x, y = max(found, key=lambda entry: entry[0])
-    return Compared(name, x, y, "reproduced" if gap <= ROUNDED else "rounding" if gap <= LAST_DIGIT else "corrected")
+    return Compared(name, x, y, _standing(gap))
+
+
+def _standing(gap: float) -> Standing:
+    return "reproduced" if gap <= ROUNDED else "rounding" if gap <= LAST_DIGIT else "corrected"
 
 
 def _gap(printed: object, ours: object, decimals: int | None) -> float:

@@ -46,6 +46,7 @@ class Given:
 
 Recompute: TypeAlias = Callable[[Given], Answer]
 RECOMPUTATIONS: dict[str, Recompute] = {}
+STATED: set[str] = set()
 
 
 def recomputes(example: str) -> Callable[[Recompute], Recompute]:
@@ -58,6 +59,12 @@ def recomputes(example: str) -> Callable[[Recompute], Recompute]:
         return function
 
     return enter
+
+
+def states(example: str) -> Callable[[Recompute], Recompute]:
+    """Enter a function in the list that states facts no computation here could give; they count as stated."""
+    STATED.add(example)
+    return recomputes(example)
 
 
 def output_of(tape: Tape, equation: Equation[..., Tensor]) -> Tensor:
