@@ -138,7 +138,7 @@ def _quiz(exercises: list["Exercise"], json: bool) -> int | None:
     results = []
     for place, exercise in enumerate(exercises, 1):
         if not json:
-            write(f"{place}/{len(exercises)}  {exercise.question}")
+            write("\n    ".join([f"{place}/{len(exercises)}  {exercise.question}", *exercise.given_lines]))
         right, typed = False, []
         for attempt in range(ATTEMPTS):
             line = sys.stdin.readline()
@@ -152,7 +152,7 @@ def _quiz(exercises: list["Exercise"], json: bool) -> int | None:
             if right:
                 break
             if attempt == ATTEMPTS - 1 and not json:
-                write(f"    It is {exercise.answer_text}: {exercise.working}")
+                write(f"    It is {exercise.solution}")
         if not json:
             write()
         results.append({"question": exercise.question, "typed": typed, "right": right})

@@ -17,7 +17,10 @@ def lesson_data(lesson: CourseLesson, walk: Walk) -> dict[str, object]:
         "chapter": lesson.chapter,
         "about": lesson.about,
         "steps": [_page_data_of(page) for page in walk.pages],
-        "exercises": [{"question": each.question, "hint": each.hint} for each in walk.exercises],
+        "exercises": [
+            {"question": each.question, "given": [_operand(one) for one in each.given], "hint": each.hint}
+            for each in walk.exercises
+        ],
     }
 
 
@@ -36,8 +39,13 @@ def _part_data(part: PagePart) -> dict[str, object]:
 
 
 @_part_data.register
-def _prose_data(part: Prose | Claim) -> dict[str, object]:
-    return {"kind": type(part).__name__.lower(), "text": part.text}
+def _prose_data(part: Prose) -> dict[str, object]:
+    return {"kind": "prose", "text": part.text}
+
+
+@_part_data.register
+def _claim_data(part: Claim) -> dict[str, object]:
+    return {"kind": "claim", "text": part.text, "holds": part.holds}
 
 
 @_part_data.register
@@ -76,8 +84,16 @@ def _slope_data(part: Slope) -> dict[str, object]:
 
 @_part_data.register
 def _beside_data(part: Beside) -> dict[str, object]:
-    rows = [dict(zip(("value", "right", "printed"), row, strict=True)) for row in part.rows]
-    return {"kind": "print", "example": part.example, "standing": part.standing, "rows": rows, "how": part.how}
+    rows = [
+        {
+            "value": row.name,
+            "right": row.right,
+            "printed": [{"text": each.text, "wrong": each.wrong} for each in row.printed],
+        }
+        for row in part.rows
+    ]
+    about = {"example": part.example, "where": part.where, "standing": part.standing}
+    return {"kind": "print", **about, "rows": rows, "how": part.how}
 
 
 def _operand(operand: Operand) -> dict[str, object]:

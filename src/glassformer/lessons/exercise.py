@@ -4,8 +4,10 @@ import re
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from glassformer.arithmetic import MINUS, number
+from glassformer.arithmetic import DIGITS, MINUS, MOST_DIGITS, number
+from glassformer.lessons.page import Operand, operand_texts
 
+EVERYDAY = (0.0, 1.0, 2.0)  # answers that stand in many a hint by chance
 Answered: TypeAlias = float | tuple[int, ...]
 
 
@@ -19,13 +21,14 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Exercise:
-    """A question, its answer with the arithmetic behind it, how near is near enough, and a hint."""
+    """A question with the tables it needs, its answer and the arithmetic behind it, and a hint."""
 
     question: str
     hint: str
     answer: Answered
     working: str
     tolerance: float
+    given: tuple[Operand, ...] = ()
 
     def judge(self, typed: str) -> Judgement:
         """Say whether an answer is right; a number may be written 0.25, 1/4 or 2.5e-1, a shape 3x4."""
@@ -36,7 +39,7 @@ class Exercise:
             wanted = "a shape such as 3x4" if isinstance(self.answer, tuple) else "a number"
             return Judgement(False, f"{typed.strip()!r} is not {wanted}.")
         if self._near(given):
-            return Judgement(True, f"Right: {self.working}")
+            return Judgement(True, f"Right: {self.working}" if self.working else "Right.")
         return Judgement(False, f"Not {typed.strip()}. {self.hint}")
 
     def _near(self, given: Answered) -> bool:
@@ -46,8 +49,32 @@ class Exercise:
 
     @property
     def answer_text(self) -> str:
-        """The right answer as a person would type it."""
-        return "x".join(map(str, self.answer)) if isinstance(self.answer, tuple) else number(self.answer, 10)
+        """The right answer as a person would type it, in digits enough to be taken."""
+        if isinstance(self.answer, tuple):
+            return "x".join(map(str, self.answer))
+        if float(self.answer).is_integer():
+            return f"{self.answer:.0f}".replace("-", MINUS)
+        enough = (digits for digits in range(DIGITS, MOST_DIGITS) if self._near(float(f"{self.answer:.{digits}g}")))
+        return number(self.answer, next(enough, MOST_DIGITS))
+
+    @property
+    def solution(self) -> str:
+        """The right answer, with its arithmetic where there is some."""
+        return f"{self.answer_text}: {self.working}" if self.working else self.answer_text
+
+    @property
+    def given_lines(self) -> list[str]:
+        """A line for each table that the answer is worked out from."""
+        texts = zip(self.given, operand_texts(self.given), strict=True)
+        return [f"{operand.name} = {text}    {operand.meaning}" for operand, text in texts]
+
+
+def gives_away(hint: str, answer: Answered) -> bool:
+    """Whether a hint holds the answer's own number."""
+    if isinstance(answer, tuple) or abs(answer) in EVERYDAY:
+        return False
+    found = re.findall(r"\d[\d,]*\.?\d*(?:e[-+]?\d+)?", hint)
+    return any(number(float(text.replace(",", "").rstrip("."))) == number(abs(answer)) for text in found)
 
 
 def _shape(typed: str) -> tuple[int, ...] | None:

@@ -10,6 +10,7 @@ from glassformer.lessons.drawing import chart_svg
 from glassformer.lessons.exercise import Exercise
 from glassformer.lessons.page import (
     Beside,
+    BesideRow,
     Chart,
     Claim,
     Drawing,
@@ -20,10 +21,11 @@ from glassformer.lessons.page import (
     Slope,
     Work,
     as_matrix,
+    operand_texts,
     value_text,
 )
 from glassformer.lessons.registry import CourseLesson, lessons
-from glassformer.lessons.terminal import DIGITS_IN_LESSONS, VERDICTS, beside_table
+from glassformer.lessons.terminal import BROKEN, DIGITS_IN_LESSONS, VERDICTS
 from glassformer.lessons.walk import Walk
 from glassformer.views.html import POLICY, mathml
 from glassformer.views.windows import largest
@@ -45,7 +47,7 @@ thead th { border-bottom: 1px solid var(--line); }
 .matrix th { padding-right: .6rem; color: var(--faint); }
 .claim::before { content: "✓ "; color: #2e8b57; font-weight: 700; }
 .corrected, .rounding { border-left: 3px solid var(--mark); padding-left: .8rem; }
-.corrected td:last-child { text-decoration: line-through; }
+.broken::before { content: "✗ "; color: var(--mark); font-weight: 700; }
 """
 
 
@@ -110,11 +112,16 @@ def _around(lesson: CourseLesson) -> str:
 def _exercises(exercises: Sequence[Exercise]) -> str:
     asked = [
         f"<p>{place}. {html.escape(each.question)}</p>"
+        f"{_cell_lines(each.given_lines)}"
         f"<details><summary>Hint</summary><p>{html.escape(each.hint)}</p></details>"
-        f'<details><summary>Answer</summary><p class="cell">{html.escape(each.working)}</p></details>'
+        f'<details><summary>Answer</summary><p class="cell">{html.escape(each.solution)}</p></details>'
         for place, each in enumerate(exercises, 1)
     ]
     return f"<section><h2>Exercises</h2>{''.join(asked)}</section>" if asked else ""
+
+
+def _cell_lines(lines: Sequence[str]) -> str:
+    return "".join(f'<p class="cell">{html.escape(line)}</p>' for line in lines)
 
 
 @singledispatch
@@ -129,7 +136,9 @@ def _prose_html(part: Prose) -> str:
 
 @_drawn_part.register
 def _claim_html(part: Claim) -> str:
-    return f'<p class="claim">{html.escape(part.text)}</p>'
+    if part.holds:
+        return f'<p class="claim">{html.escape(part.text)}</p>'
+    return f'<p class="broken">{BROKEN}: {html.escape(part.text)}</p>'
 
 
 @_drawn_part.register
@@ -150,16 +159,15 @@ def _grid_html(part: Grid) -> str:
 @_drawn_part.register
 def _work_html(part: Work) -> str:
     given = "".join(
-        f"<tr><th>{html.escape(operand.name)}</th><td>{html.escape(value_text(operand.value))}</td>"
+        f"<tr><th>{html.escape(operand.name)}</th><td>{html.escape(text)}</td>"
         f'<td class="faint">{"" if part.again else html.escape(operand.meaning)}</td></tr>'
-        for operand in part.inputs
+        for operand, text in zip(part.inputs, operand_texts(part.inputs), strict=True)
     )
-    cells = "".join(f'<p class="cell">{html.escape(cell)}</p>' for cell in part.cells)
     meaning = "again" if part.again else html.escape(part.equation.meaning)
     formula = "" if part.again else mathml(part.equation.latex)
     return (
         f"<p><code>{part.equation.name}</code> {meaning}</p>{formula}<table>{given}</table>"
-        f"{_matrix_html(part.output.name, part.output.value, part.rows, part.columns)}{cells}"
+        f"{_matrix_html(part.output.name, part.output.value, part.rows, part.columns)}{_cell_lines(part.cells)}"
     )
 
 
@@ -176,15 +184,28 @@ def _slope_html(part: Slope) -> str:
 @_drawn_part.register
 def _beside_html(part: Beside) -> str:
     note = f"<p>{html.escape(part.how)}</p>" if part.how and part.standing in ("rounding", "corrected") else ""
-    table = _table_html(*beside_table(part))
-    title = f"<p><code>{part.example}</code> {VERDICTS[part.standing]}, <span>{html.escape(part.where)}</span></p>"
+    columns = ("value", "right", "in print")[: 2 if part.standing is None else 3]
+    rows = [(html.escape(row.name), html.escape(row.right), _printed_html(row))[: len(columns)] for row in part.rows]
+    title = f"<p>{VERDICTS[part.standing]}: <span>{html.escape(part.where)}</span></p>"
     kind = part.standing or "computed"
-    return f'<div class="{kind}">{title}{table}{note}</div>'
+    return f'<div class="{kind}">{title}{_table_of(columns, rows)}{note}</div>'
+
+
+def _printed_html(row: BesideRow) -> str:
+    """The numbers in print, each wrong one struck out."""
+    texts = [f"<s>{html.escape(each.text)}</s>" if each.wrong else html.escape(each.text) for each in row.printed]
+    joined = ", ".join(texts)
+    return f"[{joined}]" if row.listed else joined
 
 
 def _table_html(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return _table_of(columns, [[html.escape(cell) for cell in row] for row in rows])
+
+
+def _table_of(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table of cells that are HTML already."""
     head = "".join(f"<th>{html.escape(column)}</th>" for column in columns)
-    body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    body = "".join("<tr>" + "".join(f"<td>{cell}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -207,7 +228,7 @@ def _matrix_html(name: str, value: object, rows: Sequence[str], columns: Sequenc
 
 
 def _coloured(x: float, most: float) -> str:
-    text = number(x, DIGITS_IN_LESSONS)
+    text = number(x, DIGITS_IN_LESSONS, most)
     if not most or not abs(x) <= most or x == 0:
         return f"<td>{text}</td>"
     tone = "warm" if x > 0 else "cold"

@@ -56,7 +56,8 @@ def _opening(lesson: CourseLesson) -> str:
     others = [node for node in _module_tree(lesson).body if not isinstance(node, (ast.ClassDef, ast.Expr))]
     imports = [ast.unparse(node) for node in others if isinstance(node, (ast.Import, ast.ImportFrom))]
     own = [f"\n{ast.unparse(node)}" for node in others if not isinstance(node, (ast.Import, ast.ImportFrom))]
-    return "\n".join([*imports, "from glassformer.lessons.notebook import Sheet", *own, "\nwalk = Walk()"])
+    begin = "\nwalk = Walk(reporting=True)  # with other numbers, what no longer holds is said and the walk goes on"
+    return "\n".join([*imports, "from glassformer.lessons.notebook import Sheet", *own, begin])
 
 
 def _codes(lesson: CourseLesson) -> Iterator[str]:
@@ -122,7 +123,8 @@ def _exercise_cells(lesson: CourseLesson, exercises: Sequence[Exercise]) -> list
     ]
     cells = [_words_cell("## Exercises\n\nType an answer between the quotes."), _code_cell("\n".join(opening))]
     for place, exercise in enumerate(exercises):
-        cells.append(_words_cell(f"{place + 1}. {exercise.question}"))
+        given = "".join(f"\n\n    {line}" for line in exercise.given_lines)
+        cells.append(_words_cell(f"{place + 1}. {exercise.question}{given}"))
         cells.append(_code_cell(f'exercises[{place}].judge("").text'))
     return cells
 

@@ -2,15 +2,14 @@
 
 from functools import singledispatch
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from glassformer.lessons.drawing import chart_lines
 from glassformer.lessons.page import (
     Beside,
+    BesideRow,
     Chart,
     Claim,
     Drawing,
@@ -21,12 +20,16 @@ from glassformer.lessons.page import (
     Slope,
     Work,
     as_matrix,
+    operand_texts,
     value_text,
 )
+from glassformer.views.tables import FittingTable
 from glassformer.views.terminal import matrix_table
 
 DIGITS_IN_LESSONS = 4
 ROWS_IN_LESSONS, COLUMNS_IN_LESSONS = 12, 10
+BROKEN = "this does not hold with your numbers"
+WRONG = "✗"  # behind a number in print
 VERDICTS = {
     None: "not in print, checked against the worked example",
     "reproduced": "the same as in print",
@@ -56,7 +59,7 @@ def _prose_view(part: Prose) -> RenderableType:
 
 @_view.register
 def _claim_view(part: Claim) -> RenderableType:
-    return Text(f"✓ {part.text}", style="green")
+    return Text(f"✓ {part.text}", style="green") if part.holds else Text(f"✗ {BROKEN}: {part.text}", style="red")
 
 
 @_view.register
@@ -66,23 +69,24 @@ def _drawing_view(part: Drawing) -> RenderableType:
 
 @_view.register
 def _chart_view(part: Chart) -> RenderableType:
-    return Text("\n".join(chart_lines(part)), no_wrap=True)
+    return Text("\n".join(chart_lines(part)))
 
 
 @_view.register
 def _grid_view(part: Grid) -> RenderableType:
-    return _table(part.columns, part.rows)
+    return FittingTable(part.columns, part.rows)
 
 
 @_view.register
 def _work_view(part: Work) -> RenderableType:
+    texts = list(zip(part.inputs, operand_texts(part.inputs), strict=True))
     if part.again:
-        given = ", ".join(f"{operand.name} = {value_text(operand.value)}" for operand in part.inputs)
+        given = ", ".join(f"{operand.name} = {text}" for operand, text in texts)
         lines: list[RenderableType] = [Text(f"{part.equation.name} again: {given}")]
     else:
         lines = [Text(f"{part.equation.name}: {part.equation.meaning}", style="bold")]
         lines.append(Text(part.equation.latex, style="italic"))
-        lines += [Text(f"{each.name} = {value_text(each.value)}    {each.meaning}") for each in part.inputs]
+        lines += [Text(f"{operand.name} = {text}    {operand.meaning}") for operand, text in texts]
     lines += _number_lines(part.output.name, part.output.value, part.rows, part.columns)
     return Group(*lines, *(Text(cell, style="cyan") for cell in part.cells))
 
@@ -96,16 +100,19 @@ def _slope_view(part: Slope) -> RenderableType:
 
 @_view.register
 def _beside_view(part: Beside) -> RenderableType:
-    title = Text(f"{part.example}: {VERDICTS[part.standing]} ({part.where})", style="bold")
+    title = Text(f"{VERDICTS[part.standing]}: {part.where}", style="bold")
     note = [Text(part.how)] if part.how and part.standing in ("rounding", "corrected") else []
-    return Group(title, _table(*beside_table(part)), *note)
-
-
-def beside_table(part: Beside) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
-    """Columns and rows of our numbers beside those in print, if there are any."""
+    rows = [(row.name, row.right, _printed_text(row)) for row in part.rows]
     if part.standing is None:
-        return ("value", "right"), tuple(row[:2] for row in part.rows)
-    return ("value", "right", "in print"), part.rows
+        return Group(title, FittingTable(("value", "right"), [row[:2] for row in rows]))
+    return Group(title, FittingTable(("value", "right", "in print"), rows), *note)
+
+
+def _printed_text(row: BesideRow) -> Text:
+    """The numbers in print, each wrong one struck out and marked."""
+    numbers = [Text(f"{each.text}{WRONG}", style="strike") if each.wrong else Text(each.text) for each in row.printed]
+    joined = Text(", ").join(numbers)
+    return Text("[").append_text(joined).append("]") if row.listed else joined
 
 
 def _number_lines(name: str, value: object, rows: tuple[str, ...], columns: tuple[str, ...]) -> list[RenderableType]:
@@ -117,12 +124,3 @@ def _number_lines(name: str, value: object, rows: tuple[str, ...], columns: tupl
     left = sum(map(len, matrix)) - sum(map(len, shown))
     more = [Text(f"and {left:,} more numbers")] if left else []
     return [Text(f"{name} ="), table, *more]
-
-
-def _table(columns: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
-    table = Table(box=SIMPLE_HEAD)
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table

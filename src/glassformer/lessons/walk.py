@@ -12,9 +12,13 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.equation import Equation
+from glassformer.equations.gradients import difference_quotient
 from glassformer.errors import LessonError
-from glassformer.lessons.exercise import Answered, Exercise
+from glassformer.lessons.beside import rows_beside
+from glassformer.lessons.exercise import Answered, Exercise, gives_away
+from glassformer.lessons.flow import flow_lines
 from glassformer.lessons.page import (
+    WRITTEN_OUT,
     Beside,
     Chart,
     Claim,
@@ -40,6 +44,8 @@ from glassformer.worked.verdicts import Result, check_example, compare_with_prin
 
 CLOSE_ENOUGH = 0.005  # how far an answer may be off unless an exercise says otherwise
 FEW_POINTS = 12  # of a curve that are marked one by one
+NUDGE = 1e-5  # how far a number is moved to measure a slope
+AGREEING = 1e-3  # how far a slope measured over a stretch may be from the gradient, as a share of it
 ROUNDING = 1e-9  # how far numbers may be apart that are the same but for the order of their sums
 STYLES = ("one", "two", "three")  # of the curves of a chart
 
@@ -72,7 +78,9 @@ class Walk:
     A lesson is a subclass whose methods are its steps; what a later step needs again is kept as an attribute.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, reporting: bool = False) -> None:
+        """Begin; `reporting` shows what does not hold, as a notebook wants it, instead of ending the lesson."""
+        self.reporting = reporting
         self.pages: list[Page] = []
         self.exercises: list[Exercise] = []
         self.tape = Tape()
@@ -110,10 +118,11 @@ class Walk:
         self._add(Prose(text))
 
     def claim(self, text: str, holds: bool | Tensor) -> None:
-        """Add a sentence that must hold; one that does not ends the lesson."""
-        if not bool(holds):
+        """Add a sentence that must hold; one that does not ends the lesson, unless the walk only reports."""
+        held = bool(holds)
+        if not held and not self.reporting:
             raise LessonError(f"{self.pages[-1].title}: it does not hold that {text}")
-        self._add(Claim(text))
+        self._add(Claim(text, held))
 
     def same(self, text: str, a: Tensor | float, b: Tensor | float, within: float = ROUNDING) -> None:
         """Claim that two numbers, or all those of two tables, are the same, or nearly."""
@@ -126,6 +135,23 @@ class Walk:
     def less(self, text: str, a: Tensor | float, b: Tensor | float) -> None:
         """Claim that one number is smaller than another."""
         self.claim(text, float(a) < float(b))
+
+    def check_gradient(
+        self, name: str, of: Callable[[Tensor], Tensor], at: Tensor, gradient: Tensor, h: float = NUDGE
+    ) -> Tensor:
+        """Nudge the entry with the largest gradient, run forward again, and claim that the two slopes agree.
+
+        `of` runs the equations from the tensor called `name` to one number, such as the loss. Gives the slope measured.
+        """
+        place = tuple(int(i) for i in torch.unravel_index(gradient.abs().argmax(), gradient.shape))
+        nudged = at.clone()
+        nudged[place] += h
+        measured, promised = difference_quotient(of(nudged), of(at), h), gradient[place]
+        self.show(measured)
+        where = f"{name}[{', '.join(map(str, place))}]"
+        text = f"at {where}, the largest gradient, measuring gives {number(measured)} and the rules {number(promised)}"
+        self.same(text, measured, promised, within=AGREEING * abs(float(promised)) + ROUNDING)
+        return measured
 
     def page(self) -> Page:
         """The page as it stands, with recording off: the last word of a notebook's cell."""
@@ -179,10 +205,11 @@ class Walk:
         result = equation.results[[output is value for output in step.outputs].index(True)]
         output = Operand(result.name, symbols[result.name].meaning, value)
         with plain():
-            arithmetic = [written(step, tuple(cell)) for cell in cells] or _single(step)
+            arithmetic = [written(step, tuple(cell)) for cell in cells] or [_single(step)]
         again = any(isinstance(part, Work) and part.equation is equation for part in self.pages[-1].parts)
         told = tuple(operand for operand in inputs if _worth_telling(operand.value))
-        self._add(Work(equation, told, output, tuple(arithmetic), tuple(rows), tuple(columns), again))
+        workings = tuple(line for line in arithmetic if " = " in line)  # what was only read has none
+        self._add(Work(equation, told, output, workings, tuple(rows), tuple(columns), again))
 
     def show_gradient(
         self, found: Gradients, tensor: Tensor, name: str, rows: Sequence[str] = (), columns: Sequence[str] = ()
@@ -219,28 +246,27 @@ class Walk:
         self._add(Chart(title, tuple(drawn), across, logarithmic, joined))
 
     def beside(self, example: str, **values: object) -> None:
-        """Put our numbers beside those in print; ours must be the right ones."""
+        """Put our numbers beside those in print; ours must be those of the worked example."""
         wanted = _worked_example(example)
         ours = {key: as_data(value) for key, value in values.items()}
-        for key, value in ours.items():
-            if not same(value, wanted.expected[key]):
-                raise LessonError(f"{example}: {key} is {value_text(value)}, wanted {value_text(wanted.expected[key])}")
+        differing = [key for key, value in ours.items() if not same(value, wanted.expected[key])]
+        for key in differing:
+            self.claim(f"{key} is {value_text(wanted.expected[key])}; it is {value_text(ours[key])}", False)
+        if differing:
+            return
         printed = {key: value for key, value in (wanted.printed or {}).items() if key in ours}
         judged = compare_with_print(msgspec.structs.replace(wanted, printed=printed), ours, {})
-        rows = tuple(row for key, value in ours.items() for row in _print_rows(key, value, printed.get(key)))
+        decimals = wanted.printed_decimals or {}
+        rows = tuple(
+            row for key, value in ours.items() for row in rows_beside(key, value, printed.get(key), decimals.get(key))
+        )
         how = wanted.recipe.how if wanted.recipe is not None else wanted.note
         where = f"{wanted.source}, {wanted.section}"
         self._add(Beside(example, where, rows, None if judged is None else judged.standing, how))
 
     def flow(self, of: Tensor) -> None:
-        """Draw the equations that led to a number, and the way its gradient takes back through them."""
-        names, wanted = [], {id(of)}
-        for step in reversed(self.tape.steps):
-            if any(id(output) in wanted for output in step.output_tensors):
-                names.append(step.equation.name)
-                wanted |= {id(tensor) for tensor in step.input_tensors}
-        forward, backward = " → ".join(["input", *reversed(names)]), " ← ".join(["input", *reversed(names)])
-        self._add(Drawing((f"forward:   {forward}", f"gradients: {backward}")))
+        """Draw the graph of the equations that led to a number, branches and all."""
+        self._add(Drawing(tuple(flow_lines(self.tape.steps, of))))
 
     # Exercises.
 
@@ -256,20 +282,22 @@ class Walk:
         with Tape() as tape:
             result = answer()
         known, working = self._answered(tape, result, tuple(cell))
-        self.exercises.append(Exercise(question, hint, known, working, tolerance))
+        if gives_away(hint, known):
+            raise LessonError(f"{self.pages[-1].title}: the hint {hint!r} holds the answer")
+        given = () if isinstance(known, tuple) else _operands_given(tape, question)
+        self.exercises.append(Exercise(question, hint, known, working, tolerance, given))
 
     def _answered(self, tape: Tape, result: object, cell: tuple[int, ...]) -> tuple[Answered, str]:
         if isinstance(result, tuple):
-            shape = tuple(int(size) for size in result)
-            return shape, "×".join(map(str, shape))
+            return tuple(int(size) for size in result), ""
         steps = [step for step in reversed(tape.steps) if any(output is result for output in step.outputs)]
         if isinstance(result, Tensor):
             with plain():
-                working = written(steps[0], cell) if steps else number(result[cell])
-            return float(result[cell]), working
+                working = written(steps[0], cell) if steps else ""
+            return float(result[cell]), working if " = " in working else ""
         if not isinstance(result, (int, float)) or not steps:
             raise LessonError(f"{self.pages[-1].title}: an exercise's answer must come out of an equation")
-        return float(result), _single(steps[0])[0]
+        return float(result), _single(steps[0])
 
     # The tape.
 
@@ -299,29 +327,34 @@ def _farthest_apart(a: Tensor | float, b: Tensor | float) -> float:
     return float((torch.as_tensor(a) - torch.as_tensor(b)).abs().max())
 
 
-def _single(step: Step) -> list[str]:
-    """The arithmetic of a result that is one number."""
+def _single(step: Step) -> str:
+    """The arithmetic of a result that is one number; nothing where there is none to show."""
     equation, first = equation_of(step), step.outputs[0]
+    if not equation.has_cell:
+        return ""
     if isinstance(first, Tensor):
-        return [written(step, ())] if first.dim() == 0 and equation.has_cell else []
-    if not isinstance(first, (int, float)) or not equation.has_cell:
-        return [value_text(first)]
-    return [f"{equation.arithmetic((), step.inputs)} = {value_text(first)}"]
+        return written(step, ()) if first.dim() == 0 else ""
+    return f"{equation.arithmetic((), step.inputs)} = {value_text(first)}"
+
+
+def _operands_given(tape: Tape, question: str) -> tuple[Operand, ...]:
+    """The tables that an answer is worked out from, those whose numbers the question does not hold itself."""
+    found: list[Operand] = []
+    known = {id(output) for step in tape.steps for output in step.outputs}
+    for step in tape.steps:
+        symbols = {symbol.name: symbol for symbol in equation_of(step).symbols}
+        for name, value in step.inputs.items():
+            if not isinstance(value, Tensor) or id(value) in known or value.numel() > WRITTEN_OUT:
+                continue
+            known.add(id(value))
+            if any(number(x) not in question for x in value.flatten().tolist()):
+                found.append(Operand(name, symbols[name].meaning, value))
+    return tuple(found)
 
 
 def _worth_telling(value: object) -> bool:
     """Settings left out, types and devices say nothing to a learner."""
     return isinstance(value, (Tensor, float, list, tuple)) or (isinstance(value, int) and not isinstance(value, bool))
-
-
-def _print_rows(key: str, ours: object, printed: object) -> Iterator[tuple[str, str, str]]:
-    """A line for each row of a table."""
-    if isinstance(ours, list) and ours and isinstance(ours[0], list):
-        rows = printed if isinstance(printed, list) and len(printed) == len(ours) else [None] * len(ours)
-        for i, (row, other) in enumerate(zip(ours, rows, strict=True)):
-            yield from _print_rows(f"{key}[{i}]", row, other)
-    else:
-        yield key, value_text(ours, 6), "" if printed is None else value_text(printed, 9)
 
 
 @cache

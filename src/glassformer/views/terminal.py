@@ -4,7 +4,6 @@ import io
 import math
 from collections.abc import Sequence
 
-from rich.box import SIMPLE, SIMPLE_HEAD
 from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.style import Style
@@ -14,6 +13,7 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.probes.trace import Shown, Trace
+from glassformer.views.tables import FittingTable, MatrixTable
 from glassformer.views.windows import MatrixWindow, largest, not_a_number, not_finite_text, windows
 
 ROWS, COLUMNS, MATRICES = 8, 8, 2
@@ -34,19 +34,17 @@ def render(view: RenderableType, width: int, colour: bool) -> str:
     return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
 
 
-def steps_table(trace: Trace) -> Table:
+def steps_table(trace: Trace) -> FittingTable:
     """Every step in focus on a line: name, equation, shape, cost, its largest number and its largest gradient."""
-    table = Table(box=SIMPLE_HEAD)
     sizes = ("largest value", "largest gradient") if trace.gradients else ("largest value",)
-    for column in ("step", "equation", "shape", "operations", *sizes):
-        table.add_column(column, no_wrap=column in ("step", "equation"), overflow="fold")
+    rows = []
     for step in trace.steps:
         row = ["  " * step.depth + step.name, step.equation.name, shown_shape(step), f"{step.cost.flops:,}"]
         row.append(_largest(step.value) if isinstance(step.output, Tensor) else number_text(step.output))
         if trace.gradients:
             row.append("" if step.gradient is None else _largest(step.gradient))
-        table.add_row(*row)
-    return table
+        rows.append(row)
+    return FittingTable(("step", "equation", "shape", "operations", *sizes), rows)
 
 
 def step_view(step: Shown) -> Group:
@@ -72,18 +70,11 @@ def matrix_table(
     columns: Sequence[str] = (),
     title: str = "",
     digits: int = DIGITS_SHOWN,
-) -> Table:
+) -> MatrixTable:
     """A matrix of numbers, the large ones in strong colours: warm above zero, cold below; NaN and infinities apart."""
-    table = Table(box=SIMPLE, title=title or None, title_justify="left", show_header=bool(columns), padding=(0, 1))
-    if rows:
-        table.add_column("")
-    for place in range(len(values[0]) if values else 0):
-        table.add_column(columns[place] if place < len(columns) else "", justify="right")
     most = largest(values)
-    for place, row in enumerate(values):
-        cells = [Text(not_a_number(x) or number(x, digits), style=_colour(x, most)) for x in row]
-        table.add_row(*([rows[place] if place < len(rows) else "", *cells] if rows else cells))
-    return table
+    cells = [[Text(not_a_number(x) or number(x, digits, most), style=_colour(x, most)) for x in row] for row in values]
+    return MatrixTable(cells, rows, columns, title)
 
 
 def _largest(value: Tensor) -> str:
@@ -149,7 +140,7 @@ def _matrices(step: Shown, value: Tensor) -> list[RenderableType]:
     return [*views, *([Text(f"  and {left:,} more numbers")] if left else [])]
 
 
-def _matrix(window: MatrixWindow) -> Table:
+def _matrix(window: MatrixWindow) -> MatrixTable:
     return matrix_table(window.values, window.rows, window.columns, window.title)
 
 
