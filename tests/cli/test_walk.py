@@ -66,6 +66,19 @@ def test_a_quiz_judges_what_is_typed(capsys: pytest.CaptureFixture[str], monkeyp
     assert status == 1 and [entry["right"] for entry in json.loads(out)] == [False] * len(exercises)
 
 
+def test_a_quiz_shows_the_tables_it_asks_about(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    exercises = lesson_run("xor").exercises
+    type_in(monkeypatch, *("7" for _ in range(4)))
+    _, out, _ = walk(capsys, "xor", "--quiz")
+    given = [line for exercise in exercises for line in exercise.given_lines]
+    assert given and all("".join(line.split()) in "".join(out.split()) for line in given)
+    assert max(map(len, out.splitlines())) <= 80
+    assert all(f"It is {exercise.answer_text}" in out for exercise in exercises)
+
+
 def test_an_unknown_lesson_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = walk(capsys, "slopes")
     assert (status, out) == (2, "") and "did you mean slope" in err

@@ -6,11 +6,18 @@ from html.parser import HTMLParser
 
 import msgspec
 import pytest
+from rich.cells import cell_len
 
 from glassformer.lessons.data import lesson_data
+from glassformer.lessons.drawing import TEXT_WIDTH, chart_lines
 from glassformer.lessons.html import contents_page, lesson_page
 from glassformer.lessons.notebook import Sheet, lesson_notebook
-from glassformer.lessons.page import Prose, Work
+from glassformer.lessons.page import Chart, Claim, Prose, Work
+from glassformer.lessons.terminal import page_view
+from glassformer.lessons.walk import Walk
+from glassformer.views.curves import Curve
+from glassformer.views.terminal import render
+from glassformer.worked.examples import examples
 from tests.lessons.runs import NAMES, lesson, page_text, run
 
 pytest.importorskip("math_core", reason="formulas in a page need it")
@@ -100,6 +107,65 @@ def test_a_notebook_is_valid_and_its_cells_reproduce_the_steps(name: str) -> Non
         sheet.page.text, sheet.page.like = page.text, page.like
         assert page_text(sheet.page) == page_text(type(page)(page.title, page.text, page.like, kept))
     assert sum("judge" in code for code in codes) == len(walk.exercises)
+
+
+BOX = re.compile(r"[─\u2800-\u28ff]+")
+
+
+def tokens(text: str) -> set[str]:
+    return set(BOX.sub(" ", text).split())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_narrow_terminal_splits_no_number(name: str) -> None:
+    for place, page in enumerate(run(name).pages, 1):
+        wide, narrow = (render(page_view(page, place, 9), width, False) for width in (600, 80))
+        assert max(map(cell_len, narrow.splitlines())) <= 80
+        new = tokens(narrow) - tokens(wide)
+        assert {token for token in new if not token.endswith(":")} == set()  # where rows are lists, columns end so
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_shown_keeps_to_the_display_rule(name: str) -> None:
+    shown = "\n".join(page_text(page) for page in run(name).pages)
+    shown += "\n".join(exercise.working for exercise in run(name).exercises)
+    assert re.findall(r"\S*\de\+?0\d\S*|\S*\de-(?:0|1[5-9])\d*\b\S*|(?<![\d.])[−-]0(?![.\d])", shown) == []
+    assert "\\" not in shown and not re.search(r"[\^_]\{", shown)
+
+
+def test_no_internal_name_of_an_example_is_shown() -> None:
+    ids = [example.id for example in examples() if "-" in example.id]
+    for name in NAMES:
+        if name != "errata":
+            shown = "\n".join(page_text(page) for page in run(name).pages)
+            assert [id for id in ids if re.search(rf"(?<![\w-]){id}(?![\w-])", shown)] == []
+
+
+def test_curves_of_a_chart_share_one_scale() -> None:
+    low = Curve("low", "one", [(0.0, 0.0), (10.0, 1.0)])
+    high = Curve("high", "two", [(5.0, 9.0), (10.0, 10.0)])
+    lines = chart_lines(Chart("two", (low, high), "x"))
+    drawn = [line for line in lines if re.search(r"[\u2800-\u28ff]", line)]
+    filled = [bool(re.search(r"[\u2801-\u28ff]", line)) for line in drawn]
+    assert lines[:3] == ["two, over x", "scale: 0 to 10", "low: 0 to 1"]
+    assert filled == [False, False, False, False, True, True, False, False, False, False]
+    assert len(drawn[5]) - len(drawn[5].lstrip()) > TEXT_WIDTH / 2  # over its own part of the axis
+    logarithmic = chart_lines(Chart("one", (Curve("c", "one", [(0.0, 1.0), (1.0, 10.0), (2.0, 100.0)]),), "x", True))
+    assert logarithmic[1] == "scale: 1 to 100, logarithmic"
+
+
+def test_another_number_in_a_notebook_is_reported_not_raised() -> None:
+    book = json.loads(msgspec.json.encode(lesson_notebook(lesson("slope"), run("slope"))))
+    codes = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+    own, number = "given.tensor('x')", "walk.tensor(5.0)"
+    assert any(own in code for code in codes)
+    space: dict[str, object] = {}
+    for code in codes[: len(run("slope").pages) + 1]:
+        exec(code.replace(own, number), space)
+    walk = space["walk"]
+    assert isinstance(walk, Walk)
+    broken = [part for page in walk.pages for part in page.parts if isinstance(part, Claim) and not part.holds]
+    assert broken and "it is 10" in broken[-1].text
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -157,6 +157,11 @@ def test_the_dots_are_those_of_braille() -> None:
     assert sparkline([0, 3], 1, 1) == ["⡸"]  # dot 7 on the left; dots 6, 5 and 4 lead up on the right
 
 
+def test_a_sparkline_keeps_to_bounds_that_are_given() -> None:
+    assert sparkline([5.0, 5.0], 1, 2, (0.0, 10.0)) == ["⣀", "\u2800"]
+    assert sparkline([50.0, -50.0], 1, 1, (0.0, 10.0)) == sparkline([10.0, 0.0], 1, 1)
+
+
 @given(
     st.lists(st.floats(-1e6, 1e6) | st.sampled_from([math.nan, math.inf]), max_size=50),
     st.integers(1, 12),

@@ -73,10 +73,10 @@ def test_one_example_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     example = next(example for example in examples() if example.id == "layernorm-M")
     assert example.recipe is not None
-    parts = ["corrected", example.source, example.section, example.what, example.equation, example.recipe.how]
+    parts = ["corrected", example.source, example.section, example.what, "(x − μ) / √(σ² + ε)", example.recipe.how]
     assert [part for part in parts if part not in text] == []
-    assert "-1.03927194" in text
-    assert "-1.03927142" in text
+    assert "−1.03927194" in text
+    assert "−1.03927142" in text
     assert "expected" not in text
 
 

@@ -13,7 +13,7 @@ from glassformer.equation import Equation
 from glassformer.equations.normalization import layer_norm_outside
 from glassformer.worked.comparing import as_data, same
 from glassformer.worked.examples import Example, examples
-from glassformer.worked.recomputing import RECOMPUTATIONS, STATED, Answer, Given, recomputes
+from glassformer.worked.recomputing import RECOMPUTATIONS, STATED_EXAMPLES, Answer, Given, recomputes
 from glassformer.worked.verdicts import RECORDED, Result, check_all, check_example
 
 ROOT = Path(__file__).parents[2]
@@ -50,7 +50,7 @@ def test_each_comes_out_right(results: dict[str, Result]) -> None:
     for name, example in EXAMPLES.items():
         assert results[name].expected_ok
         assert set(results[name].value) == set(example.expected)
-        assert results[name].verdict == ("stated" if name in STATED else RECORDED[example.verdict])
+        assert results[name].verdict == ("stated" if name in STATED_EXAMPLES else RECORDED[example.verdict])
 
 
 def test_everything_in_print_is_compared(results: dict[str, Result]) -> None:
@@ -82,7 +82,7 @@ def test_what_echoes_the_print_counts_as_stated(name: str) -> None:
     values = as_data(RECOMPUTATIONS[name](Given(example.inputs, changed)))
     assert isinstance(values, dict)
     compared = [key for key in changed if key in example.expected]
-    assert all(same(values[key], example.expected[key]) for key in compared) == (name not in STATED)
+    assert all(same(values[key], example.expected[key]) for key in compared) == (name not in STATED_EXAMPLES)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
-from glassformer.cli.report import FAILED, Json, UsageError, did_you_mean, write, write_json, write_table
+from glassformer.cli.report import FAILED, Json, UsageError, did_you_mean, write, write_json, write_table, write_text
 
 if TYPE_CHECKING:
     from glassformer.worked.examples import Example
@@ -17,7 +17,7 @@ SIGNIFICANT = 9
 
 
 def check(example: str | None = None, /, *, json: Json = False) -> int | None:
-    """Recompute every worked example: reproduced, rounded, corrected, or only stated.
+    """Recompute every worked example: reproduced, rounded or corrected.
 
     Exits with 1 if any of our numbers is not the right one.
 
@@ -87,15 +87,18 @@ def _held(truth: bool) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= VALUE_WIDTH else text[: VALUE_WIDTH - 1] + "…"
+    """A text that fits its column, cut between words."""
+    return text if len(text) <= VALUE_WIDTH else text[: text.rfind(" ", 0, VALUE_WIDTH)] + " …"
 
 
 def _brief(value: object) -> str:
     """A value in few digits, a list in few entries."""
+    from glassformer.arithmetic import number
+
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
-        return f"{value:.{SIGNIFICANT}g}"
+        return number(value, SIGNIFICANT)
     if isinstance(value, list):
         shown = ", ".join(_brief(item) for item in value[:ENTRIES])
         return f"[{shown}, …]" if len(value) > ENTRIES else f"[{shown}]"
@@ -105,8 +108,10 @@ def _brief(value: object) -> str:
 
 
 def _show_result(example: "Example", result: "Result") -> None:
+    from glassformer.views.unicode_math import unicode_math
+
     write(f"{result.id}: {result.verdict}\n{result.source}, {result.section}\n")
-    write(f"{result.what}\n\n    {result.equation}\n")
+    write_text(f"{result.what}\n\n    {unicode_math(result.equation)}\n")
     write_table(("input", "value"), [(key, _brief(value)) for key, value in example.inputs.items()])
     ours = {**{key: _held(truth) for key, truth in result.claims.items()}, **result.value}
     columns = (ours, result.printed or {}, *([example.expected] if result.differing else []))
@@ -114,6 +119,6 @@ def _show_result(example: "Example", result: "Result") -> None:
     rows = [(key, *(_brief(values.get(key, "")) for values in columns)) for key in dict.fromkeys(chain(*columns))]
     write_table(names, rows)
     if example.recipe is not None:
-        write(f"How what is in print came about: {example.recipe.how}.")
+        write_text(f"How what is in print came about: {example.recipe.how}.")
     if result.note:
-        write(result.note)
+        write_text(result.note)

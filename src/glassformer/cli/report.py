@@ -4,16 +4,17 @@ import difflib
 import io
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from shutil import get_terminal_size
 from typing import Annotated, TypeAlias
 
 import msgspec
 from cyclopts import CycloptsError, Parameter
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from glassformer.errors import GlassformerError
+from glassformer.views.tables import FittingTable
 
 FAILED = 1
 BAD_USE = 2
@@ -87,6 +88,20 @@ def write(text: str = "") -> None:
     print(text)
 
 
+def page_width() -> int:
+    """How many columns there are to write in."""
+    return get_terminal_size((PAGE_WIDTH, 40)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else PAGE_WIDTH
+
+
+def write_text(text: str) -> None:
+    """Write sentences that break between words, so that a terminal splits no number; indents stay."""
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip())]
+        write(
+            textwrap.fill(line, page_width(), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        )
+
+
 def write_json(value: object) -> None:
     """Write data as JSON; a number that is none comes out as null, since JSON has no word for it."""
     write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
@@ -94,22 +109,16 @@ def write_json(value: object) -> None:
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
     """Write a table that fits the terminal, and a blank line; cells are plain text, never markup."""
-    table = Table(title=title or None, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
-    for place, column in enumerate(columns):
-        # Names stay in one piece, to be copied; a long formula runs on in the next line, whole.
-        table.add_column(column, no_wrap=place == 0, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
     terminal = sys.stdout.isatty()
     text = io.StringIO()  # rich would end the program itself on a closed pipe, with another status
     console = Console(
         file=text,
         force_terminal=terminal or None,
-        width=None if terminal or "COLUMNS" in os.environ else PAGE_WIDTH,
+        width=page_width(),
         markup=False,
         highlight=False,
         emoji=False,
     )
-    console.print(table)
+    console.print(FittingTable(columns, list(rows), title))
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
     write("\n".join(lines).strip("\n") + "\n")

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import FAILED, PAGE_WIDTH, Json, UsageError, talk, write, write_json, write_table
+from glassformer.cli.report import (
+    FAILED,
+    Json,
+    UsageError,
+    page_width,
+    talk,
+    write,
+    write_json,
+    write_table,
+    write_text,
+)
 
 if TYPE_CHECKING:
     from glassformer.lessons.exercise import Exercise
@@ -109,7 +119,7 @@ def _show_lessons(chosen: list["CourseLesson"], json: bool, wait: bool) -> None:
         write_json(data[0] if len(data) == 1 else data)
         return
     for lesson, walk in runs:
-        write(f"{lesson.title}\n{lesson.about}\n")
+        write_text(f"{lesson.title}\n{lesson.about}\n")
         if not _show_pages(walk, wait):
             return
         write(f"{len(walk.exercises)} exercises: glassformer walk {lesson.name} --quiz\n")
@@ -117,15 +127,12 @@ def _show_lessons(chosen: list["CourseLesson"], json: bool, wait: bool) -> None:
 
 def _show_pages(walk: "Walk", wait: bool) -> bool:
     """Write the pages one by one; false if the reader has had enough."""
-    from shutil import get_terminal_size
-
     from glassformer.lessons.terminal import page_view
     from glassformer.views.terminal import render
 
     colour = sys.stdout.isatty()
-    width = get_terminal_size((PAGE_WIDTH, 40)).columns if colour else PAGE_WIDTH
     for place, page in enumerate(walk.pages, 1):
-        write(render(page_view(page, place, len(walk.pages)), width, colour) + "\n")
+        write(render(page_view(page, place, len(walk.pages)), page_width(), colour) + "\n")
         if wait and place < len(walk.pages):
             print("Enter for the next step, Ctrl-D to stop ", end="", file=sys.stderr, flush=True)
             if not sys.stdin.readline():
@@ -138,7 +145,7 @@ def _quiz(exercises: list["Exercise"], json: bool) -> int | None:
     results = []
     for place, exercise in enumerate(exercises, 1):
         if not json:
-            write("\n    ".join([f"{place}/{len(exercises)}  {exercise.question}", *exercise.given_lines]))
+            write_text("\n    ".join([f"{place}/{len(exercises)}  {exercise.question}", *exercise.given_lines]))
         right, typed = False, []
         for attempt in range(ATTEMPTS):
             line = sys.stdin.readline()
@@ -148,11 +155,11 @@ def _quiz(exercises: list["Exercise"], json: bool) -> int | None:
             judged = exercise.judge(line)
             right = judged.right
             if not json:
-                write(f"    {judged.text}")
+                write_text(f"    {judged.text}")
             if right:
                 break
             if attempt == ATTEMPTS - 1 and not json:
-                write(f"    It is {exercise.solution}")
+                write_text(f"    It is {exercise.solution}")
         if not json:
             write()
         results.append({"question": exercise.question, "typed": typed, "right": right})

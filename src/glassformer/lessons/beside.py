@@ -15,15 +15,16 @@ def rows_beside(key: str, ours: object, printed: object, decimals: int | None) -
     """A line for each row of a table; `decimals` are those of the table in print, none for a round figure."""
     found = sorted(_decimals(value) for value in _numbers_in(printed))
     # One number that is given more exactly than all others does not make the others wrong.
-    common = found[-2] if len(found) > SMALL_TABLE else decimals
-    yield from _rows(key, ours, printed, decimals if decimals is None or common is None else min(decimals, common))
+    if decimals is not None and len(found) > SMALL_TABLE:
+        decimals = min(decimals, found[-2])
+    yield from _beside_rows(key, ours, printed, decimals)
 
 
-def _rows(key: str, ours: object, printed: object, decimals: int | None) -> Iterator[BesideRow]:
+def _beside_rows(key: str, ours: object, printed: object, decimals: int | None) -> Iterator[BesideRow]:
     if isinstance(ours, list) and ours and isinstance(ours[0], list):
         rows = printed if isinstance(printed, list) and len(printed) == len(ours) else [None] * len(ours)
         for i, (row, other) in enumerate(zip(ours, rows, strict=True)):
-            yield from _rows(f"{key}[{i}]", row, other, decimals)
+            yield from _beside_rows(f"{key}[{i}]", row, other, decimals)
     elif printed is None:
         yield BesideRow(key, value_text(ours))
     else:

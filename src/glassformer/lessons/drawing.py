@@ -1,5 +1,8 @@
 """Curves of a lesson: as an SVG picture, and in a few lines of text."""
 
+import bisect
+import math
+from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
 from glassformer.arithmetic import number
@@ -26,9 +29,9 @@ def chart_svg(chart: Chart) -> str:
     for tick in upwards.ticks():
         y = upwards.place(tick)
         parts.append(f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{width - RIGHT}" y2="{y:.1f}"/>')
-        parts.append(_caption(LEFT - 6, y + 4, f"{tick:.4g}", "end"))
+        parts.append(_caption(LEFT - 6, y + 4, number(tick), "end"))
     for tick in across.ticks():
-        parts.append(_caption(across.place(tick), height - BELOW + 16, f"{tick:.4g}", "middle"))
+        parts.append(_caption(across.place(tick), height - BELOW + 16, number(tick), "middle"))
     for curve in chart.curves:
         parts += _line(curve, across, upwards, chart.joined)
     parts += _keys(chart)
@@ -36,17 +39,42 @@ def chart_svg(chart: Chart) -> str:
 
 
 def chart_lines(chart: Chart) -> list[str]:
-    """A chart in text: each curve by itself, with the range of its values."""
-    lines = [f"{chart.title}, over {chart.across}"]
+    """A chart in text: the curves one below the other, all on one scale, each with the range of its values."""
+    if not chart.joined:
+        points = [", ".join(f"({number(x)}, {number(y)})" for x, y in curve.points) for curve in chart.curves]
+        named = [f"{curve.name}: {text}" for curve, text in zip(chart.curves, points, strict=True)]
+        return [f"{chart.title}, over {chart.across}", *named]
+    x, y = ([point[axis] for curve in chart.curves for point in curve.points] for axis in (0, 1))
+    scale = f"{number(min(y))} to {number(max(y))}{', logarithmic' if chart.logarithmic else ''}"
+    lines = [f"{chart.title}, over {chart.across}", f"scale: {scale}"]
     for curve in chart.curves:
-        if not chart.joined:
-            points = ", ".join(f"({number(x)}, {number(y)})" for x, y in curve.points)
-            lines.append(f"{curve.name}: {points}")
-            continue
-        values = [y for _, y in curve.points]
-        lines.append(f"{curve.name}: {number(min(values))} to {number(max(values))}")
-        lines += [f"  {line}" for line in sparkline(values, TEXT_WIDTH, TEXT_HEIGHT)]
+        heights = [height for _, height in curve.points]
+        lines.append(f"{curve.name}: {number(min(heights))} to {number(max(heights))}")
+        lines += [f"  {line}" for line in _text_curve(chart, curve, (min(x), max(x)), (min(y), max(y)))]
     return lines
+
+
+def _text_curve(chart: Chart, curve: Curve, across: tuple[float, float], upwards: tuple[float, float]) -> list[str]:
+    """One curve in lines of text, over its own part of the axis and on the scale of its chart."""
+    places, heights = zip(*sorted(curve.points), strict=True)
+    share = TEXT_WIDTH / (across[1] - across[0] or 1.0)
+    left = round((places[0] - across[0]) * share)
+    width = max(1, round((places[-1] - across[0]) * share) - left)
+    count = max(2 * width, len(places))
+    at = [places[0] + (places[-1] - places[0]) * i / (count - 1) for i in range(count)]
+    values = [_between(places, heights, x) for x in at]
+    if chart.logarithmic:
+        values, upwards = [math.log10(value) for value in values], (math.log10(upwards[0]), math.log10(upwards[1]))
+    return [" " * left + line for line in sparkline(values, width, TEXT_HEIGHT, upwards)]
+
+
+def _between(places: Sequence[float], heights: Sequence[float], x: float) -> float:
+    """The height of a curve at a place, on the straight line between two points."""
+    after = bisect.bisect_left(places, x)
+    if not 0 < after < len(places):
+        return heights[min(after, len(places) - 1)]
+    (a, b), (start, end) = places[after - 1 : after + 1], heights[after - 1 : after + 1]
+    return start + (end - start) * (x - a) / (b - a)
 
 
 def _scales(chart: Chart) -> tuple[Scale, Scale]:

@@ -45,7 +45,7 @@ def flow_lines(steps: Sequence[Step], of: Tensor) -> list[str]:
         return [f"forward:   {forward}", f"gradients: {backward}"]
     rows, lanes = [], _Lanes()
     for place, node in enumerate(nodes):
-        rows.append((_row(place, node, nodes, lanes), node.name))
+        rows.append((_drawn_row(place, node, nodes, lanes), node.name))
     width = max(len(drawn) for drawn, _ in rows)
     return [*(f"{drawn:<{width}}  {name}" for drawn, name in rows), "", DIRECTIONS]
 
@@ -69,7 +69,7 @@ def _graph(steps: Sequence[Step], of: Tensor) -> list[_Node]:
     return nodes
 
 
-def _row(place: int, node: _Node, nodes: Sequence[_Node], lanes: _Lanes) -> str:
+def _drawn_row(place: int, node: _Node, nodes: Sequence[_Node], lanes: _Lanes) -> str:
     """Draw one node with the lines that come to it and those that pass it by; move the lanes on."""
     sources = {lanes.of(source): source for source in node.reads}
     for source in node.reads:

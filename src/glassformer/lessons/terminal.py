@@ -25,6 +25,7 @@ from glassformer.lessons.page import (
 )
 from glassformer.views.tables import FittingTable
 from glassformer.views.terminal import matrix_table
+from glassformer.views.unicode_math import unicode_math
 
 DIGITS_IN_LESSONS = 4
 ROWS_IN_LESSONS, COLUMNS_IN_LESSONS = 12, 10
@@ -85,7 +86,7 @@ def _work_view(part: Work) -> RenderableType:
         lines: list[RenderableType] = [Text(f"{part.equation.name} again: {given}")]
     else:
         lines = [Text(f"{part.equation.name}: {part.equation.meaning}", style="bold")]
-        lines.append(Text(part.equation.latex, style="italic"))
+        lines.append(Text(unicode_math(part.equation.latex), style="italic"))
         lines += [Text(f"{operand.name} = {text}    {operand.meaning}") for operand, text in texts]
     lines += _number_lines(part.output.name, part.output.value, part.rows, part.columns)
     return Group(*lines, *(Text(cell, style="cyan") for cell in part.cells))
@@ -93,8 +94,8 @@ def _work_view(part: Work) -> RenderableType:
 
 @_view.register
 def _slope_view(part: Slope) -> RenderableType:
-    rules = [rule for rule in part.rules if rule.gradient is not None]
-    lines = [Text(f"{rule.name}, backward: {rule.gradient.latex}", style="italic") for rule in rules if rule.gradient]
+    rules = [(rule.name, rule.gradient.latex) for rule in part.rules if rule.gradient is not None]
+    lines = [Text(f"{name}, backward: {unicode_math(latex)}", style="italic") for name, latex in rules]
     return Group(*lines, *_number_lines(part.name, part.value, part.rows, part.columns))
 
 

@@ -12,7 +12,7 @@ from typing import TypedDict
 import msgspec
 from torch import Tensor
 
-from glassformer.arithmetic import number
+from glassformer.arithmetic import MINUS, number
 from glassformer.errors import MissingExtraError
 from glassformer.probes.cells import written
 from glassformer.probes.trace import Shown, Trace
@@ -178,4 +178,4 @@ def _size(gradient: Tensor | None) -> str:
 
 def _short(x: float) -> float | str:
     """A number in the digits that are shown; JSON has no number for those that are not finite."""
-    return not_a_number(x) or float(f"{x:.4g}")
+    return not_a_number(x) or float(number(x).replace(MINUS, "-"))

@@ -8,12 +8,14 @@ BLANK = 0x2800  # the braille character without dots; each dot is one bit on top
 DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row from above, then left and right
 
 
-def sparkline(values: Sequence[float], width: int, height: int) -> list[str]:
-    """The curve of the finite values, from the lowest at the bottom to the highest at the top; [] if there are none."""
+def sparkline(values: Sequence[float], width: int, height: int, bounds: tuple[float, float] | None = None) -> list[str]:
+    """The curve of the finite values, [] if there are none; `bounds` are bottom and top, if not its own."""
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return []
-    levels = _levels(_columns(finite, 2 * width), 4 * height)
+    columns = _columns(finite, 2 * width)
+    low, high = bounds or (min(columns), max(columns))
+    levels = _levels(columns, low, high, 4 * height)
     cells = [[BLANK] * width for _ in range(height)]
     for column, level in enumerate(levels):
         # From beside the last point up or down to this one, so that a steep curve has no holes.
@@ -34,8 +36,7 @@ def _columns(values: Sequence[float], count: int) -> list[float]:
     return [math.fsum(values[a:b]) / (b - a) for a, b in pairwise(borders)]
 
 
-def _levels(values: Sequence[float], count: int) -> list[int]:
-    low, high = min(values), max(values)
+def _levels(values: Sequence[float], low: float, high: float, count: int) -> list[int]:
     if not high > low:
         return [0] * len(values)
-    return [round((value - low) / (high - low) * (count - 1)) for value in values]
+    return [round((min(max(value, low), high) - low) / (high - low) * (count - 1)) for value in values]

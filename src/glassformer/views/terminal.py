@@ -14,6 +14,7 @@ from torch import Tensor
 from glassformer.arithmetic import number
 from glassformer.probes.trace import Shown, Trace
 from glassformer.views.tables import FittingTable, MatrixTable
+from glassformer.views.unicode_math import unicode_math
 from glassformer.views.windows import MatrixWindow, largest, not_a_number, not_finite_text, windows
 
 ROWS, COLUMNS, MATRICES = 8, 8, 2
@@ -53,14 +54,15 @@ def step_view(step: Shown) -> Group:
     parts: list[RenderableType] = [
         Text(step.name, style="bold"),
         Text(f"  {step.equation.name}: {step.equation.meaning}"),
-        Text(f"  {step.equation.latex}", style="italic"),
+        Text(f"  {unicode_math(step.equation.latex)}", style="italic"),
         Padding(_symbols(step), (0, 0, 0, 2)),
         *_matrices(step, step.value),
     ]
     if step.gradient is not None:
         parts.append(Text(f"  gradient of the loss with respect to {step.equation.results[0].name}"))
         parts.extend(_matrices(step, step.gradient))
-        parts.append(Text(f"  sent back by {rule.latex}" if rule else "  sent back through its parts", style="italic"))
+        sent = f"sent back by {unicode_math(rule.latex)}" if rule else "sent back through its parts"
+        parts.append(Text(f"  {sent}", style="italic"))
     return Group(*parts)
 
 

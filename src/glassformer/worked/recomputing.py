@@ -46,7 +46,7 @@ class Given:
 
 Recompute: TypeAlias = Callable[[Given], Answer]
 RECOMPUTATIONS: dict[str, Recompute] = {}
-STATED: set[str] = set()
+STATED_EXAMPLES: set[str] = set()
 
 
 def recomputes(example: str) -> Callable[[Recompute], Recompute]:
@@ -63,7 +63,7 @@ def recomputes(example: str) -> Callable[[Recompute], Recompute]:
 
 def states(example: str) -> Callable[[Recompute], Recompute]:
     """Enter a function in the list that states facts no computation here could give; they count as stated."""
-    STATED.add(example)
+    STATED_EXAMPLES.add(example)
     return recomputes(example)
 
 

@@ -32,7 +32,7 @@ from glassformer.worked.comparing import (
     same,
 )
 from glassformer.worked.examples import Example, examples
-from glassformer.worked.recomputing import CLAIMS, RECOMPUTATIONS, STATED, Given
+from glassformer.worked.recomputing import CLAIMS, RECOMPUTATIONS, STATED_EXAMPLES, Given
 
 NETWORK, SATURATION = "linear-regression-vs-network-sin", "unscaled-softmax-saturates"
 
@@ -94,7 +94,7 @@ def check_example(example: Example) -> Result:
         section=example.section,
         what=example.what,
         equation=example.equation,
-        verdict="wrong" if differing else "stated" if example.id in STATED else verdict,
+        verdict="wrong" if differing else "stated" if example.id in STATED_EXAMPLES else verdict,
         printed=example.printed,
         value={key: values[key] for key in example.expected if key in values},
         claims=truths,

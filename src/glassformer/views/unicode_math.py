@@ -1,0 +1,216 @@
+r"""Formulas as plain text for terminals: `\frac{e^{z_i}}{\sum_j e^{z_j}}` becomes `e^zᵢ / Σⱼ e^zⱼ`."""
+
+import functools
+import re
+import unicodedata
+from collections.abc import Callable
+
+SYMBOLS = {
+    "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
+    "theta": "θ", "kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ",
+    "tau": "τ", "phi": "φ", "varphi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "ell": "ℓ", "Gamma": "Γ",
+    "Delta": "Δ", "Theta": "Θ", "Lambda": "Λ", "Sigma": "Σ", "Phi": "Φ", "Psi": "Ψ", "Omega": "Ω", "Pi": "Π",
+    "odot": "⊙", "cdot": "·", "times": "×", "pm": "±", "bigoplus": "⨁", "sum": "Σ", "prod": "∏", "in": "∈", "cup": "∪",
+    "wedge": "∧", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "approx": "≈", "sim": "~",
+    "to": "→", "leftarrow": "←", "infty": "∞", "partial": "∂", "nabla": "∇", "dots": "…", "ldots": "…", "vdots": "⋮",
+    "top": "⊤", "mid": "|", "langle": "⟨", "rangle": "⟩", "lfloor": "⌊", "rfloor": "⌋", "lVert": "‖", "rVert": "‖",
+    "|": "‖", "{": "{", "}": "}", ",": " ", ";": " ", "!": "", "quad": "  ", "textstyle": "", "displaystyle": "",
+    "left": "", "right": "",
+}  # fmt: skip
+FUNCTIONS = {name: name for name in ("arg", "cos", "exp", "lim", "ln", "log", "max", "min", "sin", "tanh")}
+FUNCTIONS["bmod"] = "mod"
+PLAIN_TEXT = ("text", "operatorname", "mathrm", "mathbf", "mathcal")
+DOUBLED = {"1": "𝟙", "E": "𝔼", "R": "ℝ"}
+SUPERSCRIPTS = dict(zip("0123456789+−=()intkT⊤*", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁱⁿᵗᵏᵀᵀ*", strict=True))
+SUBSCRIPTS = dict(zip("0123456789+−=()aehijklmnoprstuvx", "₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₐₑₕᵢⱼₖₗₘₙₒₚᵣₛₜᵤᵥₓ", strict=True))
+SMALL_LETTERS = "".join({*SUPERSCRIPTS.values(), *SUBSCRIPTS.values()}) + "′"
+ACCENTS = {"bar": "\u0304", "hat": "\u0302", "tilde": "\u0303", "overline": "\u0305"}
+SPACED = tuple("=<>≤≥≠≈~→←∈∪")  # with a space on either side
+SIGNS = tuple("+−±")  # likewise between two terms, but not in front of one
+LATEX_TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\s+|.", re.DOTALL)
+OPENING, CLOSING = "([⟨⌊", ")]⟩⌋"
+SUM = re.compile(r".[+−±]|[=<>≤≥,]")  # what needs brackets above and below a fraction's line
+PRODUCT = re.compile(r"[ /·]|\d[^\W\d]|‖‖")  # what needs them below it
+FUNCTION_AT_END = re.compile(r"(?:^|[^a-z])(?:arg|cos|erf|exp|lim|ln|log|max|min|sin|tanh)$")
+TIDY = (
+    (r"(?<=[(\[⟨⌊{]) +| +(?=[)\]⟩⌋},;])", ""),
+    (r"‖ ([^‖()=]*?) ‖", r"‖\1‖"),
+    (r"(?<!\S)\| ([^|()]*?) \|", r"|\1|"),
+    (r"(?<=\S)([·×]) ", r"\1"),
+    (r"(?<=[a-z]{3}) − (?=∞)", " −"),  # behind a word it is a sign, not a difference
+)
+
+
+@functools.cache
+def unicode_math(latex: str) -> str:
+    """A LaTeX formula in Unicode, in one line."""
+    text = _Formula(LATEX_TOKEN.findall(latex)).sequence()
+    for pattern, tidy in TIDY:
+        text = re.sub(pattern, tidy, text)
+    return unicodedata.normalize("NFC", text.strip())
+
+
+class _Formula:
+    """One formula on its way from tokens to text."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens, self.place = tokens, 0
+        self.raised = 0  # how many scripts deep; there signs have no spaces
+        self.commands: dict[str, Callable[[], str]] = {
+            "frac": self._fraction,
+            "tfrac": self._fraction,
+            "sqrt": self._root,
+            "begin": self._environment,
+            "mathbb": self._doubled,
+        }
+
+    def sequence(self, *ends: str) -> str:
+        """The text up to one of the tokens given, or to the end."""
+        text = ""
+        while (token := self._peek()) and token not in ends:
+            self.place += 1
+            piece = self._script(token, text) if token in ("^", "_") else self._piece(token)
+            text = _appended(text, piece, spaced=not self.raised)
+        return text
+
+    def _piece(self, token: str) -> str:
+        if token.isspace():
+            return " "
+        if token == "{":
+            return self._group()
+        if token.startswith("\\"):
+            return self._command(token[1:])
+        return {"-": "−", "'": "′"}.get(token, token)
+
+    def _group(self) -> str:
+        text = self.sequence("}")
+        self.place += 1
+        return text
+
+    def _argument(self) -> str:
+        """What a command or a script takes: a group, or the next token alone."""
+        while self._peek().isspace():
+            self.place += 1
+        token = self._peek()
+        self.place += 1
+        return self._piece(token).strip(" ")
+
+    def _command(self, name: str) -> str:
+        if name in self.commands:
+            return self.commands[name]()
+        if name in PLAIN_TEXT:
+            return self._plain_text()
+        if name in ACCENTS:
+            return _accented(self._argument(), ACCENTS[name])
+        return FUNCTIONS.get(name) or SYMBOLS.get(name, name)
+
+    def _plain_text(self) -> str:
+        if self._peek() != "{":
+            return self._argument()
+        end = self.tokens.index("}", self.place)
+        text = "".join(self.tokens[self.place + 1 : end])
+        self.place = end + 1
+        return text
+
+    def _fraction(self) -> str:
+        over, under = self._argument(), self._argument()
+        bare = _outside(under)
+        product = PRODUCT.search(bare) and not under.startswith(("Σ", "∂"))
+        over = f"({over})" if SUM.search(_outside(over)) else over
+        under = f"({under})" if SUM.search(bare) or product else under
+        text = f"{over} / {under}" if " " in over + under else f"{over}/{under}"
+        if not self._factor_follows():
+            return text
+        return f"({text}) " if " / " in text else f"{text} "
+
+    def _factor_follows(self) -> bool:
+        """Whether something is multiplied right behind, which must not seem to stand below the line."""
+        rest = [token for token in self.tokens[self.place : self.place + 2] if not token.isspace()]
+        following = rest[0] if rest else ""
+        signs = ("\\quad", "\\;", "\\right", "\\to", "\\in", "\\le", "\\text", "\\end", "\\odot", "\\\\")
+        return following.isalnum() or following == "(" or (following.startswith("\\") and following not in signs)
+
+    def _root(self) -> str:
+        inside = self._argument()
+        return f"√{inside}" if len(_letters(inside)) == 1 else f"√({inside})"
+
+    def _doubled(self) -> str:
+        letter = self._argument()
+        return DOUBLED.get(letter, letter)
+
+    def _script(self, mark: str, before: str) -> str:
+        self.raised += 1
+        text = self._argument()
+        self.raised -= 1
+        small = SUPERSCRIPTS if mark == "^" else SUBSCRIPTS
+        shrinks = all(letter in small for letter in text) and (mark == "_" or len(text) == 1 or not text[-1].isalpha())
+        bracketed = len(_letters(text)) > 1 and not text.isalpha() and not re.fullmatch(r"\([^()]*\)", text)
+        raised = (
+            "".join(small[letter] for letter in text) if shrinks else f"{mark}({text})" if bracketed else mark + text
+        )
+        apart = FUNCTION_AT_END.search(before) or before.endswith(("Σ", "∏", "⨁"))
+        crowded = not shrinks and not raised.endswith(")") and self._peek().isalnum()
+        return f"{raised} " if apart or crowded else raised
+
+    def _environment(self) -> str:
+        name = self._argument()
+        rows: list[list[str]] = [[]]
+        while (token := self._peek()) and token != "\\end":
+            if token == "\\\\":
+                rows.append([])
+            if token in ("&", "\\\\"):
+                self.place += 1
+            rows[-1].append(self.sequence("&", "\\\\", "\\end").strip())
+        self.place += 1
+        self._argument()
+        return _cases(rows) if name == "cases" else f"({'; '.join(', '.join(row) for row in rows)})"
+
+    def _peek(self) -> str:
+        return self.tokens[self.place] if self.place < len(self.tokens) else ""
+
+
+def _cases(rows: list[list[str]]) -> str:
+    parts = [f"{value} {when}" if when == "otherwise" else f"{value} where {when}" for value, when in rows]
+    return f"({'; '.join(parts)})"
+
+
+def _appended(text: str, piece: str, spaced: bool) -> str:
+    """Put a piece behind a text, with the spaces that belong between the two and no others."""
+    last = text[-1:]
+    if not piece or (piece == " " and last in ("", *" ∂∇Δ")):
+        return text
+    if piece.isspace() or (piece[0] == last == " "):
+        return text.rstrip(" ") + piece
+    between = piece in SIGNS and text.rstrip(" ")[-1:] not in ("", *OPENING, *SPACED, *"{,;−")
+    if spaced and (piece in SPACED or between):
+        return f"{text.rstrip(' ')}{'' if last in OPENING else ' '}{piece} "
+    if FUNCTION_AT_END.search(text.rstrip(" ")) and "/" in _outside(piece):
+        return f"{text.rstrip(' ')}({piece.strip()})"
+    letter = piece[:1].isalnum() and piece[0] not in SMALL_LETTERS
+    if (FUNCTION_AT_END.search(text) and letter) or (piece in FUNCTIONS.values() and last.isalnum()):
+        return f"{text} {piece}"
+    return text + piece
+
+
+def _accented(text: str, accent: str) -> str:
+    """A letter with its accent; of several letters each has one."""
+    return "".join(letter + accent if _takes_accent(letter) else letter for letter in text)
+
+
+def _takes_accent(letter: str) -> bool:
+    return not letter.isspace() and not unicodedata.combining(letter) and letter not in "⊙‖′"
+
+
+def _letters(text: str) -> str:
+    """A text without its accents, scripts and primes."""
+    return "".join(letter for letter in text if not unicodedata.combining(letter) and letter not in SMALL_LETTERS)
+
+
+def _outside(text: str) -> str:
+    """A text without what stands in brackets or between norm bars."""
+    depth, kept = 0, ""
+    for letter in re.sub(r"‖[^‖]*‖", "‖", text):
+        depth += letter in OPENING
+        kept += letter if not depth else ""
+        depth -= letter in CLOSING
+    return kept
