@@ -186,13 +186,16 @@ def test_a_number_that_was_only_read_has_no_working() -> None:
 def test_a_question_carries_the_tables_it_asks_about() -> None:
     walk = begun()
     table = walk.tensor([[0.25, 0.5], [0.75, 1.5]])
-    walk.ask("What is the first sum?", lambda: linear(table, walk.tensor([[2.0], [4.0]])), "Add.", cell=(0, 0))
+    weights = walk.tensor([[2.0], [4.0]])
+    walk.ask("What is the first sum?", lambda: linear(table[:1], weights), "Add.", cell=(0, 0))
+    walk.ask("What is twice that?", lambda: linear(table + table, weights), "Add.", cell=(0, 0))
     walk.ask("What is 3 times 5?", lambda: multiply(walk.tensor(3.0), walk.tensor(5.0)), "Multiply.")
     assert walk.exercises[0].given_lines == [
-        "x = [[0.25, 0.5], [0.75, 1.5]]    rows going in",
+        "x = [[0.25, 0.5]]    rows going in",
         "W = [[2], [4]]    weights, one column per output",
     ]
-    assert walk.exercises[1].given == ()
+    assert [operand.name for operand in walk.exercises[1].given] == ["W"]  # the sum of tables is part of the answer
+    assert walk.exercises[2].given == ()
     walk.close()
 
 

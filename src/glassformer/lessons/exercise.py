@@ -1,11 +1,16 @@
 """A question with an answer that was computed, and a judge of what a reader typed."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from torch import Tensor
+
 from glassformer.arithmetic import DIGITS, MINUS, MOST_DIGITS, number
-from glassformer.lessons.page import Operand, operand_texts
+from glassformer.lessons.page import WRITTEN_OUT, Operand, operand_texts
+from glassformer.probes.names import equation_of
+from glassformer.recording import Tape
 
 EVERYDAY = (0.0, 1.0, 2.0)  # answers that stand in many a hint by chance
 Answered: TypeAlias = float | tuple[int, ...]
@@ -67,6 +72,35 @@ class Exercise:
         """A line for each table that the answer is worked out from."""
         texts = zip(self.given, operand_texts(self.given), strict=True)
         return [f"{operand.name} = {text}    {operand.meaning}" for operand, text in texts]
+
+
+def operands_given(tape: Tape, question: str, held: Sequence[object]) -> tuple[Operand, ...]:
+    """The tables of a lesson that an answer is worked out from, less those whose numbers the question holds.
+
+    `held` is what the lesson knew before; what the answer makes for itself would give part of it away.
+    """
+    places = {_storage(value) for value in held if isinstance(value, Tensor)}
+    known = {id(output) for step in tape.steps for output in step.outputs}
+    found: list[Operand] = []
+    for step in tape.steps:
+        symbols = {symbol.name: symbol for symbol in equation_of(step).symbols}
+        for name, value in step.inputs.items():
+            if isinstance(value, Tensor) and id(value) not in known and _storage(value) in places:
+                known.add(id(value))
+                if _needs_telling(value, question):
+                    found.append(Operand(name, symbols[name].meaning, value))
+    return tuple(found)
+
+
+def _needs_telling(table: Tensor, question: str) -> bool:
+    """Whether a table is small, holds more than one number over and over, and is not in the question itself."""
+    numbers = {number(x) for x in table.flatten().tolist()}
+    return table.numel() <= WRITTEN_OUT and len(numbers) > 1 and any(text not in question for text in numbers)
+
+
+def _storage(tensor: Tensor) -> int:
+    """Where a tensor's numbers lie; a part of a table lies where the table does."""
+    return tensor.untyped_storage().data_ptr()
 
 
 def gives_away(hint: str, answer: Answered) -> bool:

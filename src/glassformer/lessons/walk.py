@@ -15,10 +15,9 @@ from glassformer.equation import Equation
 from glassformer.equations.gradients import difference_quotient
 from glassformer.errors import LessonError
 from glassformer.lessons.beside import rows_beside
-from glassformer.lessons.exercise import Answered, Exercise, gives_away
+from glassformer.lessons.exercise import Answered, Exercise, gives_away, operands_given
 from glassformer.lessons.flow import flow_lines
 from glassformer.lessons.page import (
-    WRITTEN_OUT,
     Beside,
     Chart,
     Claim,
@@ -284,7 +283,8 @@ class Walk:
         known, working = self._answered(tape, result, tuple(cell))
         if gives_away(hint, known):
             raise LessonError(f"{self.pages[-1].title}: the hint {hint!r} holds the answer")
-        given = () if isinstance(known, tuple) else _operands_given(tape, question)
+        held = [*vars(self).values(), *inspect.getclosurevars(answer).nonlocals.values()]
+        given = () if isinstance(known, tuple) else operands_given(tape, question, held)
         self.exercises.append(Exercise(question, hint, known, working, tolerance, given))
 
     def _answered(self, tape: Tape, result: object, cell: tuple[int, ...]) -> tuple[Answered, str]:
@@ -335,21 +335,6 @@ def _single(step: Step) -> str:
     if isinstance(first, Tensor):
         return written(step, ()) if first.dim() == 0 else ""
     return f"{equation.arithmetic((), step.inputs)} = {value_text(first)}"
-
-
-def _operands_given(tape: Tape, question: str) -> tuple[Operand, ...]:
-    """The tables that an answer is worked out from, those whose numbers the question does not hold itself."""
-    found: list[Operand] = []
-    known = {id(output) for step in tape.steps for output in step.outputs}
-    for step in tape.steps:
-        symbols = {symbol.name: symbol for symbol in equation_of(step).symbols}
-        for name, value in step.inputs.items():
-            if not isinstance(value, Tensor) or id(value) in known or value.numel() > WRITTEN_OUT:
-                continue
-            known.add(id(value))
-            if any(number(x) not in question for x in value.flatten().tolist()):
-                found.append(Operand(name, symbols[name].meaning, value))
-    return tuple(found)
 
 
 def _worth_telling(value: object) -> bool:
