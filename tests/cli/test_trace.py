@@ -62,7 +62,7 @@ def test_all_steps_in_a_table(folder: str, capsys: pytest.CaptureFixture[str]) -
 
 def test_few_steps_whole(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, folder, "the cat sat", "--layer", "1", "--head", "1", "--equation", "*.weights")
-    assert status == 0 and r"p_i = \frac" in out and "layers.1.attention.weights" in out and "head 1" in out
+    assert status == 0 and "pᵢ = e^(zᵢ − max z) / Σⱼ" in out and "layers.1.attention.weights" in out and "head 1" in out
     assert "head 0" not in out
 
 
