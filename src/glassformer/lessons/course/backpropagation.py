@@ -2,7 +2,7 @@
 
 from glassformer.arithmetic import number
 from glassformer.equations.activations import relu, sigmoid
-from glassformer.equations.algebra import linear
+from glassformer.equations.algebra import linear, matmul
 from glassformer.equations.gradients import difference_quotient
 from glassformer.equations.losses import mean_squared_error
 from glassformer.equations.optimizers import gradient_descent
@@ -10,15 +10,17 @@ from glassformer.lessons.walk import Walk, step
 
 
 class BackpropagationWalk(Walk):
-    """Two matrices with a bend between them; the error travels back through both, and finite differences agree."""
+    """Two matrices with a nonlinearity between them; the error travels back through both, and finite differences
+    agree.
+    """
 
     @step(
         "Forward",
-        like="A relay of two cooks: the first prepares, something must be baked in between, the second serves.",
+        like="Two cooks in a row: the first mixes the dough, it must be baked in between, the second decorates.",
     )
     def forward(self) -> None:
-        """A hidden layer mixes the inputs, bends the mixture, and a second matrix mixes again. The bend is what makes
-        two matrices more than one.
+        """A first matrix mixes the inputs, a nonlinearity bends the mixture, and a second matrix mixes again. Without
+        the nonlinearity, two matrices would do no more than one.
         """
         self.example = self.given("mlp-backprop-prefactor")
         self.X, self.W1, self.b1, self.W2, self.b2, self.Y = self.example.tensors("X", "W1", "b1", "W2", "b2", "Y_true")
@@ -30,6 +32,9 @@ class BackpropagationWalk(Walk):
         self.show(self.A1, (0, 0))
         self.show(self.guess, (0, 0))
         self.show(self.loss)
+        straight = linear(linear(self.X, self.W1), self.W2)
+        joined = linear(self.X, matmul(self.W1, self.W2))
+        self.same("without the sigmoid, one matrix, their product, does the same as the two", straight, joined)
 
     @step(
         "Backward",
@@ -38,8 +43,8 @@ class BackpropagationWalk(Walk):
     )
     def backward(self) -> None:
         """The error starts at the output and is handed back: through the second matrix to the hidden layer, through
-        the bend, where a flat place lets little through, and through the first matrix. On the way every matrix
-        learns its own gradient. The arrows of the gradients point from the loss to the weights.
+        the sigmoid, which lets little through where it is flat, and through the first matrix. On the way every
+        parameter gets its own gradient.
         """
         self.flow(self.loss)
         self.found = self.back(self.loss)
@@ -48,6 +53,10 @@ class BackpropagationWalk(Walk):
         self.show_gradient(self.found, self.Z1, "∂L/∂Z₁")
         self.show_gradient(self.found, self.W2, "∂L/∂W₂")
         self.show_gradient(self.found, self.W1, "∂L/∂W₁")
+        self.claim(
+            "the sigmoid lets at most a quarter of each gradient through",
+            (self.found[self.Z1].abs() <= self.found[self.A1].abs() / 4).all(),
+        )
         for name, tensor in (("W₁", self.W1), ("W₂", self.W2), ("b₁", self.b1), ("b₂", self.b2)):
             self.claim(f"the gradient of {name} has the shape of {name}", self.found[tensor].shape == tensor.shape)
 
@@ -56,10 +65,11 @@ class BackpropagationWalk(Walk):
         like="A recipe for four written down as a recipe for two: everything is in proportion, and everything is half.",
     )
     def factor_in_front(self) -> None:
-        """A mean of squares has a two in its slope. One source leaves it out of the gradients that follow from the
-        very loss it states; the tape says which factor is right.
+        """The slope of a mean of squares has a factor of two. One source leaves it out of the gradients, although they
+        follow from the very loss it states; the tape says which factor is right.
         """
         factor = float((self.found[self.guess] / (self.guess - self.Y)).mean()) * self.example.get("N", int)
+        self.same("the tape's gradient is two times the error, divided by the number of examples", factor, 2.0)
         self.beside(
             "mlp-backprop-prefactor",
             dW1=self.found[self.W1],
@@ -70,11 +80,11 @@ class BackpropagationWalk(Walk):
 
     @step(
         "Is it true? Nudge a weight",
-        like="To learn whether a tap is hot or cold, turn it a little and hold your hand under the water.",
+        like="To learn whether a faucet is hot or cold, turn it a little and hold your hand under the water.",
     )
     def is_it_true_nudge(self) -> None:
         """A gradient is a promise about what a small change does. Change one weight a little, run forward again, and
-        compare: this is gradient checking, and it needs no rule at all.
+        compare: this is gradient checking, and it needs no gradient rule at all.
         """
         nudge, nudged = 1e-5, self.W1.clone()
         nudged[0, 0] += nudge
@@ -86,8 +96,8 @@ class BackpropagationWalk(Walk):
 
     @step("Step, all at once", like="Rowers who all correct their stroke at the same call, not one after another.")
     def step_all_at_once(self) -> None:
-        """Every parameter steps against its own gradient, with the old values of all the others. Then the whole goes
-        round again: forward, loss, backward, step.
+        """Every parameter steps against its own gradient, computed with the old values of all the others. Then it
+        starts over: forward, loss, backward, step.
         """
         losses = [self.loss]
         for _ in range(30):
@@ -101,10 +111,10 @@ class BackpropagationWalk(Walk):
         self.plot("loss", {"loss": (range(len(losses)), [float(value) for value in losses])})
         self.claim(f"the loss falls from {number(losses[0])} to {number(losses[-1])}", losses[-1] < losses[0])
 
-    @step("Another bend", like="A closed valve: neither the water nor the news of the leak gets through.")
+    @step("Another nonlinearity", like="A closed valve: neither the water nor the news of the leak gets through.")
     def another_bend(self) -> None:
-        """With ReLU the bend is a switch. A hidden number below zero is off, and nothing at all goes back
-        through it.
+        """ReLU is a switch. A hidden unit whose pre-activation is below zero is off: it puts out zero, and no gradient
+        at all goes back through it. A unit that is on passes the gradient unchanged.
         """
         given = self.given("mlp-backprop-relu")
         X, self.W1, b1, W2, b2, Y = given.tensors("X", "W1", "b1", "W2", "b2", "Y_true")
@@ -114,7 +124,8 @@ class BackpropagationWalk(Walk):
         found = self.back(mean_squared_error(guess, Y))
         self.show(A1, (0, 0), (0, 2))
         self.show_gradient(found, Z1, "∂L/∂Z₁")
-        self.claim("where a number is off, its gradient is zero", bool((found[Z1][Z1 < 0] == 0).all()))
+        self.claim("where a unit is off, its gradient is zero", (found[Z1][Z1 < 0] == 0).all())
+        self.same("where it is on, the gradient passes unchanged", found[Z1][Z1 > 0], found[A1][Z1 > 0], within=0.0)
         self.beside("mlp-backprop-relu", A1=A1, Y_hat=guess, dW1=found[self.W1], dW2=found[W2])
 
     def quiz(self) -> None:
@@ -127,11 +138,9 @@ class BackpropagationWalk(Walk):
             cell=(0,),
         )
         self.ask(
-            f"W₁ maps {self.W1.shape[0]} numbers to {self.W1.shape[1]}. What shape has its gradient?",
+            f"W₁ maps {self.W1.shape[0]} numbers to {self.W1.shape[1]}. What is the shape of its gradient?",
             lambda: tuple(self.W1.shape),
-            "The shape of the matrix itself.",
+            "Every weight has one gradient.",
         )
         off = self.tensor([-0.3])
-        self.ask(
-            f"What does ReLU make of {number(off[0])}?", lambda: relu(off), "Negative numbers become zero.", cell=(0,)
-        )
+        self.ask(f"What does ReLU make of {number(off[0])}?", lambda: relu(off), "Is this unit on or off?", cell=(0,))

@@ -8,16 +8,16 @@ from glassformer.lessons.walk import Walk, step
 
 
 class LinearModelWalk(Walk):
-    """Guess with a matrix, measure the error, and let the error say how the matrix should change."""
+    """Predict with a matrix, measure the error, and let the error say how the matrix should change."""
 
     @step(
-        "Guess",
-        like="A price list: whatever is in the basket, the bill is so much of each thing times its price, plus the "
+        "Predict",
+        like="A price list: whatever is in the basket, the bill is the amount of each thing times its price, plus the "
         "bag.",
     )
-    def guess_it(self) -> None:
-        """Each row of X is an example, each column of W a recipe: a weighted sum of the inputs plus a shift. All
-        examples go through the same recipes at once.
+    def predict(self) -> None:
+        """Each row of X is an example, each column of W makes one output: a weighted sum of the inputs plus a bias.
+        All examples go through the same weights at once.
         """
         self.example = self.given("mse-matrix-gradients")
         self.X, self.W, self.b, self.Y = self.example.tensors("X", "W", "b", "Y_true")
@@ -26,19 +26,27 @@ class LinearModelWalk(Walk):
 
     @step("Measure", like="A strict judge who forgives a hair's breadth and never forgets a mile.")
     def measure(self) -> None:
-        """The loss is the mean squared distance of the guesses from the targets. Squaring makes a large miss count for
-        much more than several small ones.
+        """The loss is the mean squared distance of the predictions from the targets. Squaring makes one large error
+        cost more than several small ones that add up to it.
         """
         self.loss = mean_squared_error(self.guess, self.Y)
         self.show(self.loss)
+        targets, errors = self.tensor([[0.0, 0.0]]), self.tensor([[2.0, 0.0], [1.0, 1.0]])
+        large, small = (mean_squared_error(row[None], targets) for row in errors)
+        self.less(
+            f"one error of {number(errors[0, 0])} costs {number(large)}, two errors of {number(errors[1, 0])} together "
+            f"cost {number(small)}",
+            small,
+            large,
+        )
 
     @step(
-        "Go back",
+        "Backward",
         like="After a bad meal the blame goes to each ingredient in proportion to how much of it went in.",
     )
     def go_back(self) -> None:
-        """The tape runs backward. Each guess learns how the loss would change with it; then the matrix learns it
-        through its inputs: what a weight is told is the errors weighed by the inputs that it multiplied.
+        """The tape runs backward. First comes the gradient of the predictions: how the loss changes with each of them.
+        Then comes the gradient of the matrix: for each weight, the errors weighted by the inputs it multiplied.
         """
         self.flow(self.loss)
         self.found = self.back(self.loss)
@@ -52,11 +60,11 @@ class LinearModelWalk(Walk):
         self.same("the formula written out by hand gives the same", by_hand, self.found[self.W])
 
     @step(
-        "Step, and look again",
+        "Step, then measure again",
         like="Every instrument of an orchestra tunes a little at the same signal; then they all listen again.",
     )
     def step_and_look_again(self) -> None:
-        """All parameters step together, against their gradients, with one rate for all of them."""
+        """All parameters step together, against their gradients, with one learning rate for all of them."""
         rate = self.example.get("alpha", float)
         W_new, b_new = (
             gradient_descent(self.W, self.found[self.W], rate),
@@ -64,7 +72,7 @@ class LinearModelWalk(Walk):
         )
         self.show(W_new, (0, 1))
         again = mean_squared_error(linear(self.X, W_new, b_new), self.Y)
-        self.claim(f"the loss falls, from {number(self.loss)} to {number(again)}", again < self.loss)
+        self.claim(f"the loss falls from {number(self.loss)} to {number(again)}", again < self.loss)
         self.beside(
             "mse-matrix-gradients",
             Y_hat=self.guess,
@@ -76,14 +84,14 @@ class LinearModelWalk(Walk):
         )
 
     @step(
-        "Many rows at once, and the way back",
+        "Many rows at once, and back through the transpose",
         like="A mailman who brings letters up a street can bring the answers back down it, but that does not unwrite "
         "them.",
     )
     def many_rows_at_once(self) -> None:
-        """A whole stack of rows times a matrix is the same as each row by itself, which is why sequences are worked on
-        whole. On the way back a gradient goes through the transpose: not to undo the map, only to hand each input
-        its share.
+        """Multiplying many rows by a matrix gives the same as each row by itself, which is why a whole sequence is
+        processed at once. On the way back a gradient goes through the transpose: this does not undo the map, it
+        only hands each input its part of the gradient.
         """
         H, M = self.given("block-row-matmul").tensors("H", "W")
         whole = linear(H, M)
@@ -92,8 +100,13 @@ class LinearModelWalk(Walk):
             "row by row gives the same", all(bool((linear(row, M) == whole[i]).all()) for i, row in enumerate(H))
         )
         h, Q = self.given("transpose-is-not-inverse").tensors("h", "W")
-        there_and_back = linear(linear(h, Q), transpose(Q))
+        out = linear(h, Q)
+        there_and_back = linear(out, transpose(Q))
         self.show(there_and_back, (0,))
+        self.same("a gradient goes back through the transpose", self.back(out, out)[h], there_and_back)
+        self.differ(
+            f"the transpose does not lead back to h = ({number(h[0])}, {number(h[1])})", there_and_back, h, by=1
+        )
         self.beside("transpose-is-not-inverse", h_W_WT=there_and_back)
 
     def quiz(self) -> None:
@@ -107,13 +120,14 @@ class LinearModelWalk(Walk):
         )
         self.ask(
             f"X has shape {self.X.shape[0]}×{self.X.shape[1]} and W has shape "
-            f"{self.W.shape[0]}×{self.W.shape[1]}. What shape has ∂L/∂W?",
-            lambda: tuple(self.W.shape),
-            "A gradient has the shape of what it belongs to.",
+            f"{self.W.shape[0]}×{self.W.shape[1]}. What is the shape of ∂L/∂W?",
+            lambda: tuple(self.found[self.W].shape),
+            "The step subtracts it from something, entry by entry. From what?",
         )
         self.ask(
-            "For one example, what is ∂L/∂W for the first weight if the guess is off by the value of xW above?",
+            "The loss of that one example is its squared error, and its target is zero. What is ∂L/∂W for the first "
+            "weight?",
             lambda: scale(matmul(transpose(x), linear(x, w)), 2.0),
-            "Twice the input times the error.",
+            "Squaring brings a factor of two; then the error meets the input that this weight multiplied.",
             cell=(0, 0),
         )

@@ -1,4 +1,4 @@
-"""A wave drawn by a line and by a network."""
+"""A sine fitted by a line and by a network."""
 
 from itertools import pairwise
 
@@ -17,34 +17,37 @@ from glassformer.worked.sine import RATE, STEPS, WIDTHS
 
 
 class SineWalk(Walk):
-    """The best straight line through a sine says almost nothing; a small network follows its humps."""
+    """The best straight line through a sine explains almost nothing; a small network follows some of its humps."""
 
     @step("The task", like="Guessing a melody from single notes played out of order.")
     def task(self) -> None:
-        """A hundred points of a wave. Nobody tells the learner that it is a sine; it sees places and heights."""
+        """The data are points of a wave. The learner is not told that it is a sine; it sees only x and y."""
         self.x = self.tensor(torch.linspace(-10, 10, 100, dtype=torch.float64).tolist())[:, None]
         self.y = self.x.sin()
+        self.say(f"There are {len(self.x)} points, from x = {number(self.x.min())} to x = {number(self.x.max())}.")
         self.plot("the wave", {"sin x": (self.x[:, 0].tolist(), self.y[:, 0].tolist())}, "x")
 
     @step("The best line", like="The average of day and night is dusk, and it describes neither.")
     def best_line(self) -> None:
-        """Least squares finds the line with the smallest mean squared error. It is nearly flat: the humps above cancel
-        the hollows below.
+        """Least squares finds the line with the smallest mean squared error. It is nearly flat: the humps above zero
+        cancel the hollows below.
         """
         slope, intercept = least_squares(self.x, self.y)
         self.straight = linear(self.x, slope, intercept)
         self.error = mean_squared_error(self.straight, self.y)
         self.say(f"The slope is {number(slope[0, 0])}, and the mean squared error {number(self.error)}.")
         self.beside("linear-regression-vs-network-sin", slope=slope[0, 0], mse_linear=self.error)
+        self.less("the slope is nearly zero", slope.abs().max(), 0.05)
+        self.same("humps and hollows cancel: the mean is zero", self.y.mean(), 0.0)
+        explained = 1 - self.error / mean_squared_error(self.y.mean().expand_as(self.y), self.y)
+        self.less(f"the line explains only {number(explained)} of the variance", explained, 0.05)
 
     @step(
-        "A network with bends",
-        like="A carpenter's rule with many joints can be laid along any curve that a straightedge only touches.",
+        "A network",
+        like="A carpenter's rule with many joints can be laid along a curve that a straightedge only touches.",
     )
     def network_with_bends(self) -> None:
-        """Two hidden layers of ten ReLU units and a linear output, trained by Adam on all points at once. Each unit
-        adds one kink, and kinks enough make a curve.
-        """
+        """Two hidden layers of ReLU units and a linear output, trained by Adam on all points at once."""
         generator = torch.Generator().manual_seed(0)
         weights = []
         for inputs, outputs in pairwise(WIDTHS):
@@ -67,11 +70,33 @@ class SineWalk(Walk):
         self.last = mean_squared_error(self.curve, self.y)
         self.show(self.last)
         self.plot("loss while training", {"loss": (range(1, STEPS + 1), losses)})
+        self.less("the loss falls", losses[-1], losses[0])
+        self.weights = weights
+
+    @step(
+        "Where the kinks are",
+        like="A straight road meets a straight river once at most; a winding road can cross it again and again.",
+    )
+    def where_the_kinks_are(self) -> None:
+        """A unit of the first layer adds one kink, where its pre-activation crosses zero. A unit of the second layer
+        sees a curve that already has kinks, and can cross zero several times. Enough kinks look like a curve.
+        """
+        fine = torch.linspace(float(self.x.min()), float(self.x.max()), 20001, dtype=self.x.dtype)[:, None]
+        first = linear(fine, *self.weights[:2])
+        second = linear(relu(first), *self.weights[2:4])
+        kinks = [(layer[1:] > 0) != (layer[:-1] > 0) for layer in (first, second)]
+        self.table(
+            ("hidden layer", "units", "kinks of one unit at most", "kinks of all"),
+            [(i + 1, layer.shape[-1], layer.sum(0).max(), layer.sum()) for i, layer in enumerate(kinks)],
+        )
+        self.claim("no unit of the first layer has more than one kink", kinks[0].sum(0).max() <= 1)
+        self.claim("some unit of the second layer has several", kinks[1].sum(0).max() > 1)
+        self.last_kink = fine[1:][torch.cat(kinks, -1).any(-1)].max()
 
     @step("Side by side", like="Tracing a coastline with a ruler, and with a piece of string.")
     def side_by_side(self) -> None:
-        """The line is the same everywhere; the network bends where the wave bends. Where it has not yet learned a hump
-        it goes straight on: a ReLU network is made of straight pieces.
+        """A ReLU network is made of straight pieces. In the middle its pieces follow the wave; past its last kink it
+        goes straight on, because it has not learned the humps there.
         """
         places = self.x[:, 0].tolist()
         self.plot(
@@ -85,13 +110,23 @@ class SineWalk(Walk):
         )
         self.say(f"Mean squared error of the line: {number(self.error)}. Of the network: {number(self.last)}.")
         self.claim("the network beats the line", self.last < self.error)
+        beyond = (self.x > self.last_kink)[:, 0]
+        bends = self.curve[beyond].diff(dim=0).diff(dim=0)
+        self.same(f"past its last kink, at x = {number(self.last_kink)}, the network is straight", bends, 0.0)
+        self.less(
+            "its error is larger there than before",
+            mean_squared_error(self.curve[~beyond], self.y[~beyond]),
+            mean_squared_error(self.curve[beyond], self.y[beyond]),
+        )
 
     def quiz(self) -> None:
         """Questions on it."""
+        heights, flat = self.tensor([[1.0], [-1.0], [0.5], [-0.5]]), self.tensor([[0.0]] * 4)
         self.ask(
-            "What is the mean squared error of the best line?",
-            lambda: mean_squared_error(self.straight, self.y),
-            "It explains almost nothing, so it is close to the mean of the squared sine.",
+            f"A flat line at {number(flat[0, 0])} is to fit points at heights "
+            f"{', '.join(number(height) for height in heights)}. What is its mean squared error?",
+            lambda: mean_squared_error(flat, heights),
+            "Square each distance, add them up, and divide by their number.",
         )
         at, m = self.tensor(3.0), 0.02
         self.ask(

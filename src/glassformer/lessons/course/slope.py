@@ -7,7 +7,7 @@ from glassformer.lessons.walk import Walk, step
 
 
 class SlopeWalk(Walk):
-    """How much a height changes for a small step, and what is left when the step shrinks to nothing."""
+    """How much a value changes for a small step, and what is left when the step shrinks to nothing."""
 
     @step(
         "A slope is a rate",
@@ -15,25 +15,31 @@ class SlopeWalk(Walk):
         "you.",
     )
     def slope_is_a_rate(self) -> None:
-        """A straight line has one slope everywhere: for each step to the right it rises by the same amount. A negative
-        slope goes down.
+        """A straight line has one slope everywhere: for each unit to the right it rises by the same amount, wherever
+        you start. A line with a negative slope goes down.
         """
         given = self.given("line-slope-meaning")
-        start, width, rises = self.tensor(0.0), given.get("delta_x", float), []
-        for slope in given.get("m", list[float]):
-            high = line(start + width, slope)
+        start, width, slopes = self.tensor([0.0, 4.0]), given.get("delta_x", float), given.get("m", list[float])
+        rises = []
+        for slope in slopes:
+            high = line(start[0] + width, slope)
             self.show(high)
-            rises.append(difference_quotient(high, line(start, slope), width))
+            rises.append(difference_quotient(high, line(start[0], slope), width))
+            elsewhere = difference_quotient(line(start[1] + width, slope), line(start[1], slope), width)
+            self.same(f"starting at x = {number(start[1])} it rises by the same amount", elsewhere, rises[-1])
+        self.claim(
+            "the line goes down where the slope is negative", [rise < 0 for rise in rises] == [m < 0 for m in slopes]
+        )
         self.beside("line-slope-meaning", delta_y=rises)
 
     @step(
-        "A curve has a slope at each place",
-        like="A car's average speed over the last kilometre: the shorter the kilometre, the nearer to what the "
-        "speedometer shows now.",
+        "A curve has a slope at each point",
+        like="A car's average speed over the last mile, the last yard, the last inch: the shorter the stretch, the "
+        "closer to what the speedometer shows now.",
     )
     def curve_has_a_slope(self) -> None:
-        """The square has no slope of its own, only one at each place. Walk a short stretch h and divide the rise by h:
-        that is the slope on average over the stretch.
+        """A curve such as x² has no single slope, only one at each point. Walk a short stretch h and divide the rise
+        by h: that is the average slope over the stretch.
         """
         given = self.given("derivative-limit-x2")
         self.x = given.tensor("x")
@@ -45,6 +51,13 @@ class SlopeWalk(Walk):
             self.quotients.append(difference_quotient(multiply(ahead, ahead), self.here, h))
         self.show(self.quotients[0])
         self.table(("h", "slope over h"), zip(self.lengths, self.quotients, strict=True))
+        near, h = self.tensor(0.0), self.lengths[0]
+        elsewhere = difference_quotient(multiply(near + h, near + h), multiply(near, near), h)
+        self.less(
+            f"over the same h the slope at x = {number(near)} is another, {number(elsewhere)}",
+            elsewhere,
+            self.quotients[0],
+        )
 
     @step(
         "The limit is the derivative",
@@ -52,42 +65,43 @@ class SlopeWalk(Walk):
     )
     def limit_is_the_derivative(self) -> None:
         """As h shrinks the quotient settles. What it settles on is the derivative, and a rule gives it without any h:
-        a product sends back each factor to the other one.
+        the derivative of a product with respect to one factor is the other factor.
         """
         slope = self.back(self.here)[self.x]
         self.show_gradient(self.back(self.here), self.x, "df/dx")
         self.say(
-            f"At x = {number(self.x)} the rule says {number(slope)}; with h = {number(self.lengths[-1])} the "
-            "quotient said "
-            f"{number(self.quotients[-1], 6)}."
+            f"At x = {number(self.x)} the rule gives {number(slope)}; with h = {number(self.lengths[-1])} the "
+            f"quotient is {number(self.quotients[-1], 6)}."
         )
         errors = [abs(float(quotient - slope)) for quotient in self.quotients]
-        self.claim("each shorter stretch comes nearer to the derivative", errors == sorted(errors, reverse=True))
+        self.claim("each shorter stretch comes closer to the derivative", errors == sorted(errors, reverse=True))
         self.beside("derivative-limit-x2", quotient=self.quotients, derivative=slope)
 
     @step(
-        "The slope changes from place to place",
-        like="A marble in a bowl feels the wall most where it is steepest, and nothing at all at the very bottom.",
+        "The slope changes from point to point",
+        like="A marble in a bowl is pushed hardest where the wall is steepest, and not at all at the very bottom.",
     )
     def slope_changes_from_place(self) -> None:
-        """Ask the rule at many places and the slopes of the square lie on a straight line themselves: negative on the
-        left, zero at the bottom, positive on the right. At the bottom nothing pulls either way.
+        """Apply the rule at many points, and the slopes of x² themselves lie on a straight line: negative on the left,
+        zero at the bottom, positive on the right. At the bottom nothing pulls either way.
         """
-        places = self.tensor([i / 4 - 3 for i in range(25)])
-        heights = multiply(places, places)
-        slopes = self.back(heights, places.new_ones(len(places)))[places]
+        points = self.tensor([i / 4 - 3 for i in range(25)])
+        heights = multiply(points, points)
+        slopes = self.back(heights, points.new_ones(len(points)))[points]
         self.plot(
-            "the square and its slope",
-            {"x²": (places.tolist(), heights.tolist()), "slope": (places.tolist(), slopes.tolist())},
+            "x² and its slope",
+            {"x²": (points.tolist(), heights.tolist()), "slope": (points.tolist(), slopes.tolist())},
             "x",
         )
+        self.same("the slopes lie on one straight line", slopes.diff(), slopes.diff()[0])
+        self.claim("left of the bottom they are negative, right of it positive", (slopes.sign() == points.sign()).all())
         self.claim("the slope is zero exactly at the bottom", slopes[heights.argmin()] == 0)
 
     def quiz(self) -> None:
         """Questions on it."""
         m, b, at = 2.5, 1.0, self.tensor(4.0)
         self.ask(
-            f"A line has slope {number(m)} and intercept {number(b)}. How high is it at x = {number(at)}?",
+            f"A line has slope {number(m)} and intercept {number(b)}. What is its value at x = {number(at)}?",
             lambda: line(at, m, b),
             "Multiply the slope by x, then add the intercept.",
         )
@@ -95,11 +109,10 @@ class SlopeWalk(Walk):
         self.ask(
             f"What is the slope of x² over the stretch from x = {number(near)} to x = {number(far)}?",
             lambda: difference_quotient(multiply(far, far), multiply(near, near), float(far - near)),
-            "Rise over run: the square at the end less the square at the beginning, divided by the length of "
-            "the stretch.",
+            "Rise over run: how much does x² change, and over what length?",
         )
         self.ask(
             f"And the derivative of x² exactly at x = {number(near)}?",
             lambda: add(near, near),
-            "A product x·x sends back x once for each factor.",
+            "The product x·x has two factors, and each contributes the other one.",
         )
