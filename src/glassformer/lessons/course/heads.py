@@ -12,34 +12,48 @@ from glassformer.worked.geometry import normalized
 
 
 class HeadsWalk(Walk):
-    """Cut each row into pieces, let each piece attend by itself, lay the answers end to end and mix them."""
+    """Project, split into heads, let each head attend by itself, concatenate the outputs and mix them."""
 
-    @step("Cut", like="A committee reading one letter: the lawyer reads it for clauses, the accountant for sums.")
+    @step(
+        "Project and split",
+        like="A committee reading one letter: the lawyer reads it for clauses, the accountant for sums.",
+    )
     def cut(self) -> None:
-        """A row is cut into equal pieces, one for each head. Each head then has a smaller space of its own to compare
-        in, and can look for something of its own: the verb, the neighbour, the far antecedent.
+        """The input X is projected to queries, keys and values, as before. Then each projected vector, not X itself,
+        is split into equal pieces, one for each head. Each head compares in a smaller space and can look for something
+        different: the verb, the neighbor, the far antecedent.
         """
         self.X, self.WQ, self.WK, self.WV, self.WO = self.given("multihead-fused-equals-per-head").tensors(
             "X", "WQ", "WK", "WV", "WO"
         )
         self.count = self.given("multihead-fused-equals-per-head").get("h", int)
-        self.q, self.k, self.v = (split_heads(linear(self.X, W), self.count) for W in (self.WQ, self.WK, self.WV))
+        queries = linear(self.X, self.WQ)
+        self.show(queries, (0, 0))
+        self.q = split_heads(queries, self.count)
+        self.k, self.v = (split_heads(linear(self.X, W), self.count) for W in (self.WK, self.WV))
         self.show(self.q, (1, 0, 0))
-        self.claim("every number is still there", self.q.numel() == self.X.numel())
+        self.same(
+            "end to end, the heads' queries are the projected vectors again", concat(list(self.q)), queries, within=0.0
+        )
 
     @step(
         "Attend, each head by itself",
         like="Several conversations at one dinner, each audible only to its own end of the table.",
     )
     def attend_each_head_by_itself(self) -> None:
-        """All heads run the same equation on their own pieces, side by side, without hearing each other."""
+        """All heads run the same equation on their own pieces, side by side. No head sees another."""
         self.apart = attention(self.q, self.k, self.v)
         self.show(self.apart)
+        sent = torch.zeros_like(self.apart)
+        sent[0] = 1.0
+        found = self.back(self.apart, sent)
+        others = torch.cat([found[tensor][1:] for tensor in (self.q, self.k, self.v)])
+        self.same("the first head's output sends no gradient to another head", others, 0.0, within=0.0)
 
-    @step("Join and mix", like="The committee's chair turns five reports into one.")
+    @step("Concatenate and mix", like="The committee's chair turns all the reports into one.")
     def join_and_mix(self) -> None:
-        """The answers are laid end to end, which gives a row of the old width, and one more matrix mixes them. Without
-        it the heads' findings would never meet.
+        """The outputs are concatenated, which gives the width of the model again, and the output projection mixes
+        them: what different heads found meets there.
         """
         joined = merge_heads(self.apart)
         output = linear(joined, self.WO)
@@ -54,23 +68,30 @@ class HeadsWalk(Walk):
         ]
         by_loop = linear(concat(loop), self.WO)
         self.same("head by head in a loop gives the same", by_loop, output)
+        self.claim("the width is that of the model again", joined.shape == self.X.shape)
+        sent = torch.zeros_like(output)
+        sent[0, 0] = 1.0
+        reached = self.back(output, sent)[self.apart].abs().amax((1, 2))
+        self.claim("a single number of the result depends on every head", (reached > 0).all())
 
-    @step("What heads cost", like="Cutting a field into plots does not buy more land.")
+    @step("What heads cost", like="Dividing a field into plots does not take more land.")
     def what_heads_cost(self) -> None:
-        """Splitting costs nothing: the matrices are as large with one head as with eight. Four of them, each as wide
-        as the model squared.
+        """Splitting adds no weights: the matrices are as large with one head as with many. There are four of them,
+        for queries, keys, values and output, each a square as wide as the model.
         """
         given = self.given("multihead-split-512-8")
         dim, many = given.get("d_model", int), given.get("h", int)
         total = attention_parameters(dim, many)
         self.show(total)
         self.beside("multihead-split-512-8", total=total, d_k=dim // many)
-        self.claim("one head would have as many", attention_parameters(dim, 1) == total)
+        self.claim(f"four squares of width {dim} have as many weights", total == 4 * dim * dim)
+        self.claim(f"one head would have as many as {many} heads", attention_parameters(dim, 1) == total)
 
     @step("Two full-width heads", like="Two painters with a whole canvas each, and a frame that takes both.")
     def two_full_width_heads(self) -> None:
-        """A head need not be a fraction of the width. One source runs two heads of full width and needs a taller
-        output matrix. It then shows the joined heads as if they were the result; the result is the product.
+        """A head need not be a fraction of the width. One source runs two heads of full width, so its output matrix
+        has twice as many rows as columns. It then shows the concatenated heads as if they were the result; the result
+        is their product with that matrix.
         """
         head_1, head_2 = self.given("multihead-concat").tensors("head_1", "head_2")
         both = concat([head_1, head_2])
@@ -80,15 +101,16 @@ class HeadsWalk(Walk):
         mixed = linear(taken, W_O)
         self.show(mixed, (0, 0))
         self.beside("multihead-projection", M=mixed)
-        self.beside(
-            "multihead-final-output-main-text",
-            output=linear(*self.given("multihead-final-output-main-text").tensors("concat", "W_O")),
-        )
+        self.claim("the output matrix has twice as many rows as columns", W_O.shape[0] == 2 * W_O.shape[1])
+        given = self.given("multihead-final-output-main-text")
+        self.beside("multihead-final-output-main-text", output=linear(*given.tensors("concat", "W_O")))
+        shown = self.tensor(given.fact("output", list[list[float]]))
+        self.same("what is printed is the concatenated heads", shown, both, within=1e-8)
 
     @step("An output matrix that says nothing", like="A choir of one note.")
     def an_output_matrix_that_says(self) -> None:
         """The same source first fills the output matrix with one number. Then every column of the result is the same,
-        and the norm that follows makes zeros of it.
+        and the layer norm that follows turns it into zeros.
         """
         given = self.given("multihead-wo-half")
         rows = given.tensor("concat")
@@ -97,28 +119,29 @@ class HeadsWalk(Walk):
         )
         self.show(filled, (0, 0))
         self.beside("multihead-wo-half", output=filled)
-        self.same("its norm is nothing but zeros", normalized(filled, 1e-6), 0.0, within=1e-06)
+        self.same("all columns are the same", filled, filled[:, :1])
+        self.same("its layer norm is zero everywhere", normalized(filled, 1e-6), 0.0, within=1e-06)
 
     def quiz(self) -> None:
         """Questions on it."""
         width, n = 768, 12
         self.ask(
-            f"A model of width {width} has {n} heads. What shape have the queries of one sentence of five "
+            f"A model of width {width} has {n} heads. What is the shape of the queries of one sentence of five "
             "tokens, heads first?",
             lambda: tuple(split_heads(torch.zeros(5, width), n).shape),
-            "Heads, tokens, width of a head.",
+            "Heads, then tokens, then the width of one head. How wide is that?",
         )
         self.ask(
-            "How many weights has its attention, without shifts?",
+            "How many weights does its attention have, without biases?",
             lambda: attention_parameters(width, n),
-            "Four square matrices.",
+            "How many matrices are there, and how large is each?",
             tolerance=0.5,
         )
         row = self.tensor([[1.0, 2.0, 3.0, 4.0]])
         self.ask(
-            f"The row {', '.join(map(number, row[0]))} is split into two heads. What is the first number of "
+            f"The query ({', '.join(map(number, row[0]))}) is split into two heads. What is the first number of "
             "the second head?",
             lambda: split_heads(row, 2),
-            "The second half of the row.",
+            "Each head takes one contiguous piece.",
             cell=(1, 0, 0),
         )

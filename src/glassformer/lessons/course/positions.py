@@ -22,15 +22,15 @@ from glassformer.worked.positions import waves
 
 
 class PositionsWalk(Walk):
-    """Attention by itself does not know the order of words. Waves, rows, turns and biases tell it."""
+    """Attention alone does not know the order of tokens. Sinusoids, learned vectors, rotations and biases tell it."""
 
     @step(
         "Without positions order is lost",
         like="A bag of Scrabble tiles: the same letters, and no telling whether they spelled dog or god.",
     )
     def without_positions_order_is_lost(self) -> None:
-        """Shuffle the words, and attention gives the same rows in shuffled order: it looks at what is there, never at
-        where. With positions added the shuffled sentence is another sentence.
+        """Shuffle the tokens, and attention gives the same outputs in shuffled order: it depends on what is there,
+        never on where. With positions added, the shuffled sentence is another sentence.
         """
         given = self.given("permutation-equivariance")
         X, *weights = given.tensors("X", "W_Q", "W_K", "W_V")
@@ -43,18 +43,18 @@ class PositionsWalk(Walk):
 
         mixed, shuffled = attend(X), attend(X[order])
         self.show(mixed)
-        self.same("shuffled words give shuffled rows", shuffled, mixed[order])
+        self.same("shuffled tokens give shuffled outputs", shuffled, mixed[order])
         placed, moved = attend(add(X, places)), attend(add(X[order], places))
         self.differ("with positions they do not", moved, placed[order], by=0.1)
 
     @step(
-        "Waves",
-        like="The hands of a clock: seconds, minutes, hours. Together they name any moment, each by going round.",
+        "Sinusoids",
+        like="The hands of a clock: seconds, minutes, hours. Together they name any moment, each by going around.",
     )
     def waves(self) -> None:
         """Each pair of columns is a sine and a cosine of the position, every pair slower than the one before. Even
-        columns are sines and odd ones cosines, and both of a pair share one speed. One source uses another speed
-        for each column; here is what its table should be.
+        columns are sines and odd ones cosines, and both columns of a pair share one frequency. One source uses
+        another frequency for each column; here is what its table should be.
         """
         given = self.given("positional-encoding-d4")
         table = sinusoidal_positions(
@@ -62,14 +62,19 @@ class PositionsWalk(Walk):
         )
         self.show(table, (1, 0), (1, 1), (1, 2))
         self.beside("positional-encoding-d4", PE=table)
+        sines, cosines = table[:, 0::2], table[:, 1::2]
+        self.same("sine and cosine of a pair share one angle: their squares sum to one", sines**2 + cosines**2, 1.0)
+        angles = torch.atan2(sines[1], cosines[1])
+        self.claim("every pair turns slower than the one before", (angles.diff() < 0).all())
 
     @step(
-        "What waves are good for",
+        "What sinusoids are good for",
         like="Turning a clock's hands forward by ten minutes is the same movement at noon and at midnight.",
     )
     def what_waves_are_good(self) -> None:
-        """Moving on by a fixed number of positions is a fixed matrix, whatever the position. The inner product of two
-        encodings depends on their distance alone. And there is a row for every position, also for those never seen.
+        """Moving on by a fixed number of positions is multiplying by a fixed matrix, whatever the position. The inner
+        product of two encodings depends on their distance alone. And every position has an encoding, even positions
+        beyond those seen in training.
         """
         dim, k, p = (self.given("sinusoidal-linear-shift").get(name, int) for name in ("d_model", "k", "p"))
         rows = sinusoidal_positions(p + k + 40, dim, dtype=torch.float64)
@@ -82,35 +87,37 @@ class PositionsWalk(Walk):
         self.say(f"Inner products at the same distance, early and late: {number(near, 8)} and {number(later, 8)}.")
         self.same("they are the same", near, later)
         apart = torch.cdist(rows, rows).fill_diagonal_(torch.inf)
-        self.less("no two positions share a row", 0.01, apart.min())
+        self.less(f"no two of these {len(rows)} positions share an encoding", 0.01, apart.min())
 
     @step(
-        "Learned rows",
-        like="Numbered seats in a theatre: every usher knows them, and there is no seat after the last.",
+        "Learned positions",
+        like="Numbered seats in a theater: every usher knows them, and there is no seat after the last.",
     )
     def learned_rows(self) -> None:
-        """The simplest way: a table with a row for each position, learned like the words' table. It can learn
-        anything, and knows nothing of a position beyond its last row.
+        """The simplest way is a table with a row for each position, learned like the token embeddings. It can learn
+        any encoding, and it has nothing for a position beyond its last row.
         """
         U, P = self.given("gpt-h0").tensors("U", "W_p")
         rows = learned_positions(P, len(U))
         start = add(U, rows)
         self.show(start, (0, 0), (1, 1))
         self.beside("gpt-h0", h0=start)
-        found = self.back(start, torch.ones_like(start))
+        found = self.back(start, torch.eye(*start.shape, dtype=start.dtype))
         self.claim(
-            "each row of the table learns from its own position alone", torch.equal(found[P], torch.ones_like(P))
+            "each row of the table gets the gradient of its own position alone",
+            torch.equal(found[P], torch.eye(*P.shape, dtype=P.dtype)),
         )
 
     @step(
-        "Turns",
+        "Rotations",
         like="Two dancers on two turntables: how they face each other depends only on how far one has turned beyond "
         "the other.",
     )
     def turns(self) -> None:
-        """Rotary embedding adds nothing. It turns each pair of a query or a key by an angle that grows with its
-        position, so that their inner product knows only the difference of the angles: how far apart they stand. A
-        turn keeps lengths. The speeds are spaced over the width of a head.
+        """Rotary embedding (RoPE) adds nothing. It rotates each pair of numbers of a query or a key by an angle that
+        grows with its position, so their inner product depends only on the difference of the angles: on how far
+        apart they are. A rotation keeps lengths. The frequencies are spaced over the width of a head, not of the
+        model.
         """
         given = self.given("rope-relative-property")
         q, key, theta = given.tensors("q", "k", "theta")
@@ -122,14 +129,17 @@ class PositionsWalk(Walk):
         scores = [inner_product(turned_q[m], turned_k[n]) for m, n in pairs]
         self.table(("query at", "key at", "score"), [(m, n, s) for (m, n), s in zip(pairs, scores, strict=True)])
         self.beside("rope-relative-property", scores=scores, norm_before=l2_norm(q), norm_after=l2_norm(turned_q[5]))
+        self.claim("all these pairs are the same distance apart", len({m - n for m, n in pairs}) == 1)
         self.less("the same distance gives the same score", max(abs(float(s - scores[0])) for s in scores), 1e-12)
+        self.differ("another distance gives another score", inner_product(turned_q[5], turned_k[0]), scores[0], by=0.1)
+        self.same("the rotation keeps every query's length", l2_norm(turned_q), l2_norm(q).expand(len(spots)))
         speeds = rotary_frequencies(self.given("rope-frequency-dimension").get("d_head", int), dtype=torch.float64)
         self.beside("rope-frequency-dimension", theta=speeds)
 
-    @step("A slope for each head", like="A voice fades with every metre; some ears are sharper than others.")
+    @step("A slope for each head", like="A voice fades with every yard; some ears are sharper than others.")
     def slope_for_each_head(self) -> None:
-        """ALiBi leaves rows alone and lowers each score in proportion to the distance, each head at its own rate. No
-        table, no last position: distance hurts, however far.
+        """ALiBi leaves embeddings alone and lowers each attention score in proportion to the distance, in each head
+        with its own slope. There is no table and no last position.
         """
         given = self.given("alibi-bias-matrix")
         slopes = alibi_slopes(self.given("alibi-slopes").get("h", int), dtype=torch.float64)
@@ -137,25 +147,33 @@ class PositionsWalk(Walk):
         self.beside("alibi-slopes", slopes=slopes)
         bias = alibi_bias(8, given.get("n", int), given.get("n", int), dtype=torch.float64)
         self.show(bias, (0, 2, 0))
-        head = slopes.tolist().index(given.get("m", float)) if given.get("m", float) in slopes.tolist() else 0
-        self.claim("each step away costs a head the same", bool((bias[head].diff(dim=-1).abs() == slopes[head]).all()))
+        self.same(
+            "each position farther away lowers the score by the head's slope",
+            bias.diff(dim=-1).abs(),
+            slopes[:, None, None],
+            within=0.0,
+        )
+        self.claim("every head has its own slope", slopes.unique().numel() == len(slopes))
 
     @step(
-        "A learned price for each distance",
-        like="Postage: so much for this town, so much for the next, one price for everything overseas.",
+        "A learned bias for each distance",
+        like="Postage: one price for this town, one for the next, and a single price for everything overseas.",
     )
     def learned_price_for_each_distance(self) -> None:
-        """T5 learns one number for each range of distances and head: near distances have a range of their own, farther
-        ones share. The number is added to the score, and T5 does not divide the score by the root of the width.
+        """T5 learns one number per head for each bucket of distances: short distances have a bucket each, longer ones
+        share. The number is added to the score, and T5 does not divide the score by the root of the head width.
         """
-        distances = torch.tensor([[-100, -20, -8, -3, -1, 0, 1, 3, 8, 20, 100]])
+        distances = torch.tensor([[-100, -99, -20, -8, -3, -2, -1, 0, 1, 2, 3, 8, 20, 99, 100]])
         buckets = relative_position_bucket(distances)
-        self.table(("distance", "range"), [(int(d), int(b)) for d, b in zip(distances[0], buckets[0], strict=True)])
-        prices = self.tensor([[0.1 * i] for i in range(8)])
-        bias = relative_position_bias(prices, 4, 4, max_distance=8)
+        self.table(("distance", "bucket"), [(int(d), int(b)) for d, b in zip(distances[0], buckets[0], strict=True)])
+        short = buckets[distances.abs() < distances.abs().max() // 10]
+        self.claim("short distances have a bucket each", short.unique().numel() == short.numel())
+        self.claim("the longest share one", buckets[0, 0] == buckets[0, 1] and buckets[0, -1] == buckets[0, -2])
+        biases = self.tensor([[0.1 * i] for i in range(8)])
+        bias = relative_position_bias(biases, 4, 4, max_distance=8)
         self.show(bias)
         same = [bias[0].diagonal(k).unique().numel() for k in range(-3, 4)]
-        self.claim("equal distances have equal prices", same == [1] * 7)
+        self.claim("equal distances have equal biases", same == [1] * 7)
         self.claim(
             "T5 does not divide its scores", not self.worked("t5-bias-scaling").get("t5_divides_by_sqrt_dk", bool)
         )
@@ -164,22 +182,22 @@ class PositionsWalk(Walk):
         """Questions on it."""
         at, width = 2, 4
         self.ask(
-            f"Waves of width {width}: what is the first number of position {at}?",
+            f"Sinusoidal positions of width {width}: what is the first number of position {at}?",
             lambda: sinusoidal_positions(at + 1, width, dtype=torch.float64),
-            "The sine of the position, in radians.",
+            "The first pair has frequency one, and its sine comes first. Angles are in radians.",
             cell=(at, 0),
         )
         heads = 8
         self.ask(
             f"What is the first of {heads} ALiBi slopes?",
             lambda: alibi_slopes(heads, dtype=torch.float64),
-            "Two to the minus eight, to the power of one over the number of heads.",
+            "The slopes are a geometric sequence that ends at two to the minus eight.",
             cell=(0,),
         )
         one = self.tensor([[1.0, 0.0]])
         self.ask(
-            "A query of one and zero is turned by one radian. What is its first number?",
+            f"The query ({number(one[0, 0])}, {number(one[0, 1])}) is rotated by one radian. What is its first number?",
             lambda: rotary(one, torch.tensor([1]), frequencies=self.tensor([1.0])),
-            "The cosine of one.",
+            "Draw it on the unit circle: what is the horizontal part after the turn?",
             cell=(0, 0),
         )
