@@ -4,7 +4,7 @@ import torch
 
 from glassformer.arithmetic import number
 from glassformer.equations.activations import relu
-from glassformer.equations.algebra import add, linear
+from glassformer.equations.algebra import add, linear, transpose
 from glassformer.equations.attention import apply_mask, attention, attention_scores, weighted_sum
 from glassformer.equations.masks import causal_mask
 from glassformer.equations.normalization import layer_norm, layer_norm_outside
@@ -18,24 +18,28 @@ from glassformer.lessons.walk import Walk, step
 from glassformer.worked.positions import waves
 
 TARGET, SOURCE = ("<start>", "de", "nada"), ("you", "are", "welcome")
+PRINTED = "And from the printed positions:"
 
 
 class DecoderBlockWalk(Walk):
-    """Masked attention to what is written, attention to what was read; the printed numbers beside the right ones."""
+    """Masked attention to the target so far, attention to the source; the printed numbers beside the right ones."""
 
     @step(
-        "What is written so far",
-        like="Writing a letter with the last line always covered: you see what you wrote, not what comes.",
+        "The target so far",
+        like="Writing a letter with the next line always covered: you see what you wrote, not what comes.",
     )
     def what_is_written_so_far(self) -> None:
-        """The target begins with a start token and stands one place to the right of what is to be predicted. It gets
-        its own places, and its own queries, keys and values.
+        """The target begins with a start token, so it is shifted one position to the right of what is to be predicted.
+        It gets positions of its own, and its own queries, keys and values. The printed positions are wrong, as in the
+        encoder, so the printed sums are wrong too.
         """
         Y = self.given("y-plus-pe-corrected").tensor("Y")
         self.y = add(Y, waves(*Y.shape))
         self.show(self.y, (1, 0), rows=TARGET)
         self.beside("y-plus-pe-corrected", sum=self.y)
         rows, *weights = self.given("qkv-output").tensors("Y_plus_PE", "W_Q", "W_K", "W_V")
+        self.differ("the printed sums differ from the right ones", rows, self.y, by=0.1)
+        self.say(PRINTED)
         self.beside("qkv-output", **dict(zip("QKV", (linear(rows, W) for W in weights), strict=True)))
 
     @step(
@@ -43,25 +47,31 @@ class DecoderBlockWalk(Walk):
         like="A proofreader who reads a page through a slot that moves down with the writing.",
     )
     def looking_back_not_ahead(self) -> None:
-        """Self-attention in the decoder is masked and scaled. The source says so, but its script does neither, and its
-        printed output is another one.
+        """Self-attention in the decoder is masked and scaled. The source says so, but its script does neither. Two
+        faults are set right here one after the other: first everything from the right positions; then the printed
+        positions, masked and scaled, beside what the script printed.
         """
         self.example = self.given("decoder-chain-corrected")
         self.rows = self.example.tensor("Y_plus_PE")
         q, k, v = (linear(self.rows, W) for W in self.example.tensors("W_q", "W_k", "W_v"))
-        shares = softmax(apply_mask(attention_scores(q, k), causal_mask(len(self.rows), dtype=torch.float64)))
-        self.own = linear(weighted_sum(shares, v), self.example.tensor("W_o"))
-        self.show(shares, (1, 0), rows=TARGET, columns=TARGET)
+        weights = softmax(apply_mask(attention_scores(q, k), causal_mask(len(self.rows), dtype=torch.float64)))
+        self.own = linear(weighted_sum(weights, v), self.example.tensor("W_o"))
+        self.show(weights, (1, 0), rows=TARGET, columns=TARGET)
+        self.same("no token attends to a later one", weights.triu(1), 0.0, within=0.0)
         self.show(self.own, (0, 0), rows=TARGET)
-        self.beside("decoder-chain-corrected", self_weights=shares, self_output=self.own)
+        self.say("From the right positions, masked and scaled:")
+        self.beside("decoder-chain-corrected", self_weights=weights, self_output=self.own)
         old = self.given("decoder-self-attention")
         q, k, v = (linear(old.tensor("Y_plus_PE"), W) for W in old.tensors("W_q", "W_k", "W_v"))
-        right = linear(attention(q, k, v, mask=old.tensor("allowed")), old.tensor("W_o"))
-        self.beside("decoder-self-attention", output=right)
+        W_o, printed = old.tensor("W_o"), self.tensor(old.fact("output", list[list[float]]))
+        self.say("From the printed positions, masked and scaled, beside the printed output:")
+        self.beside("decoder-self-attention", output=linear(attention(q, k, v, mask=old.tensor("allowed")), W_o))
+        neither = linear(weighted_sum(softmax(attention_scores(q, k, scale=1.0)), v), W_o)
+        self.same("with neither mask nor scaling the printed output comes out", neither, printed, within=1e-7)
 
-    @step("Norm", like="The same recipe, with a spoon where a knife's tip is meant: it nearly works.")
+    @step("Norm", like="A recipe with a spoonful where a pinch is meant: it nearly works.")
     def norm(self) -> None:
-        """The same norm as everywhere, with the small number inside the root. The source adds it outside here and says
+        """The same layer norm as everywhere, with epsilon inside the root. The source adds it outside here and says
         that nothing has changed.
         """
         self.eps, one, zero = self.example.get("eps", float), self.rows.new_ones(4), self.rows.new_zeros(4)
@@ -73,17 +83,18 @@ class DecoderBlockWalk(Walk):
         outside = layer_norm_outside(shown.tensor("x"), one, zero, shown.get("eps", float))
         self.beside("decoder-layernorm", LN=inside)
         printed = self.tensor(shown.fact("LN", list[list[float]]))
-        self.same("the printed rows are those with the number outside", outside, printed, within=1e-07)
+        self.same("the printed numbers are those with epsilon outside", outside, printed, within=1e-07)
+        self.differ("those with epsilon inside are others", inside, printed, by=1e-06)
 
     @step(
-        "Looking at the source",
+        "Cross-attention: looking at the source",
         like="An interpreter who writes in one language while looking at a page in the other; the page lies open as a "
         "whole.",
     )
     def looking_at_the_source(self) -> None:
-        """Cross-attention asks with the decoder's rows and answers with the encoder's: queries from here, keys and
-        values from there. The whole source may be seen, so there is no causal mask, only one for fillers. And the
-        sublayer has weights of its own.
+        """Cross-attention takes its queries from the decoder and its keys and values from the encoder output. The
+        whole source may be seen, so there is no causal mask, only one for padding. And the sublayer has its own
+        weights. In this example the encoder outputs are all but equal, so every source token gets the same weight.
         """
         self.memory = self.example.tensor("encoder_output")
         self.Q, self.K, V = (
@@ -97,15 +108,18 @@ class DecoderBlockWalk(Walk):
         self.show(looks, (0, 0), rows=TARGET, columns=SOURCE)
         self.show(crossed, (0, 1), rows=TARGET)
         self.beside("decoder-chain-corrected", cross_weights=looks, cross_output=crossed)
+        self.claim("every target token sees every source token", (looks > 0).all())
+        self.same("the encoder outputs are equal but for rounding", self.memory, self.memory[0], within=1e-6)
+        self.same("so every source token gets the same weight", looks, 1 / len(self.memory), within=1e-6)
         self.claim(
             "no causal mask belongs here", not self.worked("cross-attention-mask-claim").get("causal_mask_needed", bool)
         )
 
     @step("As it is printed", like="The right key in the right lock, of the wrong door.")
     def as_it_is_printed(self) -> None:
-        """In print the shares come out the same, since the encoder's three rows are nearly alike, but the values were
-        multiplied by a transposed matrix and the scores divided by another root. The output is therefore another
-        one.
+        """The printed attention weights are right, since equal encoder outputs make equal weights whatever the scores.
+        But the script multiplies by transposed matrices and divides the scores by another root, so the printed
+        output is wrong.
         """
         old = self.given("cross-attention-output")
         q, k, v = (
@@ -116,11 +130,18 @@ class DecoderBlockWalk(Walk):
         answer = attention(q, k, v)
         self.show(answer, rows=TARGET)
         self.beside("cross-attention-output", V=v, output=answer)
+        q, k, v = (
+            linear(old.tensor(a), transpose(old.tensor(b)))
+            for a, b in (("decoder", "W_Q"), ("encoder", "W_K"), ("encoder", "W_V"))
+        )
+        transposed = weighted_sum(softmax(attention_scores(q, k, scale=3**-0.5)), v)
+        printed = self.tensor(old.fact("output", list[list[float]]))
+        self.same("transposed matrices and the root of three give the printed output", transposed, printed, within=1e-6)
 
     @step("The whole block", like="Three stations on a line, and a through track beside each of them.")
     def whole_block(self) -> None:
-        """What the source leaves out, the library's block has: a way past each of the three sublayers and a norm with
-        each. The past still does not change when the future does.
+        """What the source leaves out, the library's block has: a residual connection around each of the three
+        sublayers, and a layer norm after each. Earlier outputs still do not change when a token is added.
         """
         random, shape = torch.Generator().manual_seed(0), Heads(dim=4, heads=2, bias=False)
         block = Block(
@@ -139,27 +160,29 @@ class DecoderBlockWalk(Walk):
             shorter = block(self.y[None, :2], memory=self.memory[None])
         self.table(("step", "equation"), enumerate(names, 1))
         self.show(whole, rows=TARGET)
-        self.same("the rows before a new word stay as they were", whole[:, :2], shorter)
-        self.claim("there are three ways past, one for each sublayer", names.count("residual") == 3)
+        self.same("the outputs before a new token stay as they were", whole[:, :2], shorter)
+        self.claim(
+            "there are three residual connections and three norms, one for each sublayer",
+            (names.count("residual"), names.count("layer_norm")) == (3, 3),
+        )
 
     def quiz(self) -> None:
         """Questions on it."""
         self.ask(
-            "What share of its own attention does <start> give to itself?",
+            "In causal self-attention, how much of its attention does <start>, the first token, give to itself?",
             lambda: softmax(apply_mask(attention_scores(self.y, self.y), causal_mask(3, dtype=torch.float64))),
             "Whom else could it see?",
             cell=(0, 0),
         )
         self.ask(
-            f"What is the scaled score of <start> with “you” in cross-attention? The raw one is "
-            f"{number(attention_scores(self.Q, self.K, 1.0)[0, 0])}.",
+            f"In cross-attention with heads of width {self.Q.shape[-1]}, the unscaled score of <start> with “you” is "
+            f"{number(attention_scores(self.Q, self.K, 1.0)[0, 0])}. What is the scaled score?",
             lambda: attention_scores(self.Q, self.K),
-            "Halve it: the width is four.",
+            "By what are scores divided?",
             cell=(0, 0),
-            tolerance=1e-3,
         )
         self.ask(
-            "Three target words look at five source words. What shape have the shares?",
+            "Three target tokens attend to five source tokens. What is the shape of the attention weights?",
             lambda: tuple(attention_scores(torch.zeros(3, 4), torch.zeros(5, 4)).shape),
-            "A row for each that looks.",
+            "A row for each query, a column for each key.",
         )

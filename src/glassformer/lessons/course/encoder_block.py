@@ -17,15 +17,18 @@ from glassformer.lessons.walk import Walk, step
 from glassformer.worked.positions import waves
 
 ENGLISH = ("you", "are", "welcome")
+PRINTED = "And from the printed positions:"
+ROUNDED = 1e-4  # more than four printed decimals can be off by rounding
 
 
 class EncoderBlockWalk(Walk):
-    """Three words through attention, heads, norm and feed-forward; the printed numbers beside the right ones."""
+    """Three tokens through attention, heads, norm and feed-forward; the printed numbers beside the right ones."""
 
-    @step("Words with places", like="Name tags with seat numbers: who you are and where you sit in one line.")
+    @step("Embeddings plus positions", like="Name tags with seat numbers: who you are and where you sit in one line.")
     def words_with_places(self) -> None:
-        """Each word is a row of four numbers, and each place adds its waves. The source's waves have the wrong speeds
-        in three columns, so everything after them differs a little; both ways are followed here.
+        """Each token is a vector of four numbers, and its position adds four more. The source's sinusoids have the
+        wrong frequencies in three columns, so everything computed from them differs too. Both are followed here: the
+        right numbers first, then those that follow from the printed positions.
         """
         self.example = self.given("encoder-chain-correct-pe")
         X = self.example.tensor("X")
@@ -33,6 +36,9 @@ class EncoderBlockWalk(Walk):
         self.show(self.x, (1, 0), (1, 2), rows=ENGLISH)
         self.beside("x-plus-pe-corrected", sum=self.x)
         X_printed, P_printed = self.given("x-plus-pe").tensors("X", "PE")
+        wrong = ((P_printed - waves(*X.shape)).abs().amax(0) > ROUNDED).tolist()
+        self.claim("three of the four printed columns are wrong, all but the first", wrong == [False, True, True, True])
+        self.say(PRINTED)
         self.beside("x-plus-pe", sum=add(X_printed, P_printed))
 
     @step(
@@ -40,8 +46,8 @@ class EncoderBlockWalk(Walk):
         like="One person, three roles: asking a question, wearing a label, having something to say.",
     )
     def queries_keys_values(self) -> None:
-        """Three matrices make three rows of each row. One product worked out by hand in print ends in the wrong
-        number; the arithmetic is short enough to check.
+        """Three matrices turn each input into a query, a key and a value. One product worked out by hand in print ends
+        in the wrong number; the arithmetic is short enough to check.
         """
         self.W_Q, W_K, W_V = self.example.tensors("W_Q", "W_K", "W_V")
         self.Q, self.K, self.V = linear(self.x, self.W_Q), linear(self.x, W_K), linear(self.x, W_V)
@@ -53,33 +59,43 @@ class EncoderBlockWalk(Walk):
         by_hand = linear(row, column[:, None])
         self.show(by_hand, (0,))
         self.beside("q13-hand-calculation", Q13=by_hand[0])
+        self.say(PRINTED)
         rows, *weights = self.given("qkv-input").tensors("X_plus_PE", "W_Q", "W_K", "W_V")
         self.beside("qkv-input", **dict(zip("QKV", (linear(rows, W) for W in weights), strict=True)))
 
-    @step("Who listens to whom", like="A round of introductions, after which everyone knows whom to sit next to.")
+    @step("Who attends to whom", like="A round of introductions, after which everyone knows whom to sit next to.")
     def who_listens_to_whom(self) -> None:
-        """The scores of each word with each word, divided by the root of the width, become shares."""
+        """The scores of each token with each token, divided by the square root of the width, become attention weights.
+        Here “you” attends most to “welcome”, and “welcome” most to “you”.
+        """
         self.scores = attention_scores(self.Q, self.K)
-        shares = softmax(self.scores)
+        weights = softmax(self.scores)
         self.show(self.scores, (0, 1), rows=ENGLISH, columns=ENGLISH)
-        self.show(shares, (0, 1), rows=ENGLISH, columns=ENGLISH)
-        self.beside("encoder-chain-correct-pe", weights=shares)
+        self.show(weights, (0, 1), rows=ENGLISH, columns=ENGLISH)
+        self.beside("encoder-chain-correct-pe", weights=weights)
+        you, _, welcome = weights.argmax(-1).tolist()
+        self.claim(f"“you” attends most to “{ENGLISH[you]}”", ENGLISH[you] == "welcome")
+        self.claim(f"“welcome” attends most to “{ENGLISH[welcome]}”", ENGLISH[welcome] == "you")
+        self.say(PRINTED)
         Q_printed, K_printed = self.given("attention-input-weights").tensors("Q", "K")
         self.beside("attention-input-weights", weights=softmax(attention_scores(Q_printed, K_printed)))
 
     @step(
-        "The head's answer, and the second head",
+        "The first head, and a second",
         like="Two reporters at the same event, and an editor who makes one story of it.",
     )
     def head_s_answer(self) -> None:
-        """The shares mix the values. The source makes up a second head to have two; joined they are eight wide, and
-        the output matrix brings them back to four.
+        """The attention weights mix the values. The source makes up the output of a second head; concatenated they are
+        eight wide, and the output projection brings them back to four.
         """
         head = attention(self.Q, self.K, self.V)
-        self.mixed = linear(concat([head, self.example.tensor("head_2")]), self.example.tensor("W_O"))
+        both = concat([head, self.example.tensor("head_2")])
+        self.mixed = linear(both, self.example.tensor("W_O"))
         self.show(head, rows=ENGLISH)
         self.show(self.mixed, (0, 0), rows=ENGLISH)
         self.beside("encoder-chain-correct-pe", head_1=head, M=self.mixed)
+        self.claim("eight wide, then four", (both.shape[-1], self.mixed.shape[-1]) == (8, 4))
+        self.say(PRINTED)
         a, b, c = self.given("attention-input-output").tensors("Q", "K", "V")
         self.beside("attention-input-output", output=attention(a, b, c))
 
@@ -88,8 +104,8 @@ class EncoderBlockWalk(Walk):
         like="Two rounds of editing, and after each the text is set in the same type size.",
     )
     def add_norm_feed_forward_add(self) -> None:
-        """Here the source leaves out the additions. A block adds what attention says to the row it read, then norms;
-        and the same around the feed-forward part.
+        """A block adds the output of attention to its input, then applies layer norm; and the same around the
+        feed-forward sublayer. The source leaves out both additions, and its block gives other numbers.
         """
         self.eps, (W1, b1, W2, b2) = self.example.get("eps", float), self.example.tensors("W1", "b1", "W2", "b2")
         one, zero = self.x.new_ones(4), self.x.new_zeros(4)
@@ -99,11 +115,15 @@ class EncoderBlockWalk(Walk):
         self.show(y, rows=ENGLISH)
         self.beside("encoder-block-with-residuals", h=h, y=y)
         bare = layer_norm(self.mixed, one, zero, self.eps)
+        self.say("Without the additions:")
         self.beside("encoder-chain-correct-pe", LN_M=bare, FFN=linear(relu(linear(bare, W1, b1)), W2, b2))
+        self.differ("without the addition the first layer norm gives other numbers", bare, h, by=0.1)
 
     @step("The same from the library", like="After building one chair by hand you know what the factory does.")
     def same_from_the_library(self) -> None:
-        """A block of this library is the same equations with its own weights. Run one, and its tape shows them."""
+        """A block of this library is the same equations with its own weights: attention, then feed-forward, each
+        followed by an addition and a norm. Run one, and its tape shows them.
+        """
         block = Block(
             Attention(Heads(dim=4, heads=2, bias=False)),
             FeedForward(4, 6, relu),
@@ -119,24 +139,30 @@ class EncoderBlockWalk(Walk):
         names = [step.equation.name for step in self.tape.steps[begun:]]
         self.table(("step", "equation"), enumerate(names, 1))
         self.show(out, rows=ENGLISH)
-        self.same("each row of a block that ends in a norm has mean zero", out.mean(-1), 0.0)
+        order = [name for name in names if name in ("attention", "relu", "residual", "layer_norm")]
+        wanted = ["attention", "residual", "layer_norm", "relu", "residual", "layer_norm"]
+        self.claim("attention and feed-forward are each followed by an addition and a norm", order == wanted)
+        self.same("each output of a block that ends in a layer norm has mean zero", out.mean(-1), 0.0)
 
     def quiz(self) -> None:
         """Questions on it."""
         self.ask(
-            "In the right chain, what is the first entry of the query of “you”?",
+            f"“you” with its position is ({', '.join(map(number, self.x[0]))}), and the first column of W_Q is "
+            f"({', '.join(map(number, self.W_Q[:, 0]))}). What is the first entry of its query?",
             lambda: linear(self.x, self.W_Q),
-            "The first row times the first column of the matrix.",
+            "An inner product of the two.",
             cell=(0, 0),
         )
         self.ask(
-            "What share of its attention does “you” give to “welcome”?",
+            f"“you” has the scores {', '.join(map(number, self.scores[0]))} with “you”, “are” and “welcome”. What is "
+            "its attention weight for “welcome”?",
             lambda: softmax(attention_scores(self.Q, self.K)),
-            f"e to the scores {', '.join(map(number, self.scores[0]))}, as shares.",
+            "Raise e to each score, then divide by the sum.",
             cell=(0, 2),
         )
         self.ask(
-            "What shape has the output matrix that takes two full-width heads?",
+            f"Two heads of width {self.V.shape[-1]} are concatenated and projected to width {self.x.shape[-1]}. What "
+            "is the shape of the output matrix?",
             lambda: tuple(self.example.tensor("W_O").shape),
-            "From eight numbers to four.",
+            "A row for each number that comes in, a column for each that goes out.",
         )

@@ -1,4 +1,4 @@
-"""The output layer and the loss: rows become words."""
+"""The output layer and the loss: hidden states become words."""
 
 import torch
 
@@ -18,31 +18,32 @@ SAID = (
     "<pad>",
     "<start>",
     "<end>",
+    "de",
+    "nada",
+    "gracias",
+    "buenos",
+    "días",
     "you",
     "are",
     "welcome",
     "thank",
     "good",
     "morning",
-    "de",
-    "nada",
-    "gracias",
-    "buenos",
-    "días",
 )
+FEW = ("gracias", "de", "nada")
 LEARNED = (("you are welcome", "de nada"), ("thank you", "gracias"), ("good morning", "buenos días"))
 
 
 class OutputLayerWalk(Walk):
-    """A score for every word of the vocabulary, a choice, a loss; and a small model that learns “de nada”."""
+    """A logit for every word of the vocabulary, a choice, a loss; and a small model that learns “de nada”."""
 
     @step(
-        "A score for every word",
+        "A logit for every word",
         like="A roll call: every word of the language is asked how well it would fit here.",
     )
     def score_for_every_word(self) -> None:
-        """The last rows meet a matrix as wide as the vocabulary: one score for each word at each place. Softmax makes
-        shares of the scores.
+        """The last hidden states are multiplied by a matrix as wide as the vocabulary: one logit for each word at each
+        position. Softmax turns the logits of a position into probabilities.
         """
         sizes = self.given("output-layer-shape")
         tokens, dim, vocab = (sizes.get(name, int) for name in ("tokens", "d_model", "vocabulary"))
@@ -50,53 +51,68 @@ class OutputLayerWalk(Walk):
         self.beside("output-layer-shape", logits_shape=list(wide.shape), weights=vocab * dim)
         h = self.tensor([[1.0, 0.5, -0.5, 2.0], [0.2, -1.0, 1.5, 0.3]])
         self.W = self.tensor([[0.1, 0.9, -0.4], [0.3, -0.2, 0.8], [-0.6, 0.4, 1.1], [0.2, 0.7, -0.3]])
-        self.scores = linear(h, self.W)
-        self.shares = softmax(self.scores)
-        self.show(self.scores, (0, 1), columns=("gracias", "de", "nada"))
-        self.show(self.shares, (0, 1), columns=("gracias", "de", "nada"))
+        self.logits = linear(h, self.W)
+        self.probabilities = softmax(self.logits)
+        self.show(self.logits, (0, 1), columns=FEW)
+        self.show(self.probabilities, (0, 1), columns=FEW)
+        self.same("the probabilities of each position sum to one", self.probabilities.sum(-1), 1.0)
 
-    @step("Choose and join", like="The loudest hand goes up first, and the teacher writes down the answer.")
+    @step("Choose and join", like="The teacher calls on the hand that goes up first, and writes down the answer.")
     def choose_and_join(self) -> None:
-        """The simplest choice is the word with the largest share, place by place; the words are then joined."""
-        chosen = greedy(self.scores)
-        words = [("gracias", "de", "nada")[i] for i in chosen]
+        """The simplest choice, greedy decoding, takes the most likely word at each position; the words are then
+        joined. These weights are made up, not trained, so the sentence makes no sense yet: it repeats a word.
+        """
+        chosen = greedy(self.logits)
+        words = [FEW[i] for i in chosen]
         self.show(chosen)
-        self.claim("the largest share wins", bool((chosen == self.shares.argmax(-1)).all()))
+        self.claim("the most likely word wins", (chosen == self.probabilities.argmax(-1)).all())
         self.say(f"Joined: {' '.join(words)}.")
+        self.claim("untrained, it repeats a word", len(set(words)) < len(words))
 
     @step(
         "The loss of a sentence",
         like="Reading a detective story for the second time: how surprised are you at each page?",
     )
     def loss_of_a_sentence(self) -> None:
-        """The right words are known while training. The loss is the mean surprise at them; its gradient at the scores
-        is shares less truth, divided by the number of places.
+        """During training the right words, the targets, are known. The loss is the mean surprise at them; its gradient
+        with respect to the logits is probabilities minus targets, divided by the number of positions.
         """
         right = torch.tensor([1, 2])
-        loss = cross_entropy(self.scores, right)
+        targets = torch.eye(3, dtype=torch.float64)[right]
+        loss = cross_entropy(self.logits, right)
         found = self.back(loss)
         self.show(loss)
-        self.show_gradient(found, self.scores, "∂L/∂scores", columns=("gracias", "de", "nada"))
-        self.show_gradient(found, self.W, "∂L/∂W", columns=("gracias", "de", "nada"))
+        self.show_gradient(found, self.logits, "∂L/∂logits", columns=FEW)
+        self.show_gradient(found, self.W, "∂L/∂W", columns=FEW)
+        expected = (self.probabilities - targets) / len(right)
+        self.same("the gradient of the logits is that difference", found[self.logits], expected)
         self.claim("the gradient of the matrix has its shape", found[self.W].shape == self.W.shape)
-        soft = label_smoothing(torch.eye(3, dtype=torch.float64)[right], 0.1)
-        self.show(soft, (0, 1), columns=("gracias", "de", "nada"))
-        self.say("Smoothing the targets a little keeps a model from becoming surer than it has reason to be.")
+        soft = label_smoothing(targets, 0.1)
+        self.show(soft, (0, 1), columns=FEW)
+        self.less(
+            "with smoothed targets, being nearly certain costs more than believing the smoothed targets",
+            cross_entropy(soft.log(), soft),
+            cross_entropy(20 * targets, soft),
+        )
 
     @step(
         "Teacher forcing",
         like="A driving lesson in which the teacher turns the wheel back onto the road after every mistake.",
     )
     def teacher_forcing(self) -> None:
-        """While training, the decoder reads the right words shifted by one, whatever it would have written itself. All
-        places are learned in one pass.
+        """During training, the decoder reads the right words shifted by one position, whatever it would have written
+        itself: after each word it reads, its target is the word that comes next. All positions are trained in one
+        pass.
         """
-        self.table(("decoder reads", "decoder should say"), [("<start>", "de"), ("de", "nada"), ("nada", "<end>")])
+        sentence = f"<start> {LEARNED[0][1]} <end>".split()
+        reads, targets = sentence[:-1], sentence[1:]
+        self.table(("decoder reads", "target"), zip(reads, targets, strict=True))
+        self.claim("what it reads next is the target before", reads[1:] == targets[:-1])
 
-    @step("A small model learns it", like="A phrase book for a weekend trip: three phrases, learned by heart.")
+    @step("A small model learns it", like="A phrase book for a weekend trip: a few phrases, learned by heart.")
     def small_model_learns_it(self) -> None:
-        """A translator with one layer each way, trained on three phrases. Its forward pass is the equations of the
-        lessons before; watch the loss.
+        """An encoder-decoder Transformer with one layer on each side, trained on three phrases. Its forward pass is
+        the equations of the lessons before; watch the loss fall.
         """
         known = {word: i for i, word in enumerate(SAID)}
         source = torch.tensor([[known[word] for word in f"{a} <end> <pad> <pad>".split()[:4]] for a, _ in LEARNED])
@@ -121,28 +137,31 @@ class OutputLayerWalk(Walk):
                 last = model(source[:1], written)[:, -1:]
                 written = torch.cat([written, greedy(last)], 1)
             final = softmax(model(source[:1], target[:1, :2])[0])
+        self.less(f"the loss falls from {number(losses[0])} to {number(losses[-1])}", losses[-1], losses[0])
         self.show(final, rows=("after <start>", "after de"), columns=SAID)
+        best = [SAID[i] for i in final.argmax(-1)]
+        self.claim(f"after <start> “{best[0]}” is most likely, after de “{best[1]}”", best == ["de", "nada"])
         text = " ".join(SAID[int(i)] for i in written[0, 1:-1])
-        self.say(f"you are welcome → {text}")
-        self.claim("it says de nada", text == "de nada")
+        self.claim(f"you are welcome → {text}", text == LEARNED[0][1])
 
     def quiz(self) -> None:
         """Questions on it."""
-        share = self.tensor([[0.0, 0.0, 0.0, 0.0]])
+        even = self.tensor([[0.0, 0.0, 0.0, 0.0]])
         self.ask(
-            f"A model gives {share.shape[1]} words equal scores. What is its loss at any of them?",
-            lambda: cross_entropy(share, torch.tensor([0])),
-            "Minus the logarithm of one quarter.",
+            f"A model gives {even.shape[1]} words equal logits. What is its loss, whichever of them is right?",
+            lambda: cross_entropy(even, torch.tensor([0])),
+            "What probability does each word get? The loss is minus its logarithm.",
         )
         self.ask(
-            f"The gradient of the score of a right word with share {number(self.shares[0, 1])}, one of two places?",
-            lambda: scale(line(softmax(self.scores), 1.0, -1.0), 1 / len(self.scores)),
-            "Share less one, divided by the number of places.",
+            f"The right word of the first of two positions has probability {number(self.probabilities[0, 1])}. What is "
+            "the gradient of its logit?",
+            lambda: scale(line(softmax(self.logits), 1.0, -1.0), 1 / len(self.logits)),
+            "Probability minus target, and the loss is a mean over positions.",
             cell=(0, 1),
         )
         rows, width, words_known = 5, 512, 30000
         self.ask(
-            f"{rows} tokens, width {width}, {words_known} words: what shape have the scores?",
-            lambda: (rows, words_known),
-            "A row for each token, a column for each word.",
+            f"{rows} tokens, width {width}, a vocabulary of {words_known} words: what is the shape of the logits?",
+            lambda: tuple(linear(torch.zeros(rows, width), torch.zeros(width, words_known)).shape),
+            "How many logits does each token get?",
         )

@@ -83,8 +83,8 @@ class ScalingWalk(Walk):
 
     @step("A saturated softmax does not learn", like="Correcting someone who has stopped listening.")
     def saturated_softmax_does_not_learn(self) -> None:
-        """The gradient through softmax multiplies by p and by one minus p, for each weight p. Where every weight is nearly
-        one or nearly zero, this is nearly zero: almost no gradient reaches the scores, and they stay wrong.
+        """The gradient through softmax is multiplied by p and by one minus p, for each weight p. Where every weight is
+        nearly one or nearly zero, this is nearly zero: almost no gradient reaches the scores, and they stay wrong.
         """
         q, k = torch.randn(2, 8, 512, generator=self.random, dtype=torch.float64)
         large, small = attention_scores(q, k, scale=1.0), attention_scores(q, k)
