@@ -1,31 +1,33 @@
 """One step of training, every number of it."""
 
 import copy
+import math
 
 import torch
 from torch import Tensor
 from torch.optim.adam import adam as run_adam
 
 from glassformer.arithmetic import number
-from glassformer.equations.adaptive import adam, normalized_descent
+from glassformer.equations.adaptive import adam, bias_correction, moving_mean_square, normalized_descent
 from glassformer.equations.gradients import clip_gradient, global_norm
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.optimizers import exponential_moving_average
+from glassformer.equations.similarity import cosine_similarity
 from glassformer.lessons.walk import Walk, step
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
 
 WEIGHT = "stack.blocks.0.attention.value.weight"
-LIMIT, RATE_OF_STEP = 0.1, 0.01
+LIMIT, RATE_OF_STEP, BETAS = 0.1, 0.01, (0.9, 0.999)
 
 
 class TrainingStepWalk(Walk):
-    """Loss, gradient, clipping, moments, new weight, for a real small GPT; and the optimiser agrees."""
+    """Loss, gradient, clipping, moments, new weight, for a real small GPT; and torch's optimizer agrees."""
 
     @step("Forward, to the loss", like="One stroke of a sculptor's chisel: look, judge, cut a little, look again.")
     def forward_to_the_loss(self) -> None:
-        """A small GPT reads four tokens and scores the next one at each place. The loss is its mean surprise. Training
-        is this step again and again.
+        """A small GPT reads four tokens and predicts the next one at each position. The loss is its mean surprise.
+        Untrained, that is about the surprise of pure guessing. Training is this one step, again and again.
         """
         self.model = build(GPTConfig(vocab=5, context=8, dim=4, layers=1, heads=2), seed=3).double()
         self.before = copy.deepcopy(self.model)
@@ -33,11 +35,18 @@ class TrainingStepWalk(Walk):
         with torch.no_grad():
             self.loss = cross_entropy(self.model(self.ids), self.targets)
         self.show(self.loss)
+        guessing = math.log(self.model.config.vocab)
+        self.same(
+            f"guessing among {self.model.config.vocab} tokens costs {number(guessing)}",
+            self.loss,
+            guessing,
+            within=0.05,
+        )
 
     @step("Backward, to every weight", like="Tracing a river from the mouth to all of its springs.")
     def backward_to_every_weight(self) -> None:
-        """The tape runs backward by the rules, through blocks and norms and attention, down to the embeddings. No
-        recurrence, no time: the same backpropagation as for two matrices, only longer.
+        """The tape runs backward by the gradient rules, through blocks and norms and attention, down to the
+        embeddings. There is no recurrence: it is the same backpropagation as for two matrices, only longer.
         """
         self.flow(self.loss)
         self.found, self.parameters = self.back(self.loss), dict(self.model.named_parameters())
@@ -57,39 +66,56 @@ class TrainingStepWalk(Walk):
 
     @step("Clip", like="A speed limit on a mountain road: you still go where you were going.")
     def clip(self) -> None:
-        """All gradients together are one long vector. If it is longer than a limit all of them are shortened by the
+        """All gradients together are one long vector. If it is longer than a limit, all of them are shortened by the
         same factor, so that one bad batch cannot throw the model off; the direction stays.
         """
-        self.norm = global_norm([self.found[p] for p in self.parameters.values()])
+        gradients = [self.found[p] for p in self.parameters.values()]
+        self.norm = global_norm(gradients)
         self.clipped = clip_gradient(self.found[self.theta], self.norm, LIMIT)
-        self.show(self.norm)
+        after = global_norm([clip_gradient(gradient, self.norm, LIMIT) for gradient in gradients])
+        self.table(
+            ("length of all gradients together", ""), [("before", self.norm), ("after", after), ("limit", LIMIT)]
+        )
         self.show(self.clipped, (0, 0))
-        self.claim("the gradients were longer than the limit", float(self.norm) > LIMIT)
+        self.less("the gradients were longer than the limit", LIMIT, self.norm)
+        self.same("after clipping they are as long as the limit", after, LIMIT, within=1e-6)
+        kept = cosine_similarity(self.clipped.flatten(), self.found[self.theta].flatten())
+        self.same("the direction stays: the cosine is one", kept, 1.0)
 
     @step("Moments", like="A weather diary: what the wind does on average here, and how gusty it is.")
     def moments(self) -> None:
-        """Adam keeps two running averages for each weight: of its gradient, and of its gradient squared. At the first
-        step both began at zero, so both are blown up to what they would be with a full past.
+        """Adam keeps two running averages for each weight: of its gradient, and of its gradient squared. Both begin at
+        zero, so after one step both are far too small. Bias correction divides that out: after one step it gives the
+        gradient itself, and its square.
         """
         zero = torch.zeros_like(self.clipped)
-        with torch.no_grad():
-            self.new, self.m, _ = adam(self.theta, self.clipped, zero, zero, 1, RATE_OF_STEP)
-        average = self.inside(exponential_moving_average)
-        self.show(average, (0, 0))
+        self.m = exponential_moving_average(zero, self.clipped, BETAS[0])
+        v = moving_mean_square(zero, self.clipped, BETAS[1])
+        self.show(self.m, (0, 0))
+        self.show(v, (0, 0))
+        self.m_hat, self.v_hat = bias_correction(self.m, BETAS[0], 1), bias_correction(v, BETAS[1], 1)
+        self.show(self.m_hat, (0, 0))
+        self.less("the average is smaller than the gradient", self.m.abs().max(), self.clipped.abs().max())
+        self.same("corrected, it is the gradient", self.m_hat, self.clipped)
+        self.same("and the other one its square", self.v_hat, self.clipped.square())
 
     @step("The new weight", like="A committee where on the first day everyone's vote counts the same.")
     def new_weight(self) -> None:
-        """The step is the average gradient in units of its usual size, times the rate. At the very first step that is
-        the rate itself, up or down: Adam begins by listening only to signs.
+        """The step is the average gradient in units of its usual size, times the learning rate. At the very first step
+        that is the learning rate itself, up or down: only the sign of each gradient matters.
         """
-        self.show(self.inside(normalized_descent), (0, 0), (1, 1))
-        moved = (self.new - self.theta.detach()).abs()
-        self.say(f"Before {number(self.theta.detach()[0, 0])}, after {number(self.new[0, 0])}.")
-        self.same("every weight of the matrix moved by nearly the rate", moved / RATE_OF_STEP, 1, within=0.1)
+        zero, old = torch.zeros_like(self.clipped), self.theta.detach()
+        self.new = normalized_descent(old, self.m_hat, self.v_hat, RATE_OF_STEP)
+        self.show(self.new, (0, 0), (1, 1))
+        whole, *_ = adam(old, self.clipped, zero, zero, 1, RATE_OF_STEP, BETAS)
+        self.same("Adam as one equation gives the same", whole, self.new)
+        moved = self.new - old
+        self.same("every weight moved by nearly the learning rate", moved.abs() / RATE_OF_STEP, 1, within=0.1)
+        self.claim("each against the sign of its gradient", (moved.sign() == -self.clipped.sign()).all())
 
-    @step("The real optimiser agrees", like="Checking a sum with a calculator after doing it on paper.")
-    def real_optimiser_agrees(self) -> None:
-        """The same step by torch's own optimiser, on a copy. And after the step the loss is lower."""
+    @step("The real optimizer agrees", like="Checking a sum with a calculator after doing it on paper.")
+    def real_optimizer_agrees(self) -> None:
+        """The same step by torch's own optimizer, on a copy. And after the step the loss is lower."""
         own: list[Tensor] = [*self.before.parameters()]
         factor = min(1.0, LIMIT / (float(self.norm) + 1e-6))
         means, squares = ([torch.zeros_like(p) for p in own] for _ in range(2))
@@ -103,8 +129,8 @@ class TrainingStepWalk(Walk):
                 [],
                 clocks,
                 amsgrad=False,
-                beta1=0.9,
-                beta2=0.999,
+                beta1=BETAS[0],
+                beta2=BETAS[1],
                 lr=RATE_OF_STEP,
                 weight_decay=0.0,
                 eps=1e-8,
@@ -115,7 +141,7 @@ class TrainingStepWalk(Walk):
         with torch.no_grad():
             after = cross_entropy(self.before(self.ids), self.targets)
         self.show(after)
-        self.claim(f"the loss falls, from {number(self.loss)} to {number(after)}", after < self.loss)
+        self.claim(f"the loss falls from {number(self.loss)} to {number(after)}", after < self.loss)
 
     def quiz(self) -> None:
         """Questions on it."""
@@ -124,19 +150,20 @@ class TrainingStepWalk(Walk):
             f"A gradient ({number(long[0])}, {number(long[1])}) is clipped to length {number(limit)}. What is "
             "its first number?",
             lambda: clip_gradient(long, global_norm([long]), limit),
-            "It was five long.",
+            "How long is it now, and by what must that be divided?",
             cell=(0,),
         )
         flat, g, rate = self.tensor([2.0]), self.tensor([0.3]), 0.1
         self.ask(
-            f"First Adam step: weight {number(flat[0])}, gradient {number(g[0])}, rate {number(rate)}. The new weight?",
+            f"The first Adam step: weight {number(flat[0])}, gradient {number(g[0])}, learning rate {number(rate)}. "
+            "What is the new weight?",
             lambda: normalized_descent(flat, g, g.square(), rate),
-            "The gradient in units of its own size is one.",
+            "How large is a gradient in units of its own size?",
             cell=(0,),
         )
         self.ask(
-            f"The matrix of the values is {self.theta.shape[0]}×{self.theta.shape[1]}. What shape have its two "
+            f"The value matrix is {self.theta.shape[0]}×{self.theta.shape[1]}. What is the shape of each of its two "
             "moments?",
             lambda: tuple(self.m.shape),
-            "One number for each weight.",
+            "Adam keeps one average of each kind for every weight.",
         )
