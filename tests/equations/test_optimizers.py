@@ -274,6 +274,18 @@ def test_a_round_works_on_singular_values_alone(data: st.DataObject, rows: int, 
     assert_close(newton_schulz((U * s) @ V), (U * (_A * s + _B * s**3 + _C * s**5)) @ V)
 
 
+def test_rounds_of_newton_schulz_do_to_singular_values_what_its_words_say() -> None:
+    s = torch.logspace(-2, 0, 200, dtype=torch.float64)
+    once = newton_schulz(torch.diag(s)).diagonal()
+    assert (once[s < 0.5] > s[s < 0.5]).all() and once[-1] < 0.71
+    X = torch.diag(s)
+    for _ in range(5):
+        X = newton_schulz(X)
+    assert 0.65 < X.diagonal().min() and X.diagonal().max() < 1.21
+    X_new = next(symbol for symbol in newton_schulz.symbols if symbol.name == "X_new")
+    assert "between about 0.7 and 1.2" in X_new.meaning and "towards one" not in newton_schulz.meaning
+
+
 @CASES
 @given(data=st.data(), rows=st.integers(1, 6), columns=st.integers(1, 6), scale=st.floats(0.01, 100))
 def test_orthogonalize_knows_transposes_scales_and_stacks(

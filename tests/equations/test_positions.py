@@ -113,6 +113,15 @@ def test_no_two_positions_are_encoded_alike(dim: int, length: int) -> None:
     assert distance.min() > 1e-3
 
 
+@pytest.mark.parametrize("dim", [4, 8, 64, 512])
+def test_the_slowest_pair_turns_as_its_base_says(dim: int) -> None:
+    base = next(symbol for symbol in sinusoidal_positions.symbols if symbol.name == "base")
+    assert "2π b^((d − 2)/d) positions" in base.meaning
+    turn = 2 * math.pi * 10000 ** ((dim - 2) / dim)
+    sine, cosine = sinusoidal_positions(2, dim, dtype=torch.float64)[1, -2:]
+    assert_close(torch.atan2(sine, cosine).item(), 2 * math.pi / turn)
+
+
 def test_the_smallest_distance_of_the_worked_example() -> None:
     P = encodings(1000, 4)
     distances = (P[:, None] - P).norm(dim=-1).fill_diagonal_(math.inf)

@@ -73,6 +73,12 @@ def test_softmax_sharpens_as_scores_are_scaled_up(data: st.DataObject) -> None:
     assert_close(softmax(2 * z), gentle.square() / gentle.square().sum(-1, keepdim=True))
 
 
+def test_entropy_is_in_nats_as_its_words_say() -> None:
+    coin, certain = entropy(torch.tensor([[0.5, 0.5], [1.0, 0.0]], dtype=torch.float64)).tolist()
+    assert coin == pytest.approx(math.log(2)) and certain == 0
+    assert "nats" in entropy.meaning and f"{coin:.2f}" in entropy.intuition
+
+
 @CASES
 @given(data=st.data())
 def test_softmax_is_smooth(data: st.DataObject) -> None:

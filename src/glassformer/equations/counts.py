@@ -1,4 +1,4 @@
-"""How many parameters a model holds, and how many multiply-adds one pass of it takes."""
+"""How many parameters a model holds, and how many multiply-adds one pass of it takes: each counts as two operations."""
 
 from glassformer.equation import equation
 from glassformer.equations.ranges import whole
@@ -108,9 +108,14 @@ def _gpt_parameters_check(vocab: int, context: int, dim: int, layers: int) -> No
 
 @equation(
     r"c = 2 \, n_q n_k d",
-    meaning="Every query meets every key once for its score and once for its share of the value.",
+    meaning="Multiply-adds of attention: each pair takes d for its score and d for its part of the output.",
     intuition="A party where everybody shakes everybody's hand: twice the guests, four times the handshakes.",
-    symbols={"queries": "n_q", "keys": "n_k", "dim": "d, width of all heads together", "c": "multiply-adds"},
+    symbols={
+        "queries": "n_q",
+        "keys": "n_k",
+        "dim": "d, width of all heads together",
+        "c": "multiply-adds, each two floating-point operations",
+    },
 )
 def attention_operations(queries: int, keys: int, dim: int) -> int:
     """Count the multiply-adds of the scores and of the weighted sum (Vaswani et al., 2017)."""
@@ -131,7 +136,7 @@ def _attention_operations_check(queries: int, keys: int, dim: int) -> None:
     r"c = 4 \, n d^2",
     meaning="Every token goes through four square matrices once: query, key, value and output.",
     intuition="Four turnstiles, and everyone passes each of them once: twice the guests, twice the clicks.",
-    symbols={"length": "n, tokens", "dim": "d, model width", "c": "multiply-adds"},
+    symbols={"length": "n, tokens", "dim": "d, model width", "c": "multiply-adds, each two floating-point operations"},
 )
 def projection_operations(length: int, dim: int) -> int:
     """Count the multiply-adds of attention's four projections; they grow with the length, not with its square."""
@@ -156,7 +161,7 @@ def _projection_operations_check(length: int, dim: int) -> None:
         "length": "n, tokens",
         "dim": "d, model width",
         "hidden": "d_ff, width of the feed-forward part, by default 4d",
-        "c": "multiply-adds",
+        "c": "multiply-adds, each two floating-point operations",
     },
 )
 def layer_operations(length: int, dim: int, hidden: int | None = None) -> int:
@@ -185,7 +190,7 @@ def _layer_operations_check(length: int, dim: int, hidden: int | None) -> None:
         "layers": "L, layers",
         "vocab": "V, tokens in the vocabulary; 0 leaves the scores out",
         "hidden": "d_ff, width of the feed-forward part, by default 4d",
-        "c": "multiply-adds",
+        "c": "multiply-adds, each two floating-point operations",
     },
 )
 def model_operations(length: int, dim: int, layers: int, vocab: int = 0, hidden: int | None = None) -> int:

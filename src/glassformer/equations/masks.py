@@ -128,7 +128,7 @@ def _padding_mask_check(blocked: float, dtype: torch.dtype) -> None:
 @equation(
     r"M_{ij} = \begin{cases} 0 & 0 \le p_i - j < w \\ -\infty & \text{otherwise} \end{cases}, \quad"
     r" p_i = \text{keys} - \text{queries} + i",
-    meaning="A token sees only its nearest neighbours, so the work grows with the length and not with its square.",
+    meaning="A token sees only its nearest neighbors: the visible pairs grow with the length, not with its square.",
     intuition="Walking with a lantern: it lights a few steps, however long the road.",
     symbols={
         "queries": _QUERIES,

@@ -96,7 +96,7 @@ def own_line(
     symbols={
         "places": "places p, in any order",
         "dim": "width d of a row, even",
-        "base": "base b: the slowest pair takes close to 2πb positions for one turn",
+        "base": "base b: the slowest pair takes 2π b^((d − 2)/d) positions for one turn",
         "layout": "a sine beside its cosine, or all sines before all cosines",
         "dtype": "number type of the result; sines are taken in float64",
         "P": "one row per place",

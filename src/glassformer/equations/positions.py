@@ -30,7 +30,7 @@ _ORDERS = {"adjacent": "(pairs two)", "halves": "(two pairs)"}
     symbols={
         "length": "number of positions",
         "dim": "width d of a row, even",
-        "base": "base b: the slowest pair takes close to 2πb positions for one turn",
+        "base": "base b: the slowest pair takes 2π b^((d − 2)/d) positions for one turn",
         "start": "first position p",
         "layout": "a sine beside its cosine, or all sines before all cosines",
         "dtype": "number type of the result; sines are taken in float64",

@@ -191,7 +191,7 @@ def _softmax_jacobian_check(p: Tensor) -> None:
 @equation(
     r"H(p) = -\sum_i p_i \log p_i",
     meaning="How uncertain a distribution is, in nats.",
-    intuition="How many yes-or-no questions a good guesser still needs before the answer is known.",
+    intuition="The toss of a fair coin holds ln 2 nats, about 0.69; what is certain holds none.",
     symbols={"p": "shares", "H": "entropy"},
     wide=True,
 )

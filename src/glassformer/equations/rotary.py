@@ -22,7 +22,7 @@ EXACT = 9  # digits for positions, bases and angles, where four would turn the p
     intuition="The hands of a clock: the fast one tells neighbours apart, the slow one tells the hours apart.",
     symbols={
         "head_dim": "width d of a head, even",
-        "base": "base b: the slowest pair takes close to 2πb positions for one turn",
+        "base": "base b: the slowest pair takes 2π b^((d − 2)/d) positions for one turn",
         "dtype": "number type of the result; the power itself is taken in float64",
         "device": "where the result lives",
         "theta": "radians per position, one for each pair",
