@@ -4,11 +4,20 @@ import ast
 import inspect
 import re
 import sys
+from collections.abc import Callable
 
 import pytest
+import torch
 from torch import Tensor
 
-from glassformer.errors import GlassformerError
+from glassformer.arithmetic import MINUS
+from glassformer.equations.activations import relu
+from glassformer.equations.algebra import scale
+from glassformer.equations.masks import causal_mask
+from glassformer.equations.normalization import layer_norm
+from glassformer.equations.optimizers import gradient_descent
+from glassformer.equations.similarity import inner_product
+from glassformer.errors import GlassformerError, LessonError
 from glassformer.lessons.page import Beside, Claim, Slope, Work
 from glassformer.lessons.registry import COURSE
 from glassformer.lessons.walk import Walk
@@ -61,6 +70,22 @@ def test_what_is_shown_is_on_the_tape(name: str) -> None:
         for part in page.parts:
             if isinstance(part, Work):
                 assert id(part.output.value) in made
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "errata"])
+def test_every_page_checks_something_it_says(name: str) -> None:
+    unchecked = [page.title for page in run(name).pages if not any(isinstance(part, Claim) for part in page.parts)]
+    assert unchecked == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_arithmetic_ends_in_a_number_of_the_table_above_it(name: str) -> None:
+    for part in (part for page in run(name).pages for part in page.parts if isinstance(part, Work)):
+        value = part.output.value
+        numbers = value.flatten().tolist() if isinstance(value, Tensor) else [value]
+        for line in part.cells:
+            end = float(line.rpartition(" = ")[2].replace(MINUS, "-").replace(",", "").replace("∞", "inf"))
+            assert any(end == pytest.approx(number, rel=2e-3, abs=1e-9) for number in numbers), line
 
 
 def words_of(name: str) -> list[str]:
@@ -144,6 +169,45 @@ def test_another_input_makes_another_lesson(name: str) -> None:
     for target in range(0, inputs, -(-inputs // most)):
         walk = nudged(name, target)
         assert outcome(walk) != before or not vars(walk)["touched"], f"input {target} makes no difference"
+
+
+def twice(x: Tensor) -> Tensor:
+    return scale(x, 2.0)
+
+
+def gradient_step(theta: Tensor, g: Tensor, velocity: Tensor, rate: float, beta: float) -> tuple[Tensor, Tensor]:
+    return gradient_descent(theta, g, rate), g
+
+
+# A sentence of a lesson, and an equation that is put in place of one of its own so that the sentence is no longer true.
+BROKEN = [
+    ("descent", "momentum", gradient_step, "momentum crosses it less often"),
+    ("backpropagation", "sigmoid", twice, "lets at most a quarter"),
+    ("xor", "relu", twice, "the two units add up"),
+    ("residuals", "tanh", twice, "through tanh the largest weights do not"),
+    ("norms", "rms_norm", lambda x, gamma, eps: twice(x), "root mean square becomes one"),
+    ("similarity", "cosine_similarity", inner_product, "same cosine"),
+    ("scaling", "score_variance", lambda width, sigma, mu=0.0: 64 * sigma**4, "within a tenth of the formula"),
+    ("masks", "causal_mask", lambda n, dtype: torch.zeros(n, n, dtype=dtype), "weight zero"),
+    ("heads", "attention_parameters", lambda dim, heads: 4 * dim * dim * heads, "four squares"),
+    ("feed-forward", "gelu", relu, "about half"),
+    ("decoding", "top_p", lambda z, p: z.clone(), "one fewer would not"),
+    ("complexity", "sliding_window_mask", lambda n, keys, w, dtype=None: causal_mask(n, dtype=dtype), "fewer pairs"),
+    ("flash-attention", "logsumexp", lambda z: z.amax(-1), "sum of the exponentials"),
+    ("pitfalls", "layer_norm_outside", layer_norm, "more than five times"),
+]
+
+
+@pytest.mark.parametrize(("name", "equation", "other", "sentence"), BROKEN, ids=[case[0] for case in BROKEN])
+def test_a_sentence_that_is_no_longer_true_ends_its_lesson(
+    name: str, equation: str, other: Callable[..., object], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    walk = lesson(name).walk
+    monkeypatch.setattr(sys.modules[walk.__module__], equation, other)
+    monkeypatch.setattr(Walk, "show", lambda *parts, **labels: None)  # what is put in place may be no equation
+    monkeypatch.setattr(Walk, "beside", lambda *parts, **values: None)  # a worked example would notice first
+    with pytest.raises(LessonError, match=f"it does not hold that .*{sentence}"):
+        walk().run()
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -47,7 +47,8 @@ class AttentionWalk(Walk):
         """The second example is small enough for pencil and paper: two tokens, three numbers each. The source rounds
         the weights and carries the rounding into the output; the right numbers stand beside the printed ones.
         """
-        self.Q, self.K, self.V = self.given("tiny-attention-weights").tensors("Q", "K", "V")
+        given, final = self.given("tiny-attention-weights"), self.given("tiny-attention-output")
+        self.Q, self.K, self.V = given.tensors("Q", "K", "V")
         self.scores = attention_scores(self.Q, self.K)
         self.weights = softmax(self.scores)
         self.output = weighted_sum(self.weights, self.V)
@@ -58,11 +59,9 @@ class AttentionWalk(Walk):
         self.beside("tiny-attention-weights", A=self.weights)
         self.beside("tiny-attention-output", O=self.output)
         self.claim("two tokens, three numbers each", self.Q.shape == self.K.shape == self.V.shape == (2, 3))
-        rounded, carried = (
-            self.tensor(self.given(example).fact(key, list[list[float]]))
-            for example, key in (("tiny-attention-weights", "A"), ("tiny-attention-output", "O"))
-        )
-        self.same("the printed output is what the rounded weights give", weighted_sum(rounded, self.V), carried)
+        rounded = self.tensor(given.fact("A", list[list[float]]))
+        carried = self.tensor(final.fact("O", list[list[float]]))
+        self.same("the rounded weights give the printed output", weighted_sum(rounded, final.tensor("V")), carried)
 
     @step(
         "Backward: the values",

@@ -18,7 +18,6 @@ from glassformer.lessons.walk import Walk, step
 from glassformer.worked.positions import waves
 
 TARGET, SOURCE = ("<start>", "de", "nada"), ("you", "are", "welcome")
-PRINTED = "And from the printed positions:"
 
 
 class DecoderBlockWalk(Walk):
@@ -39,7 +38,7 @@ class DecoderBlockWalk(Walk):
         self.beside("y-plus-pe-corrected", sum=self.y)
         rows, *weights = self.given("qkv-output").tensors("Y_plus_PE", "W_Q", "W_K", "W_V")
         self.differ("the printed sums differ from the right ones", rows, self.y, by=0.1)
-        self.say(PRINTED)
+        self.say("And from the printed positions:")
         self.beside("qkv-output", **dict(zip("QKV", (linear(rows, W) for W in weights), strict=True)))
 
     @step(

@@ -17,8 +17,8 @@ from glassformer.lessons.walk import Walk, step
 from glassformer.worked.positions import waves
 
 ENGLISH = ("you", "are", "welcome")
-PRINTED = "And from the printed positions:"
-ROUNDED = 1e-4  # more than four printed decimals can be off by rounding
+AS_PRINTED = "And from the printed positions:"
+PRINT_ROUNDING = 1e-4  # more than four printed decimals can be off by rounding
 
 
 class EncoderBlockWalk(Walk):
@@ -36,9 +36,9 @@ class EncoderBlockWalk(Walk):
         self.show(self.x, (1, 0), (1, 2), rows=ENGLISH)
         self.beside("x-plus-pe-corrected", sum=self.x)
         X_printed, P_printed = self.given("x-plus-pe").tensors("X", "PE")
-        wrong = ((P_printed - waves(*X.shape)).abs().amax(0) > ROUNDED).tolist()
+        wrong = ((P_printed - waves(*X.shape)).abs().amax(0) > PRINT_ROUNDING).tolist()
         self.claim("three of the four printed columns are wrong, all but the first", wrong == [False, True, True, True])
-        self.say(PRINTED)
+        self.say(AS_PRINTED)
         self.beside("x-plus-pe", sum=add(X_printed, P_printed))
 
     @step(
@@ -59,7 +59,14 @@ class EncoderBlockWalk(Walk):
         by_hand = linear(row, column[:, None])
         self.show(by_hand, (0,))
         self.beside("q13-hand-calculation", Q13=by_hand[0])
-        self.say(PRINTED)
+        dropped = linear(row[:-1], column[:-1, None])
+        self.same(
+            "without its last product the sum is what is printed",
+            dropped[0],
+            self.given("q13-hand-calculation").fact("Q13", float),
+            within=1e-6,
+        )
+        self.say(AS_PRINTED)
         rows, *weights = self.given("qkv-input").tensors("X_plus_PE", "W_Q", "W_K", "W_V")
         self.beside("qkv-input", **dict(zip("QKV", (linear(rows, W) for W in weights), strict=True)))
 
@@ -76,7 +83,7 @@ class EncoderBlockWalk(Walk):
         you, _, welcome = weights.argmax(-1).tolist()
         self.claim(f"“you” attends most to “{ENGLISH[you]}”", ENGLISH[you] == "welcome")
         self.claim(f"“welcome” attends most to “{ENGLISH[welcome]}”", ENGLISH[welcome] == "you")
-        self.say(PRINTED)
+        self.say(AS_PRINTED)
         Q_printed, K_printed = self.given("attention-input-weights").tensors("Q", "K")
         self.beside("attention-input-weights", weights=softmax(attention_scores(Q_printed, K_printed)))
 
@@ -95,7 +102,7 @@ class EncoderBlockWalk(Walk):
         self.show(self.mixed, (0, 0), rows=ENGLISH)
         self.beside("encoder-chain-correct-pe", head_1=head, M=self.mixed)
         self.claim("eight wide, then four", (both.shape[-1], self.mixed.shape[-1]) == (8, 4))
-        self.say(PRINTED)
+        self.say(AS_PRINTED)
         a, b, c = self.given("attention-input-output").tensors("Q", "K", "V")
         self.beside("attention-input-output", output=attention(a, b, c))
 

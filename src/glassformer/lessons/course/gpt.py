@@ -28,13 +28,15 @@ class GptWalk(Walk):
         self.h0 = add(U, P)
         self.show(self.h0, (0, 0), (1, 0), rows=SENTENCE)
         self.beside("gpt-h0", h0=self.h0)
+        self.differ("the position changes every embedding", self.h0, U, by=0.01)
 
     @step("Love looks back", like="A conversation in which you can answer what was said, not what will be.")
     def love_looks_back(self) -> None:
         """The token in the middle mixes what it may see: a tenth of the token before, nine tenths of itself, nothing
         of the token to come. The source prints another mixture; the arithmetic decides.
         """
-        weights = self.given("gpt-h1-love").tensor("weights")
+        given = self.given("gpt-h1-love")
+        weights, self.printed = given.tensor("weights"), self.tensor(given.fact("h1", list[float]))
         self.h1 = weighted_sum(weights[None], self.h0)
         self.show(self.h1, (0, 0), (0, 1))
         self.claim("a tenth, nine tenths, nothing", weights.tolist() == [0.1, 0.9, 0.0])
@@ -51,9 +53,13 @@ class GptWalk(Walk):
         self.show(h2, (0,), (1,))
         self.beside("gpt-h2-love", h2=h2)
         printed = self.tensor(given.fact("h2", list[float]))
-        mixture = self.tensor(self.given("gpt-h1-love").fact("h1", list[float]))
+        carried = linear(self.printed, W)
+        self.table(
+            ("h₂", ""),
+            [("from the right mixture", h2), ("from the printed mixture", carried), ("printed", printed)],
+        )
         self.differ("what is printed does not follow from the right mixture", h2, printed, by=0.05)
-        self.differ("nor from the printed one", linear(mixture, W), printed, by=0.03)
+        self.differ("nor from the printed one", carried, printed, by=0.03)
         normed = layer_norm(h2, h2.new_ones(2), h2.new_zeros(2))
         self.show(normed, (0,))
         self.same("of two numbers a layer norm keeps little but the order", normed.abs(), 1, within=0.01)
@@ -99,19 +105,20 @@ class GptWalk(Walk):
         hundred and fifty. The third has ninety-six layers, not as many as it has billions of parameters.
         """
         given = self.given("gpt1-parameter-count")
-        sizes = [given.get(name, int) for name in ("V", "n_ctx", "d", "L")]
-        first = gpt_parameters(*sizes, final_norm=False)
+        vocab, context, dim, layers = (given.get(name, int) for name in ("V", "n_ctx", "d", "L"))
+        first = gpt_parameters(vocab, context, dim, layers, final_norm=False)
         self.show(first)
         self.beside("gpt1-parameter-count", parameters=first, millions=first / 1e6)
         self.claim("to the nearest million they are a hundred and seventeen", round(first / 1e6) == 117)
-        self.claim("a last layer norm would add two d", gpt_parameters(*sizes) == first + 2 * sizes[2])
+        with_norm = gpt_parameters(vocab, context, dim, layers)
+        self.claim("a last layer norm would add two d", with_norm == first + 2 * dim)
         others = self.given("gpt2-gpt3-parameter-count")
         counts = {}
         for name in ("gpt2", "gpt3"):
             size = others.get(name, dict[str, int])
             counts[name] = gpt_parameters(size["V"], size["n_ctx"], size["d"], size["L"])
         large = others.get("gpt2", dict[str, int])
-        small = gpt_parameters(large["V"], large["n_ctx"], sizes[2], sizes[3])
+        small = gpt_parameters(large["V"], large["n_ctx"], dim, layers)
         self.table(
             ("model", "parameters"),
             [("GPT", first), ("GPT-2, the smallest", small), ("GPT-2 XL", counts["gpt2"]), ("GPT-3", counts["gpt3"])],

@@ -23,6 +23,8 @@ class LinearModelWalk(Walk):
         self.X, self.W, self.b, self.Y = self.example.tensors("X", "W", "b", "Y_true")
         self.guess = linear(self.X, self.W, self.b)
         self.show(self.guess, (0, 0), (1, 1))
+        alone = linear(self.X[1], self.W, self.b)
+        self.same("an example by itself gives the same prediction", alone, self.guess[1])
 
     @step("Measure", like="A strict judge who forgives a hair's breadth and never forgets a mile.")
     def measure(self) -> None:

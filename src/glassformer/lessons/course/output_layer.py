@@ -30,7 +30,7 @@ SAID = (
     "good",
     "morning",
 )
-FEW = ("gracias", "de", "nada")
+SPANISH = ("gracias", "de", "nada")
 LEARNED = (("you are welcome", "de nada"), ("thank you", "gracias"), ("good morning", "buenos días"))
 
 
@@ -53,8 +53,8 @@ class OutputLayerWalk(Walk):
         self.W = self.tensor([[0.1, 0.9, -0.4], [0.3, -0.2, 0.8], [-0.6, 0.4, 1.1], [0.2, 0.7, -0.3]])
         self.logits = linear(h, self.W)
         self.probabilities = softmax(self.logits)
-        self.show(self.logits, (0, 1), columns=FEW)
-        self.show(self.probabilities, (0, 1), columns=FEW)
+        self.show(self.logits, (0, 1), columns=SPANISH)
+        self.show(self.probabilities, (0, 1), columns=SPANISH)
         self.same("the probabilities of each position sum to one", self.probabilities.sum(-1), 1.0)
 
     @step("Choose and join", like="The teacher calls on the hand that goes up first, and writes down the answer.")
@@ -63,7 +63,7 @@ class OutputLayerWalk(Walk):
         joined. These weights are made up, not trained, so the sentence makes no sense yet: it repeats a word.
         """
         chosen = greedy(self.logits)
-        words = [FEW[i] for i in chosen]
+        words = [SPANISH[i] for i in chosen]
         self.show(chosen)
         self.claim("the most likely word wins", (chosen == self.probabilities.argmax(-1)).all())
         self.say(f"Joined: {' '.join(words)}.")
@@ -82,13 +82,13 @@ class OutputLayerWalk(Walk):
         loss = cross_entropy(self.logits, right)
         found = self.back(loss)
         self.show(loss)
-        self.show_gradient(found, self.logits, "∂L/∂logits", columns=FEW)
-        self.show_gradient(found, self.W, "∂L/∂W", columns=FEW)
+        self.show_gradient(found, self.logits, "∂L/∂logits", columns=SPANISH)
+        self.show_gradient(found, self.W, "∂L/∂W", columns=SPANISH)
         expected = (self.probabilities - targets) / len(right)
         self.same("the gradient of the logits is that difference", found[self.logits], expected)
         self.claim("the gradient of the matrix has its shape", found[self.W].shape == self.W.shape)
         soft = label_smoothing(targets, 0.1)
-        self.show(soft, (0, 1), columns=FEW)
+        self.show(soft, (0, 1), columns=SPANISH)
         self.less(
             "with smoothed targets, being nearly certain costs more than believing the smoothed targets",
             cross_entropy(soft.log(), soft),

@@ -70,7 +70,7 @@ class PitfallsWalk(Walk):
     @step("Softmax that overflows", like="Weighing a letter on a truck scale.")
     def softmax_that_overflows(self) -> None:
         """Wrong: raise e to the scores as they are, or subtract the largest of the whole table. The first overflows,
-        the second leaves every other row zero by zero. Right: subtract each row's own largest.
+        the second divides zero by zero in every other row. Right: subtract each row's own largest.
         """
         table = self.given("softmax-global-max-pitfall").tensor("scores")
         naive = table.exp() / table.exp().sum(-1, keepdim=True)

@@ -25,6 +25,7 @@ class SineWalk(Walk):
         self.x = self.tensor(torch.linspace(-10, 10, 100, dtype=torch.float64).tolist())[:, None]
         self.y = self.x.sin()
         self.say(f"There are {len(self.x)} points, from x = {number(self.x.min())} to x = {number(self.x.max())}.")
+        self.claim("all heights lie between minus one and one", (self.y.abs() <= 1).all())
         self.plot("the wave", {"sin x": (self.x[:, 0].tolist(), self.y[:, 0].tolist())}, "x")
 
     @step("The best line", like="The average of day and night is dusk, and it describes neither.")
