@@ -11,9 +11,7 @@ from glassformer.lessons.walk import Walk, step
 
 
 class BackpropagationWalk(Walk):
-    """Two matrices with a nonlinearity between them; the error travels back through both, and finite differences
-    agree.
-    """
+    """Two matrices with a nonlinearity between them; the error goes back through both, and nudging agrees."""
 
     @step(
         "Forward",

@@ -4,7 +4,7 @@ import torch
 
 from glassformer.arithmetic import number
 from glassformer.equations.activations import relu
-from glassformer.equations.algebra import add, linear, transpose
+from glassformer.equations.algebra import add, linear, scale, transpose
 from glassformer.equations.attention import apply_mask, attention, attention_scores, weighted_sum
 from glassformer.equations.masks import causal_mask
 from glassformer.equations.normalization import layer_norm, layer_norm_outside
@@ -173,12 +173,12 @@ class DecoderBlockWalk(Walk):
             "Whom else could it see?",
             cell=(0, 0),
         )
+        unscaled, width = attention_scores(self.Q, self.K, 1.0)[0, 0], self.Q.shape[-1]
         self.ask(
-            f"In cross-attention with heads of width {self.Q.shape[-1]}, the unscaled score of <start> with “you” is "
-            f"{number(attention_scores(self.Q, self.K, 1.0)[0, 0])}. What is the scaled score?",
-            lambda: attention_scores(self.Q, self.K),
+            f"In cross-attention with heads of width {width}, the unscaled score of <start> with “you” is "
+            f"{number(unscaled)}. What is the scaled score?",
+            lambda: scale(unscaled, width**-0.5),
             "By what are scores divided?",
-            cell=(0, 0),
         )
         self.ask(
             "Three target tokens attend to five source tokens. What is the shape of the attention weights?",

@@ -3,7 +3,7 @@
 import torch
 
 from glassformer.arithmetic import number
-from glassformer.equations.algebra import multiply
+from glassformer.equations.algebra import add, multiply
 from glassformer.equations.optimizers import gradient_descent, momentum
 from glassformer.equations.similarity import inner_product
 from glassformer.lessons.walk import Walk, step
@@ -178,14 +178,14 @@ class DescentWalk(Walk):
         start, pace = self.tensor(5.0), 0.2
         self.ask(
             f"On x², from x = {number(start)} with learning rate {number(pace)}: where does one step lead?",
-            lambda: gradient_descent(start, start + start, pace),
+            lambda: gradient_descent(start, add(start, start), pace),
             "First the slope of x² at the start; the step is the learning rate times that, downhill.",
         )
         corner, pace = self.tensor([1.0, -2.0]), 0.25
         self.ask(
             f"On x² + y², from ({number(corner[0])}, {number(corner[1])}) with learning rate {number(pace)}: what is "
             "the new y?",
-            lambda: gradient_descent(corner, corner + corner, pace),
+            lambda: gradient_descent(corner, add(corner, corner), pace),
             "Only the second entry of the gradient matters for y.",
             cell=(1,),
         )

@@ -156,16 +156,16 @@ class EncoderBlockWalk(Walk):
         self.ask(
             f"“you” with its position is ({', '.join(map(number, self.x[0]))}), and the first column of W_Q is "
             f"({', '.join(map(number, self.W_Q[:, 0]))}). What is the first entry of its query?",
-            lambda: linear(self.x, self.W_Q),
+            lambda: linear(self.x[0], self.W_Q[:, :1]),
             "An inner product of the two.",
-            cell=(0, 0),
+            cell=(0,),
         )
         self.ask(
             f"“you” has the scores {', '.join(map(number, self.scores[0]))} with “you”, “are” and “welcome”. What is "
             "its attention weight for “welcome”?",
-            lambda: softmax(attention_scores(self.Q, self.K)),
+            lambda: softmax(self.scores[0]),
             "Raise e to each score, then divide by the sum.",
-            cell=(0, 2),
+            cell=(2,),
         )
         self.ask(
             f"Two heads of width {self.V.shape[-1]} are concatenated and projected to width {self.x.shape[-1]}. What "

@@ -145,7 +145,7 @@ class GptWalk(Walk):
         self.ask(
             f"The attention weights of “love” are {', '.join(map(number, weights))}, and the first numbers of the "
             f"three tokens are {', '.join(map(number, self.h0[:, 0]))}. What is the first number of its mixture?",
-            lambda: weighted_sum(weights[None], self.h0),
+            lambda: weighted_sum(weights[None], self.h0[:, :1]),
             "Multiply each number by its weight, and add up.",
             cell=(0, 0),
         )

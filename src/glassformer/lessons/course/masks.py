@@ -10,9 +10,7 @@ from glassformer.lessons.walk import Walk, step
 
 
 class MasksWalk(Walk):
-    """A mask added to the scores before softmax decides what is visible: no future, no padding, and what happens when
-    nothing is left.
-    """
+    """A mask added to the scores before softmax decides what is visible: no future, no padding, or nothing."""
 
     @step("Causal masks", like="An exam with the answers covered by a sheet that slides down line by line.")
     def past_alone(self) -> None:

@@ -155,9 +155,8 @@ class OutputLayerWalk(Walk):
         self.ask(
             f"The right word of the first of two positions has probability {number(self.probabilities[0, 1])}. What is "
             "the gradient of its logit?",
-            lambda: scale(line(softmax(self.logits), 1.0, -1.0), 1 / len(self.logits)),
+            lambda: scale(line(self.probabilities[0, 1], 1.0, -1.0), 1 / len(self.logits)),
             "Probability minus target, and the loss is a mean over positions.",
-            cell=(0, 1),
         )
         rows, width, words_known = 5, 512, 30000
         self.ask(

@@ -17,9 +17,7 @@ from glassformer.lessons.walk import Walk, step
 
 
 class SimilarityWalk(Walk):
-    """Distance, angle, inner product: what each measures, why random vectors are nearly orthogonal, how search
-    softens into attention.
-    """
+    """Distance, angle, inner product; why random vectors are nearly orthogonal; how search becomes attention."""
 
     @step("The inner product", like="Comparing two shopping lists by what both buy a lot of.")
     def inner_product(self) -> None:

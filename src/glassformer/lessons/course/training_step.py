@@ -9,6 +9,7 @@ from torch.optim.adam import adam as run_adam
 
 from glassformer.arithmetic import number
 from glassformer.equations.adaptive import adam, bias_correction, moving_mean_square, normalized_descent
+from glassformer.equations.algebra import multiply
 from glassformer.equations.gradients import clip_gradient, global_norm
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.optimizers import exponential_moving_average
@@ -157,7 +158,7 @@ class TrainingStepWalk(Walk):
         self.ask(
             f"The first Adam step: weight {number(flat[0])}, gradient {number(g[0])}, learning rate {number(rate)}. "
             "What is the new weight?",
-            lambda: normalized_descent(flat, g, g.square(), rate),
+            lambda: normalized_descent(flat, g, multiply(g, g), rate),
             "How large is a gradient in units of its own size?",
             cell=(0,),
         )
