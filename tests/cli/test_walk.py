@@ -70,9 +70,9 @@ def test_a_quiz_shows_the_tables_it_asks_about(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    exercises = lesson_run("norms").exercises
+    exercises = lesson_run("masks").exercises
     type_in(monkeypatch, *("7" for _ in range(4)))
-    _, out, _ = walk(capsys, "norms", "--quiz")
+    _, out, _ = walk(capsys, "masks", "--quiz")
     given = [line for exercise in exercises for line in exercise.given_lines]
     assert given and all("".join(line.split()) in "".join(out.split()) for line in given)
     assert max(map(len, out.splitlines())) <= 80
