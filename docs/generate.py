@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from glassformer.views.concepts import Concept, concepts
 from glassformer.views.reference import AXES, Entry, entries, themes
 
 DOCS = Path(__file__).parent
-NOTICE = "<!-- Written by `make docs` from the catalog of equations; a change made here would be lost. -->"
+NOTICE = "<!-- Written by `make docs` from the source; a change made here would be lost. -->"
 
 
 def main() -> None:
@@ -36,8 +37,11 @@ def equations_page() -> str:
 
 
 def glossary_page() -> str:
-    """Equations in words, then letters, then axes, each in the order of the alphabet."""
-    lines = [NOTICE, "", "# Glossary", "", "## Equations", ""]
+    """The field's words, then equations in words, then letters, then axes, each in the order of the alphabet."""
+    lines = [NOTICE, "", "# Glossary", ""]
+    lines += ["How shapes, positions, masks and number types are to be read: [conventions](conventions.md).", ""]
+    lines += ["## Concepts", "", "`glassformer glossary WORD` shows one of them.", "", *map(_concept, concepts())]
+    lines += ["", "## Equations", ""]
     for entry in sorted(entries(), key=lambda entry: entry.name):
         words = entry.name.replace("_", " ")
         lines.append(f"- **[{words}](equations.md#{entry.name})**: {entry.meaning} {entry.intuition}".rstrip())
@@ -46,6 +50,13 @@ def glossary_page() -> str:
     lines += ["", "## Axes", "", "The words in shapes; a star before one stands for any number of such axes.", ""]
     lines += _table(("axis", "what it counts"), _axes())
     return "\n".join(lines) + "\n"
+
+
+def _concept(concept: Concept) -> str:
+    lessons = [f"`glassformer walk {name}`" for name in concept.lessons]
+    equations = [f"[{name}](equations.md#{name})" for name in concept.equations]
+    see = f" See {', '.join([*lessons, *equations])}." if lessons or equations else ""
+    return f"- **{concept.name}**: {concept.meaning}{see}"
 
 
 def _section(entry: Entry) -> list[str]:

@@ -23,6 +23,7 @@ COMMANDS = {
     "walk": "Take a lesson step by step, every number computed while you read; or list the lessons.",
     "check": "Recompute every worked example: reproduced, rounded or corrected.",
     "equations": "Show the quick reference, or everything about one equation.",
+    "glossary": "Explain the field's words, or one of them, and name the lessons and equations that show it.",
     "models": "List the named models, or show one as a tree with shapes and parameter counts.",
 }
 
