@@ -1,0 +1,179 @@
+"""What a norm rescues, and where to put it in a deep stack."""
+
+import torch
+from torch import Tensor
+
+from glassformer.arithmetic import number
+from glassformer.equations.activations import tanh
+from glassformer.equations.algebra import linear, residual
+from glassformer.equations.losses import cross_entropy
+from glassformer.equations.normalization import batch_norm, layer_norm
+from glassformer.equations.similarity import l2_norm
+from glassformer.layers.block import Order
+from glassformer.lessons.small_models import deep_encoder, encoder_losses
+from glassformer.lessons.walk import Walk, step
+from glassformer.models.seq2seq import Seq2Seq
+
+BLOCKS_DEEP = 12
+ORDERS: tuple[Order, ...] = ("pre", "post")
+
+
+class NormStabilityWalk(Walk):
+    """A layer whose inputs have shifted, with and without a norm; batches against rows; before or after, over depth."""
+
+    @step(
+        "A layer whose inputs have shifted",
+        like="A microphone set for a whisper, when the band begins to play: all that is left is a roar.",
+    )
+    def inputs_have_shifted(self) -> None:
+        """While a network trains, earlier layers change, and what they send on changes in scale and in mean. Weights
+        learned for the old scale no longer suit: the next activation saturates, and its gradient all but vanishes.
+        This is called internal covariate shift.
+        """
+        self.x, self.W = self.tensor([[0.5, -1.0, 0.2, 0.8]]), self.tensor([[0.4], [0.3], [-0.2], [0.1]])
+        self.moved = _shifted(self.x, self.tensor(60.0), self.tensor(20.0))
+        small, large = (tanh(linear(rows, self.W)) for rows in (self.x, self.moved))
+        seed = torch.ones_like(small)
+        self.before, self.after = (l2_norm(self.back(out, seed)[self.W].flatten()) for out in (small, large))
+        self.show(small, (0, 0))
+        self.show(large, (0, 0))
+        self.table(
+            ("inputs", "activation", "length of the weights' gradient"),
+            [("as learned", small, self.before), ("shifted", large, self.after)],
+        )
+        self.same("after the shift the activation is at its end", large.abs(), 1.0, within=1e-3)
+        self.less("and less than a hundredth of the gradient is left", self.after, 0.01 * self.before)
+
+    @step(
+        "A norm rescues it",
+        like="An automatic level on the same microphone: whisper or band, the recording fits the tape.",
+    )
+    def norm_rescues_it(self) -> None:
+        """Put a layer norm in front. A common scale and shift of the row are taken out before the weights see it, so
+        the activation is what it was, and the gradient is alive. A shift that is not common to the row it cannot
+        remove.
+        """
+        one, zero = self.x.new_ones(4), self.x.new_zeros(4)
+        outs = [tanh(linear(layer_norm(rows, one, zero), self.W)) for rows in (self.x, self.moved)]
+        seed = torch.ones_like(outs[0])
+        rescued = l2_norm(self.back(outs[1], seed)[self.W].flatten())
+        self.show(outs[1], (0, 0))
+        self.same("with the norm the shifted row gives what the old one gave", outs[1], outs[0], within=1e-4)
+        self.less(f"the gradient is {number(rescued)} again instead of {number(self.after)}", self.before, 2 * rescued)
+        uneven = self.x.clone()
+        uneven[0, 0] = 60.0
+        other = tanh(linear(layer_norm(uneven, one, zero), self.W))
+        self.differ("a shift of one feature alone still changes the output", other, outs[0], by=0.1)
+
+    @step(
+        "By batch or by row",
+        like="Marks given by comparison with the class, or with the pupil's own other answers.",
+    )
+    def by_batch_or_by_row(self) -> None:
+        """Batch norm takes mean and spread of each feature over the examples of a batch. That removes the shift of a
+        single feature too, but the result for one text then depends on which texts it was batched with, and in a
+        batch of one there is nothing to compare with. Sequences vary in length and generation handles one token at
+        a time, so Transformers normalize each row by itself.
+        """
+        one, zero = self.x.new_ones(4), self.x.new_zeros(4)
+        mates = self.tensor(
+            [[[1.0, 0.0, -1.0, 2.0], [0.3, 0.5, 0.9, -0.4]], [[9.0, -7.0, 5.0, 8.0], [2.0, 2.0, 4.0, 6.0]]]
+        )
+        batches = [torch.cat([self.x, rows]) for rows in mates]
+        by_batch, by_row = ([norm(batch, one, zero)[:1] for batch in batches] for norm in (batch_norm, layer_norm))
+        alone = batch_norm(self.x, one, zero)
+        self.table(
+            ("the same row", "batch norm", "layer norm"),
+            [("in one batch", by_batch[0], by_row[0]), ("in another", by_batch[1], by_row[1])],
+        )
+        self.show(alone)
+        self.differ("batch norm gives another result in another batch", by_batch[0], by_batch[1], by=0.1)
+        self.same("layer norm does not", by_row[0], by_row[1])
+        self.same("alone, batch norm leaves nothing but zeros", alone, 0.0)
+
+    @step(
+        "Before or after, over depth",
+        like="A road that passes beside the toll stations, or one that passes through every one of them.",
+    )
+    def before_or_after_over_depth(self) -> None:
+        """With the norm before the sublayer, the rows themselves run through the whole stack untouched, and so do the
+        gradients. With the norm after the addition, every layer's norm stands in the way and scales what passes. Here
+        are the blocks of this library with fresh weights. On its way from the output to the input the gradient of the
+        post-norm stack shrinks, and that of the pre-norm stack does not.
+        """
+        ids = torch.arange(12)[None]
+        gradients: dict[str, list[float]] = {}
+        streams: dict[str, list[float]] = {}
+        for order in ORDERS:
+            rows = _hidden_states(deep_encoder(order, BLOCKS_DEEP), ids)
+            seed = torch.randn(rows[-1].shape, generator=torch.Generator().manual_seed(1)).double()
+            found = self.back(rows[-1], seed * float(self.tensor(1.0)))
+            name = f"{order}-norm"
+            gradients[name] = [float(found[row].norm()) for row in rows[: BLOCKS_DEEP + 1]]
+            streams[name] = [float(row.square().mean().sqrt()) for row in rows[: BLOCKS_DEEP + 1]]
+        places = range(BLOCKS_DEEP + 1)
+        self.plot(
+            "length of the gradient at each layer",
+            {name: (places, values) for name, values in gradients.items()},
+            across="layer, from the input to the output",
+            logarithmic=True,
+        )
+        self.plot("size of the rows", {name: (places, values) for name, values in streams.items()}, across="layer")
+        kept = {name: values[0] / values[-1] for name, values in gradients.items()}
+        self.table(("order", "gradient at the input / at the output"), kept.items())
+        self.less("the post-norm stack loses gradient on the way down", kept["post-norm"], 0.5)
+        self.less("the pre-norm stack does not", 1.0, kept["pre-norm"])
+        self.less("in exchange its rows grow from layer to layer", 2 * streams["pre-norm"][0], streams["pre-norm"][-1])
+        self.same("where post-norm keeps them at one", streams["post-norm"][-1], 1.0, within=1e-3)
+
+    @step(
+        "Which of them trains",
+        like="Two climbers with the same map: the one with the fixed rope may take larger steps.",
+    )
+    def which_of_them_trains(self) -> None:
+        """Train both on the same small task, to name the token before each token, with the same learning rate and
+        without warm-up. The pre-norm stack learns it. The post-norm stack stays about where guessing would be; it
+        needs a warm-up, which the paper of the first Transformer duly gave it. That is why large models put the norm
+        before.
+        """
+        losses = {f"{order}-norm": encoder_losses(order, BLOCKS_DEEP // 2, 0.01) for order in ORDERS}
+        self.plot("loss", {name: (range(len(values)), values) for name, values in losses.items()})
+        guess = cross_entropy(torch.zeros(1, 16, dtype=torch.float64), torch.tensor([0]))
+        self.show(guess)
+        self.less("the pre-norm stack more than halves its loss", losses["pre-norm"][-1], 0.5 * losses["pre-norm"][0])
+        self.less("the post-norm stack ends within a tenth of guessing", 0.9 * guess, losses["post-norm"][-1])
+
+    def quiz(self) -> None:
+        """Questions on it."""
+        row = self.tensor([2.0, 4.0])
+        one, zero = row.new_ones(2), row.new_zeros(2)
+        self.ask(
+            f"The row ({number(row[0])}, {number(row[1])}) is multiplied by a thousand. What is the second "
+            f"number of its "
+            "layer norm, with no small number added?",
+            lambda: layer_norm(1000 * row, one, zero, 0.0),
+            "A common factor changes nothing; the mean lies halfway.",
+            cell=(1,),
+        )
+        h, f = self.tensor([1.0, -1.0]), self.tensor([0.5, 0.5])
+        self.ask(
+            f"A pre-norm layer reads ({number(h[0])}, {number(h[1])}) and its sublayer says ({number(f[0])}, "
+            f"{number(f[1])}). What is the first number of its output?",
+            lambda: residual(h, f),
+            "The row itself passes; what the sublayer says is added.",
+            cell=(0,),
+        )
+
+
+def _shifted(rows: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    """The rows as another scale and another mean would send them."""
+    return rows * scale + shift
+
+
+def _hidden_states(model: Seq2Seq, ids: Tensor) -> list[Tensor]:
+    """The rows before the first block and after each one, and after the final norm if there is one."""
+    with torch.no_grad():
+        rows = [model.source_start(model.embedding(ids))]
+        for block in model.encoder.blocks:
+            rows.append(block(rows[-1]))
+        return rows if model.encoder.norm is None else [*rows, model.encoder.norm(rows[-1])]
