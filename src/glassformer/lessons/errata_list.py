@@ -67,7 +67,9 @@ def _against_print(walk: Walk, example: str) -> Finding | None:
     if isinstance(entry.value, bool):
         return Finding("a statement that does not hold", "", "what is said does not hold", entry.value != entry.printed)
     kind = "a number rounded badly" if entry.standing == "rounding" else "a number off beyond rounding"
-    numbers = isinstance(entry.printed, (int, float)) and isinstance(entry.value, (int, float))
-    ours = value_text(entry.value, digits_apart(entry.printed, entry.value) if numbers else DIGITS)
+    digits = DIGITS
+    if isinstance(entry.printed, (int, float)) and isinstance(entry.value, (int, float)):
+        digits = digits_apart(entry.printed, entry.value)
+    ours = value_text(entry.value, digits)
     name, printed = entry.name.replace("_", " "), value_text(entry.printed, MOST_DIGITS)
     return Finding(kind, f"{name}: {printed}", f"{name}: {ours}", ours != printed)
