@@ -70,7 +70,7 @@ def test_and_so_does_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytes
 
 def test_one_example_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "layernorm-M"]) == 0
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())  # however the lines are wrapped
     example = next(example for example in examples() if example.id == "layernorm-M")
     assert example.recipe is not None
     parts = ["corrected", example.source, example.section, example.what, "(x − μ) / √(σ² + ε)", example.recipe.how]
