@@ -6,23 +6,25 @@ keys are put in the other order on the way in; the products, and so the model, a
 
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
 from tokenizers import Tokenizer as Pieces
-from tokenizers import decoders, models, normalizers
+from tokenizers import decoders, models, normalizers, processors
 from torch import Tensor
 
 from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, MOST_WIDTH
 from glassformer.checkpoints.untrusted import plain_file
 from glassformer.errors import CheckpointError
 from glassformer.models.llama import LlamaConfig
+from glassformer.text.read_sentencepiece import SPACE, merges_by_score
 from glassformer.text.tokenizer import Tokenizer, guarded
 
 HEADER = struct.Struct("<7i")
 MOST_PIECE = 1000  # bytes in one token
+FIRST_PIECE = 259  # before it come three special tokens and one for each byte
 
 
 class Llama2C:
@@ -130,38 +132,38 @@ def _halves(weight: Tensor, heads: int) -> Tensor:
 def read_llama2c_tokenizer(path: Path, vocab: int) -> Tokenizer:
     """The tokens beside such a checkpoint: a length, then for each token a score and its bytes."""
     data = plain_file(path).read_bytes() if path.stat().st_size <= 100 * MOST_TOKENS else b""
-    tokens: list[str] = []
+    tokens: list[tuple[str, float]] = []
     place = 4
     while len(tokens) < vocab:
         head = data[place : place + 8]
-        size = struct.unpack("<fi", head)[1] if len(head) == 8 else -1
+        score, size = struct.unpack("<fi", head) if len(head) == 8 else (0.0, -1)
         if not 0 <= size <= MOST_PIECE or len(data) < place + 8 + size:
             raise CheckpointError(f"{path}: token {len(tokens)} of {vocab} is cut off or has {size} bytes")
-        tokens.append(data[place + 8 : place + 8 + size].decode("utf-8", "replace"))
+        if not math.isfinite(score):
+            raise CheckpointError(f"{path}: token {len(tokens)} of {vocab} has the score {score}, wanted a number")
+        tokens.append((data[place + 8 : place + 8 + size].decode("utf-8", "replace"), score))
         place += 8 + size
     if place != len(data):
         raise CheckpointError(f"{path}: holds more than the {vocab} tokens of the model")
     return _pieces(tokens)
 
 
-def _pieces(tokens: list[str]) -> Tokenizer:
-    """A tokenizer that joins what makes the token of the lowest number, as scores there go."""
+def _pieces(tokens: Sequence[tuple[str, float]]) -> Tokenizer:
+    """A tokenizer that joins the two pieces whose token has the highest score, as llama2.c and SentencePiece do."""
     special = {"<unk>": "<unk>", "\n<s>\n": "<s>", "\n</s>\n": "</s>"}
-    names = [special.get(token, token).replace(" ", "▁") for token in tokens]
     vocab: dict[str, int] = {}
-    for number, name in enumerate(names):
+    scores: dict[str, float] = {}
+    for number, (token, score) in enumerate(tokens):
+        name = special.get(token, token).replace(" ", SPACE)
         vocab.setdefault(name, number)
-    merges = [
-        (name[:cut], name[cut:])
-        for name, number in vocab.items()
-        if number > 258 and len(name) > 1
-        for cut in range(1, len(name))
-        if name[:cut] in vocab and name[cut:] in vocab
-    ]
+        if number >= FIRST_PIECE:
+            scores.setdefault(name, score)
     with guarded("reading tokens"):
+        merges = merges_by_score(scores)
         inner = Pieces(models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-        inner.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        inner.normalizer = normalizers.Sequence([normalizers.Prepend(SPACE), normalizers.Replace(" ", SPACE)])
         inner.decoder = decoders.Sequence(
-            [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+            [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
         )
+        inner.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A $B", [("<s>", vocab["<s>"])])
     return Tokenizer(inner, {"start": "<s>", "end": "</s>", "unknown": "<unk>"})

@@ -1,0 +1,157 @@
+"""Read the tokenizer files that came before tokenizer.json: vocab.txt, vocab.json with merges.txt, SentencePiece."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+
+from glassformer.errors import TokenizerError
+from glassformer.text.model_files import read_bytes, read_token_table, read_whole
+from glassformer.text.read_sentencepiece import Layout, build_sentencepiece, layout_of, read_sentencepiece
+from glassformer.text.tokenizer_families import (
+    CONVERT,
+    FAMILIES,
+    Settings,
+    Vocabulary,
+    choose_family,
+    complete,
+    flag,
+    read_settings,
+    special_names,
+)
+
+SENTENCEPIECE_FILES = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
+BPE_FILES = ("vocab.json", "merges.txt")
+WORDPIECE_FILE = "vocab.txt"
+READABLE = (*SENTENCEPIECE_FILES, *BPE_FILES, WORDPIECE_FILE)
+OTHERS = ("*.tiktoken", "tekken.json", "*.spm", "spm.model", "bpe.codes")  # these hold tokenizers too
+MOST_SENTINELS = 10_000  # T5 has 100
+_QWEN2_WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def vocabulary_files(folder: Path) -> list[str]:
+    """The files of a folder that hold a tokenizer or a part of one, of every kind but tokenizer.json."""
+    found = [name for name in READABLE if (folder / name).exists()]
+    return found + sorted({path.name for pattern in OTHERS for path in folder.glob(pattern)})
+
+
+def read_vocabulary(folder: Path) -> Vocabulary:
+    """The tokenizer of a folder without a tokenizer.json, with the ids that `transformers` gives."""
+    settings = read_settings(folder)
+    for name in SENTENCEPIECE_FILES:
+        if (folder / name).exists():
+            return _read_pieces(folder / name, settings)
+    if all((folder / name).exists() for name in BPE_FILES):
+        return _read_byte_level(folder, settings)
+    if (folder / WORDPIECE_FILE).exists():
+        return _read_wordpiece(folder / WORDPIECE_FILE, settings)
+    if found := vocabulary_files(folder):
+        raise TokenizerError(f"{folder}: no tokenizer can be read from {', '.join(found)}; {CONVERT}")
+    raise TokenizerError(f"{folder / 'tokenizer.json'}: no such file")
+
+
+def _read_wordpiece(path: Path, settings: Settings) -> Vocabulary:
+    """BERT's list of word pieces, one on each line."""
+    choose_family(settings, ("bert",), "bert", path)
+    names = special_names(FAMILIES["bert"], settings)
+    vocab = {line.rstrip(): number for number, line in enumerate(_lines(path))}
+    inner = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token=names["unk_token"]))
+    accents = settings.get("strip_accents")
+    inner.normalizer = normalizers.BertNormalizer(
+        handle_chinese_chars=flag(settings, "tokenize_chinese_chars", True),
+        strip_accents=accents if isinstance(accents, bool) else None,
+        lowercase=flag(settings, "do_lower_case", True),
+    )
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.decoder = decoders.WordPiece()
+    return complete(inner, FAMILIES["bert"], settings, path)
+
+
+def _lines(path: Path) -> list[str]:
+    lines = read_whole(path).split("\n")
+    return lines[:-1] if lines[-1] == "" else lines
+
+
+def _read_byte_level(folder: Path, settings: Settings) -> Vocabulary:
+    """Byte-level BPE: the ids of GPT-2, RoBERTa or Qwen2, and its merges, one on each line."""
+    path, merges = folder / "vocab.json", list(_merges(folder / "merges.txt"))
+    vocab = read_ids(path)
+    likely = "roberta" if {"<s>", "</s>"} <= vocab.keys() else "gpt2"
+    family = choose_family(settings, ("gpt2", "roberta", "qwen2"), likely, path)
+    inner = tokenizers.Tokenizer(models.BPE(vocab, merges))
+    prefix = flag(settings, "add_prefix_space", False)
+    if family == "qwen2":
+        inner.normalizer = normalizers.NFC()
+        words = pre_tokenizers.Split(Regex(_QWEN2_WORDS), "isolated")
+        inner.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(prefix, use_regex=False)])
+    else:
+        inner.pre_tokenizer = pre_tokenizers.ByteLevel(prefix)
+    inner.decoder = decoders.ByteLevel()
+    return complete(inner, FAMILIES[family], settings, path)
+
+
+def _merges(path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(_lines(path), start=1):
+        parts = line.rstrip("\r").split(" ")
+        if line.startswith("#version"):
+            continue
+        if len(parts) != 2:
+            raise TokenizerError(f"{path}:{number}: has {len(parts)} parts, wanted the two that are merged")
+        yield parts[0], parts[1]
+
+
+def read_ids(path: Path) -> dict[str, int]:
+    """The id of each token of a vocab.json."""
+    table = read_token_table(path)
+    ids = {token: id for token, id in table.items() if type(id) is int and 0 <= id < 2**31}
+    if len(ids) < len(table):
+        raise TokenizerError(f"{path}: gives {next(t for t in table if t not in ids)!r} something that is not an id")
+    return ids
+
+
+def _read_pieces(path: Path, settings: Settings) -> Vocabulary:
+    """A SentencePiece model, laid out as the family has it."""
+    model = read_sentencepiece(path, read_bytes(path))
+    layout = layout_of(model)
+    likely = "xlm-roberta" if path.name == "sentencepiece.bpe.model" else "t5"
+    likely = "llama" if model.is_bpe else likely
+    likely = "albert" if "[CLS]" in layout.special else likely
+    family = choose_family(settings, ("llama", "t5", "albert", "xlm-roberta"), likely, path)
+    if family == "t5":
+        layout = _with_sentinels(layout, settings)
+    if family == "xlm-roberta":
+        layout = _renumbered(layout, special_names(FAMILIES[family], settings))
+    inner = build_sentencepiece(model, layout, list(_normalized_first(family, settings)))
+    return complete(inner, FAMILIES[family], settings, path)
+
+
+def _with_sentinels(layout: Layout, settings: Settings) -> Layout:
+    """T5's tokens for hidden spans come after those of the file, the last one first."""
+    count = settings.get("extra_ids")
+    count = count if type(count) is int and 0 <= count <= MOST_SENTINELS else 100
+    names = [f"<extra_id_{number}>" for number in reversed(range(count))]
+    scores = [*layout.scores, *((name, 0.0) for name in names)]
+    return replace(layout, scores=scores, special=layout.special | set(names))
+
+
+def _renumbered(layout: Layout, names: Mapping[str, str]) -> Layout:
+    """XLM-RoBERTa has four special tokens where the file has three, and the mask at the end."""
+    first = [names[key] for key in ("bos_token", "pad_token", "eos_token", "unk_token")]
+    scores = [*((name, 0.0) for name in first), *layout.scores[3:], (names["mask_token"], 0.0)]
+    return Layout(scores, names["unk_token"], layout.special | {*first, names["mask_token"]})
+
+
+def _normalized_first(family: str, settings: Settings) -> Iterator[normalizers.Normalizer]:
+    if family != "albert":
+        return
+    yield normalizers.Replace("``", '"')
+    yield normalizers.Replace("''", '"')
+    if not flag(settings, "keep_accents", False):
+        yield normalizers.NFKD()
+        yield normalizers.StripAccents()
+    if flag(settings, "do_lower_case", True):
+        yield normalizers.Lowercase()

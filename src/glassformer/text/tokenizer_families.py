@@ -1,0 +1,162 @@
+"""Tokenizer families of `transformers`: their special tokens, what stands around a text, and what files say instead."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import tokenizers
+from tokenizers import AddedToken, processors
+
+from glassformer.errors import TokenizerError
+from glassformer.text.model_files import read_token_table
+
+Settings = Mapping[str, object]
+
+SETTINGS_FILES = ("tokenizer_config.json", "special_tokens_map.json")
+SPECIAL_KEYS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+CONVERT = "wanted tokenizer.json: save one with transformers, AutoTokenizer.from_pretrained(...).save_pretrained(...)"
+
+
+@dataclass(frozen=True)
+class TokenizerFamily:
+    """The special tokens of a family under the names of tokenizer_config.json, and which stand around a text.
+
+    Where it is `flexible`, add_bos_token and add_eos_token in tokenizer_config.json decide about that.
+    """
+
+    names: Mapping[str, str]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    flexible: bool = False
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A tokenizer read from files, and its special tokens under the names of tokenizer_config.json."""
+
+    inner: tokenizers.Tokenizer
+    names: Mapping[str, str]
+
+
+def _named(*tokens: str | None) -> Mapping[str, str]:
+    return {key: token for key, token in zip(SPECIAL_KEYS, tokens, strict=True) if token is not None}
+
+
+_CLS, _SEP, _BOS, _EOS = ("cls_token",), ("sep_token",), ("bos_token",), ("eos_token",)
+_END = "<|endoftext|>"
+_ROBERTA = TokenizerFamily(_named("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"), _CLS, _SEP)
+_T5 = TokenizerFamily(_named(None, "</s>", "<unk>", None, "<pad>", None, None), (), _EOS)
+FAMILIES: Mapping[str, TokenizerFamily] = {
+    "bert": TokenizerFamily(_named(None, None, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"), _CLS, _SEP),
+    "albert": TokenizerFamily(_named("[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"), _CLS, _SEP),
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "gpt2": TokenizerFamily(_named(_END, _END, _END, None, None, None, None), flexible=True),
+    "qwen2": TokenizerFamily(_named(None, _END, _END, None, _END, None, None), flexible=True),
+    "llama": TokenizerFamily(_named("<s>", "</s>", "<unk>", None, None, None, None), _BOS, flexible=True),
+    "t5": _T5,
+    "marian": _T5,
+}
+_CLASSES = {
+    "BertTokenizer": "bert",
+    "DistilBertTokenizer": "bert",
+    "AlbertTokenizer": "albert",
+    "RobertaTokenizer": "roberta",
+    "BartTokenizer": "roberta",
+    "XLMRobertaTokenizer": "xlm-roberta",
+    "GPT2Tokenizer": "gpt2",
+    "Qwen2Tokenizer": "qwen2",
+    "LlamaTokenizer": "llama",
+    "T5Tokenizer": "t5",
+    "MT5Tokenizer": "t5",
+    "MarianTokenizer": "marian",
+}
+_ANY_CLASS = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend", "PythonBackend")
+_MODEL_TYPES = {"distilbert": "bert", "bart": "roberta", "mistral": "llama", "mt5": "t5"}
+
+
+def read_settings(folder: Path) -> Settings:
+    """What the files of a model say about its tokenizer; the first that speaks of a thing counts."""
+    settings: dict[str, object] = {}
+    for name in SETTINGS_FILES:
+        settings = _table(folder / name) | settings
+    config = _table(folder / "config.json")
+    if not settings.get("tokenizer_class"):
+        settings["tokenizer_class"] = config.get("tokenizer_class")
+    if "added_tokens_decoder" not in settings:
+        added = _table(folder / "added_tokens.json")
+        settings["added_tokens_decoder"] = {str(id): {"content": token} for token, id in added.items()}
+    return settings | {"model_type": config.get("model_type")}
+
+
+def _table(path: Path) -> dict[str, object]:
+    return read_token_table(path) if path.exists() else {}
+
+
+def choose_family(settings: Settings, able: Sequence[str], likely: str, path: Path) -> str:
+    """Which family's tokenizer a file holds: what its class or its model says, or else the likely one."""
+    named = settings.get("tokenizer_class")
+    if isinstance(named, str) and named not in _ANY_CLASS:
+        family = _CLASSES.get(named.removesuffix("Fast"))
+        if family is None or family not in able:
+            raise TokenizerError(f"{path}: belongs to a {named}, which is not read from this file; {CONVERT}")
+        return family
+    model = str(settings.get("model_type"))
+    model = _MODEL_TYPES.get(model, model)
+    return model if model in able else likely
+
+
+def flag(settings: Settings, name: str, default: bool) -> bool:
+    """A setting that is true or false."""
+    value = settings.get(name)
+    return value if isinstance(value, bool) else default
+
+
+def special_names(family: TokenizerFamily, settings: Settings) -> dict[str, str]:
+    """The special tokens: the family's, or what the files say instead."""
+    named = ((key, _content(settings.get(key, family.names.get(key)))) for key in SPECIAL_KEYS)
+    return {key: content for key, content in named if content is not None}
+
+
+def complete(inner: tokenizers.Tokenizer, family: TokenizerFamily, settings: Settings, path: Path) -> Vocabulary:
+    """Add the tokens that files add to the vocabulary, and put the special tokens of the family around each text."""
+    for id, token in _added_tokens(settings, path):
+        inner.add_tokens([token])
+        found = inner.token_to_id(token.content)
+        if found != id:
+            raise TokenizerError(f"{path}: the files add {token.content!r} as token {id}, but here it is token {found}")
+    names = special_names(family, settings)
+    more = settings.get("additional_special_tokens")
+    listed = [_content(token) for token in more] if isinstance(more, list) else []
+    inner.add_special_tokens([*dict.fromkeys([*names.values(), *filter(None, listed)])])
+    before, after = family.before, family.after
+    if family.flexible:
+        before = _BOS if flag(settings, "add_bos_token", bool(before)) else ()
+        after = _EOS if flag(settings, "add_eos_token", False) else ()
+    single = [*(names[key] for key in before if key in names), "$A", *(names[key] for key in after if key in names)]
+    ids = [(token, inner.token_to_id(token)) for token in dict.fromkeys(single) if token != "$A"]
+    inner.post_processor = processors.TemplateProcessing(single=single, pair=[*single, "$B"], special_tokens=ids)
+    return Vocabulary(inner, names)
+
+
+def _content(token: object) -> str | None:
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
+
+
+def _added_tokens(settings: Settings, path: Path) -> Iterator[tuple[int, AddedToken]]:
+    table = settings.get("added_tokens_decoder")
+    for id, token in sorted(_ids(table, path)) if isinstance(table, dict) else ():
+        content = _content(table[token])
+        if content is None:
+            raise TokenizerError(f"{path}: token {id} is added without a name")
+        fields = table[token]
+        flags = {key: flag(fields, key, False) for key in ("special", "lstrip", "rstrip", "single_word", "normalized")}
+        yield id, AddedToken(content, **flags)
+
+
+def _ids(table: Mapping[str, object], path: Path) -> list[tuple[int, str]]:
+    try:
+        return [(int(id), id) for id in table]
+    except ValueError:
+        raise TokenizerError(f"{path}: the files add a token whose id is not a number") from None
