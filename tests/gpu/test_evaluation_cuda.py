@@ -24,9 +24,9 @@ def test_figures_are_those_of_the_cpu_and_batches_do_not_wait() -> None:
     tokens = np.array([id for part in tokenizer.encode_stream(["the cat sat", "on añb€"] * 20) for id in part])
     model = build(GPTConfig(vocab=tokenizer.vocab, context=16, dim=16, layers=1, heads=2))
     batches = PackedBatches(tokens, 3, 16, seed=0)
-    here = evaluate_language(model, batches, tokenizer)
+    here = evaluate_language(model, batches, 400)
     model.cuda()
-    evaluate_language(model, batches, tokenizer)  # what is loaded at the first use may wait
+    evaluate_language(model, batches, 400)  # what is loaded at the first use may wait
 
     def watched(each: Iterator[Batch]) -> Iterator[Batch]:
         torch.cuda.set_sync_debug_mode("error")
@@ -35,6 +35,6 @@ def test_figures_are_those_of_the_cpu_and_batches_do_not_wait() -> None:
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
-    there = evaluate_language(model, batches, tokenizer, watched)
+    there = evaluate_language(model, batches, 400, watched)
     assert there.loss == pytest.approx(here.loss, rel=1e-4)
     assert (there.tokens, there.bytes) == (here.tokens, here.bytes)

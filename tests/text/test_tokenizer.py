@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, models, pre_tokenizers, processors
 
 from glassformer.errors import TokenizerError
-from glassformer.text import model_files
+from glassformer.text import corpus, model_files
 from glassformer.text import tokenizer as module
 from glassformer.text.learn_tokenizer import TokenizerKind, learn_tokenizer
 from glassformer.text.template import TextTemplate
@@ -60,20 +60,12 @@ def test_batch_and_stream_equal_one_by_one(bytes_: Tokenizer, monkeypatch: pytes
     assert bytes_.encode_batch(texts) == [bytes_.encode(text) for text in texts]
     whole = [id for text in texts for id in [*bytes_.encode(text), bytes_.end]]
     assert [id for part in bytes_.encode_stream(texts) for id in part] == whole
-    monkeypatch.setattr(module, "PORTION", 7)
+    monkeypatch.setattr(corpus, "PORTION", 7)
     parts = list(bytes_.encode_stream(texts))
     assert len(parts) > len(texts)
     joined = [id for part in parts for id in part]
     assert joined.count(2) == len(texts)
     assert bytes_.decode(joined) == "".join(texts)
-
-
-def test_long_texts_are_cut_in_front_of_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "PORTION", 10)
-    assert list(module.pieces("one\ntwo\nthree\nfour")) == ["one\ntwo", "\nthree", "\nfour"]
-    assert list(module.pieces("x" * 25)) == ["x" * 10, "x" * 10, "x" * 5]
-    assert list(module.pieces("\n" + "x" * 12)) == ["\n" + "x" * 9, "xxx"]
-    assert list(module.pieces("")) == [""]
 
 
 def test_tokens_are_shown_as_text(bytes_: Tokenizer) -> None:
@@ -108,11 +100,14 @@ def test_half_a_surrogate_pair_is_no_text(bytes_: Tokenizer) -> None:
         bytes_.encode_batch(["a", "\udc00"])
 
 
-def test_too_much_at_once_is_an_error(bytes_: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_long_a_text_is_an_error_and_many_texts_are_none(
+    bytes_: Tokenizer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "MOST_CHARACTERS", 10)
     assert bytes_.encode("x" * 10)
-    with pytest.raises(TokenizerError, match="11 characters at once, wanted at most 10"):
-        bytes_.encode_batch(["x" * 5, "x" * 6])
+    assert bytes_.encode_batch(["x" * 5, "x" * 6])
+    with pytest.raises(TokenizerError, match="text 1: has 11 characters, wanted at most 10"):
+        bytes_.encode_batch(["x" * 5, "x" * 11])
 
 
 def test_saved_and_loaded_is_the_same(bytes_: Tokenizer, tmp_path: Path) -> None:

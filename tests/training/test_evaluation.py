@@ -18,7 +18,8 @@ from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
-from glassformer.text.learn_tokenizer import TokenizerKind, learn_tokenizer
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.evaluation import (
     evaluate_classifier,
     evaluate_language,
@@ -52,14 +53,19 @@ def always(token: int, vocab: int) -> Stub:
     return Stub(lambda ids: row.expand(*ids.shape, vocab))
 
 
+def encoded(tokenizer: Tokenizer, texts: Sequence[str]) -> tuple[np.ndarray, int]:
+    """The ids of a corpus, and the bytes of its text behind the first of them."""
+    parts = list(tokenizer.encode_stream(texts))
+    return np.concatenate(parts), tokenizer.text_bytes(texts, [*map(len, parts)], 1)
+
+
 @pytest.mark.parametrize("rows", [1, 2])
 def test_a_blind_guess_has_the_perplexity_of_the_vocabulary_and_bytes_are_those_of_the_targets(rows: int) -> None:
     tokenizer = learn_tokenizer(CORPUS, "characters")
-    tokens = np.array([id for part in tokenizer.encode_stream(["añb€", "€a"]) for id in part])
+    tokens, text_bytes = encoded(tokenizer, ["añb€", "€a"])
     assert len(tokens) == 8  # a ñ b € end, € a end
-    found = evaluate_language(
-        Stub(lambda ids: torch.zeros(*ids.shape, tokenizer.vocab)), PackedBatches(tokens, rows, 3, seed=0), tokenizer
-    )
+    blind = Stub(lambda ids: torch.zeros(*ids.shape, tokenizer.vocab))
+    found = evaluate_language(blind, PackedBatches(tokens, rows, 3, seed=0), text_bytes)
     assert found.loss == pytest.approx(math.log(tokenizer.vocab))
     assert found.perplexity == pytest.approx(tokenizer.vocab, rel=1e-5)
     assert (found.tokens, found.bytes) == (7, 2 + 1 + 3 + 0 + 3 + 1 + 0)  # all but the first, ends are no text
@@ -68,10 +74,10 @@ def test_a_blind_guess_has_the_perplexity_of_the_vocabulary_and_bytes_are_those_
 
 def test_the_loss_of_a_model_is_the_mean_over_every_token_however_windows_are_batched() -> None:
     tokenizer = learn_tokenizer(CORPUS, "bpe", 270)
-    tokens = np.array([id for part in tokenizer.encode_stream(CORPUS * 3) for id in part])
+    tokens, text_bytes = encoded(tokenizer, CORPUS * 3)
     model = build(GPTConfig(vocab=tokenizer.vocab, context=16, dim=16, layers=1, heads=2, dropout=0.5)).double()
     model.train()
-    found = evaluate_language(model, PackedBatches(tokens, 3, 16, seed=0), tokenizer)
+    found = evaluate_language(model, PackedBatches(tokens, 3, 16, seed=0), text_bytes)
     assert model.training, "the model is left as it was"
     model.eval()
     nats = []
@@ -84,24 +90,6 @@ def test_the_loss_of_a_model_is_the_mean_over_every_token_however_windows_are_ba
     first = len(tokenizer.decode([int(tokens[0])]).encode())
     assert found.bytes == sum(len(text.encode()) for text in CORPUS * 3) - first
     assert found.bits_per_byte == pytest.approx(sum(nats) / math.log(2) / found.bytes, rel=1e-6)
-
-
-BYTES = learn_tokenizer(CORPUS, "bpe", 300)
-
-
-@given(st.text(st.characters(exclude_categories=["Cs"])), st.integers(0, 40))
-def test_byte_level_tokens_count_their_bytes_wherever_a_character_is_cut(text: str, place: int) -> None:
-    ids = BYTES.encode(text)
-    assert BYTES.text_bytes(ids) == len(text.encode())
-    assert BYTES.text_bytes(ids[:place]) + BYTES.text_bytes(ids[place:]) == len(text.encode())
-
-
-@pytest.mark.parametrize("kind", ["characters", "words", "bpe", "unigram"])
-def test_texts_one_after_the_other_count_the_bytes_of_each(kind: TokenizerKind) -> None:
-    tokenizer = learn_tokenizer(CORPUS, kind, 400 if kind == "bpe" else 60)
-    ids = [id for part in tokenizer.encode_stream(CORPUS) for id in part]
-    assert tokenizer.text_bytes(ids) == sum(len(text.encode()) for text in CORPUS)
-    assert tokenizer.text_bytes([]) == 0
 
 
 def test_a_masked_model_is_judged_on_hidden_tokens_alone() -> None:
@@ -219,7 +207,7 @@ def test_a_model_of_bad_numbers_has_no_figures() -> None:
     tokenizer = learn_tokenizer(CORPUS, "characters")
     bad = Stub(lambda ids: torch.full((*ids.shape, tokenizer.vocab), torch.nan))
     with pytest.raises(ModelError, match="the loss is not finite on 9 of 9 targets"):
-        evaluate_language(bad, PackedBatches(np.arange(10), 1, 4, seed=0), tokenizer)
+        evaluate_language(bad, PackedBatches(np.arange(10), 1, 4, seed=0), 9)
     assert bad.training, "the model is left as it was, also after an error"
 
 
@@ -229,7 +217,7 @@ def test_what_follows_sees_every_batch() -> None:
     evaluate_language(
         always(3, tokenizer.vocab),
         PackedBatches(np.arange(10), 1, 4, seed=0),
-        tokenizer,
+        9,
         lambda batches: (seen.append(batch["ids"].shape[1]) or batch for batch in batches),
     )
     assert seen == [4, 4, 1]

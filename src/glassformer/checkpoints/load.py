@@ -21,7 +21,7 @@ from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.presets import Config
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, has_tokenizer
 
 CONFIG_FILE, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 GENERATION = "generation_config.json"
@@ -76,7 +76,7 @@ def _load_folder(folder: Path, device: torch.device | str, dtype: torch.dtype | 
     source = TensorFiles(_weight_files(root))
     loaded = _build(read_table(root / CONFIG_FILE), source, root, device, dtype)
     for place in (root, folder):
-        if (place / "tokenizer.json").exists():
+        if has_tokenizer(place):
             return replace(loaded, tokenizer=Tokenizer.load(place))
     return loaded
 

@@ -25,7 +25,7 @@ from glassformer.text.tokenizer import Tokenizer
 Format = Literal["auto", "hf", "ours"]
 SHARD_BYTES = 5_000_000_000
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
-OWN_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", JOURNAL)
+OWN_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,10 @@ def save(
         if tokenizer is not None:
             tokenizer.save(scratch)
 
-    publish(Path(folder), write, lambda name: STALE.fullmatch(name) is not None)
+    def is_stale(name: str) -> bool:
+        return STALE.fullmatch(name) is not None or (tokenizer is not None and name == "tokenizer.json")
+
+    publish(Path(folder), write, is_stale)
 
 
 def model_files(folder: Path) -> list[str]:

@@ -20,7 +20,7 @@ from jaxtyping import Integer
 from glassformer import durable
 from glassformer.errors import DataError
 
-_FORMAT = 1
+_FORMAT = 2
 _LARGEST_SHORT = 2**16
 _STALE = 3600  # seconds; whoever makes a shard writes to it far more often
 _YOUNG = 5  # seconds; a new file is locked far sooner
@@ -49,12 +49,16 @@ class Encodes(Protocol):
 
 @dataclass(frozen=True)
 class TokenShard:
-    """A corpus as ids, mapped from a file, with the number of its documents and the bytes of its text."""
+    """A corpus as ids, mapped from a file, with the number of its documents and the bytes of its text.
+
+    `portions` are the numbers of tokens that were encoded at a time, one portion after another.
+    """
 
     tokens: Integer[np.ndarray, " tokens"]
     documents: int
     text_bytes: int
     path: Path
+    portions: tuple[int, ...]
 
 
 class ShardNote(msgspec.Struct, frozen=True):
@@ -65,6 +69,7 @@ class ShardNote(msgspec.Struct, frozen=True):
     documents: int
     text_bytes: int
     sha256: str
+    portions: tuple[int, ...]
 
 
 @dataclass
@@ -109,7 +114,7 @@ def token_shard(texts: Callable[[], Iterable[str]], tokenizer: Encodes, cache: P
     if note is None:
         note = _write_shard(path, texts, tokenizer, count)
     tokens = np.memmap(path, dtype=note.dtype, mode="r")
-    return TokenShard(tokens, note.documents, note.text_bytes, path)
+    return TokenShard(tokens, note.documents, note.text_bytes, path, note.portions)
 
 
 def _verified(path: Path) -> ShardNote | None:
@@ -135,18 +140,20 @@ def _verified(path: Path) -> ShardNote | None:
 
 def _write_shard(path: Path, texts: Callable[[], Iterable[str]], tokenizer: Encodes, expected: _Count) -> ShardNote:
     dtype: Literal["<u2", "<u4"] = "<u2" if tokenizer.vocab <= _LARGEST_SHORT else "<u4"
-    digest, tokens, count = hashlib.sha256(), 0, _Count()
+    digest, count = hashlib.sha256(), _Count()
+    portions: list[int] = []
     with _appearing(path) as file:
         for ids in tokenizer.encode_stream(count.over(texts())):
             data = np.asarray(ids, dtype=dtype).tobytes()
             digest.update(data)
             file.write(data)
-            tokens += len(ids)
-        if not tokens:
+            portions.append(len(ids))
+        if not sum(portions):
             raise DataError("the texts hold no token")
         if count.digest != expected.digest:
             raise DataError("the texts changed while they were read")
-    note = ShardNote(dtype, tokens, count.documents, count.text_bytes, digest.hexdigest())
+    tokens = sum(portions)
+    note = ShardNote(dtype, tokens, count.documents, count.text_bytes, digest.hexdigest(), tuple(portions))
     with _appearing(path.with_suffix(".json")) as file:
         file.write(msgspec.json.encode(note))
     return note

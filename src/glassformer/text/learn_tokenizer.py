@@ -11,7 +11,8 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from glassformer.errors import TokenizerError
-from glassformer.text.tokenizer import Role, Tokenizer, guarded, pieces, require_unicode
+from glassformer.text.corpus import pieces
+from glassformer.text.tokenizer import Role, Tokenizer, guarded, require_unicode
 
 TokenizerKind = Literal["characters", "words", "bpe", "wordpiece", "unigram"]
 Learner = Callable[[Iterator[str], int, Mapping[Role, str]], tokenizers.Tokenizer]

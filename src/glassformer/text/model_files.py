@@ -2,6 +2,7 @@
 
 import json
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,23 +68,32 @@ def read_token_table(path: Path) -> dict[str, object]:
 def read_whole(path: Path) -> str:
     """The text of a file, if it is UTF-8 and not too large."""
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise TokenizerError(f"{path}: has {path.stat().st_size:,} bytes, wanted at most {MOST_BYTES:,}")
-        return path.read_text(encoding="utf-8")
-    except FileNotFoundError:
-        raise TokenizerError(f"{path}: no such file") from None
-    except OSError as error:
-        raise TokenizerError(f"{path}: cannot be read: {error.strerror}") from error
+        return read_bytes(path).decode()
     except UnicodeDecodeError as error:
         raise TokenizerError(f"{path}: byte {error.start} is not UTF-8") from None
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a text so that a reader finds the old file or the new one, whole."""
+def read_bytes(path: Path) -> bytes:
+    """The bytes of a plain file, if it is not too large; a pipe or a device would never end."""
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise TokenizerError(f"{path}: is not a plain file")
+        if status.st_size > MOST_BYTES:
+            raise TokenizerError(f"{path}: has {status.st_size:,} bytes, wanted at most {MOST_BYTES:,}")
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise TokenizerError(f"{path}: no such file") from None
+    except OSError as error:
+        raise TokenizerError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that a reader finds the old one or the new one, whole."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        with temporary.open("w", encoding="utf-8", newline="\n") as handle:
-            handle.write(text)
+        with temporary.open("wb") as handle:
+            handle.write(data)
             handle.flush()
             os.fsync(handle.fileno())
         temporary.replace(path)

@@ -1,20 +1,20 @@
 """Read the three files of a Marian model: a SentencePiece model for each side, and one vocabulary for both."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import tokenizers
-from tokenizers import AddedToken, decoders
+from tokenizers import Regex, decoders, models
 
 from glassformer.errors import TokenizerError
 from glassformer.text.model_files import read_bytes
-from glassformer.text.read_sentencepiece import Layout, build_sentencepiece, read_sentencepiece, written
+from glassformer.text.read_sentencepiece import SPACE, build_sentencepiece, layout_of, read_sentencepiece
 from glassformer.text.read_vocabulary import read_ids
 from glassformer.text.tokenizer_families import (
     FAMILIES,
     SETTINGS_FILES,
-    Settings,
+    Vocabulary,
     complete,
     flag,
     read_settings,
@@ -22,19 +22,36 @@ from glassformer.text.tokenizer_families import (
 )
 
 MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
-OTHER_SIDE = "\ufdd0"  # before a token that only the other side's text can turn into; no character, so in no text
 
 
 @dataclass(frozen=True)
 class MarianSides:
-    """What a Marian tokenizer has beyond others: a second model for targets, and files to be kept as they are.
+    """How a Marian tokenizer reads text: the models that cut sources and targets into pieces, and the id of each piece.
 
-    Ids from `rows` on stand for pieces that the vocabulary lacks: they are read as unknown.
+    `files` is what was read, to be written again as it is.
     """
 
+    source: tokenizers.Tokenizer
     target: tokenizers.Tokenizer
-    rows: int
+    ids: Mapping[str, int]
+    unk: int
     files: Mapping[str, bytes]
+
+    def encode(self, texts: Sequence[str], are_targets: bool) -> list[list[int]]:
+        """The ids of texts; a language code such as >>fra<< at the beginning of one is a token."""
+        parts = [_language(text) for text in texts]
+        side = self.target if are_targets else self.source
+        found = side.encode_batch([rest for _, rest in parts], add_special_tokens=False)
+        return [self.ids_of([*code, *encoding.tokens]) for (code, _), encoding in zip(parts, found, strict=True)]
+
+    def ids_of(self, tokens: Sequence[str]) -> list[int]:
+        """The ids of pieces; one that the vocabulary lacks is unknown."""
+        return [self.ids.get(token, self.unk) for token in tokens]
+
+
+def _language(text: str) -> tuple[list[str], str]:
+    code, mark, rest = text.partition("<<")
+    return ([code + mark], rest) if mark and code.startswith(">>") else ([], text)
 
 
 def is_marian(folder: Path) -> bool:
@@ -42,38 +59,26 @@ def is_marian(folder: Path) -> bool:
     return all((folder / name).exists() for name in MARIAN_FILES)
 
 
-def read_marian(folder: Path) -> tuple[tokenizers.Tokenizer, Mapping[str, str], MarianSides]:
-    """The tokenizer of sources, its special tokens under the names of tokenizer_config.json, and the rest."""
+def read_marian(folder: Path) -> tuple[Vocabulary, MarianSides]:
+    """The vocabulary of a Marian tokenizer, and the models that cut sources and targets into its pieces."""
     settings = read_settings(folder)
     if flag(settings, "separate_vocabs", False):
-        raise TokenizerError(f"{folder}: has a vocabulary for each side, wanted one for both (separate_vocabs is true)")
-    vocab = read_ids(folder / "vocab.json")
-    if sorted(vocab.values()) != [*range(len(vocab))]:
-        raise TokenizerError(f"{folder / 'vocab.json'}: leaves ids out or gives one twice")
-    source, target = (_read_side(folder / name, vocab, settings) for name in MARIAN_FILES[:2])
-    kept = (*MARIAN_FILES, *SETTINGS_FILES)
-    files = {name: read_bytes(folder / name) for name in kept if (folder / name).exists()}
-    return source, special_names(FAMILIES["marian"], settings), MarianSides(target, len(vocab), files)
+        raise TokenizerError(f"{folder}: has a vocabulary for each side (separate_vocabs), wanted one for both")
+    path = folder / "vocab.json"
+    ids, names = read_ids(path), special_names(FAMILIES["marian"], settings)
+    for name in names.values():
+        if name not in ids:
+            raise TokenizerError(f"{path}: has no {name!r}")
+    inner = tokenizers.Tokenizer(models.WordLevel(ids, names["unk_token"]))
+    ends = decoders.Replace(Regex("^ +| +$"), "")
+    inner.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), ends])
+    source, target = (_read_side(folder / name) for name in MARIAN_FILES[:2])
+    kept = [name for name in (*MARIAN_FILES, *SETTINGS_FILES) if (folder / name).exists()]
+    files = {name: read_bytes(folder / name) for name in kept}
+    sides = MarianSides(source, target, ids, ids[names["unk_token"]], files)
+    return complete(inner, FAMILIES["marian"], settings, path), sides
 
 
-def _read_side(path: Path, vocab: Mapping[str, int], settings: Settings) -> tokenizers.Tokenizer:
-    """One side's pieces under the ids of the vocabulary."""
+def _read_side(path: Path) -> tokenizers.Tokenizer:
     model = read_sentencepiece(path, read_bytes(path))
-    names = special_names(FAMILIES["marian"], settings)
-    missing = [name for name in names.values() if name not in vocab]
-    if missing:
-        raise TokenizerError(f"{path.with_name('vocab.json')}: has no {missing[0]!r}")
-    own, special = written(model), set(names.values())
-    scores = {piece.text: piece.score for piece in model.pieces if piece.text in own}
-    least = min(scores.values(), default=0.0)
-    languages = [token for token in vocab if token.startswith(">>") and token.endswith("<<")]
-    shown = own | special | set(languages)
-    entries = [
-        (token if token in shown else OTHER_SIDE + token, scores.get(token, 0.0 if token in special else least))
-        for token in sorted(vocab, key=vocab.__getitem__)
-    ]
-    entries += [(text, score) for text, score in scores.items() if text not in vocab]
-    inner = build_sentencepiece(model, Layout(entries, names["unk_token"], frozenset(special)))
-    inner.decoder = decoders.Sequence([decoders.Replace(OTHER_SIDE, ""), inner.decoder])
-    inner.add_tokens([AddedToken(token, normalized=False) for token in languages])
-    return complete(inner, FAMILIES["marian"], settings, path).inner
+    return build_sentencepiece(model, layout_of(model))

@@ -7,45 +7,30 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 import tokenizers
 from tokenizers import decoders
 
 from glassformer.errors import GlassformerError, TokenizerError
+from glassformer.text.corpus import TextPart, batches_by_characters, portions
 from glassformer.text.model_files import (
     PLAIN_USE,
     ModelUse,
-    read_token_table,
     read_use,
     read_whole,
     use_fields,
     write_whole,
 )
 from glassformer.text.patterns import check_patterns
+from glassformer.text.read_marian import MARIAN_FILES, MarianSides, is_marian, read_marian
+from glassformer.text.read_vocabulary import READABLE, read_vocabulary, vocabulary_files
+from glassformer.text.roles import ROLE_KEYS, USUAL_TOKENS, Role, first_of, named_roles
 from glassformer.text.template import TextTemplate, set_template, template_of
 
-Role = Literal["pad", "start", "end", "unknown", "mask"]
-
-MOST_CHARACTERS = 10_000_000  # in one call; the library takes up to 340 bytes for each
-PORTION = 500_000  # characters encoded at a time when a whole corpus is
+MOST_CHARACTERS = 10_000_000  # of one text; the library takes up to 340 bytes for each
 MOST_IDS = 10_000_000
-
-# What the roles are called in tokenizer_config.json, and which tokens have them where no such file says so.
-_ROLE_KEYS: dict[Role, tuple[str, ...]] = {
-    "pad": ("pad_token",),
-    "start": ("bos_token", "cls_token"),
-    "end": ("eos_token", "sep_token"),
-    "unknown": ("unk_token",),
-    "mask": ("mask_token",),
-}
-_USUAL_TOKENS: dict[Role, tuple[str, ...]] = {
-    "pad": ("<pad>", "[PAD]", "<|pad|>"),
-    "start": ("<start>", "<s>", "<bos>", "[CLS]", "<|begin_of_text|>", "<|startoftext|>"),
-    "end": ("<end>", "</s>", "<eos>", "[SEP]", "<|end_of_text|>", "<|endoftext|>"),
-    "unknown": ("<unk>", "[UNK]", "<|unk|>"),
-    "mask": ("<mask>", "[MASK]"),
-}
+OLDER_FILES = (*MARIAN_FILES, *READABLE)
 
 
 class Tokenizer:
@@ -54,7 +39,13 @@ class Tokenizer:
     `pad`, `start`, `end`, `unknown` and `mask` are ids, or None where the tokenizer has no such token.
     """
 
-    def __init__(self, inner: tokenizers.Tokenizer, roles: Mapping[Role, str], use: ModelUse = PLAIN_USE) -> None:
+    def __init__(
+        self,
+        inner: tokenizers.Tokenizer,
+        roles: Mapping[Role, str],
+        use: ModelUse = PLAIN_USE,
+        sides: MarianSides | None = None,
+    ) -> None:
         # A file may ask for cutting and padding, which here are the business of batches.
         inner.no_truncation()
         inner.no_padding()
@@ -66,6 +57,7 @@ class Tokenizer:
         self._inner = inner
         self.roles = dict(roles)
         self.use = use
+        self._sides = sides
         ids = set(inner.get_vocab().values())
         self.vocab = max(ids, default=-1) + 1
         if not 0 < self.vocab <= MOST_IDS:
@@ -98,7 +90,8 @@ class Tokenizer:
 
     @cached_property
     def _fingerprint(self) -> str:
-        whole = [self._inner.to_str(), {role: self.roles[role] for role in sorted(self.roles)}]
+        whole: list[object] = [self._inner.to_str(), {role: self.roles[role] for role in sorted(self.roles)}]
+        whole += [] if self._sides is None else [self._sides.source.to_str(), self._sides.target.to_str()]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
     def encode(self, text: str) -> list[int]:
@@ -106,16 +99,29 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of several texts."""
-        characters = sum(map(len, texts))
-        if characters > MOST_CHARACTERS:
-            raise TokenizerError(
-                f"{characters:,} characters at once, wanted at most {MOST_CHARACTERS:,}: give the text in parts"
-            )
+        """The ids of several texts, however many."""
+        return self._encode(texts, are_targets=False)
+
+    def _encode(self, texts: Sequence[str], are_targets: bool) -> list[list[int]]:
         for number, text in enumerate(texts):
-            require_unicode(text, "text" if len(texts) == 1 else f"text {number}")
+            name = "text" if len(texts) == 1 else f"text {number}"
+            if len(text) > MOST_CHARACTERS:
+                most = f"wanted at most {MOST_CHARACTERS:,}: give it in parts"
+                raise TokenizerError(f"{name}: has {len(text):,} characters, {most}")
+            require_unicode(text, name)
+        rows: list[list[int]] = []
         with guarded("encoding"):
-            return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+            for batch in batches_by_characters(texts):
+                if self._sides is not None:
+                    rows += self._sides.encode(batch, are_targets)
+                else:
+                    found = self._inner.encode_batch_fast(list(batch), add_special_tokens=False)
+                    rows += [encoding.ids for encoding in found]
+        return rows
+
+    def count_unknown(self, ids: Iterable[int]) -> int:
+        """How many of these ids stand for text that the vocabulary lacks."""
+        return 0 if self.unknown is None else sum(id == self.unknown for id in ids)
 
     @cached_property
     def template(self) -> TextTemplate:
@@ -143,21 +149,71 @@ class Tokenizer:
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids that a decoder should write for each text, up to the end token, which is left out."""
-        return [[*self.template.before, *row] for row in self.encode_batch(texts)]
+        return [[*self.template.before, *row] for row in self._encode(texts, are_targets=True)]
 
     def encode_stream(self, texts: Iterable[str]) -> Iterator[list[int]]:
         """The ids of a whole corpus in portions, each text as a model reads it and closed by the end token."""
-        opening, closing = self.template.before, self.template.after
+        opening, closing = self._borders
+        for batch in portions(texts):
+            ids: list[int] = []
+            for part, row in zip(batch, self._encode_parts(batch), strict=True):
+                ids += [*opening, *row] if part.is_first else row
+                ids += closing if part.is_last else []
+            yield ids
+
+    @property
+    def _borders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """What stands before and after each document of a corpus."""
+        closing = self.template.after
         if self.end is not None and self.end not in closing[-1:]:
             closing = (*closing, self.end)
-        for batch in _portions(texts):
-            ids: list[int] = []
-            for (is_first, is_last), part in zip(
-                (ends for _, *ends in batch), self.encode_batch([text for text, *_ in batch]), strict=True
-            ):
-                ids += [*opening, *part] if is_first else part
-                ids += closing if is_last else []
-            yield ids
+        return self.template.before, closing
+
+    def _encode_parts(self, parts: Sequence[TextPart]) -> list[list[int]]:
+        firsts = iter(self.encode_batch([part.text for part in parts if part.is_first]))
+        return [next(firsts) if part.is_first else self._located(part)[0] for part in parts]
+
+    def _located(self, part: TextPart) -> tuple[list[int], list[int]]:
+        """The ids of a part, and the character of the part at which each of them ends.
+
+        A part is encoded behind its context, since many tokenizers put a space before whatever they encode.
+        """
+        require_unicode(part.context + part.text, "text")
+        reader = self._inner if self._sides is None else self._sides.source
+        for context in (part.context, ""):
+            with guarded("encoding"):
+                found = reader.encode(context + part.text, add_special_tokens=False)
+            spans = [(start - len(context), end - len(context)) for start, end in found.offsets]
+            if not any(start < 0 < end for start, end in spans):  # else the cut went through a token
+                break
+        ids = found.ids if self._sides is None else self._sides.ids_of(found.tokens)
+        skip = sum(start < 0 for start, _ in spans)
+        return ids[skip:], [end for _, end in spans[skip:]]
+
+    def text_bytes(self, texts: Iterable[str], lengths: Sequence[int], first: int) -> int:
+        """How many bytes of UTF-8 a corpus has behind its first tokens.
+
+        `lengths` are the numbers of tokens in the portions that `encode_stream` gave for the same texts.
+        """
+        total = 0
+        for length, batch in zip(lengths, portions(texts), strict=True):
+            if first <= 0:
+                total += sum(len(part.text.encode()) for part in batch)
+            elif first < length:
+                total += self._bytes_behind(batch, first)
+            first -= length
+        return total
+
+    def _bytes_behind(self, parts: Sequence[TextPart], first: int) -> int:
+        total = 0
+        opening, closing = self._borders
+        for part in parts:
+            ids, ends = self._located(part)
+            known = first - (len(opening) if part.is_first else 0)
+            seen = 0 if known <= 0 else [*ends, len(part.text)][min(known, len(ids) + 1) - 1]
+            total += len(part.text[seen:].encode())
+            first = known - len(ids) - (len(closing) if part.is_last else 0)
+        return total
 
     @property
     def decoder_start(self) -> int:
@@ -175,13 +231,13 @@ class Tokenizer:
 
     def with_use(self, **changes: int | tuple[int, ...] | None) -> "Tokenizer":
         """The same tokenizer for a model that uses it otherwise."""
-        return Tokenizer(self._inner, self.roles, replace(self.use, **changes))
+        return Tokenizer(self._inner, self.roles, replace(self.use, **changes), self._sides)
 
     def with_template(self, template: TextTemplate) -> "Tokenizer":
         """The same tokenizer with other special tokens around each text."""
         inner = tokenizers.Tokenizer.from_str(self._inner.to_str())
         set_template(inner, template)
-        return Tokenizer(inner, self.roles, self.use)
+        return Tokenizer(inner, self.roles, self.use, self._sides)
 
     def for_encoder(self) -> "Tokenizer":
         """The tokenizer of an encoder: where the file puts nothing around a text, the start and the end token."""
@@ -213,28 +269,12 @@ class Tokenizer:
             return token
         return bytes(_BYTES[character] for character in token).decode("utf-8", "backslashreplace")
 
-    def text_bytes(self, ids: Iterable[int]) -> int:
-        """How many bytes of UTF-8 text these ids stand for; special tokens stand for none, and part texts."""
-        if isinstance(self._inner.decoder, decoders.ByteLevel):
-            lengths = self._token_bytes
-            return sum(lengths[int(id)] for id in ids)
-        parts: list[list[int]] = [[]]
-        for id in ids:
-            if id in self.specials:
-                parts.append([])
-            else:
-                parts[-1].append(id)
-        return sum(len(self.decode(part).encode()) for part in parts if part)
-
-    @cached_property
-    def _token_bytes(self) -> list[int]:
-        """The bytes of each token of a byte-level vocabulary; a character may be spread over several tokens."""
-        tokens = ["" if id in self.specials else self._inner.id_to_token(id) or "" for id in range(self.vocab)]
-        return [len(token) if set(token) <= _BYTES.keys() else len(token.encode()) for token in tokens]
-
     def save(self, folder: Path | str) -> None:
-        """Write tokenizer.json, and beside it what Hugging Face needs to know which special token is which."""
-        names = {_ROLE_KEYS[role][0]: token for role, token in self.roles.items()}
+        """Write tokenizer.json, and beside it what Hugging Face needs to know which special token is which.
+
+        The files of a Marian tokenizer are written as they were read.
+        """
+        names = {ROLE_KEYS[role][0]: token for role, token in self.roles.items()}
         config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **names}
         config |= use_fields(replace(self.use, ends=()) if self.use.ends == (self.end,) else self.use)
         files = {
@@ -242,30 +282,48 @@ class Tokenizer:
             "tokenizer_config.json": json.dumps(config, indent=2, ensure_ascii=False),
             "special_tokens_map.json": json.dumps(names, indent=2, ensure_ascii=False),
         }
+        written = {name: f"{text}\n".encode() for name, text in files.items()}
+        written = written if self._sides is None else self._sides.files
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            for name, text in files.items():
-                write_whole(Path(folder) / name, text + "\n")
+            for name, data in written.items():
+                write_whole(Path(folder) / name, data)
         except OSError as error:
             raise TokenizerError(f"{folder}: cannot be written: {error.strerror}") from error
 
     @classmethod
     def load(cls, path: Path | str) -> "Tokenizer":
-        """Read a tokenizer.json, or the one in a folder; files beside it say which special token is which."""
+        """Read a tokenizer.json, or the one in a folder; files beside it say which special token is which.
+
+        A folder without one may have the files of older tokenizers: SentencePiece models, vocab.txt and the like.
+        """
         file = Path(path) / "tokenizer.json" if Path(path).is_dir() else Path(path)
+        if file.name in OLDER_FILES or (Path(path).is_dir() and not file.exists()):
+            return cls._load_older(file.parent)
         text = read_whole(file)
         check_patterns(text, str(file))
         with guarded(f"{file}: reading"):
             inner = tokenizers.Tokenizer.from_str(text)
-        named = _named_roles(file.parent) if file.name == "tokenizer.json" else {}
-        roles: dict[Role, str] = {}
-        for role in _ROLE_KEYS:
-            known = [
-                token for token in (*named.get(role, ()), *_USUAL_TOKENS[role]) if inner.token_to_id(token) is not None
-            ]
-            if known:
-                roles[role] = known[0]
+        named = named_roles(file.parent) if file.name == "tokenizer.json" else {}
+        vocab = inner.get_vocab()
+        known: dict[Role, list[str]] = {}
+        for role, usual in USUAL_TOKENS.items():
+            known[role] = [token for token in (*named.get(role, ()), *usual) if token in vocab]
+        roles = first_of(known)
         return cls(inner, roles, read_use(file.parent) if file.name == "tokenizer.json" else PLAIN_USE)
+
+    @classmethod
+    def _load_older(cls, folder: Path) -> "Tokenizer":
+        with guarded(f"{folder}: reading"):
+            found, sides = read_marian(folder) if is_marian(folder) else (read_vocabulary(folder), None)
+        names = found.names
+        roles = first_of({role: [names[key] for key in keys if key in names] for role, keys in ROLE_KEYS.items()})
+        return cls(found.inner, roles, read_use(folder), sides)
+
+
+def has_tokenizer(folder: Path) -> bool:
+    """Whether a folder holds files of a tokenizer, also of a kind that cannot be read."""
+    return (folder / "tokenizer.json").exists() or bool(vocabulary_files(folder))
 
 
 @contextmanager
@@ -290,47 +348,6 @@ def require_unicode(text: str, name: str) -> None:
         raise TokenizerError(
             f"{name}: character {error.start} is {half}, half of a surrogate pair, which UTF-8 cannot hold"
         ) from None
-
-
-def pieces(text: str) -> Iterator[str]:
-    """A text in pieces of at most a portion, cut in front of line breaks, where tokens seldom reach across."""
-    start = 0
-    while len(text) - start > PORTION:
-        border = text.rfind("\n", start + 1, start + PORTION)
-        end = border if border > 0 else start + PORTION
-        yield text[start:end]
-        start = end
-    yield text[start:]
-
-
-def _portions(texts: Iterable[str]) -> Iterator[list[tuple[str, bool, bool]]]:
-    """Pieces of texts, each with whether its text begins and whether it ends there, in lists of about a portion."""
-    batch: list[tuple[str, bool, bool]] = []
-    characters = 0
-    for text in texts:
-        left = len(text)
-        for piece in pieces(text):
-            begins = left == len(text)
-            left -= len(piece)
-            batch.append((piece, begins, left == 0))
-            characters += len(piece)
-            if characters >= PORTION:
-                yield batch
-                batch, characters = [], 0
-    if batch:
-        yield batch
-
-
-def _named_roles(folder: Path) -> dict[Role, list[str]]:
-    """The tokens that files beside a tokenizer.json name for each role, the first the one that counts."""
-    roles: dict[Role, list[str]] = {role: [] for role in _ROLE_KEYS}
-    for path in (folder / "tokenizer_config.json", folder / "special_tokens_map.json"):
-        names = read_token_table(path) if path.exists() else {}
-        for role, keys in _ROLE_KEYS.items():
-            for token in (names.get(key) for key in keys):
-                content = token.get("content") if isinstance(token, dict) else token
-                roles[role] += [content] if isinstance(content, str) else []
-    return roles
 
 
 def _byte_alphabet() -> dict[str, int]:

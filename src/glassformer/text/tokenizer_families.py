@@ -1,6 +1,6 @@
 """Tokenizer families of `transformers`: their special tokens, what stands around a text, and what files say instead."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -144,19 +144,14 @@ def _content(token: object) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def _added_tokens(settings: Settings, path: Path) -> Iterator[tuple[int, AddedToken]]:
+def _added_tokens(settings: Settings, path: Path) -> list[tuple[int, AddedToken]]:
+    """The tokens that files add to the vocabulary, by their ids."""
     table = settings.get("added_tokens_decoder")
-    for id, token in sorted(_ids(table, path)) if isinstance(table, dict) else ():
-        content = _content(table[token])
-        if content is None:
-            raise TokenizerError(f"{path}: token {id} is added without a name")
-        fields = table[token]
+    found: list[tuple[int, AddedToken]] = []
+    for id, fields in table.items() if isinstance(table, dict) else ():
+        content = _content(fields)
+        if not id.isdecimal() or content is None or not isinstance(fields, dict):
+            raise TokenizerError(f"{path}: the files add a token that has no id or no name: {id!r}")
         flags = {key: flag(fields, key, False) for key in ("special", "lstrip", "rstrip", "single_word", "normalized")}
-        yield id, AddedToken(content, **flags)
-
-
-def _ids(table: Mapping[str, object], path: Path) -> list[tuple[int, str]]:
-    try:
-        return [(int(id), id) for id in table]
-    except ValueError:
-        raise TokenizerError(f"{path}: the files add a token whose id is not a number") from None
+        found.append((int(id), AddedToken(content, **flags)))
+    return sorted(found, key=lambda item: item[0])

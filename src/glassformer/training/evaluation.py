@@ -15,7 +15,6 @@ from glassformer.equations.scores import accuracy, f1
 from glassformer.errors import DataError, MissingExtraError, ModelError
 from glassformer.layers.model import Model
 from glassformer.recording import unchecked
-from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.objective import CLASSES, HIDDEN_TOKENS, NEXT_TARGET_TOKEN, NEXT_TOKEN, Objective
 
 Follow = Callable[[Iterator[Batch]], Iterator[Batch]]  # goes along with a pass over the batches, to show how far it is
@@ -96,18 +95,17 @@ class TranslatorFigures:
     beam: int = 1
 
 
-def evaluate_language(
-    model: Model, batches: PackedBatches, tokenizer: Tokenizer, follow: Follow = iter
-) -> LanguageFigures:
-    """Loss on every token but the first, and bits per byte of the text that these tokens stand for."""
-    found = _answers(model, batches, NEXT_TOKEN, follow)
-    tokens = batches.tokens.tolist()
-    size = tokenizer.text_bytes(tokens) - tokenizer.text_bytes(tokens[:1])
-    if not size:
+def evaluate_language(model: Model, batches: PackedBatches, text_bytes: int, follow: Follow = iter) -> LanguageFigures:
+    """Loss on every token but the first, and bits per byte of the text behind the first, which has `text_bytes`."""
+    if not text_bytes:
         raise DataError("the text is too short to be measured: nothing follows its first token")
-    bits = bits_per_byte(nats=float(found.losses.sum()), bytes=size)
+    found = _answers(model, batches, NEXT_TOKEN, follow)
     return LanguageFigures(
-        loss=found.loss, perplexity=found.perplexity, bits_per_byte=bits, tokens=len(found.losses), bytes=size
+        loss=found.loss,
+        perplexity=found.perplexity,
+        bits_per_byte=bits_per_byte(nats=float(found.losses.sum()), bytes=text_bytes),
+        tokens=len(found.losses),
+        bytes=text_bytes,
     )
 
 

@@ -144,8 +144,9 @@ def measure(subject: Subject, data: str, second: str | None, beam: int, tell: Te
         case "translate":
             return _measure_translator(subject, _read_pairs(subject, data, second), beam, tell)
         case "gpt":
-            batches = PackedBatches(*_windows(subject, data), seed=0)
-            return evaluate_language(subject.model, batches, subject.tokenizer, tell("batches read"))
+            ids, rows, length, text_bytes = _windows(subject, data)
+            batches = PackedBatches(ids, rows, length, seed=0)
+            return evaluate_language(subject.model, batches, text_bytes, tell("batches read"))
         case "masked":
             return _measure_masked(subject, data, tell)
         case "classify":
@@ -201,22 +202,28 @@ def _read_pairs(subject: Subject, data: str, second: str | None) -> list[tuple[s
 def _measure_masked(subject: Subject, data: str, tell: Tell) -> MaskedFigures:
     tokenizer = subject.tokenizer
     masking = Masking(mask=tokenizer.required("mask"), vocab=tokenizer.vocab, specials=tokenizer.specials)
-    batches = MaskedBatches(*_windows(subject, data), masking, seed=0)
+    ids, rows, length, _ = _windows(subject, data)
+    batches = MaskedBatches(ids, rows, length, masking, seed=0)
     return evaluate_masked(subject.model, batches, tell("batches read"))
 
 
-def _windows(subject: Subject, data: str) -> tuple[Int64[np.ndarray, " ids"], int, int]:
-    """All texts as one row of ids, and how many windows to read at once, of what length."""
+def _windows(subject: Subject, data: str) -> tuple[Int64[np.ndarray, " ids"], int, int, int]:
+    """All texts as one row of ids, how many windows to read at once, of what length, and the bytes of the text."""
     share = _splitting(subject, data).data.share if data == "stdlib" else None
-    documents = read_texts(data, cast(TextData, _run_settings(subject).data).field) if share is None else stdlib_text()
-    portions = subject.tokenizer.encode_stream(document.text for document in documents)
-    ids = np.concatenate([np.array(portion, dtype=np.int64) for portion in portions])
-    ids = ids if share is None else split_tokens(ids, share)[1]
+    field = cast(TextData, _run_settings(subject).data).field
+
+    def texts() -> Iterator[str]:
+        return (document.text for document in (read_texts(data, field) if share is None else stdlib_text()))
+
+    portions = [np.array(portion, dtype=np.int64) for portion in subject.tokenizer.encode_stream(texts())]
+    everything = np.concatenate(portions)
+    ids = everything if share is None else split_tokens(everything, share)[1]
     if len(ids) < 2:
         raise DataError(f"{data}: has {len(ids)} tokens, wanted at least 2")
     length = min(subject.longest or len(ids), len(ids) - 1)
     rows = min(SCORES_AT_ONCE // subject.vocab, TOKENS_AT_ONCE, len(ids) - 1) // length
-    return ids, max(rows, 1), length
+    text_bytes = subject.tokenizer.text_bytes(texts(), [*map(len, portions)], len(everything) - len(ids) + 1)
+    return ids, max(rows, 1), length, text_bytes
 
 
 def _measure_classifier(subject: Subject, data: str, tell: Tell) -> ClassifierFigures:

@@ -14,7 +14,7 @@ from glassformer.errors import ConfigError
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
-from glassformer.text.tokenizer import Tokenizer
+from glassformer.text.tokenizer import Tokenizer, has_tokenizer
 from glassformer.training.averaging import PREFIX, mean_of_checkpoints
 from glassformer.training.beginning import (
     CONFIG,
@@ -121,7 +121,7 @@ class Run:
             case MaskedBatches():
                 return evaluate_masked(model, test)
             case PackedBatches():
-                return evaluate_language(model, test, self.tokenizer)
+                return evaluate_language(model, test, self.material.test_bytes())
             case LabelledBatches():
                 return evaluate_classifier(model, test, self.labels or ())
         raise ConfigError(f"no figures are known for {type(test).__name__}")
@@ -199,7 +199,7 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
         _require_no_initialization(resolved)
         start = load(init)
         known, labels, resolved = start.tokenizer, start.labels, fitted(resolved, start)
-    if resume and out is not None and (out / "tokenizer.json").exists():
+    if resume and out is not None and has_tokenizer(out):
         known, labels = Tokenizer.load(out), read_labels(out)
     settings = resolved.settings
     material = prepare_material(settings, Preparing(known, processes, say, labels))

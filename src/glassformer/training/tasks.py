@@ -11,7 +11,7 @@ from glassformer.data.files import LabelledText, read_labelled, read_pairs, read
 from glassformer.data.phrase_book import split_phrase_book
 from glassformer.data.phrases.courtesy import courtesies
 from glassformer.data.python_source import stdlib_labelled, stdlib_text
-from glassformer.data.shards import token_shard
+from glassformer.data.shards import TokenShard, token_shard
 from glassformer.data.splitting import split, split_labelled, split_tokens
 from glassformer.errors import ConfigError, DataError
 from glassformer.text.learn_tokenizer import learn_tokenizer
@@ -51,6 +51,7 @@ class Material:
     test: Batches
     labels: tuple[str, ...] | None = None
     pairs: Sequence[TwoTexts] = ()  # to be translated in the end
+    test_bytes: Callable[[], int] = int  # of running text, behind the first token of the test
     fresh_head: bool = False  # whether the classes are others than those of the model to start from
 
 
@@ -164,15 +165,21 @@ def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) 
     tokenizer = tokenizer.for_encoder() if isinstance(settings, MaskedSettings) else tokenizer.for_decoder()
     tokenizer = tokenizer.with_use(max_length=data.length)
     preparing.say("encoding the text")
-    shard = token_shard(_texts(data, data.path), tokenizer, cache_folder()).tokens
+
+    def encoded(path: str) -> TokenShard:
+        return token_shard(_texts(data, path), tokenizer, cache_folder())
+
+    shard = encoded(data.path)
+    last = encoded(data.validation) if data.validation else shard
     if data.validation:
-        learn, held = shard, token_shard(_texts(data, data.validation), tokenizer, cache_folder()).tokens
+        learn, held = shard.tokens, last.tokens
     else:
-        _require_two(data.path, len(shard), "tokens")
-        learn, held = split_tokens(shard, data.share, tokenizer.end)
-        if copies := len(shard) - len(learn) - len(held):
+        _require_two(data.path, len(shard.tokens), "tokens")
+        learn, held = split_tokens(shard.tokens, data.share, tokenizer.end)
+        if copies := len(shard.tokens) - len(learn) - len(held):
             preparing.say(f"{copies:,} tokens are not learnt from: copies of documents that are held out")
-    test = token_shard(_texts(data, data.test), tokenizer, cache_folder()).tokens if data.test else held
+    last = encoded(data.test) if data.test else last
+    test = last.tokens if data.test else held
     masking = None
     if isinstance(settings, MaskedSettings):
         masking = Masking(mask=tokenizer.required("mask"), vocab=tokenizer.vocab, specials=tokenizer.specials)
@@ -186,7 +193,12 @@ def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) 
             made.append(PackedBatches(tokens, rows, length, seed, *place))
         else:
             made.append(MaskedBatches(tokens, rows, length, masking, seed, *place))
-    return Material(tokenizer, NEXT_TOKEN if masking is None else HIDDEN_TOKENS, *made)
+    tested, before = _texts(data, data.test or data.validation or data.path), len(last.tokens) - len(test)
+
+    def test_bytes() -> int:
+        return tokenizer.text_bytes(tested(), last.portions, before + 1)
+
+    return Material(tokenizer, NEXT_TOKEN if masking is None else HIDDEN_TOKENS, *made, test_bytes=test_bytes)
 
 
 def _texts(data: TextData, path: str) -> Callable[[], Iterable[str]]:
