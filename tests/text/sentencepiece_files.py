@@ -1,20 +1,74 @@
-"""SentencePiece models in the format of its files, small and made up."""
+"""SentencePiece models that are trained here, in the sizes and with the options of well-known families."""
 
-import tokenizers
-from tokenizers import decoders, models, normalizers
+from functools import cache
+from io import BytesIO
+from pathlib import Path
+from typing import Protocol
 
-from glassformer.text.read_sentencepiece import merges_by_score
+import pytest
+
+from glassformer.data.phrase_book import split_phrase_book
+from glassformer.text.read_sentencepiece import build_sentencepiece, layout_of, read_sentencepiece
 from glassformer.text.tokenizer import Tokenizer
 
+ENGLISH, SPANISH = zip(*split_phrase_book(400, 10, 0)[0], strict=True)
+OPTIONS: dict[str, dict[str, object]] = {
+    "unigram": {"vocab_size": 200},
+    "bpe": {"vocab_size": 200, "model_type": "bpe"},
+    "llama": {
+        "vocab_size": 460,
+        "model_type": "bpe",
+        "byte_fallback": True,
+        "normalization_rule_name": "identity",
+        "remove_extra_whitespaces": False,
+        "allow_whitespace_only_pieces": True,
+    },
+    "bytes": {"vocab_size": 460, "byte_fallback": True},
+    "t5": {"vocab_size": 200, "pad_id": 0, "eos_id": 1, "unk_id": 2, "bos_id": -1},
+    "albert": {
+        "vocab_size": 200,
+        "user_defined_symbols": ["(", ")", "-", "."],
+        "control_symbols": ["[CLS]", "[SEP]", "[MASK]"],
+        "pad_id": 0,
+        "unk_id": 1,
+        "bos_id": -1,
+        "eos_id": -1,
+    },
+    "spanish": {"vocab_size": 200},
+}
 
-def llama_tokenizer() -> Tokenizer:
-    """A tokenizer as Llama's: a space before each text, spaces as marks, bytes for what is not in the vocabulary."""
-    letters = ["▁", *"thecasonmd"]
-    scores = dict.fromkeys(letters, -100.0) | {"▁t": -1.0, "he": -2.0, "▁the": -3.0, "▁▁": -4.0, "at": -5.0}
-    tokens = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *scores]
-    vocab = {token: id for id, token in enumerate(tokens)}
-    merges = merges_by_score(scores)
-    inner = tokenizers.Tokenizer(models.BPE(vocab, merges, unk_token="<unk>", fuse_unk=True, byte_fallback=True))
-    inner.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    inner.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
-    return Tokenizer(inner, {"start": "<s>", "end": "</s>", "unknown": "<unk>"})
+
+class Processor(Protocol):
+    """What is used of `sentencepiece.SentencePieceProcessor`."""
+
+    def encode(self, text: str) -> list[int]: ...
+
+    def decode(self, ids: list[int]) -> str: ...
+
+    def id_to_piece(self, id: int) -> str: ...
+
+
+@cache
+def trained(name: str) -> bytes:
+    """The file of a model."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="needs the sentencepiece package")
+    file = BytesIO()
+    sentences = SPANISH if name == "spanish" else ENGLISH
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(sentences), model_writer=file, minloglevel=2, num_threads=1, **OPTIONS[name]
+    )
+    return file.getvalue()
+
+
+@cache
+def processor(name: str) -> Processor:
+    """What SentencePiece itself makes of the file."""
+    sentencepiece = pytest.importorskip("sentencepiece", reason="needs the sentencepiece package")
+    return sentencepiece.SentencePieceProcessor(model_proto=trained(name))
+
+
+@cache
+def converted(name: str) -> Tokenizer:
+    """What we make of it."""
+    model = read_sentencepiece(Path(name), trained(name))
+    return Tokenizer(build_sentencepiece(model, layout_of(model)), {})

@@ -84,9 +84,7 @@ def read_sentencepiece(path: Path, data: bytes) -> SentencePieceModel:
     except (ValueError, IndexError, struct.error) as error:
         raise TokenizerError(f"{path}: is not a SentencePiece model: {error}") from None
     if trainer.get(24) or not normalizer.get(5, 1):
-        raise TokenizerError(
-            f"{path}: keeps spaces in a way that is not supported; wanted them before words, as {SPACE}"
-        )
+        raise TokenizerError(f"{path}: marks spaces in a way that is not supported; wanted {SPACE} before words")
     return model
 
 

@@ -1,0 +1,82 @@
+"""Tokenizers read from older files give the ids, special tokens and texts that `transformers` gives."""
+
+import json
+from pathlib import Path
+
+import pytest
+import transformers
+
+from glassformer.text.tokenizer import Tokenizer
+from tests.text.sentencepiece_files import ENGLISH, SPANISH, processor, trained
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+TEXTS = [*ENGLISH[:40], *SPANISH[:40], "", "a\n b\tc", "café (9,5) - don't!", "日本語 🙂"]
+LETTERS = "abcdefghijklmnopqrstuvwxyz.,?!é"
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *LETTERS, *(f"##{letter}" for letter in "aeinorst")]
+DATA = Path(__file__).parents[2] / "../shared/data/tokenizers"
+
+
+def compare(folder: Path, texts: list[str]) -> None:
+    theirs, ours = transformers.AutoTokenizer.from_pretrained(folder), Tokenizer.load(folder)
+    assert len(theirs) == ours.vocab
+    end = theirs.sep_token_id if theirs.eos_token is None else theirs.eos_token_id
+    assert (theirs.pad_token_id, end) == (ours.pad, ours.end)
+    assert (theirs.mask_token_id, theirs.unk_token_id) == (ours.mask, ours.unknown)
+    for text in texts:
+        ids = theirs(text).input_ids
+        assert ours.encode_inputs([text]) == [ids]
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
+
+
+SENTENCEPIECE = {
+    "t5": ("spiece.model", "t5", {}),
+    "albert": ("spiece.model", "albert", {}),
+    "xlm-roberta": ("sentencepiece.bpe.model", "unigram", {}),
+    "llama": ("tokenizer.model", "llama", {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True}),
+}
+
+
+@pytest.mark.parametrize("family", SENTENCEPIECE)
+def test_sentencepiece_families(family: str, tmp_path: Path) -> None:
+    name, model, config = SENTENCEPIECE[family]
+    (tmp_path / name).write_bytes(trained(model))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    # What transformers makes of a SentencePiece file differs from SentencePiece where pieces are user-defined, and in
+    # runs of spaces before or behind a Llama word; there we go by SentencePiece.
+    compare(tmp_path, [text for text in TEXTS if family != "albert" or not set("().-").intersection(text)])
+
+
+@pytest.mark.parametrize("config", [{}, {"do_lower_case": False}, {"strip_accents": False}])
+def test_bert(config: dict[str, object], tmp_path: Path) -> None:
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "distilbert"}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    compare(tmp_path, TEXTS)
+
+
+@pytest.mark.parametrize("family", ["gpt2", "roberta", "bart", "qwen2"])
+def test_byte_level_bpe(family: str, tmp_path: Path) -> None:
+    if not DATA.exists():
+        pytest.skip("needs the merges of GPT-2")
+    (tmp_path / "vocab.json").write_bytes((DATA / "gpt2_encoder.json").read_bytes())
+    (tmp_path / "merges.txt").write_bytes((DATA / "gpt2_vocab.bpe").read_bytes())
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
+    compare(tmp_path, TEXTS)
+
+
+def test_marian(tmp_path: Path) -> None:
+    pieces = [processor(name).id_to_piece(id) for name in ("unigram", "spanish") for id in range(3, 200) if id % 13]
+    tokens = ["</s>", "<unk>", *dict.fromkeys(pieces), ">>esp<<", "<pad>"]
+    (tmp_path / "source.spm").write_bytes(trained("unigram"))
+    (tmp_path / "target.spm").write_bytes(trained("spanish"))
+    (tmp_path / "vocab.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "marian"}))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "es"}))
+    texts = [*TEXTS, ">>esp<< Good morning", ">>xyz<<Good morning", "a >>esp<< b"]
+    compare(tmp_path, texts)
+    theirs, ours = transformers.AutoTokenizer.from_pretrained(tmp_path), Tokenizer.load(tmp_path)
+    for text in texts:
+        ids = theirs(text_target=text).input_ids
+        assert ours.encode_targets([text]) == [ids[:-1]]
+        assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True)
