@@ -1,5 +1,6 @@
 """llama2.c's single files: the same model as its Hugging Face twin, every damage to sizes and tokens refused."""
 
+import math
 import struct
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from glassformer.checkpoints.load import load
 from glassformer.errors import CheckpointError
 from glassformer.layers.model import Model
 from glassformer.models.llama import LlamaConfig
+from glassformer.text.tokenizer import Tokenizer
 from tests.checkpoints.specimens import assert_equal, shaken
 
 CONFIG = LlamaConfig(vocab=11, context=6, dim=8, hidden=10, layers=2, heads=4, kv_heads=2)
@@ -68,3 +70,29 @@ def test_tokens_that_are_cut_off_are_refused(data: bytes, tmp_path: Path) -> Non
     (tmp_path / "tokenizer.bin").write_bytes(data)
     with pytest.raises(CheckpointError, match="token 0 of 3"):
         read_llama2c_tokenizer(tmp_path / "tokenizer.bin", 3)
+
+
+def test_tokens_are_joined_by_score_as_sentencepiece_joins_them(tmp_path: Path) -> None:
+    folder = Path(__file__).parents[2] / "../shared/data/tokenizers"
+    if not folder.exists():
+        pytest.skip("needs the Llama 2 tokenizer")
+    ours = read_llama2c_tokenizer(folder / "llama2-tokenizer.bin", 32_000)
+    (tmp_path / "tokenizer.model").symlink_to(folder / "llama2-tokenizer.model")
+    theirs = Tokenizer.load(tmp_path)
+    texts = ["two  spaces", "   three", "a\n    b = 1  # c", "日本 🙂", "Once upon a time", " " * 40]
+    assert ours.encode_inputs(texts) == theirs.encode_inputs(texts)
+    assert ours.decode(ours.encode(texts[2])) == texts[2]
+
+
+def test_the_score_decides_and_not_the_number(tmp_path: Path) -> None:
+    special = [b"<unk>", b"\n<s>\n", b"\n</s>\n", *(f"<0x{byte:02X}>".encode() for byte in range(256))]
+    scored = [(b"ab", -5.0), (b"bc", -1.0), *((letter.encode(), -9.0) for letter in " abc")]
+    tokens = [*((token, 0.0) for token in special), *scored]
+    data = b"".join(struct.pack("<fi", score, len(token)) + token for token, score in tokens)
+    (tmp_path / "tokenizer.bin").write_bytes(struct.pack("<i", 6) + data)
+    made = read_llama2c_tokenizer(tmp_path / "tokenizer.bin", len(tokens))
+    assert [made.token(id) for id in made.encode("abc")] == ["▁", "a", "bc"]
+    assert made.encode_inputs([""]) == [[1]], "a text begins with the start token"
+    (tmp_path / "tokenizer.bin").write_bytes(struct.pack("<ifi", 6, math.nan, 0))
+    with pytest.raises(CheckpointError, match="token 0 of 1 has the score nan"):
+        read_llama2c_tokenizer(tmp_path / "tokenizer.bin", 1)

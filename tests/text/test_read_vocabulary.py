@@ -94,6 +94,10 @@ BAD = {
     "a merge of three": ({"vocab_json": LETTERS, "merges_txt": "a b c"}, r"merges\.txt:1: has 3 parts"),
     "a merge of strangers": ({"vocab_json": LETTERS, "merges_txt": "x y"}, "reading failed"),
     "an id that is none": ({"vocab_json": {"a": "b"}, "merges_txt": ""}, "gives 'a' something that is not an id"),
+    "a gap for an added token": (
+        {"vocab_json": {"a": 0, "b": 2}, "merges_txt": ""},
+        "leaves ids out: 2 is both 'b' and",
+    ),
     "no UTF-8": ({"vocab_txt": b"\xff"}, "byte 0 is not UTF-8"),
     "added without a name": (
         {"vocab_txt": "a", "tokenizer_config_json": {"added_tokens_decoder": {"1": {}}}},

@@ -128,7 +128,12 @@ def complete(inner: tokenizers.Tokenizer, family: TokenizerFamily, settings: Set
     names = special_names(family, settings)
     more = settings.get("additional_special_tokens")
     listed = [_content(token) for token in more] if isinstance(more, list) else []
-    inner.add_special_tokens([*dict.fromkeys([*names.values(), *filter(None, listed)])])
+    special = [*dict.fromkeys([*names.values(), *filter(None, listed)])]
+    inner.add_special_tokens(special)
+    for token in special:
+        id = inner.token_to_id(token)
+        if inner.model.id_to_token(id) not in (token, None):
+            raise TokenizerError(f"{path}: leaves ids out: {id} is both {inner.model.id_to_token(id)!r} and {token!r}")
     before, after = family.before, family.after
     if family.flexible:
         before = _BOS if flag(settings, "add_bos_token", bool(before)) else ()
