@@ -1,8 +1,12 @@
 """Patterns of public tokenizers pass; patterns that can take forever do not."""
 
 import json
+import time
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from tokenizers import Regex, pre_tokenizers
 
 from glassformer.errors import TokenizerError
 from glassformer.text.patterns import check_patterns
@@ -21,6 +25,10 @@ IN_USE = {
     "smiles": r"(\[[^\]]+]|Br?|Cl?|N|O|\(|\)|\.|=|#|-|\+|\\|\/|:|~|@|\?|>>?|\*|\$|\%[0-9]{2}|[0-9])",
     "classes with brackets": r"[])]+|[^](]+|[[:alpha:]]+|[a&&[^b]]+",
     "spaces": r" {2,}",
+    "llama 3": r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+",
+    "ends of a text": r"^[ ▁]+|[ ▁]+$",
+    "repeats that nothing follows": r"a*b*c*d*e*",
 }
 FOREVER = {
     "repeat in a repeat": r"(a+)+$",
@@ -31,6 +39,13 @@ FOREVER = {
     "behind a class": r"[^)(]*(\w+)*",
     "in a look ahead": r"(?=(a+)+b)",
     "many repeats": r"a*a*a*a*b",
+    "repeats of unlike letters": r"[ab]*[ac]*[ad]*x",
+    "two repeats before a letter": r"[ab]*[ac]*x",
+    "a repeat in a look ahead behind a repeat": r"\s+(?=\S*x)",
+    "long counts": r"a{0,1000}a{0,1000}x",
+    "options before a repeat": "a?" * 11 + "a*x",
+    "repeats in an option": r"(?:a*a*x)?",
+    "counted repeats": r"(?:a*b){8}",
     "many options": "a?" * 30 + "a" * 30,
     "too long written out": r"((a{1000}){1000}){1000}",
     "counts of counts": r"a{1,5}{1,5}{9}",
@@ -69,3 +84,23 @@ def test_a_pattern_cannot_hide_behind_another_of_its_name() -> None:
         check_patterns(r'{"Regex": "(a+)+$", "Regex": "a"}', "here")
     with pytest.raises(TokenizerError, match="could take forever"):
         check_patterns(r'{"\u0052egex": "(a+)+$"}', "here")
+
+
+ATOMS = st.sampled_from(["a", "b", "[ab]", ".", "a|b", "(?=a)a", "(?!b).", "ab?$"])
+COUNTS = st.sampled_from(["", "*", "+", "?", "{2}", "{0,3}", "{1,40}", "{2,}"])
+PATTERNS = st.recursive(
+    ATOMS,
+    lambda inner: st.lists(st.tuples(inner, COUNTS), min_size=1, max_size=5).map(
+        lambda parts: "".join(f"(?:{part}){count}" for part, count in parts)
+    ),
+    max_leaves=8,
+)
+
+
+@given(pattern=PATTERNS, text=st.sampled_from(["a" * 300, "ab" * 150, "a" * 299 + "c"]))
+def test_what_passes_is_quick(pattern: str, text: str) -> None:
+    assume(refused(pattern) is None)
+    splitter = pre_tokenizers.Split(Regex(pattern), "isolated")
+    before = time.process_time()
+    splitter.pre_tokenize_str(text)
+    assert time.process_time() - before < 2

@@ -2,14 +2,15 @@
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from glassformer.errors import TokenizerError
 
 # The regex engine gives up after ten million steps at one place of a text, but a text has many places. What counts is
-# how often a pattern can back up: the ways to match one part multiply with the ways to match the next.
-MOST_REPEATS = 3
-MOST_WAYS = 12
+# how often a pattern can back up before something that fails: the ways to match one part multiply with the ways to
+# match the next. Weights are powers of two; an endless repeat weighs as much as a run of a thousand letters.
+REPEAT = 10
+MOST_COST = 13  # one endless repeat, and a few choices beside it
 MOST_TIMES = 8
 MOST_SIZE = 10_000
 
@@ -18,6 +19,7 @@ _GROUP = re.compile(r"\((?:\?(?:#[^)]*|[imdau-]*:|[imdau-]+(?=\))|[=!>]|<[=!]|<\
 _CLASS_EDGE = re.compile(r"\\.|\[:\^?\w+:\]|[\[\]]", re.DOTALL)
 _ESCAPE = re.compile(r"\\(?:[pPxo]\{[^}]*\}|.)", re.DOTALL)
 _RECALL = re.compile(r"\\[1-9gk]")
+_LOOKS = ("(?=", "(?!", "(?<")  # these match nothing, and can always fail
 _COUNT = re.compile(r"([*+?])[?+]?|\{(\d+)\}\??|\{(\d*),(\d*)\}\??")
 
 
@@ -27,21 +29,29 @@ class _TooCostlyError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Span:
-    """What a stretch of a pattern can do: back up in so many ways, repeat without end so often, and its size."""
+    """What a stretch of a pattern can do.
 
-    ways: int = 0
-    repeats: int = 0
+    `weight` is in how many ways it can match, `cost` the largest weight before a part of it that can fail,
+    `fails` whether it can itself fail, `size` its length when written out.
+    """
+
+    weight: int = 0
+    cost: int = 0
+    fails: bool = False
     size: int = 0
 
     def then(self, other: "_Span") -> "_Span":
-        return _Span(self.ways + other.ways, self.repeats + other.repeats, self.size + other.size)
+        cost = max(self.cost, other.cost + (self.weight if other.fails else 0))
+        return _Span(self.weight + other.weight, cost, self.fails or other.fails, self.size + other.size)
 
     def times(self, least: int, most: int | None) -> "_Span":
-        if self.ways and (most is None or most > MOST_TIMES):
+        if self.weight and (most is None or most > MOST_TIMES):
             raise _TooCostlyError("it repeats what can itself match in several ways")
+        fails = self.fails and least > 0
         if most is None:
-            return _Span(1, 1, self.size * max(least, 1))
-        return _Span(self.ways * most + (least != most), self.repeats * most, self.size * most)
+            return _Span(REPEAT, self.cost, fails, self.size * max(least, 1))
+        cost = self.cost + (self.weight * max(most - 1, 0) if self.fails else 0)
+        return _Span(self.weight * most + max(most - least, 0).bit_length(), cost, fails, self.size * most)
 
 
 def check_patterns(text: str, place: str) -> None:
@@ -82,8 +92,9 @@ def _read_choices(pattern: str, at: int) -> tuple[_Span, int]:
             span = span.then(part)
             _require_cheap(span)
     branches.append(span)
-    ways, repeats = (max(values) for values in zip(*((b.ways, b.repeats) for b in branches), strict=True))
-    return _Span(ways + (len(branches) > 1), repeats, sum(branch.size for branch in branches)), at
+    weight = max(branch.weight for branch in branches) + (len(branches) - 1).bit_length()
+    cost, fails = max(branch.cost for branch in branches), all(branch.fails for branch in branches)
+    return _Span(weight, cost, fails, sum(branch.size for branch in branches)), at
 
 
 def _read_part(pattern: str, at: int) -> tuple[_Span, int]:
@@ -92,9 +103,10 @@ def _read_part(pattern: str, at: int) -> tuple[_Span, int]:
         if pattern[group.end() - 1 : group.end() + 1] == "(?":
             raise _TooCostlyError(f"{pattern[at : at + 4]!r} is not known here")
         part, at = _read_choices(pattern, group.end())
+        part = replace(part, fails=part.fails or group.group()[:3] in _LOOKS)
         at += 1
     else:
-        part, at = _Span(size=1), _end_of_character(pattern, at)
+        part, at = _Span(fails=True, size=1), _end_of_character(pattern, at)
     # A count may follow a count: a{2}+ repeats a pair.
     while count := _COUNT.match(pattern, at):
         sign, exact, least, most = count.groups()
@@ -126,9 +138,7 @@ def _end_of_character(pattern: str, at: int) -> int:
 
 
 def _require_cheap(span: _Span) -> None:
-    if span.repeats > MOST_REPEATS:
-        raise _TooCostlyError(f"it has more than {MOST_REPEATS} endless repeats in a row")
-    if span.ways > MOST_WAYS:
-        raise _TooCostlyError(f"it has more than {MOST_WAYS} choices in a row")
+    if span.cost > MOST_COST:
+        raise _TooCostlyError("it has too many repeats or choices in a row before something that may be missing")
     if span.size > MOST_SIZE:
         raise _TooCostlyError(f"written out it is longer than {MOST_SIZE:,} characters")

@@ -15,6 +15,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.errors import TokenizerError
+from glassformer.text.growth import MOST_GROWTH, longest_entry
 
 SPACE = "▁"  # what SentencePiece writes for a space
 MOST_PIECE = 1000  # characters; SentencePiece makes pieces of at most 16, unless told otherwise
@@ -83,6 +84,9 @@ def read_sentencepiece(path: Path, data: bytes) -> SentencePieceModel:
         )
     except (ValueError, IndexError, struct.error) as error:
         raise TokenizerError(f"{path}: is not a SentencePiece model: {error}") from None
+    if longest_entry(model.charsmap) > MOST_GROWTH:
+        longest = f"{longest_entry(model.charsmap):,} characters for one"
+        raise TokenizerError(f"{path}: its table of characters puts in {longest}, wanted at most {MOST_GROWTH}")
     if trainer.get(24) or not normalizer.get(5, 1):
         raise TokenizerError(f"{path}: marks spaces in a way that is not supported; wanted {SPACE} before words")
     return model

@@ -14,6 +14,7 @@ from tokenizers import decoders
 
 from glassformer.errors import GlassformerError, TokenizerError
 from glassformer.text.corpus import TextPart, batches_by_characters, portions
+from glassformer.text.growth import check_growth
 from glassformer.text.model_files import (
     PLAIN_USE,
     ModelUse,
@@ -303,6 +304,7 @@ class Tokenizer:
         text = read_whole(file)
         check_patterns(text, str(file))
         with guarded(f"{file}: reading"):
+            check_growth(text, str(file))
             inner = tokenizers.Tokenizer.from_str(text)
         named = named_roles(file.parent) if file.name == "tokenizer.json" else {}
         vocab = inner.get_vocab()

@@ -1,0 +1,120 @@
+"""Tokenizer files from strangers: one whose rules could blow a text up is refused before any text meets it.
+
+A rule that puts in more than it takes out, one after another, doubles a text each time. What a rule puts in is sent
+through the rules behind it, and so are a few letters; none of it may become much longer on the way.
+"""
+
+import base64
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+import tokenizers
+
+from glassformer.errors import TokenizerError
+
+MOST_GROWTH = 20  # characters that one may become; Unicode's own tables make 18 of one
+MOST_STAGES = 50
+MOST_WORD = 1000  # letters of a word that word pieces are looked for in; the work grows with their square
+PROBES = ("a", " ", "é", "語", "🙂")
+_MODEL = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
+
+
+def check_growth(text: str, place: str) -> None:
+    """Raise a `TokenizerError` if this JSON of a tokenizer holds rules that could make a text many times as long."""
+    table = json.loads(text)
+    if not isinstance(table, dict):
+        return  # the library says what is wrong with it
+    for part in ("normalizer", "pre_tokenizer", "decoder"):
+        stages = list(_stages(table.get(part)))
+        _require(
+            len(stages) <= MOST_STAGES, place, f"its {part} has {len(stages)} stages, wanted at most {MOST_STAGES}"
+        )
+        _check_stages(part, stages, place)
+    _check_templates(list(_stages(table.get("post_processor"))), place)
+    model = table.get("model")
+    longest = model.get("max_input_chars_per_word") if isinstance(model, dict) else None
+    if isinstance(longest, int):
+        _require(longest <= MOST_WORD, place, f"its words have up to {longest} letters, wanted at most {MOST_WORD}")
+
+
+def _require(holds: bool, place: str, problem: str) -> None:
+    if not holds:
+        raise TokenizerError(f"{place}: {problem}")
+
+
+def _stages(part: object) -> Iterator[dict[str, object]]:
+    """The stages of a pipeline, those of pipelines within it too."""
+    if isinstance(part, dict):
+        inner = [
+            value for name in ("normalizers", "pretokenizers", "decoders", "processors") for value in _list(part, name)
+        ]
+        if part.get("type") == "Sequence":
+            for stage in inner:
+                yield from _stages(stage)
+        else:
+            yield part
+
+
+def _list(table: Mapping[str, object], name: str) -> list[object]:
+    value = table.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _check_stages(part: str, stages: Sequence[Mapping[str, object]], place: str) -> None:
+    texts = list(PROBES)
+    for number, stage in enumerate(stages, start=1):
+
+        def check(longest: int, number: int = number) -> None:
+            problem = f"stage {number} of its {part} makes a text {longest:,} times as long"
+            _require(longest <= MOST_GROWTH, place, f"{problem}, wanted at most {MOST_GROWTH}")
+
+        put_in = [value for name in ("content", "prepend") if isinstance(value := stage.get(name), str)]
+        table = stage.get("precompiled_charsmap")
+        entry = longest_entry(base64.b64decode(table)) if isinstance(table, str) else 0
+        check(max(entry, *map(len, put_in), 0))
+        texts = [*_through(part, stage, texts, place), *put_in]
+        check(max(map(len, texts)))
+
+
+def longest_entry(charsmap: bytes) -> int:
+    """The most characters that SentencePiece's table of characters puts in for one."""
+    tree = int.from_bytes(charsmap[:4], "little")  # bytes of the part that finds entries
+    return max(len(entry.decode("utf-8", "replace")) for entry in charsmap[4 + tree :].split(b"\0"))
+
+
+def _through(part: str, stage: Mapping[str, object], texts: Sequence[str], place: str) -> Iterator[str]:
+    """What a stage makes of texts."""
+    if stage.get("type") == "Strip":  # can only shorten, and the library's stumbles over short texts
+        yield from texts
+        return
+    try:
+        inner = tokenizers.Tokenizer.from_str(json.dumps({"model": _MODEL, "added_tokens": [], part: stage}))
+    except Exception as error:
+        raise TokenizerError(f"{place}: reading failed: {error}") from None
+    for text in texts:
+        if part == "normalizer":
+            yield inner.normalizer.normalize_str(text)
+        elif part == "pre_tokenizer":
+            yield "".join(piece for piece, _ in inner.pre_tokenizer.pre_tokenize_str(text))
+        else:
+            yield inner.decoder.decode([text])
+
+
+def _check_templates(stages: Sequence[Mapping[str, object]], place: str) -> None:
+    """What is put around a text must be few tokens, and the text must be in it once."""
+    _require(
+        len(stages) <= MOST_STAGES, place, f"its post_processor has {len(stages)} stages, wanted at most {MOST_STAGES}"
+    )
+    added = 0
+    for stage in stages:
+        pieces = [piece for piece in _list(stage, "single") if isinstance(piece, dict)]
+        texts = sum("Sequence" in piece for piece in pieces)
+        tokens = stage.get("special_tokens")
+        lengths = (
+            [len(_list(t, "ids")) for t in tokens.values() if isinstance(t, dict)] if isinstance(tokens, dict) else []
+        )
+        added += (len(pieces) - texts) * max(lengths, default=1)
+        _require(texts <= 1, place, f"its template has the text {texts} times, wanted once")
+    _require(
+        added <= MOST_STAGES, place, f"its templates put {added} tokens around a text, wanted at most {MOST_STAGES}"
+    )
