@@ -1,9 +1,11 @@
 """Whatever is in a file is read, or said to be wrong with file and line."""
 
+import csv
 import gzip
 import importlib.util
 import json
 import lzma
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from glassformer.data import files
 from glassformer.data.files import Document, LabelledText, TextPair, read_labelled, read_pairs, read_texts
 from glassformer.errors import DataError
 
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 PYARROW = importlib.util.find_spec("pyarrow") is not None
 PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}
 
@@ -24,7 +27,7 @@ PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".
 def write(path: Path, text: str | bytes) -> Path:
     data = text.encode() if isinstance(text, str) else text
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(PACK[path.suffix if path.suffix in PACK else ""](data))
+    path.write_bytes(PACK[path.suffix.lower() if path.suffix.lower() in PACK else ""](data))
     return path
 
 
@@ -51,11 +54,51 @@ def test_every_format_plain_and_packed(packed: str, tmp_path: Path) -> None:
 
 
 def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
-    for name in ("b.txt", "a/z.txt", "a/c.txt.gz", "notes.md", ".hidden.txt", "a/._c.txt", ".old/d.txt"):
+    for name in ("b.txt", "a/z.TXT", "a/c.txt.gz", "notes.md", ".hidden.txt", "a/._c.txt", ".old/d.txt"):
         write(tmp_path / name, name)
-    assert [document.text for document in read_texts(tmp_path)] == ["a/c.txt.gz", "a/z.txt", "b.txt"]
-    with pytest.raises(DataError, match=r"a/only: holds no \.txt file"):
-        list(read_texts(write(tmp_path / "a" / "only" / "x.md", "x").parent))
+    assert [document.text for document in read_texts(tmp_path)] == ["a/c.txt.gz", "a/z.TXT", "b.txt"]
+    only = write(tmp_path / "a" / "only" / "x.Md", "x").parent
+    assert [document.text for document in read_texts(only)] == ["x"], "without .txt files, those of Markdown"
+    with pytest.raises(DataError, match=r"a/other: holds no \.txt or \.md file"):
+        list(read_texts(write(tmp_path / "a" / "other" / "x.html", "x").parent))
+
+
+@pytest.mark.parametrize("name", ["a.TXT", "a.md", "README", "a.Txt.GZ", "a.MD.xz"])
+def test_plain_text_goes_by_several_names(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, "one\r\ntwo")
+    assert list(read_texts(path)) == [Document("one\ntwo", str(path))]
+
+
+def test_endings_may_be_in_capitals(tmp_path: Path) -> None:
+    assert [pair.first for pair in read_pairs(write(tmp_path / "a.TSV", "one\tuno"))] == ["one"]
+    assert [each.text for each in read_texts(write(tmp_path / "a.JSONL.XZ", rows({"text": "one"})))] == ["one"]
+
+
+@pytest.mark.parametrize("packed", PACK)
+def test_columns_between_commas(packed: str, tmp_path: Path) -> None:
+    path = write(
+        tmp_path / f"a.csv{packed}",
+        '\ufefftext,id,label\r\n"I like it, ""a lot""\r\nreally",1,good\r\n\r\nno,2,bad\r\n',
+    )
+    found = list(read_labelled(path))
+    assert found[0] == LabelledText("good", 'I like it, "a lot"\nreally', f"{path}:2")
+    assert found[1] == LabelledText("bad", "no", f"{path}:5")
+    assert [document.text for document in read_texts(path)] == ['I like it, "a lot"\nreally', "no"]
+    path = write(tmp_path / f"b.csv{packed}", 'you,tú\n"yes, I",sí')
+    assert [(pair.first, pair.second) for pair in read_pairs(path)] == [("you", "tú"), ("yes, I", "sí")]
+    path = write(tmp_path / f"c.csv{packed}", "one\n\ntwo\n")
+    assert [document.text for document in read_texts(path)] == ["one", "two"], "a single column needs no name"
+
+
+@given(table=st.lists(st.tuples(TEXT.filter(str.strip), TEXT.filter(str.strip)), min_size=1, max_size=4))
+def test_any_text_between_commas_comes_back(
+    table: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("any") / "a.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("source", "target"), *table])
+    found = [(pair.first, pair.second) for pair in read_pairs(path)]
+    assert found == [tuple(text.replace("\r\n", "\n") for text in pair) for pair in table]
 
 
 def test_marks_and_line_ends_of_other_systems(tmp_path: Path) -> None:
@@ -64,12 +107,13 @@ def test_marks_and_line_ends_of_other_systems(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "\ufeffone\tuno\r\ntwo \u2028 \x85 \x0c\x00\tdos\r\n")
     pairs = [(pair.first, pair.second) for pair in read_pairs(path)]
     assert pairs == [("one", "uno"), ("two \u2028 \x85 \x0c\x00", "dos")]
-    path = write(tmp_path / "a.jsonl", '\ufeff{"text": "a\\r\\nb\\u0000"}\r\n')
-    assert next(read_texts(path)).text == "a\r\nb\x00", "inside of JSON nothing is changed"
+    path = write(tmp_path / "a.jsonl", '\ufeff{"text": "a\\r\\nb\\rc\\u0000"}\r\n')
+    assert next(read_texts(path)).text == "a\nb\rc\x00", "as in a file of plain text"
 
 
-@given(texts=st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), min_size=1, max_size=5))
+@given(texts=st.lists(TEXT, min_size=1, max_size=5))
 def test_any_text_in_json_comes_back(texts: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    texts = [text.replace("\r\n", "\n") for text in texts]
     path = write(tmp_path_factory.mktemp("any") / "a.jsonl", rows(*({"text": text} for text in texts)))
     assert [document.text for document in read_texts(path)] == texts
     raw = "".join(json.dumps({"text": text}, ensure_ascii=False) + "\n" for text in texts)
@@ -83,8 +127,15 @@ BAD = [
     ("texts", "a.txt", b"fine\nf\xffne", "a.txt:2: byte 6 is 0xff, which is not UTF-8"),
     ("texts", "a.txt", "\ud800".encode("utf-8", "surrogatepass"), "a.txt:1: byte 0 is 0xed, which is not UTF-8"),
     ("texts", "a.txt", "text".encode("utf-16"), "a.txt:1: byte 0 is 0xff, which is not UTF-8"),
-    ("texts", "a.csv", b"a", "a.csv: is .csv, wanted .txt, .jsonl, .parquet or a folder"),
-    ("texts", "a", b"a", "a: is without an ending, wanted"),
+    ("texts", "a.html", b"a", "a.html: is .html, wanted .txt, .md, .csv, .jsonl, .parquet or a folder"),
+    ("texts", "a", b" \n", "a: is empty"),
+    ("texts", "a.csv", b"", "a.csv: is empty"),
+    ("texts", "a.csv", b"id,text\n", "a.csv: is empty"),
+    ("texts", "a.csv", b"id,body\n1,a\n", "a.csv:1: has 2 columns, wanted 1: text"),
+    ("labelled", "a.csv", b"text,id,label\na,b\n", "a.csv:2: has 2 columns, wanted 3: as in the first row"),
+    ("labelled", "a.csv", b'label,text\na,"b\nc\n', "a.csv:2: is not a row of a .csv file"),
+    ("labelled", "a.csv", b'label,text\n,"b"\n', "a.csv:2: label is empty"),
+    ("pairs", "a", b"a", "a: is without an ending, wanted .tsv"),
     ("texts", "a.jsonl", b"", "a.jsonl: is empty"),
     ("texts", "a.jsonl", b"\n\n", "a.jsonl: is empty"),
     ("texts", "a.jsonl", b'{"text": "a"}\n{"text": "b"', "a.jsonl:2: is not JSON"),
@@ -106,11 +157,11 @@ BAD = [
     ("pairs", "a.tsv", b"a\tb\nc\xe9\td", "a.tsv:2: byte 5 is 0xe9, which is not UTF-8"),
     ("pairs", "a.jsonl", b'{"source": "a"}', "a.jsonl:1: has no field 'target', only 'source'"),
     ("pairs", "a.jsonl", b'{"source": "a", "target": ""}', "a.jsonl:1: target is empty"),
-    ("pairs", "a.txt", b"a", "a.txt: is .txt, wanted .tsv, .jsonl, .parquet or two files"),
+    ("pairs", "a.txt", b"a", "a.txt: is .txt, wanted .tsv, .csv, .jsonl, .parquet or two files"),
     ("labelled", "a.tsv", b"only text", "a.tsv:1: has 1 columns, wanted 2: label, text"),
     ("labelled", "a.tsv", b"\ttext", "a.tsv:1: label is empty"),
     ("labelled", "a.jsonl", b'{"label": [1], "text": "a"}', "a.jsonl:1: 'label' is [1], wanted text"),
-    ("labelled", "a.txt", b"a", "a.txt: is .txt, wanted .tsv, .jsonl or .parquet"),
+    ("labelled", "a.txt", b"a", "a.txt: is .txt, wanted .tsv, .csv, .jsonl or .parquet"),
 ]
 
 
@@ -229,3 +280,9 @@ def test_a_file_of_pairs_has_no_second(tmp_path: Path) -> None:
     for names in (("a.tsv", "b.txt"), ("b.txt", "a.tsv")):
         with pytest.raises(DataError, match="a.tsv: holds both sides of its pairs"):
             list(read_pairs(*(tmp_path / name for name in names)))
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.txt")
+    with pytest.raises(DataError, match="a.txt: is not a plain file"):
+        list(read_texts(tmp_path / "a.txt"))

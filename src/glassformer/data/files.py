@@ -1,5 +1,6 @@
 """Your own text, pairs and labels, from plain files; whatever is wrong with one is said with its file and line."""
 
+import csv
 import gzip
 import importlib
 import json
@@ -9,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BufferedIOBase
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
@@ -17,6 +18,9 @@ from glassformer.errors import DataError
 
 LONGEST = 2**30  # bytes of a line, or of a text file, which is one document: a small packed file can hold very much
 PACKED = (".gz", ".xz")
+PLAIN = (".txt", ".md", "")  # endings of files that are one document
+ROWS = (".csv", ".jsonl", ".parquet")  # endings of files with a text, or a field of one, on each row
+TABLES = (".tsv", *ROWS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,26 +50,28 @@ class LabelledText:
 
 
 def read_texts(path: Path | str, field: str = "text") -> Iterator[Document]:
-    """Documents of a .txt file (one document), a folder of them, or a .jsonl or .parquet file (one a row)."""
+    """Documents of a plain text file (one document), a folder of them, or a .csv, .jsonl or .parquet file (one a row).
+
+    Plain are .txt, .md and files without an ending; a folder is its .txt files, or if it has none, its .md files.
+    """
     path = Path(path)
     if path.is_dir():
         for file in _text_files(path):
             yield _read_document(file)
-    elif _format(path) == ".txt":
+    elif _format(path) in PLAIN:
         yield _read_document(path)
     else:
-        for source, (text,) in _rows(path, (field,), (".jsonl", ".parquet"), ".txt, .jsonl, .parquet or a folder"):
+        for source, (text,) in _rows(path, (field,), ROWS, ".txt, .md, .csv, .jsonl, .parquet or a folder"):
             yield Document(text, source)
 
 
 def read_pairs(
     path: Path | str, second: Path | str | None = None, fields: tuple[str, str] = ("source", "target")
 ) -> Iterator[TextPair]:
-    """Pairs of a .tsv file of two columns, a .jsonl or .parquet file with two fields, or two files line by line."""
-    whole = (".tsv", ".jsonl", ".parquet")
+    """Pairs of a .tsv or .csv file of two columns, a .jsonl or .parquet file with two fields, or two files by lines."""
     if second is None:
-        rows = _rows(Path(path), fields, whole, ".tsv, .jsonl, .parquet or two files")
-    elif both := [file for file in (path, second) if _format(Path(file)) in whole]:
+        rows = _rows(Path(path), fields, TABLES, ".tsv, .csv, .jsonl, .parquet or two files")
+    elif both := [file for file in (path, second) if _format(Path(file)) in TABLES]:
         raise DataError(f"{both[0]}: holds both sides of its pairs, wanted a file of lines beside another")
     else:
         rows = _side_by_side(Path(path), Path(second))
@@ -75,8 +81,8 @@ def read_pairs(
 
 
 def read_labelled(path: Path | str, fields: tuple[str, str] = ("label", "text")) -> Iterator[LabelledText]:
-    """Labelled texts of a .tsv file (label, tab, text) or a .jsonl or .parquet file with two fields."""
-    for source, (label, text) in _rows(Path(path), fields, (".tsv", ".jsonl", ".parquet"), ".tsv, .jsonl or .parquet"):
+    """Labelled texts of a .tsv or .csv file (label, text) or a .jsonl or .parquet file with two fields."""
+    for source, (label, text) in _rows(Path(path), fields, TABLES, ".tsv, .csv, .jsonl or .parquet"):
         _require_filled(source, fields, (label, text))
         yield LabelledText(label, text, source)
 
@@ -100,16 +106,17 @@ def lines_of(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[tuple[str, 
 
 
 def _format(path: Path) -> str:
-    """The last part of a name that says what a file holds: .txt of notes.txt.gz."""
-    return Path(path.stem).suffix if path.suffix in PACKED else path.suffix
+    """The last part of a name that says what a file holds, in small letters: .txt of Notes.TXT.gz."""
+    return (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower()
 
 
 def _text_files(folder: Path) -> list[Path]:
-    found = [path for path in folder.rglob("*") if _format(path) == ".txt" and path.is_file()]
-    found = [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
-    if not found:
-        raise DataError(f"{folder}: holds no .txt file")
-    return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    files = [path for path in files if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
+    for ending in (".txt", ".md"):
+        if found := [path for path in files if _format(path) == ending]:
+            return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
+    raise DataError(f"{folder}: holds no .txt or .md file")
 
 
 def _rows(
@@ -119,7 +126,7 @@ def _rows(
     form = _format(path)
     if form not in formats:
         raise DataError(f"{path}: is {form or 'without an ending'}, wanted {wanted}")
-    readers = {".tsv": _tab_separated, ".jsonl": _json_lines, ".parquet": _parquet}
+    readers = {".tsv": _tab_separated, ".csv": _comma_separated, ".jsonl": _json_lines, ".parquet": _parquet}
     empty = True
     for row in readers[form](path, fields):
         yield row
@@ -134,6 +141,33 @@ def _tab_separated(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tup
         if len(columns) != len(fields):
             raise DataError(f"{source}: has {len(columns)} columns, wanted {len(fields)}: {', '.join(fields)}")
         yield source, columns
+
+
+def _comma_separated(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Columns by name if the first row names the fields, else in their order."""
+    rows = _csv_rows(path)
+    first = next(rows, ("", []))
+    has_header = all(name in first[1] for name in fields)
+    places = [first[1].index(name) for name in fields] if has_header else range(len(fields))
+    count = len(first[1]) if has_header else len(fields)
+    for source, row in rows if has_header or not first[1] else chain([first], rows):
+        if len(row) != count:
+            wanted = "as in the first row" if has_header else ", ".join(fields)
+            raise DataError(f"{source}: has {len(row)} columns, wanted {count}: {wanted}")
+        yield source, tuple(row[place] for place in places)
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The rows of a .csv file with the line that each begins in; a text in quotes may have several lines."""
+    csv.field_size_limit(LONGEST)
+    rows, line = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True), 1
+    try:
+        for row in rows:
+            if row:
+                yield f"{path}:{line}", row
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}:{line}: is not a row of a .csv file: {error}") from None
 
 
 def _json_lines(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -161,7 +195,7 @@ def _field(row: dict[str, object], name: str, source: str) -> str:
         value.encode()
     except UnicodeEncodeError as error:
         raise DataError(f"{source}: {name!r} has half of a surrogate pair at character {error.start}") from None
-    return value
+    return value.replace("\r\n", "\n")
 
 
 def _parquet(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -238,6 +272,9 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _unpacked(path: Path) -> BufferedIOBase:
-    if path.suffix == ".gz":
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(f"{path}: is not a plain file; what comes through a pipe can be read only once")
+    packed = path.suffix.lower()
+    if packed == ".gz":
         return gzip.GzipFile(path, "rb")
-    return lzma.LZMAFile(path) if path.suffix == ".xz" else path.open("rb")
+    return lzma.LZMAFile(path) if packed == ".xz" else path.open("rb")
