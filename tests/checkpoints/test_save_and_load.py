@@ -18,7 +18,7 @@ from tokenizers import models
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.publish import JOURNAL
 from glassformer.checkpoints.save import save
-from glassformer.errors import CheckpointError, GlassformerError
+from glassformer.errors import CheckpointError, GlassformerError, TokenizerError
 from glassformer.layers.rotary import LinearScaling, NTKScaling, Scaling
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
@@ -28,6 +28,7 @@ from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
 from tests.checkpoints.specimens import NAMES, SPECIMENS, assert_equal, contents, shaken
 from tests.models.zoo import ZOO, specimen
+from tests.text.sentencepiece_files import write_marian
 from tests.training.faults import Faults, PowerCut, cutting
 
 GPT = GPTConfig(vocab=40, context=16, dim=8, layers=2, heads=2)
@@ -98,6 +99,19 @@ def test_a_single_file_without_one_takes_the_neighbour(tmp_path: Path) -> None:
     (tmp_path / "config.json").unlink()
     with pytest.raises(CheckpointError, match="no config.json beside it"):
         load(tmp_path / "plain.safetensors")
+
+
+def test_tokenizers_in_other_files_are_read_with_the_model(tmp_path: Path, words: Tokenizer) -> None:
+    marian = Tokenizer.load(write_marian(tmp_path))
+    save(shaken(GPT), tmp_path / "new", words)
+    save(shaken(GPT), tmp_path / "new", marian)
+    back = load(tmp_path / "new").tokenizer
+    assert back is not None and back.fingerprint == marian.fingerprint, "and no older tokenizer.json takes its place"
+    (tmp_path / "new" / "source.spm").unlink()
+    with pytest.raises(
+        TokenizerError, match="no tokenizer can be read from vocab.json, target.spm; wanted tokenizer.json"
+    ):
+        load(tmp_path / "new")
 
 
 def test_tokenizer_labels_and_other_files(tmp_path: Path, words: Tokenizer) -> None:

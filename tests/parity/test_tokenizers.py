@@ -7,7 +7,7 @@ import pytest
 import transformers
 
 from glassformer.text.tokenizer import Tokenizer
-from tests.text.sentencepiece_files import ENGLISH, SPANISH, processor, trained
+from tests.text.sentencepiece_files import ENGLISH, SPANISH, trained, write_marian
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 TEXTS = [*ENGLISH[:40], *SPANISH[:40], "", "a\n b\tc", "café (9,5) - don't!", "日本語 🙂"]
@@ -66,11 +66,7 @@ def test_byte_level_bpe(family: str, tmp_path: Path) -> None:
 
 
 def test_marian(tmp_path: Path) -> None:
-    pieces = [processor(name).id_to_piece(id) for name in ("unigram", "spanish") for id in range(3, 200) if id % 13]
-    tokens = ["</s>", "<unk>", *dict.fromkeys(pieces), ">>esp<<", "<pad>"]
-    (tmp_path / "source.spm").write_bytes(trained("unigram"))
-    (tmp_path / "target.spm").write_bytes(trained("spanish"))
-    (tmp_path / "vocab.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
+    write_marian(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "marian"}))
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({"source_lang": "en", "target_lang": "es"}))
     texts = [*TEXTS, ">>esp<< Good morning", ">>xyz<<Good morning", "a >>esp<< b"]

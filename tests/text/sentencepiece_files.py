@@ -1,5 +1,6 @@
 """SentencePiece models that are trained here, in the sizes and with the options of well-known families."""
 
+import json
 from functools import cache
 from io import BytesIO
 from pathlib import Path
@@ -72,3 +73,13 @@ def converted(name: str) -> Tokenizer:
     """What we make of it."""
     model = read_sentencepiece(Path(name), trained(name))
     return Tokenizer(build_sentencepiece(model, layout_of(model)), {})
+
+
+def write_marian(folder: Path) -> Path:
+    """The files of a Marian tokenizer as published: one vocabulary, without the pieces that were never used."""
+    pieces = [processor(name).id_to_piece(id) for name in ("unigram", "spanish") for id in range(3, 200) if id % 13]
+    tokens = ["</s>", "<unk>", *dict.fromkeys(pieces), ">>esp<<", "<pad>"]
+    (folder / "source.spm").write_bytes(trained("unigram"))
+    (folder / "target.spm").write_bytes(trained("spanish"))
+    (folder / "vocab.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
+    return folder

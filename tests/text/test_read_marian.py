@@ -7,20 +7,14 @@ import pytest
 
 from glassformer.errors import TokenizerError
 from glassformer.text.tokenizer import Tokenizer
-from tests.text.sentencepiece_files import processor, trained
+from tests.text.sentencepiece_files import processor, write_marian
 
 ENGLISH, SPANISH = "I would like a coffee, please.", "Quiero un café, por favor."
 
 
 @pytest.fixture
 def marian(tmp_path: Path) -> Path:
-    """Files as published: the vocabulary has the pieces of both sides, but for a few that were never used."""
-    pieces = [processor(name).id_to_piece(id) for name in ("unigram", "spanish") for id in range(3, 200) if id % 13]
-    tokens = ["</s>", "<unk>", *dict.fromkeys(pieces), ">>esp<<", "<pad>"]
-    (tmp_path / "source.spm").write_bytes(trained("unigram"))
-    (tmp_path / "target.spm").write_bytes(trained("spanish"))
-    (tmp_path / "vocab.json").write_text(json.dumps({token: id for id, token in enumerate(tokens)}))
-    return tmp_path
+    return write_marian(tmp_path)
 
 
 def expected(folder: Path, side: str, text: str) -> list[int]:
@@ -47,12 +41,16 @@ def test_a_language_code_is_a_token_at_the_beginning_alone(marian: Path) -> None
 
 
 def test_files_are_written_as_they_were_read(marian: Path, tmp_path: Path) -> None:
+    (marian / "tokenizer_config.json").write_text(json.dumps({"target_lang": "esp"}))
     ours = Tokenizer.load(marian)
-    changed = ours.with_use(max_length=7).for_decoder()
+    changed = ours.with_use(max_length=7)
     changed.save(tmp_path / "new")
-    assert {path.name for path in (tmp_path / "new").iterdir()} == {"source.spm", "target.spm", "vocab.json"}
+    for name in ("source.spm", "target.spm", "vocab.json"):
+        assert (tmp_path / "new" / name).read_bytes() == (marian / name).read_bytes()
+    assert not (tmp_path / "new" / "tokenizer.json").exists()
     again = Tokenizer.load(tmp_path / "new")
-    assert again.fingerprint == ours.fingerprint
+    assert (again.fingerprint, again.use.max_length) == (ours.fingerprint, 7)
+    assert json.loads((tmp_path / "new/tokenizer_config.json").read_text())["target_lang"] == "esp"
     assert again.encode_targets([SPANISH]) == ours.encode_targets([SPANISH]) == changed.encode_targets([SPANISH])
 
 

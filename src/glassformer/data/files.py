@@ -18,9 +18,9 @@ from glassformer.errors import DataError
 
 LONGEST = 2**30  # bytes of a line, or of a text file, which is one document: a small packed file can hold very much
 PACKED = (".gz", ".xz")
-PLAIN = (".txt", ".md", "")  # endings of files that are one document
-ROWS = (".csv", ".jsonl", ".parquet")  # endings of files with a text, or a field of one, on each row
-TABLES = (".tsv", *ROWS)
+PLAIN_ENDINGS = (".txt", ".md", "")  # endings of files that are one document
+ROW_ENDINGS = (".csv", ".jsonl", ".parquet")  # endings of files with a text, or a field of one, on each row
+TABLE_ENDINGS = (".tsv", *ROW_ENDINGS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +58,10 @@ def read_texts(path: Path | str, field: str = "text") -> Iterator[Document]:
     if path.is_dir():
         for file in _text_files(path):
             yield _read_document(file)
-    elif _format(path) in PLAIN:
+    elif _format(path) in PLAIN_ENDINGS:
         yield _read_document(path)
     else:
-        for source, (text,) in _rows(path, (field,), ROWS, ".txt, .md, .csv, .jsonl, .parquet or a folder"):
+        for source, (text,) in _rows(path, (field,), ROW_ENDINGS, ".txt, .md, .csv, .jsonl, .parquet or a folder"):
             yield Document(text, source)
 
 
@@ -70,8 +70,8 @@ def read_pairs(
 ) -> Iterator[TextPair]:
     """Pairs of a .tsv or .csv file of two columns, a .jsonl or .parquet file with two fields, or two files by lines."""
     if second is None:
-        rows = _rows(Path(path), fields, TABLES, ".tsv, .csv, .jsonl, .parquet or two files")
-    elif both := [file for file in (path, second) if _format(Path(file)) in TABLES]:
+        rows = _rows(Path(path), fields, TABLE_ENDINGS, ".tsv, .csv, .jsonl, .parquet or two files")
+    elif both := [file for file in (path, second) if _format(Path(file)) in TABLE_ENDINGS]:
         raise DataError(f"{both[0]}: holds both sides of its pairs, wanted a file of lines beside another")
     else:
         rows = _side_by_side(Path(path), Path(second))
@@ -82,7 +82,7 @@ def read_pairs(
 
 def read_labelled(path: Path | str, fields: tuple[str, str] = ("label", "text")) -> Iterator[LabelledText]:
     """Labelled texts of a .tsv or .csv file (label, text) or a .jsonl or .parquet file with two fields."""
-    for source, (label, text) in _rows(Path(path), fields, TABLES, ".tsv, .csv, .jsonl or .parquet"):
+    for source, (label, text) in _rows(Path(path), fields, TABLE_ENDINGS, ".tsv, .csv, .jsonl or .parquet"):
         _require_filled(source, fields, (label, text))
         yield LabelledText(label, text, source)
 

@@ -14,7 +14,7 @@ from glassformer.errors import TokenizerError
 
 MOST_GROWTH = 20  # characters that one may become; Unicode's own tables make 18 of one
 MOST_STAGES = 50
-MOST_WORD = 1000  # letters of a word that word pieces are looked for in; the work grows with their square
+MOST_LETTERS = 1000  # letters of a word that word pieces are looked for in; the work grows with their square
 PROBES = ("a", " ", "é", "語", "🙂")
 _MODEL = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
 
@@ -26,7 +26,7 @@ def check_growth(text: str, place: str) -> None:
         return  # the library says what is wrong with it
     for part in ("normalizer", "pre_tokenizer", "decoder"):
         stages = list(_stages(table.get(part)))
-        _require(
+        _require_small(
             len(stages) <= MOST_STAGES, place, f"its {part} has {len(stages)} stages, wanted at most {MOST_STAGES}"
         )
         _check_stages(part, stages, place)
@@ -34,10 +34,12 @@ def check_growth(text: str, place: str) -> None:
     model = table.get("model")
     longest = model.get("max_input_chars_per_word") if isinstance(model, dict) else None
     if isinstance(longest, int):
-        _require(longest <= MOST_WORD, place, f"its words have up to {longest} letters, wanted at most {MOST_WORD}")
+        _require_small(
+            longest <= MOST_LETTERS, place, f"its words have up to {longest} letters, wanted at most {MOST_LETTERS}"
+        )
 
 
-def _require(holds: bool, place: str, problem: str) -> None:
+def _require_small(holds: bool, place: str, problem: str) -> None:
     if not holds:
         raise TokenizerError(f"{place}: {problem}")
 
@@ -46,7 +48,9 @@ def _stages(part: object) -> Iterator[dict[str, object]]:
     """The stages of a pipeline, those of pipelines within it too."""
     if isinstance(part, dict):
         inner = [
-            value for name in ("normalizers", "pretokenizers", "decoders", "processors") for value in _list(part, name)
+            value
+            for name in ("normalizers", "pretokenizers", "decoders", "processors")
+            for value in _listed(part, name)
         ]
         if part.get("type") == "Sequence":
             for stage in inner:
@@ -55,7 +59,7 @@ def _stages(part: object) -> Iterator[dict[str, object]]:
             yield part
 
 
-def _list(table: Mapping[str, object], name: str) -> list[object]:
+def _listed(table: Mapping[str, object], name: str) -> list[object]:
     value = table.get(name)
     return value if isinstance(value, list) else []
 
@@ -66,7 +70,7 @@ def _check_stages(part: str, stages: Sequence[Mapping[str, object]], place: str)
 
         def check(longest: int, number: int = number) -> None:
             problem = f"stage {number} of its {part} makes a text {longest:,} times as long"
-            _require(longest <= MOST_GROWTH, place, f"{problem}, wanted at most {MOST_GROWTH}")
+            _require_small(longest <= MOST_GROWTH, place, f"{problem}, wanted at most {MOST_GROWTH}")
 
         put_in = [value for name in ("content", "prepend") if isinstance(value := stage.get(name), str)]
         table = stage.get("precompiled_charsmap")
@@ -102,19 +106,19 @@ def _through(part: str, stage: Mapping[str, object], texts: Sequence[str], place
 
 def _check_templates(stages: Sequence[Mapping[str, object]], place: str) -> None:
     """What is put around a text must be few tokens, and the text must be in it once."""
-    _require(
+    _require_small(
         len(stages) <= MOST_STAGES, place, f"its post_processor has {len(stages)} stages, wanted at most {MOST_STAGES}"
     )
     added = 0
     for stage in stages:
-        pieces = [piece for piece in _list(stage, "single") if isinstance(piece, dict)]
+        pieces = [piece for piece in _listed(stage, "single") if isinstance(piece, dict)]
         texts = sum("Sequence" in piece for piece in pieces)
         tokens = stage.get("special_tokens")
         lengths = (
-            [len(_list(t, "ids")) for t in tokens.values() if isinstance(t, dict)] if isinstance(tokens, dict) else []
+            [len(_listed(t, "ids")) for t in tokens.values() if isinstance(t, dict)] if isinstance(tokens, dict) else []
         )
         added += (len(pieces) - texts) * max(lengths, default=1)
-        _require(texts <= 1, place, f"its template has the text {texts} times, wanted once")
-    _require(
+        _require_small(texts <= 1, place, f"its template has the text {texts} times, wanted once")
+    _require_small(
         added <= MOST_STAGES, place, f"its templates put {added} tokens around a text, wanted at most {MOST_STAGES}"
     )

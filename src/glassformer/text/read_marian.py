@@ -8,12 +8,11 @@ import tokenizers
 from tokenizers import Regex, decoders, models
 
 from glassformer.errors import TokenizerError
-from glassformer.text.model_files import read_bytes
+from glassformer.text.model_files import read_bytes, read_token_table
 from glassformer.text.read_sentencepiece import SPACE, build_sentencepiece, layout_of, read_sentencepiece
 from glassformer.text.read_vocabulary import read_ids
 from glassformer.text.tokenizer_families import (
-    FAMILIES,
-    SETTINGS_FILES,
+    TOKENIZER_FAMILIES,
     Vocabulary,
     complete,
     flag,
@@ -21,6 +20,7 @@ from glassformer.text.tokenizer_families import (
     special_names,
 )
 
+TOKENIZER_CONFIG = "tokenizer_config.json"
 MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
 
 
@@ -28,7 +28,7 @@ MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
 class MarianSides:
     """How a Marian tokenizer reads text: the models that cut sources and targets into pieces, and the id of each piece.
 
-    `files` is what was read, to be written again as it is.
+    `files` are to be written again as they are, and `config` is what tokenizer_config.json said.
     """
 
     source: tokenizers.Tokenizer
@@ -36,6 +36,7 @@ class MarianSides:
     ids: Mapping[str, int]
     unk: int
     files: Mapping[str, bytes]
+    config: Mapping[str, object]
 
     def encode(self, texts: Sequence[str], are_targets: bool) -> list[list[int]]:
         """The ids of texts; a language code such as >>fra<< at the beginning of one is a token."""
@@ -65,7 +66,7 @@ def read_marian(folder: Path) -> tuple[Vocabulary, MarianSides]:
     if flag(settings, "separate_vocabs", False):
         raise TokenizerError(f"{folder}: has a vocabulary for each side (separate_vocabs), wanted one for both")
     path = folder / "vocab.json"
-    ids, names = read_ids(path), special_names(FAMILIES["marian"], settings)
+    ids, names = read_ids(path), special_names(TOKENIZER_FAMILIES["marian"], settings)
     for name in names.values():
         if name not in ids:
             raise TokenizerError(f"{path}: has no {name!r}")
@@ -73,10 +74,10 @@ def read_marian(folder: Path) -> tuple[Vocabulary, MarianSides]:
     ends = decoders.Replace(Regex("^ +| +$"), "")
     inner.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), ends])
     source, target = (_read_side(folder / name) for name in MARIAN_FILES[:2])
-    kept = [name for name in (*MARIAN_FILES, *SETTINGS_FILES) if (folder / name).exists()]
-    files = {name: read_bytes(folder / name) for name in kept}
-    sides = MarianSides(source, target, ids, ids[names["unk_token"]], files)
-    return complete(inner, FAMILIES["marian"], settings, path), sides
+    files = {name: read_bytes(folder / name) for name in MARIAN_FILES}
+    config = read_token_table(folder / TOKENIZER_CONFIG) if (folder / TOKENIZER_CONFIG).exists() else {}
+    sides = MarianSides(source, target, ids, ids[names["unk_token"]], files, config)
+    return complete(inner, TOKENIZER_FAMILIES["marian"], settings, path), sides
 
 
 def _read_side(path: Path) -> tokenizers.Tokenizer:

@@ -18,9 +18,9 @@ from glassformer.errors import TokenizerError
 from glassformer.text.growth import MOST_GROWTH, longest_entry
 
 SPACE = "▁"  # what SentencePiece writes for a space
-MOST_PIECE = 1000  # characters; SentencePiece makes pieces of at most 16, unless told otherwise
+MOST_PIECE_LENGTH = 1000  # characters; SentencePiece makes pieces of at most 16, unless told otherwise
 _UNICODE_MAPS = ("nfkc", "nmt_nfkc", "nfkc_cf", "nmt_nfkc_cf")
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5  # wire types of protocol buffers
+_VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5  # wire types of protocol buffers
 
 
 class PieceType(IntEnum):
@@ -35,7 +35,7 @@ class PieceType(IntEnum):
 
 
 @dataclass(frozen=True)
-class Piece:
+class VocabularyPiece:
     """One entry of the vocabulary; `score` is a log-probability, or minus the rank of a merge."""
 
     text: str
@@ -47,7 +47,7 @@ class Piece:
 class SentencePieceModel:
     """What the file says: the pieces by id, the algorithm, and how text is normalized before it."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[VocabularyPiece]
     is_bpe: bool
     byte_fallback: bool
     unk_id: int
@@ -74,10 +74,10 @@ def read_sentencepiece(path: Path, data: bytes) -> SentencePieceModel:
         trainer, normalizer = (_message(fields, number) for number in (2, 3))
         model = SentencePieceModel(
             pieces,
-            is_bpe=_kind(trainer.get(3, 1)) == 2,
+            is_bpe=_algorithm(trainer.get(3, 1)) == 2,
             byte_fallback=bool(trainer.get(35, 0)),
             unk_id=[piece.type for piece in pieces].index(PieceType.UNKNOWN),
-            map_name=_text(normalizer.get(1, b"")),
+            map_name=_string(normalizer.get(1, b"")),
             charsmap=_raw(normalizer.get(2, b"")),
             dummy_prefix=bool(normalizer.get(3, 1)),
             collapse_spaces=bool(normalizer.get(4, 1)),
@@ -92,21 +92,21 @@ def read_sentencepiece(path: Path, data: bytes) -> SentencePieceModel:
     return model
 
 
-def _kind(kind: int | bytes) -> int | bytes:
+def _algorithm(kind: int | bytes) -> int | bytes:
     if kind not in (1, 2):
         raise ValueError(f"its algorithm is number {kind!r}, wanted 1 (unigram) or 2 (BPE)")
     return kind
 
 
-def _piece(data: int | bytes) -> Piece:
+def _piece(data: int | bytes) -> VocabularyPiece:
     fields = dict(_fields(_raw(data)))
     (score,) = struct.unpack("<f", _raw(fields.get(2, bytes(4))))
     if not math.isfinite(score):
         raise ValueError(f"the score of a piece is {score}")
-    text = _text(fields.get(1, b""))
-    if not 0 < len(text) <= MOST_PIECE:
-        raise ValueError(f"a piece has {len(text):,} characters, wanted 1 to {MOST_PIECE:,}")
-    return Piece(text, score, PieceType(fields.get(3, 1)))
+    text = _string(fields.get(1, b""))
+    if not 0 < len(text) <= MOST_PIECE_LENGTH:
+        raise ValueError(f"a piece has {len(text):,} characters, wanted 1 to {MOST_PIECE_LENGTH:,}")
+    return VocabularyPiece(text, score, PieceType(fields.get(3, 1)))
 
 
 def _message(fields: Sequence[tuple[int, int | bytes]], number: int) -> dict[int, int | bytes]:
@@ -119,7 +119,7 @@ def _raw(value: int | bytes) -> bytes:
     return value
 
 
-def _text(value: int | bytes) -> str:
+def _string(value: int | bytes) -> str:
     return _raw(value).decode()
 
 
@@ -132,7 +132,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
         if wire == _VARINT:
             value, at = _varint(data, at)
         else:
-            if wire == _BYTES:
+            if wire == _DELIMITED:
                 size, at = _varint(data, at)
             elif wire in (_FIXED64, _FIXED32):
                 size = 8 if wire == _FIXED64 else 4
@@ -162,7 +162,7 @@ def layout_of(model: SentencePieceModel) -> Layout:
     return Layout(scores, model.pieces[model.unk_id].text, frozenset(special))
 
 
-def written(model: SentencePieceModel) -> set[str]:
+def written_pieces(model: SentencePieceModel) -> set[str]:
     """The pieces that stand for text as it is written."""
     return {piece.text for piece in model.pieces if piece.type in (PieceType.NORMAL, PieceType.USER_DEFINED)}
 
@@ -193,7 +193,7 @@ def _splits(model: SentencePieceModel, layout: Layout) -> Iterator[pre_tokenizer
         hidden = layout.special.union(piece.text for piece in model.pieces if piece.type == PieceType.BYTE)
         cuts = (f"{re.escape(text[0])}(?={re.escape(text[1:])})" for text in sorted(hidden) if len(text) > 1)
         yield pre_tokenizers.Split(Regex("|".join(cuts)), "merged_with_previous")
-    if not any(SPACE in text[1:] for text in written(model)):  # then no piece reaches into the next word
+    if not any(SPACE in text[1:] for text in written_pieces(model)):  # then no piece reaches into the next word
         yield pre_tokenizers.Split(SPACE, "merged_with_next")
 
 

@@ -12,8 +12,8 @@ from glassformer.text.model_files import read_bytes, read_token_table, read_whol
 from glassformer.text.read_sentencepiece import Layout, build_sentencepiece, layout_of, read_sentencepiece
 from glassformer.text.tokenizer_families import (
     CONVERT,
-    FAMILIES,
-    Settings,
+    TOKENIZER_FAMILIES,
+    FileSettings,
     Vocabulary,
     choose_family,
     complete,
@@ -25,8 +25,8 @@ from glassformer.text.tokenizer_families import (
 SENTENCEPIECE_FILES = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 BPE_FILES = ("vocab.json", "merges.txt")
 WORDPIECE_FILE = "vocab.txt"
-READABLE = (*SENTENCEPIECE_FILES, *BPE_FILES, WORDPIECE_FILE)
-OTHERS = ("*.tiktoken", "tekken.json", "*.spm", "spm.model", "bpe.codes")  # these hold tokenizers too
+VOCABULARY_FILES = (*SENTENCEPIECE_FILES, *BPE_FILES, WORDPIECE_FILE)
+UNREAD_FILES = ("*.tiktoken", "tekken.json", "*.spm", "spm.model", "bpe.codes")  # these hold tokenizers too
 MOST_SENTINELS = 10_000  # T5 has 100
 _QWEN2_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
@@ -35,8 +35,8 @@ _QWEN2_WORDS = (
 
 def vocabulary_files(folder: Path) -> list[str]:
     """The files of a folder that hold a tokenizer or a part of one, of every kind but tokenizer.json."""
-    found = [name for name in READABLE if (folder / name).exists()]
-    return found + sorted({path.name for pattern in OTHERS for path in folder.glob(pattern)})
+    found = [name for name in VOCABULARY_FILES if (folder / name).exists()]
+    return found + sorted({path.name for pattern in UNREAD_FILES for path in folder.glob(pattern)})
 
 
 def read_vocabulary(folder: Path) -> Vocabulary:
@@ -54,10 +54,10 @@ def read_vocabulary(folder: Path) -> Vocabulary:
     raise TokenizerError(f"{folder / 'tokenizer.json'}: no such file")
 
 
-def _read_wordpiece(path: Path, settings: Settings) -> Vocabulary:
+def _read_wordpiece(path: Path, settings: FileSettings) -> Vocabulary:
     """BERT's list of word pieces, one on each line."""
     choose_family(settings, ("bert",), "bert", path)
-    names = special_names(FAMILIES["bert"], settings)
+    names = special_names(TOKENIZER_FAMILIES["bert"], settings)
     vocab = {line.rstrip(): number for number, line in enumerate(_lines(path))}
     inner = tokenizers.Tokenizer(models.WordPiece(vocab, unk_token=names["unk_token"]))
     accents = settings.get("strip_accents")
@@ -68,7 +68,7 @@ def _read_wordpiece(path: Path, settings: Settings) -> Vocabulary:
     )
     inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     inner.decoder = decoders.WordPiece()
-    return complete(inner, FAMILIES["bert"], settings, path)
+    return complete(inner, TOKENIZER_FAMILIES["bert"], settings, path)
 
 
 def _lines(path: Path) -> list[str]:
@@ -76,7 +76,7 @@ def _lines(path: Path) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def _read_byte_level(folder: Path, settings: Settings) -> Vocabulary:
+def _read_byte_level(folder: Path, settings: FileSettings) -> Vocabulary:
     """Byte-level BPE: the ids of GPT-2, RoBERTa or Qwen2, and its merges, one on each line."""
     path, merges = folder / "vocab.json", list(_merges(folder / "merges.txt"))
     vocab = read_ids(path)
@@ -91,7 +91,7 @@ def _read_byte_level(folder: Path, settings: Settings) -> Vocabulary:
     else:
         inner.pre_tokenizer = pre_tokenizers.ByteLevel(prefix)
     inner.decoder = decoders.ByteLevel()
-    return complete(inner, FAMILIES[family], settings, path)
+    return complete(inner, TOKENIZER_FAMILIES[family], settings, path)
 
 
 def _merges(path: Path) -> Iterator[tuple[str, str]]:
@@ -113,7 +113,7 @@ def read_ids(path: Path) -> dict[str, int]:
     return ids
 
 
-def _read_pieces(path: Path, settings: Settings) -> Vocabulary:
+def _read_pieces(path: Path, settings: FileSettings) -> Vocabulary:
     """A SentencePiece model, laid out as the family has it."""
     model = read_sentencepiece(path, read_bytes(path))
     layout = layout_of(model)
@@ -124,12 +124,12 @@ def _read_pieces(path: Path, settings: Settings) -> Vocabulary:
     if family == "t5":
         layout = _with_sentinels(layout, settings)
     if family == "xlm-roberta":
-        layout = _renumbered(layout, special_names(FAMILIES[family], settings))
+        layout = _renumbered(layout, special_names(TOKENIZER_FAMILIES[family], settings))
     inner = build_sentencepiece(model, layout, list(_normalized_first(family, settings)))
-    return complete(inner, FAMILIES[family], settings, path)
+    return complete(inner, TOKENIZER_FAMILIES[family], settings, path)
 
 
-def _with_sentinels(layout: Layout, settings: Settings) -> Layout:
+def _with_sentinels(layout: Layout, settings: FileSettings) -> Layout:
     """T5's tokens for hidden spans come after those of the file, the last one first."""
     count = settings.get("extra_ids")
     count = count if type(count) is int and 0 <= count <= MOST_SENTINELS else 100
@@ -145,7 +145,7 @@ def _renumbered(layout: Layout, names: Mapping[str, str]) -> Layout:
     return Layout(scores, names["unk_token"], layout.special | {*first, names["mask_token"]})
 
 
-def _normalized_first(family: str, settings: Settings) -> Iterator[normalizers.Normalizer]:
+def _normalized_first(family: str, settings: FileSettings) -> Iterator[normalizers.Normalizer]:
     if family != "albert":
         return
     yield normalizers.Replace("``", '"')

@@ -25,13 +25,13 @@ from glassformer.text.model_files import (
 )
 from glassformer.text.patterns import check_patterns
 from glassformer.text.read_marian import MARIAN_FILES, MarianSides, is_marian, read_marian
-from glassformer.text.read_vocabulary import READABLE, read_vocabulary, vocabulary_files
+from glassformer.text.read_vocabulary import VOCABULARY_FILES, read_vocabulary, vocabulary_files
 from glassformer.text.roles import ROLE_KEYS, USUAL_TOKENS, Role, first_of, named_roles
 from glassformer.text.template import TextTemplate, set_template, template_of
 
 MOST_CHARACTERS = 10_000_000  # of one text; the library takes up to 340 bytes for each
 MOST_IDS = 10_000_000
-OLDER_FILES = (*MARIAN_FILES, *READABLE)
+OLDER_FILES = (*MARIAN_FILES, *VOCABULARY_FILES)
 
 
 class Tokenizer:
@@ -276,7 +276,9 @@ class Tokenizer:
         The files of a Marian tokenizer are written as they were read.
         """
         names = {ROLE_KEYS[role][0]: token for role, token in self.roles.items()}
-        config = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **names}
+        kind = "PreTrainedTokenizerFast" if self._sides is None else "MarianTokenizer"
+        config = {"tokenizer_class": kind, "clean_up_tokenization_spaces": False, **names}
+        config = config if self._sides is None else {**self._sides.config, **config}
         config |= use_fields(replace(self.use, ends=()) if self.use.ends == (self.end,) else self.use)
         files = {
             "tokenizer.json": self._inner.to_str(pretty=True),
@@ -284,7 +286,9 @@ class Tokenizer:
             "special_tokens_map.json": json.dumps(names, indent=2, ensure_ascii=False),
         }
         written = {name: f"{text}\n".encode() for name, text in files.items()}
-        written = written if self._sides is None else self._sides.files
+        if self._sides is not None:
+            del written["tokenizer.json"]
+            written |= self._sides.files
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
             for name, data in written.items():

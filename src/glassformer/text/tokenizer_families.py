@@ -10,7 +10,7 @@ from tokenizers import AddedToken, processors
 from glassformer.errors import TokenizerError
 from glassformer.text.model_files import read_token_table
 
-Settings = Mapping[str, object]
+FileSettings = Mapping[str, object]
 
 SETTINGS_FILES = ("tokenizer_config.json", "special_tokens_map.json")
 SPECIAL_KEYS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
@@ -44,18 +44,18 @@ def _named(*tokens: str | None) -> Mapping[str, str]:
 
 _CLS, _SEP, _BOS, _EOS = ("cls_token",), ("sep_token",), ("bos_token",), ("eos_token",)
 _END = "<|endoftext|>"
-_ROBERTA = TokenizerFamily(_named("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"), _CLS, _SEP)
-_T5 = TokenizerFamily(_named(None, "</s>", "<unk>", None, "<pad>", None, None), (), _EOS)
-FAMILIES: Mapping[str, TokenizerFamily] = {
+_ROBERTA_TOKENS = TokenizerFamily(_named("<s>", "</s>", "<unk>", "</s>", "<pad>", "<s>", "<mask>"), _CLS, _SEP)
+_T5_TOKENS = TokenizerFamily(_named(None, "</s>", "<unk>", None, "<pad>", None, None), (), _EOS)
+TOKENIZER_FAMILIES: Mapping[str, TokenizerFamily] = {
     "bert": TokenizerFamily(_named(None, None, "[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"), _CLS, _SEP),
     "albert": TokenizerFamily(_named("[CLS]", "[SEP]", "<unk>", "[SEP]", "<pad>", "[CLS]", "[MASK]"), _CLS, _SEP),
-    "roberta": _ROBERTA,
-    "xlm-roberta": _ROBERTA,
+    "roberta": _ROBERTA_TOKENS,
+    "xlm-roberta": _ROBERTA_TOKENS,
     "gpt2": TokenizerFamily(_named(_END, _END, _END, None, None, None, None), flexible=True),
     "qwen2": TokenizerFamily(_named(None, _END, _END, None, _END, None, None), flexible=True),
     "llama": TokenizerFamily(_named("<s>", "</s>", "<unk>", None, None, None, None), _BOS, flexible=True),
-    "t5": _T5,
-    "marian": _T5,
+    "t5": _T5_TOKENS,
+    "marian": _T5_TOKENS,
 }
 _CLASSES = {
     "BertTokenizer": "bert",
@@ -75,25 +75,25 @@ _ANY_CLASS = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBacke
 _MODEL_TYPES = {"distilbert": "bert", "bart": "roberta", "mistral": "llama", "mt5": "t5"}
 
 
-def read_settings(folder: Path) -> Settings:
+def read_settings(folder: Path) -> FileSettings:
     """What the files of a model say about its tokenizer; the first that speaks of a thing counts."""
     settings: dict[str, object] = {}
     for name in SETTINGS_FILES:
-        settings = _table(folder / name) | settings
-    config = _table(folder / "config.json")
+        settings = _table_if_any(folder / name) | settings
+    config = _table_if_any(folder / "config.json")
     if not settings.get("tokenizer_class"):
         settings["tokenizer_class"] = config.get("tokenizer_class")
     if "added_tokens_decoder" not in settings:
-        added = _table(folder / "added_tokens.json")
+        added = _table_if_any(folder / "added_tokens.json")
         settings["added_tokens_decoder"] = {str(id): {"content": token} for token, id in added.items()}
     return settings | {"model_type": config.get("model_type")}
 
 
-def _table(path: Path) -> dict[str, object]:
+def _table_if_any(path: Path) -> dict[str, object]:
     return read_token_table(path) if path.exists() else {}
 
 
-def choose_family(settings: Settings, able: Sequence[str], likely: str, path: Path) -> str:
+def choose_family(settings: FileSettings, able: Sequence[str], likely: str, path: Path) -> str:
     """Which family's tokenizer a file holds: what its class or its model says, or else the likely one."""
     named = settings.get("tokenizer_class")
     if isinstance(named, str) and named not in _ANY_CLASS:
@@ -106,19 +106,19 @@ def choose_family(settings: Settings, able: Sequence[str], likely: str, path: Pa
     return model if model in able else likely
 
 
-def flag(settings: Settings, name: str, default: bool) -> bool:
+def flag(settings: FileSettings, name: str, default: bool) -> bool:
     """A setting that is true or false."""
     value = settings.get(name)
     return value if isinstance(value, bool) else default
 
 
-def special_names(family: TokenizerFamily, settings: Settings) -> dict[str, str]:
+def special_names(family: TokenizerFamily, settings: FileSettings) -> dict[str, str]:
     """The special tokens: the family's, or what the files say instead."""
     named = ((key, _content(settings.get(key, family.names.get(key)))) for key in SPECIAL_KEYS)
     return {key: content for key, content in named if content is not None}
 
 
-def complete(inner: tokenizers.Tokenizer, family: TokenizerFamily, settings: Settings, path: Path) -> Vocabulary:
+def complete(inner: tokenizers.Tokenizer, family: TokenizerFamily, settings: FileSettings, path: Path) -> Vocabulary:
     """Add the tokens that files add to the vocabulary, and put the special tokens of the family around each text."""
     for id, token in _added_tokens(settings, path):
         inner.add_tokens([token])
@@ -149,7 +149,7 @@ def _content(token: object) -> str | None:
     return content if isinstance(content, str) else None
 
 
-def _added_tokens(settings: Settings, path: Path) -> list[tuple[int, AddedToken]]:
+def _added_tokens(settings: FileSettings, path: Path) -> list[tuple[int, AddedToken]]:
     """The tokens that files add to the vocabulary, by their ids."""
     table = settings.get("added_tokens_decoder")
     found: list[tuple[int, AddedToken]] = []
