@@ -47,11 +47,8 @@ def _require_small(holds: bool, place: str, problem: str) -> None:
 def _stages(part: object) -> Iterator[dict[str, object]]:
     """The stages of a pipeline, those of pipelines within it too."""
     if isinstance(part, dict):
-        inner = [
-            value
-            for name in ("normalizers", "pretokenizers", "decoders", "processors")
-            for value in _listed(part, name)
-        ]
+        names = ("normalizers", "pretokenizers", "decoders", "processors")
+        inner = [stage for name in names for stage in _listed(part, name)]
         if part.get("type") == "Sequence":
             for stage in inner:
                 yield from _stages(stage)
