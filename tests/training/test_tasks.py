@@ -274,7 +274,7 @@ WRONG: list[tuple[Settings, str, str | bytes | None, str]] = [
     (TRANSLATE, "a.tsv", "one\ttwo\nthree\t \n", "a.tsv:2: target is empty"),
     (TRANSLATE, "a.tsv", b"one\ttwo\nthr\xffee\tfour\n", "a.tsv:2: byte 11 is 0xff, which is not UTF-8"),
     (TRANSLATE, "a.jsonl", '{"source": "a", "goal": "b"}', "a.jsonl:1: has no field 'target', only 'source', 'goal'"),
-    (TRANSLATE, "a.csv", "one,two", "a.csv: is .csv, wanted .tsv, .jsonl, .parquet or two files"),
+    (TRANSLATE, "a.html", "one,two", "a.html: is .html, wanted .tsv, .csv, .jsonl, .parquet or two files"),
     (
         TRANSLATE,
         "a.tsv",
