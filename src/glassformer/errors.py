@@ -1,8 +1,13 @@
 """The errors a user can meet; each says what was wrong, where, and what was wanted."""
 
+FAILED = 1  # exit status of a check that failed or a run that went wrong
+BAD_USE = 2  # and of a call that cannot be carried out: a missing file, a bad value, options that exclude each other
+
 
 class GlassformerError(Exception):
-    """Anything a user can mend; the command line prints it without a traceback."""
+    """Anything a user can mend; the command line prints it without a traceback and exits with `status`."""
+
+    status: int = FAILED
 
 
 class EquationError(GlassformerError, ValueError):
@@ -16,6 +21,8 @@ class TapeError(GlassformerError, RuntimeError):
 class ConfigError(GlassformerError, ValueError):
     """A configuration that no model can be built from."""
 
+    status = BAD_USE
+
 
 class ModelError(GlassformerError, ValueError):
     """A model was given something it cannot take."""
@@ -23,6 +30,14 @@ class ModelError(GlassformerError, ValueError):
 
 class DecodingError(GlassformerError, ValueError):
     """A model cannot write what it was asked to, or not in the way it was asked to."""
+
+    status = BAD_USE
+
+
+class NonFiniteError(DecodingError, ArithmeticError):
+    """A model's logits are NaN or infinite, so there is no next token to choose."""
+
+    status = FAILED
 
 
 class CheckpointError(GlassformerError, ValueError):
@@ -35,6 +50,12 @@ class TokenizerError(GlassformerError, ValueError):
 
 class DataError(GlassformerError, ValueError):
     """Data that cannot be read, or that nothing can be learnt from."""
+
+
+class PathError(CheckpointError, DataError, TokenizerError):
+    """A path was given that does not exist, or that is not the kind of file or folder that was wanted."""
+
+    status = BAD_USE
 
 
 class RunFolderError(GlassformerError, RuntimeError):
@@ -67,3 +88,5 @@ class LessonError(GlassformerError, AssertionError):
 
 class MissingExtraError(GlassformerError, ImportError):
     """A library is asked for that only an extra of the package installs."""
+
+    status = BAD_USE

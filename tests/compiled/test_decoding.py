@@ -11,9 +11,9 @@ import torch
 from glassformer.decoding.compiled import BURST, programs
 from glassformer.decoding.generate import generate, stream
 from glassformer.decoding.settings import Decoding
-from glassformer.errors import DecodingError
+from glassformer.errors import DecodingError, NonFiniteError
 from glassformer.layers.patterns import Window
-from tests.decoding.writers import PROMPTS, WORDS, words, writer
+from tests.decoding.writers import PROMPTS, WORDS, biased, words, writer
 
 HOW = {
     "greedy": Decoding(limit=6),
@@ -96,7 +96,8 @@ def test_a_program_forgets_what_was_no_number_and_follows_its_model(beam: int) -
     model.output.bias.data[bad] = -1e4
     how = Decoding(limit=4, beam=beam, compiled=True)
     before = generate(model, words(), "one two", how)[0]
-    generate(model, words(), "two ten ten ten ten", how)
+    with pytest.raises(NonFiniteError):
+        generate(model, words(), "two ten ten ten ten", how)
     after = generate(model, words(), "one two", how)[0]
     assert after.log_probabilities == before.log_probabilities
     wide = generate(model.double(), words(), "one two", how)[0]
@@ -125,3 +126,17 @@ def test_programs_go_with_their_model() -> None:
     del model
     gc.collect()
     assert gone() is None
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("how", ["greedy", "beam"])
+def test_a_row_without_a_token_is_never_chosen(how: str) -> None:
+    rows = words().vocab + 5
+    unused, choice = words().unused_ids(rows), dataclasses.replace(HOW[how], compiled=True)
+    likely, barred = (biased("gpt", rows, unused, by) for by in (50.0, -1e9))
+    wanted = generate(barred, words(), PROMPTS, HOW[how])
+    found = generate(likely, words(), PROMPTS, choice)
+    assert [text.ids for text in found] == [text.ids for text in wanted]
+    likely.embedding.weight.fill_(torch.nan)
+    with pytest.raises(NonFiniteError):
+        generate(likely, words(), PROMPTS, choice)

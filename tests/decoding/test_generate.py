@@ -1,21 +1,25 @@
 """Texts: the same whichever way they are run, chosen as the settings say, ended as they should be."""
 
+import copy
 import dataclasses
 import math
 
 import pytest
+import tokenizers
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import models
 
 from glassformer.decoding.few_shot import Shot, few_shot_prompt, few_shot_stops
 from glassformer.decoding.generate import batches_by_tokens, generate, stream
 from glassformer.decoding.next_token import filtered, log_probability, next_token, random_numbers
-from glassformer.decoding.settings import Decoding
-from glassformer.errors import DecodingError, GlassformerError, TokenizerError
+from glassformer.decoding.settings import COLDEST, Decoding
+from glassformer.errors import DecodingError, GlassformerError, NonFiniteError, TokenizerError
 from glassformer.models.gpt import GPT
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from tests.decoding.writers import DECODING, PROMPTS, scores_after, words, writer
+from glassformer.text.tokenizer import Tokenizer
+from tests.decoding.writers import DECODING, PROMPTS, biased, scores_after, words, writer
 from tests.models.zoo import TRANSLATORS
 
 EACH = pytest.mark.parametrize("name", DECODING)
@@ -228,6 +232,8 @@ BAD = [
     ({"n": True}, "n is True"),
     ({"temperature": -1.0}, "temperature is -1.0, wanted a number of at least 0"),
     ({"temperature": math.nan}, "temperature is nan"),
+    ({"temperature": 1e-40}, "temperature is 1e-40, wanted 0 or at least 1e-06"),
+    ({"temperature": 1e-320}, "temperature is 1e-320, wanted 0 or at least 1e-06"),
     ({"top_k": 0}, "top_k is 0"),
     ({"top_p": 0.0}, "top_p is 0.0, wanted a number above 0"),
     ({"top_p": 1.5}, "top_p is 1.5, wanted a share of at most 1"),
@@ -311,6 +317,78 @@ def test_few_shot_prompts_show_and_ask() -> None:
         few_shot_prompt(shots, " ")
     with pytest.raises(DecodingError, match="example 1 has an empty question or answer"):
         few_shot_prompt([shots[0], Shot("", "x")], "why?")
+
+
+def test_the_coldest_temperature_is_the_greedy_choice() -> None:
+    """Logits from tiny to far apart, by the lowest temperature that is taken."""
+    scores = torch.randn(6, 9, generator=torch.Generator().manual_seed(0)) * torch.tensor(
+        [[1e-3], [1], [10], [1e3], [1e4], [1e5]]
+    )
+    u = torch.full((6,), 0.999999, dtype=torch.float64)
+    assert next_token(scores, Decoding(temperature=COLDEST), u).tolist() == scores.argmax(-1).tolist()
+
+
+WAYS = {
+    "greedy": Decoding(limit=4),
+    "drawn": Decoding(limit=4, temperature=1.5, top_k=14, n=3),
+    "beam": Decoding(limit=4, beam=3, n=2),
+    "held back": Decoding(limit=4, minimum=3, repetition=1.2),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["gpt", "seq2seq", "lstm"])
+def test_logits_that_are_not_finite_are_an_error(name: str, way: str) -> None:
+    """One NaN, one infinity, or nothing but NaN: no text is made up from them."""
+    for row, value in ((3, math.nan), (3, math.inf), (slice(None), math.nan)):
+        model = copy.deepcopy(writer(name))
+        model.embedding.weight[row] = value
+        with pytest.raises(NonFiniteError, match=r"the logits of token \d are not finite numbers"):
+            generate(model, words(), words().token(3), WAYS[way])
+    if WAYS[way].beam == 1:
+        with pytest.raises(NonFiniteError):
+            list(stream(model, words(), "one two", WAYS[way]))
+    assert NonFiniteError.status == 1
+
+
+def with_gaps() -> Tokenizer:
+    """The words as a tokenizer that leaves out the ids 6 and 9."""
+    ids = [id for id in range(words().vocab + 2) if id not in (6, 9)]
+    vocab = {words()._inner.id_to_token(number): id for number, id in enumerate(ids)}
+    inner = tokenizers.Tokenizer.from_str(words()._inner.to_str())
+    inner.model = models.WordLevel(vocab, unk_token=words().roles["unknown"])
+    return Tokenizer(inner, words().roles)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["gpt", "llama", "lstm", "seq2seq"])
+def test_an_id_that_is_no_token_is_never_chosen(name: str, way: str) -> None:
+    """Rows beyond the tokenizer and gaps in it, all of them likelier than any token; as if they were impossible."""
+    for tokenizer in (words(), with_gaps()):
+        rows = tokenizer.vocab + 7
+        unused = tokenizer.unused_ids(rows)
+        assert unused == [
+            id for id in range(rows) if (id in (6, 9) and tokenizer.vocab > words().vocab) or id >= tokenizer.vocab
+        ]
+        likely, barred = (biased(name, rows, unused, by) for by in (50.0, -1e9))
+        found = generate(likely, tokenizer, PROMPTS[:3], WAYS[way])
+        wanted = generate(barred, tokenizer, PROMPTS[:3], WAYS[way])
+        assert [text.ids for text in found] == [text.ids for text in wanted]
+        assert not {id for text in found for id in text.ids} & set(unused)
+        for one, other in zip(found, wanted, strict=True):
+            assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
+        if WAYS[way].beam == 1:
+            pieces = [piece for piece in stream(likely, tokenizer, PROMPTS[0], WAYS[way]) if piece.number == 0]
+            assert "".join(piece.text for piece in pieces) == found[0].text
+
+
+@pytest.mark.parametrize("name", ["seq2seq", "t5"])
+def test_a_blank_source_is_streamed_as_it_is_generated(name: str) -> None:
+    for blank in ("", " \n"):
+        for n in (1, 2):
+            how = Decoding(limit=3, n=n)
+            assert [piece.text for piece in stream(writer(name), words(), blank, how)] == [""] * n
+            assert [text.text for text in generate(writer(name), words(), blank, how)] == [""] * n
 
 
 @pytest.mark.parametrize("how", [Decoding(limit=10**12, temperature=1.0), Decoding(limit=10**12, beam=2)])

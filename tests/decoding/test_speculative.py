@@ -13,10 +13,10 @@ from glassformer.decoding.settings import Decoding
 from glassformer.decoding.speculative import checked_guess, speculate
 from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import pick
-from glassformer.errors import DecodingError
+from glassformer.errors import DecodingError, NonFiniteError
 from glassformer.recording import unchecked
 from tests.decoding.test_generate import FILTERS, chi_square, expected
-from tests.decoding.writers import PROMPTS, WORDS, words, writer
+from tests.decoding.writers import PROMPTS, WORDS, biased, words, writer
 
 ABLE = ["gpt", "llama-grouped", "mistral", "modern"]
 
@@ -126,3 +126,24 @@ def test_what_cannot_guess_ahead_is_refused() -> None:
         speculate(writer("gpt"), words(), "one", how, guesses=0)
     with pytest.raises(DecodingError, match="beam is 2, wanted 1 to guess ahead"):
         speculate(writer("gpt"), words(), "one", Decoding(beam=2))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.5])
+def test_a_row_without_a_token_is_never_chosen(temperature: float) -> None:
+    rows = words().vocab + 5
+    unused, how = words().unused_ids(rows), Decoding(limit=6, temperature=temperature, n=2)
+    likely, barred = (biased("gpt", rows, unused, by) for by in (50.0, -1e9))
+    for draft in (None, likely):
+        found, wanted = (
+            speculate(one, words(), PROMPTS[:2], how, draft and one, guesses=2) for one in (likely, barred)
+        )
+        assert [text.ids for text in found] == [text.ids for text in wanted]
+        assert not {id for text in found for id in text.ids} & set(unused)
+
+
+def test_logits_that_are_not_finite_are_an_error() -> None:
+    broken = copy.deepcopy(writer("gpt"))
+    broken.embedding.weight.fill_(torch.nan)
+    for temperature in (0.0, 1.0):
+        with pytest.raises(NonFiniteError):
+            speculate(broken, words(), "one two one two", Decoding(limit=3, temperature=temperature))

@@ -1,5 +1,6 @@
 """Models and tokenizers to write with: small, of random weights, over words that are easy to tell apart."""
 
+import copy
 import dataclasses
 from functools import cache
 from pathlib import Path
@@ -62,3 +63,17 @@ def scores_after(model: Model, prompt: list[int], ids: list[int], name: str) -> 
         target = torch.tensor([[words().start, *ids[:-1]]])
         return model(source, target)[0]
     return model(torch.tensor([[*prompt, *ids[:-1]]]))[0, len(prompt) - 1 :]
+
+
+def biased(name: str, rows: int, ids: list[int], by: float) -> Model:
+    """A model with rows to spare, whose logits for some ids are shifted."""
+    model = copy.deepcopy(writer(name, vocab=rows))
+    width = model.config.hidden if name == "lstm" else model.config.dim
+    bias = torch.zeros(rows)
+    bias[ids] = by
+    model.output = torch.nn.Linear(width, rows)
+    generator = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        model.output.weight.copy_(torch.randn(rows, width, generator=generator))
+        model.output.bias.copy_(bias)
+    return model.requires_grad_(False)

@@ -16,6 +16,7 @@ from glassformer.decoding.generate import generate
 from glassformer.decoding.quantize import Form, in_form
 from glassformer.decoding.row_model import ManyRows, row_model
 from glassformer.decoding.settings import Decoding
+from glassformer.errors import NonFiniteError
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
 from tests.decoding.writers import PROMPTS, words, writer
@@ -223,3 +224,37 @@ def test_what_the_kernels_cannot_do_is_left_to_the_compiler() -> None:
     gpt = in_form(copy.deepcopy(writer("gpt")).cuda(), "int8")
     assert row_model(gpt, fixed(gpt.cache(5, 32), 32, 0)) is None
     assert row_model(copy.deepcopy(writer("gpt")).cuda(), fixed(gpt.cache(1, 32), 32, 0)) is None
+
+
+@pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")
+@pytest.mark.parametrize("form", ["packed", "int8"])
+@pytest.mark.parametrize("spare", [5, 5000])  # more than a portion of nothing else
+def test_a_row_without_a_token_is_never_chosen(spare: int, form: Form) -> None:
+    rows = words().vocab + spare
+    unused = words().unused_ids(rows)
+    config = GPTConfig(vocab=rows, context=64, dim=64, layers=2, heads=2, tied=False)
+    model = build(config, 0).cuda().eval().requires_grad_(False)
+    barred = copy.deepcopy(model)
+    for one in (model, barred):
+        one.stack.norm.bias.fill_(1.0)  # the last hidden states have a part that is the same everywhere
+    model.output.weight[:, unused] = 1.0
+    barred.output.weight[:, unused] = -9.0
+    for how in (HOW["greedy"], HOW["drawn"]):
+        for prompts in (PROMPTS[:1], PROMPTS):
+            found, wanted = (
+                generate(in_form(copy.deepcopy(one), form), words(), prompts, dataclasses.replace(how, compiled=fast))
+                for one, fast in ((model, True), (barred, False))
+            )
+            assert not {id for text in found for id in text.ids} & set(unused)
+            if form == "packed":
+                assert [text.ids for text in found] == [text.ids for text in wanted]
+
+
+@pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")
+def test_logits_that_are_not_finite_are_an_error() -> None:
+    for value in (torch.nan, torch.inf):
+        model = copy.deepcopy(writer("gpt")).cuda()
+        model.embedding.weight[words().encode("one")] = value
+        for form in ("packed", "int8"):
+            with pytest.raises(NonFiniteError):
+                generate(in_form(copy.deepcopy(model), form), words(), "one", Decoding(limit=3, compiled=True))

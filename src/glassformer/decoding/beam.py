@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from glassformer.decoding.next_token import without_ends
+from glassformer.decoding.next_token import without_ids
 from glassformer.decoding.session import MOSTLY, Prompts, Translator, Writes, open_cache, read
 from glassformer.decoding.settings import Decoding
 from glassformer.equations.probability import logsumexp
@@ -168,13 +168,14 @@ class Front:
     next: Tensor
     step: Tensor
     stop: Tensor
+    unused: Tensor
 
     def extend(self) -> tuple[Tensor, Tensor]:
         """Read what was chosen last and choose again; gives tokens and which hypothesis each continues."""
         ids = self.next if isinstance(self.cache, Branches) else self.next.view(-1, 1)  # a recurrent way is a row
-        scores = read(self.model, ids, self.cache).flatten(0, 1)
+        scores = without_ids(read(self.model, ids, self.cache).flatten(0, 1), self.unused)
         if self.how.minimum:
-            scores = torch.where(self.step < self.how.minimum, without_ends(scores, self.stop), scores)
+            scores = torch.where(self.step < self.how.minimum, without_ids(scores, self.stop), scores)
         chosen = self.beam.extend(scores, self.step, self.stop)
         self.step.add_(1)
         return chosen
@@ -191,6 +192,7 @@ class Search(Front):
         how: Decoding,
         ends: Sequence[int],
         first: int,
+        unused: Sequence[int] = (),
     ) -> None:
         self.model = model
         self.how = how
@@ -200,7 +202,8 @@ class Search(Front):
         self.next = start.repeat(1, how.beam)
         self.beam = Beam.empty([max(1, n) for n in most], how.beam, model.embedding.weight)
         self.step = torch.zeros((), dtype=torch.long, device=last.device)
-        self.stop = torch.tensor(list(ends), dtype=torch.long, device=last.device)
+        device = last.device
+        self.stop, self.unused = (torch.tensor(list(ids), dtype=torch.long, device=device) for ids in (ends, unused))
         self.cache = self.carry(past, max(1, *most))
 
     def carry(self, past: Cache | RecurrentState, steps: int) -> Branches | RecurrentBranches:

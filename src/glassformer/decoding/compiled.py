@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from glassformer.decoding.beam import Beam, Front, Search
-from glassformer.decoding.next_token import log_probability, next_token, without_ends
+from glassformer.decoding.next_token import log_probability, next_token, without_ids
 from glassformer.decoding.row_model import row_model
 from glassformer.decoding.session import Prompts, Session, Writes, read
 from glassformer.decoding.settings import Decoding
@@ -125,23 +125,25 @@ class Board:
 class Steps:
     """A program of model and choice for one shape."""
 
-    def __init__(self, model: Writes, how: Decoding, ends: Sequence[int], cache: Cache, board: Board) -> None:
-        self.model = model
-        self.how = how
-        self.stop = torch.tensor(list(ends), dtype=torch.long, device=board.ids.device)
+    def __init__(self, like: Session, cache: Cache, board: Board) -> None:
+        self.model, self.how = like.model, like.how
+        self.stop, self.unused = like.stop.clone(), like.unused.clone()
         self.cache = cache
         self.board = board
         self.width = board.seen.shape[1] - board.ids.shape[1]
-        self.rows, device = row_model(model, cache), board.ids.device
+        self.rows, device = row_model(self.model, cache), board.ids.device
         step = cast(MethodType, self._step)
         self.run = program(step, device) if self.rows is None else captured(self._step_by_rows, device)
 
     def _step(self) -> None:
-        self._write(*self._choose(read(self.model, self.board.next, self.cache)[:, -1]))
+        scores = read(self.model, self.board.next, self.cache)[:, -1]
+        self._write(*self._choose(without_ids(scores, self.unused)))
 
     def _step_by_rows(self) -> None:
         assert self.rows is not None
         scores, how, board = self.rows.scores(self.board.next), self.how, self.board
+        if len(self.unused):  # not infinite: a portion of nothing else would have no sum
+            scores.index_fill_(1, self.unused, torch.finfo(scores.dtype).min)
         if how.temperature or how.repetition != 1 or how.minimum:
             self._write(*self._choose(scores.float()))
             return
@@ -151,7 +153,7 @@ class Steps:
     def _choose(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         board = self.board
         if self.how.minimum:
-            scores = torch.where(board.step < self.how.minimum, without_ends(scores, self.stop), scores)
+            scores = torch.where(board.step < self.how.minimum, without_ids(scores, self.stop), scores)
         u = board.numbers.index_select(1, board.step).squeeze(1)
         chosen = next_token(scores, self.how, u, board.seen)
         return chosen, log_probability(scores, chosen)
@@ -199,9 +201,10 @@ class CompiledSession(Session):
         how: Decoding,
         ends: Sequence[int],
         first: int,
+        unused: Sequence[int] = (),
     ) -> None:
         require_fixed(model)
-        super().__init__(model, prompts, slots, how, ends, first)
+        super().__init__(model, prompts, slots, how, ends, first, unused)
         assert isinstance(self.cache, Cache)
         room = round_up(how.limit, BURST)
         source = round_up(self.cache.cross[0].keys.shape[2], SOURCE_GRAIN) if self.cache.cross else 0
@@ -209,8 +212,8 @@ class CompiledSession(Session):
         size = round_up(self.cache.count + room, GRAIN) if self.cache.reach is None else self.cache.slots
         choice = how.temperature, how.top_k, how.top_p, how.min_p, how.repetition, how.minimum
         board, cache = self._board(room), self.cache
-        key = ("steps", len(self.next), size, board.seen.shape[1], room, source, choice, tuple(ends))
-        steps = stored(model, key, lambda: Steps(model, how, ends, fixed(cache, size, source), self._board(room)))
+        key = ("steps", len(self.next), size, board.seen.shape[1], room, source, choice, tuple(ends), tuple(unused))
+        steps = stored(model, key, lambda: Steps(self, fixed(cache, size, source), self._board(room)))
         assert isinstance(steps, Steps)
         self.steps = steps
         steps.board.fill(board)
@@ -259,7 +262,7 @@ class BeamSteps(Front):
     def __init__(self, like: Search, cache: Branches, most: int) -> None:
         self.model, self.how = like.model, like.how
         self.cache = cache
-        self.next, self.stop = like.next.clone(), like.stop.clone()
+        self.next, self.stop, self.unused = like.next.clone(), like.stop.clone(), like.unused.clone()
         self.step = torch.zeros((), dtype=torch.long, device=self.next.device)
         self.beam = Beam.empty([most] * len(like.next), like.how.beam, like.model.embedding.weight)
         self.run = program(cast(MethodType, self._step), self.next.device)
@@ -281,18 +284,19 @@ class CompiledSearch(Search):
         how: Decoding,
         ends: Sequence[int],
         first: int,
+        unused: Sequence[int] = (),
     ) -> None:
         require_fixed(model)
-        self.ends = tuple(ends)
+        self.special = tuple(ends), tuple(unused)
         self.left = max(1, *most)
-        super().__init__(model, prompts, most, how, ends, first)
+        super().__init__(model, prompts, most, how, ends, first, unused)
 
     def carry(self, past: Cache | RecurrentState, steps: int) -> Branches:
         """Set a stored program to where the prompts end; its beam and its cache become those of this search."""
         assert isinstance(past, Cache)
         how, room = self.how, round_up(self.how.limit, BURST)
         source = round_up(past.cross[0].keys.shape[2], SOURCE_GRAIN) if past.cross else 0
-        key = ("beam", len(self.next), how.beam, shared_slots(past), room, source, how.minimum, self.ends)
+        key = ("beam", len(self.next), how.beam, shared_slots(past), room, source, how.minimum, self.special)
         made = stored(self.model, key, lambda: self._program(past, room, source))
         assert isinstance(made, BeamSteps) and isinstance(made.cache, Branches)
         self.steps = made

@@ -42,7 +42,7 @@ def generate(
     Where a source says nothing, so does its translation.
     """
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
-    says = [not isinstance(model, Translator) or bool(text.strip()) for text in texts]
+    says = [_says_something(model, text) for text in texts]
     rows = encode_prompts(model, tokenizer, list(compress(texts, says)))
     written = iter(write_all(model, tokenizer, rows, how))
     return [next(written) if something else Written("", [], [], "stop") for something in says for _ in range(how.n)]
@@ -53,6 +53,9 @@ def stream(model: Model, tokenizer: Tokenizer, prompt: str, how: Decoding = LIKE
     if how.beam > 1:
         raise DecodingError(f"beam is {how.beam}, wanted 1 to stream: a beam knows its best text only at the end")
     writer = require_writer(model)
+    if not _says_something(model, prompt):
+        yield from (Piece(number, "", "stop") for number in range(how.n))
+        return
     drafts, session = _begin(writer, tokenizer, encode_prompts(model, tokenizer, [prompt]), how)
     told: set[int] = set()
     for _ in _write_drafts(drafts, session):
@@ -61,6 +64,11 @@ def stream(model: Model, tokenizer: Tokenizer, prompt: str, how: Decoding = LIKE
             if number not in told and (piece or draft.finish):
                 told |= {number} if draft.finish else set()
                 yield Piece(number, piece, draft.finish)
+
+
+def _says_something(model: Model, prompt: str) -> bool:
+    """Whether there is something to write for a prompt: a translator writes nothing for a blank source."""
+    return not isinstance(model, Translator) or bool(prompt.strip())
 
 
 def write_all(model: Model, tokenizer: Tokenizer, prompts: Prompts, how: Decoding) -> list[Written]:
@@ -154,7 +162,8 @@ def _begin(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding)
     slots = width + max(1, *(most for most, _ in room))
     make = CompiledSession if how.compiled else Session
     with at_rest(model):
-        return drafts, make(model, prompts, slots, how, sorted(ends), first_token(model, tokenizer))
+        unused = tokenizer.unused_ids(model.config.vocab)
+        return drafts, make(model, prompts, slots, how, sorted(ends), first_token(model, tokenizer), unused)
 
 
 def _write_drafts(drafts: Sequence[Draft], session: Session) -> Iterator[None]:
@@ -183,7 +192,9 @@ def _search(model: Writes, tokenizer: Tokenizer, prompts: Prompts, how: Decoding
     with at_rest(model):
         most = [tokens for tokens, _ in room]
         make = CompiledSearch if how.compiled else Search
-        found = run_search(make(model, prompts, most, how, sorted(ends), first_token(model, tokenizer)), most)
+        unused = tokenizer.unused_ids(model.config.vocab)
+        search = make(model, prompts, most, how, sorted(ends), first_token(model, tokenizer), unused)
+        found = run_search(search, most)
     for i, hypotheses in enumerate(found):
         if len(hypotheses) < how.n:
             there_are = f"there are {len(hypotheses)} texts of up to {most[i]} tokens for a prompt, wanted {how.n}"

@@ -43,9 +43,9 @@ def filtered(scores: Tensor, how: Decoding, seen: Tensor | None = None) -> Tenso
     return z if how.min_p is None else min_p(z, how.min_p)
 
 
-def without_ends(scores: Tensor, ends: Tensor) -> Tensor:
-    """Scores with the tokens that would end a text taken out, while it is too short."""
-    return forbid(scores, ends) if len(ends) else scores
+def without_ids(scores: Tensor, ids: Tensor) -> Tensor:
+    """Scores with some ids taken out: those that are not tokens, or that would end a text that is too short."""
+    return forbid(scores, ids) if len(ids) else scores
 
 
 def log_probability(scores: Tensor, ids: Tensor) -> Tensor:

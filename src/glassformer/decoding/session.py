@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from glassformer.decoding.next_token import log_probability, next_token, random_numbers, without_ends
+from glassformer.decoding.next_token import log_probability, next_token, random_numbers, without_ids
 from glassformer.decoding.settings import Decoding
 from glassformer.errors import DecodingError
 from glassformer.layers.cache import Cache, RecurrentState, left_padded
@@ -86,7 +86,7 @@ def read(model: Writes, ids: Tensor, cache: Cache | RecurrentState) -> Tensor:
 
 
 class Session:
-    """Texts written together, `how.n` for each prompt."""
+    """Texts written together, `how.n` for each prompt; `unused` are ids of the model that are not tokens."""
 
     def __init__(
         self,
@@ -96,13 +96,14 @@ class Session:
         how: Decoding,
         ends: Sequence[int],
         first: int,
+        unused: Sequence[int] = (),
     ) -> None:
         self.model = model
         self.how = how
         self.step = 0
         self.cache, last = open_cache(model, prompts, slots, how)
         device = last.device
-        self.stop = torch.tensor(list(ends), dtype=torch.long, device=device)
+        self.stop, self.unused = (torch.tensor(list(ids), dtype=torch.long, device=device) for ids in (ends, unused))
         translates = isinstance(model, Translator)
         history = [[first] if translates else row for row in prompts for _ in range(how.n)]
         self.next = torch.full((len(history), 1), first, device=device) if translates else last
@@ -120,9 +121,9 @@ class Session:
 
     def burst(self) -> tuple[list[list[int]], list[list[float]]]:
         """The next tokens of every text and their log-probabilities, [tokens][texts]; here one token each."""
-        scores = read(self.model, self.next, self.cache)[:, -1]
+        scores = without_ids(read(self.model, self.next, self.cache)[:, -1], self.unused)
         if self.step < self.how.minimum:
-            scores = without_ends(scores, self.stop)
+            scores = without_ids(scores, self.stop)
         u = None if self.numbers is None else self.numbers[:, self.step]
         chosen = next_token(scores, self.how, u, self.seen)
         self.seen = torch.cat([self.seen, chosen[:, None]], 1)

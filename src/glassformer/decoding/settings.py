@@ -7,6 +7,8 @@ from numbers import Integral, Real
 
 from glassformer.errors import DecodingError
 
+COLDEST = 1e-6  # temperature by which float32 logits can be divided without overflow
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decoding:
@@ -37,6 +39,8 @@ class Decoding:
             _whole(name, getattr(self, name), 1)
         _whole("minimum", self.minimum, 0)
         _number("temperature", self.temperature, 0)
+        sane = self.temperature == 0 or self.temperature >= COLDEST
+        _require(sane, "temperature", self.temperature, f"0 or at least {COLDEST}: below that, logits overflow")
         _number("repetition", self.repetition, 0, above=True)
         if self.top_k is not None:
             _whole("top_k", self.top_k, 1)

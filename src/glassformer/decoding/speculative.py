@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.generate import begin_draft, encode_prompts
-from glassformer.decoding.next_token import filtered, log_probability, next_token, without_ends
+from glassformer.decoding.next_token import filtered, log_probability, next_token, without_ids
 from glassformer.decoding.session import Translator, Writes, at_rest, context_of, read, require_writer
 from glassformer.decoding.settings import Decoding
 from glassformer.decoding.written import Draft, Written
@@ -30,8 +30,9 @@ LONGEST_MATCH = 3  # tokens at the end of a text that are looked for earlier in 
 class Follower:
     """A model that reads along: it is given the whole text every time and reads only what is new."""
 
-    def __init__(self, model: Writes, slots: int, room: int) -> None:
+    def __init__(self, model: Writes, slots: int, room: int, unused: Sequence[int] = ()) -> None:
         self.model = model
+        self.unused = torch.tensor(list(unused), dtype=torch.long, device=model.embedding.weight.device)
         self.room = room
         self.cache = model.cache(1, slots, room=room)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
@@ -43,7 +44,8 @@ class Follower:
         for part in ids[:, :before].split(self.room, 1) if before else ():
             read(self.model, part, self.cache)
         self.cache.every = True
-        return torch.cat([read(self.model, part, self.cache)[0] for part in ids[:, before:].split(self.room, 1)])
+        parts = ids[:, before:].split(self.room, 1)
+        return without_ids(torch.cat([read(self.model, part, self.cache)[0] for part in parts]), self.unused)
 
     def back_to(self, length: int) -> None:
         """Forget what was read beyond this length."""
@@ -103,6 +105,7 @@ def speculate(
     writer = _require_guesser(model, how, draft, guesses)
     texts = [prompts] if isinstance(prompts, str) else list(prompts)
     found: list[Written] = []
+    unused = tokenizer.unused_ids(writer.config.vocab)
     with at_rest(writer), nullcontext() if draft is None else at_rest(require_writer(draft)):
         for ids in encode_prompts(writer, tokenizer, texts):
             for sample in range(how.n):
@@ -111,9 +114,10 @@ def speculate(
                 room = max(how.chunk, guesses + 1)
                 helper = Guess(how, guesses)
                 if draft is not None:
-                    helper = ModelGuess(how, guesses, Follower(require_writer(draft), slots, room))
+                    helper = ModelGuess(how, guesses, Follower(require_writer(draft), slots, room, unused))
                 place = zlib.crc32(repr((how.seed, ids, sample, "guess")).encode())
-                _guess_and_check(text, Follower(writer, slots, room), helper, torch.Generator().manual_seed(place))
+                main, generator = Follower(writer, slots, room, unused), torch.Generator().manual_seed(place)
+                _guess_and_check(text, main, helper, generator)
                 found.append(text.done())
     return found
 
@@ -145,7 +149,7 @@ def _guess_and_check(text: Draft, main: Follower, helper: Guess, generator: torc
         scores = main.scores([*known, *guessed], len(guessed) + 1)
         for i in range(len(guessed) + 1):
             row = scores[i : i + 1]
-            row = without_ends(row, ends) if len(text.ids) < how.minimum else row
+            row = without_ids(row, ends) if len(text.ids) < how.minimum else row
             guess = guessed[i] if i < len(guessed) else None
             share = None if shares is None or guess is None else shares[i : i + 1]
             token, held = checked_guess(row, guess, share, how, u[helper.count + i :], [*known, *guessed[:i]])

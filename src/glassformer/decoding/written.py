@@ -1,9 +1,11 @@
 """A text as it is written: its tokens, where it ends, and which part of it can be shown already."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from glassformer.errors import NonFiniteError
 from glassformer.text.tokenizer import Tokenizer
 
 Finish = Literal["stop", "length", "context"]
@@ -54,6 +56,11 @@ class Draft:
         """Take one more token; nothing comes after the end."""
         if self.finish is not None:
             return
+        if not log_probability < math.inf:  # it is NaN or infinite wherever a logit is
+            raise NonFiniteError(
+                f"the logits of token {len(self.ids) + 1} are not finite numbers: the model's weights are damaged, "
+                "or its numbers overflow in this dtype"
+            )
         self.ids.append(token)
         self.log_probabilities.append(log_probability)
         if token in self.ends:

@@ -6,7 +6,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.errors import TokenizerError
+from glassformer.errors import PathError, TokenizerError
 
 MOST_BYTES = 200_000_000  # of a tokenizer.json; the largest public ones have 35 million
 LONGEST_INPUT = 2**27  # tokens; files of models without a limit name numbers far beyond
@@ -78,12 +78,12 @@ def read_bytes(path: Path) -> bytes:
     try:
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):
-            raise TokenizerError(f"{path}: is not a plain file")
+            raise PathError(f"{path}: is not a plain file")
         if status.st_size > MOST_BYTES:
             raise TokenizerError(f"{path}: has {status.st_size:,} bytes, wanted at most {MOST_BYTES:,}")
         return path.read_bytes()
     except FileNotFoundError:
-        raise TokenizerError(f"{path}: no such file") from None
+        raise PathError(f"{path}: no such file") from None
     except OSError as error:
         raise TokenizerError(f"{path}: cannot be read: {error.strerror}") from error
 

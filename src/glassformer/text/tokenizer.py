@@ -95,6 +95,10 @@ class Tokenizer:
         whole += [] if self._sides is None else [self._sides.source.to_str(), self._sides.target.to_str()]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
 
+    def unused_ids(self, rows: int) -> list[int]:
+        """The ids below a number of vocabulary rows that are not tokens: gaps, and rows beyond the last token."""
+        return [*sorted(id for id in self._unused if id < rows), *range(self.vocab, rows)]
+
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without any added at its ends."""
         return self.encode_batch([text])[0]
