@@ -216,8 +216,8 @@ def test_a_disk_that_fails_is_told_and_nothing_is_lost(call: str, tmp_path: Path
         (lambda path: None, "there is no such file or folder"),
         (lambda path: path.mkdir(), "has no config.json"),
         (
-            lambda path: (path / "step-00000004").mkdir(parents=True),
-            "thing: holds a run that is not finished and no model yet; go on with it by: glassformer train --resume",
+            lambda path: (path.mkdir(), (path / "model.json").write_text("{}")),
+            "thing: holds a run without a whole checkpoint yet; go on with it by: glassformer train --resume",
         ),
         (lambda path: path.write_text("hello"), "wanted a folder, a .safetensors file or a llama2.c checkpoint"),
     ],

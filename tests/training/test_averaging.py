@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from glassformer.checkpoints.run_checkpoints import AVERAGE
 from glassformer.equations.optimizers import exponential_moving_average
 from glassformer.errors import CheckpointError, RunFolderError
 from glassformer.models.build import build
-from glassformer.training.averaging import PREFIX, MovingAverage, mean_of_checkpoints
+from glassformer.training.averaging import MovingAverage, mean_of_checkpoints
 from glassformer.training.hardware import Hardware
 from glassformer.training.loop import train
 from glassformer.training.objective import NEXT_TOKEN, Lesson
@@ -80,8 +81,8 @@ def test_a_run_ends_with_its_average_in_the_model(tmp_path: Path) -> None:
     list(train(model, batches(), NEXT_TOKEN, recipe(), folder))
     kept = folder.load(20)
     assert same_tensors(
-        {PREFIX + name: value for name, value in model.state_dict().items()},
-        {name: value for name, value in kept.optimizer.items() if name.startswith(PREFIX)},
+        {AVERAGE + name: value for name, value in model.state_dict().items()},
+        {name: value for name, value in kept.optimizer.items() if name.startswith(AVERAGE)},
     )
     assert not same_tensors(dict(model.state_dict()), kept.model)
     assert not model.training

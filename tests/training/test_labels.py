@@ -70,8 +70,8 @@ def test_a_resumed_run_keeps_its_labels_without_the_model_it_started_from(
     shutil.rmtree(tmp_path / "start")
     assert gf.train(out=tmp_path / "run", resume=True).labels == ("c", "b", "a")
     assert read_labels(tmp_path / "run") == ("c", "b", "a")
-    (tmp_path / "run" / "labels.json").write_text('{"a": 1}')
-    with pytest.raises(ConfigError, match=r"labels\.json: does not hold the labels"):
+    (tmp_path / "run" / "model.json").write_text('{"labels": 1}')
+    with pytest.raises(ConfigError, match=r"model\.json: does not hold the labels"):
         gf.train(out=tmp_path / "run", resume=True)
 
 

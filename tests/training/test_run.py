@@ -101,7 +101,7 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(tmp_path: Path) -> None:
     late = started(how, tmp_path / "late")
     list(started(how, tmp_path / "late").train())
     for begin in (lambda: started(how, tmp_path / "run"), lambda: list(late.train())):
-        with pytest.raises(ConfigError, match="already holds a run: go on with it by --resume"):
+        with pytest.raises(ConfigError, match="already holds a run: resume it, or choose another folder"):
             begin()
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     assert list(started(how, tmp_path / "run", True).train(resume=True)) == []
@@ -113,7 +113,7 @@ def test_a_folder_that_holds_a_model_is_not_overwritten(name: str, tmp_path: Pat
     write(file, "precious")
     with pytest.raises(ConfigError) as found:
         started(settings_of("gpt", tmp_path), tmp_path / "model")
-    assert str(found.value) == f"{file.parent} already holds a model, in {name}: choose another folder by --out"
+    assert str(found.value) == f"{file.parent} already holds a model, in {name}: choose another folder"
     assert [path.read_text() for path in file.parent.iterdir()] == ["precious"]
 
 
@@ -210,7 +210,7 @@ def test_a_masked_encoder_becomes_a_classifier_that_keeps_its_body(tmp_path: Pat
 def test_a_model_of_another_kind_is_no_start(tmp_path: Path) -> None:
     list(started(settings_of("gpt", tmp_path), tmp_path / "run").train())
     how = replace(settings_of("translate", tmp_path), run=replace(CPU, init=str(tmp_path / "run")))
-    with pytest.raises(GlassformerError, match="run.init is a GPT, which this task does not train"):
+    with pytest.raises(GlassformerError, match="run.init holds GPT, which this task does not train"):
         started(how, None)
     missing = replace(how, run=replace(CPU, init=str(tmp_path / "nothing")))
     with pytest.raises(GlassformerError, match="nothing"):

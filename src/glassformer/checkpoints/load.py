@@ -1,6 +1,7 @@
 """`gf.load`: a folder or file in, a model out, with its tokenizer and the names of its classes."""
 
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,10 +14,17 @@ from glassformer.checkpoints.llama2c import Llama2C, is_llama2c, read_llama2c_to
 from glassformer.checkpoints.naming import Row, as_in_file, expand, fill_model, require_bijection
 from glassformer.checkpoints.ours import KIND, read_own
 from glassformer.checkpoints.publish import newest_set
+from glassformer.checkpoints.run_checkpoints import (
+    MODEL_CONFIG,
+    CheckpointWeights,
+    best_checkpoint,
+    checkpoint_folder,
+    checkpoint_steps,
+)
 from glassformer.checkpoints.sentence import is_sentence_model
 from glassformer.checkpoints.tensor_files import TensorFiles, TensorSource, read_index
 from glassformer.checkpoints.untrusted import PICKLES, is_pickle, parse_table, pickle_refusal, read_table
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import CheckpointError, ConfigError, PathError, RunFolderWarning
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
@@ -43,42 +51,88 @@ class Loaded:
     left_out: tuple[str, ...] = ()
 
 
-def load(path: Path | str, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> Loaded:
+def load(
+    path: Path | str,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    step: int | None = None,
+) -> Loaded:
     """Read a run folder, a Hugging Face folder or a single file; nothing in it is ever run.
 
-    Numbers keep the type they are stored in unless `dtype` gives another, and are read one tensor at a time.
+    Numbers keep the type they are stored in unless `dtype` gives another, and are read one tensor at a time. Of a run
+    that is not finished the best checkpoint is taken, or else the latest; `step` chooses one of any run.
     """
+    if path == "":
+        raise PathError("the path of the model is empty, wanted a folder or a file")
     path = Path(path)
     if path.is_dir():
-        return _load_folder(path, device, dtype)
+        return _load_folder(path, device, dtype, step)
     if not path.exists():
-        raise CheckpointError(f"{path}: there is no such file or folder")
+        raise PathError(f"{path}: there is no such file or folder")
+    if step is not None:
+        raise PathError(f"{path}: is a file, and step {step} was asked for: wanted the folder of a run")
     if path.suffix == ".safetensors":
         return _load_file(path, device, dtype)
     if is_llama2c(path):
         return _load_llama2c(path, device, dtype)
     if path.suffix in PICKLES or is_pickle(path):
         raise pickle_refusal(path)
-    raise CheckpointError(
+    raise PathError(
         f"{path}: is no kind of file that holds a model; wanted a folder, a .safetensors file or a llama2.c checkpoint"
     )
 
 
-def _load_folder(folder: Path, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
+def _load_folder(
+    folder: Path, device: torch.device | str, dtype: torch.dtype | None, step: int | None = None
+) -> Loaded:
     root = newest_set(folder)
-    if not (root / CONFIG_FILE).exists():
-        if any(folder.glob("step-*")):
-            how = f"glassformer train --resume --out {shlex.quote(str(folder))}"
-            raise CheckpointError(
-                f"{folder}: holds a run that is not finished and no model yet; go on with it by: {how}"
-            )
-        raise CheckpointError(f"{folder}: has no {CONFIG_FILE}, which says what model it holds")
-    source = TensorFiles(_weight_files(root))
-    loaded = _build(read_table(root / CONFIG_FILE), source, root, device, dtype)
+    if step is not None:
+        loaded = _load_checkpoint(folder, step, device, dtype)
+    elif (root / CONFIG_FILE).exists():
+        source = TensorFiles(_weight_files(root))
+        loaded = _build(read_table(root / CONFIG_FILE), source, root, device, dtype)
+    elif (folder / MODEL_CONFIG).exists() or checkpoint_steps(folder):
+        loaded = _load_unfinished(folder, device, dtype)
+    else:
+        raise PathError(f"{folder}: has no {CONFIG_FILE}, which says what model it holds")
     for place in (root, folder):
         if has_tokenizer(place):
             return replace(loaded, tokenizer=Tokenizer.load(place))
     return loaded
+
+
+def _load_unfinished(folder: Path, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
+    """The best checkpoint of a run that is still going on or was stopped, or else the latest that is whole."""
+    steps, best = checkpoint_steps(folder), best_checkpoint(folder)
+    order = sorted(steps, key=lambda step: (step == best, step), reverse=True)
+    for step in order:
+        try:
+            loaded = _load_checkpoint(folder, step, device, dtype)
+        except CheckpointError as error:
+            _warn_of_run(f"{error}; another checkpoint is tried")
+            continue
+        which = "best" if step == best else "latest"
+        known = ", ".join(map(str, steps))
+        _warn_of_run(
+            f"{folder}: the run is not finished; using its {which} checkpoint, step {step} (there are: {known})"
+        )
+        return loaded
+    how = f"glassformer train --resume --out {shlex.quote(str(folder))}"
+    raise PathError(f"{folder}: holds a run without a whole checkpoint yet; go on with it by: {how}")
+
+
+def _warn_of_run(text: str) -> None:
+    warnings.warn(text, RunFolderWarning, stacklevel=5)
+
+
+def _load_checkpoint(folder: Path, step: int, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
+    """The model of one step of a run."""
+    place = checkpoint_folder(folder, step)
+    source, where = CheckpointWeights(place, WEIGHTS), str(folder / MODEL_CONFIG)
+    config, labels = read_own(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
+    rows = [Row(name, name) for name, _ in empty_model(config, where).named_parameters()]
+    source.keep(row.theirs for row in rows)
+    return Loaded(filled_model(config, rows, source, str(place), device, dtype), labels=labels)
 
 
 def _weight_files(root: Path) -> Path | Mapping[str, Path]:

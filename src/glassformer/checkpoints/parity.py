@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from glassformer.checkpoints.huggingface import Twin, find_twin
-from glassformer.checkpoints.load import load
+from glassformer.checkpoints.load import Loaded, load
 from glassformer.checkpoints.save import save
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.errors import CheckpointError
@@ -75,15 +75,18 @@ class InFloat64(TorchFunctionMode):
         return args[0].double() if func is Tensor.float else func(*map(swap, args), **named)
 
 
-def parity(model: Model | Path | str, dtype: torch.dtype = torch.float32, seed: int = 0) -> Parity:
+def parity(
+    model: Model | Path | str, dtype: torch.dtype = torch.float32, seed: int = 0, step: int | None = None
+) -> Parity:
     """Compare a model, or the one in a folder, with what transformers makes of the same files.
 
-    A model is exported first, so that the files are put to the proof as well.
+    A model is exported first, so that the files are put to the proof as well. `step` chooses a checkpoint of a run.
     """
     with tempfile.TemporaryDirectory() as scratch:
-        if isinstance(model, Model) or load(model).twin is None:
+        found = Loaded(model) if isinstance(model, Model) else load(model, step=step)
+        if isinstance(model, Model) or found.twin is None:
             folder = Path(scratch)
-            _export(model if isinstance(model, Model) else load(model).model, folder)
+            _export(found.model, folder)
         else:
             folder = Path(model)
         ours = load(folder, dtype=dtype)

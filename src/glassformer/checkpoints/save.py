@@ -25,6 +25,7 @@ from glassformer.text.tokenizer import Tokenizer
 Format = Literal["auto", "hf", "ours"]
 SHARD_BYTES = 5_000_000_000
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
+NUMBERS_SUFFIX = ".numbers.safetensors"  # of the values of a trace, which are not a model
 OWN_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 
@@ -81,7 +82,8 @@ def save(
 
 def model_files(folder: Path) -> list[str]:
     """What a folder holds of a model, or of one that a writer died on the way to."""
-    return [path.name for pattern in OWN_FILES for path in sorted(folder.glob(pattern))]
+    found = (path.name for pattern in OWN_FILES for path in sorted(folder.glob(pattern)))
+    return [name for name in found if not name.endswith(NUMBERS_SUFFIX)]
 
 
 def _twin(config: Config, labels: tuple[str, ...] | None, format: Format, like: Twin | None) -> Twin | None:

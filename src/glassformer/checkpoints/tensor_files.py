@@ -155,10 +155,11 @@ def _read_header(path: Path) -> dict[str, object]:
         if not 2 <= length <= min(size - 8, MOST_HEADER):
             if is_pickle(path):  # not asked before: a header of 640 bytes begins as a pickle does
                 raise pickle_refusal(path)
-            raise CheckpointError(
-                f"{path}: is not a safetensors file: its header would have {length:,} bytes, "
-                f"wanted at most {max(0, min(size - 8, MOST_HEADER)):,}"
-            )
+            most = min(size - 8, MOST_HEADER)
+            wanted = f"at most {most:,}" if length > most else "at least 2"
+            header = f"its header would have {length:,} bytes, wanted {wanted}"
+            why = header if most >= 2 else f"it has {size:,} bytes, too few for a header"
+            raise CheckpointError(f"{path}: is not a safetensors file: {why}")
         header = parse_table(file.read(length), f"{path}: header")
     try:
         with safe_open(path, "pt"):

@@ -5,7 +5,7 @@ import math
 import stat
 from pathlib import Path
 
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, PathError
 
 MOST_JSON = 16 * 2**20  # bytes; the index of the largest public model has a tenth of that
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle"}
@@ -33,12 +33,12 @@ def is_pickle(path: Path) -> bool:
         return file.read(4).startswith(_MAGIC)
 
 
-def pickle_refusal(path: Path) -> CheckpointError:
+def pickle_refusal(path: Path) -> PathError:
     """Why a pickle is not read, and the one line that converts it."""
     target = path.with_name("model.safetensors")
     tensors = f"torch.load('{path}', weights_only=True, map_location='cpu').items()"
     line = f"save_file({{k: v.clone().contiguous() for k, v in {tensors}}}, '{target}')"
-    return CheckpointError(
+    return PathError(
         f"{path}: is a pickle, which can run code when it is opened, so it is not; if you trust where it comes from, "
         f'convert it: python -c "import torch; from safetensors.torch import save_file; {line}"'
     )

@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
-from glassformer.errors import DataError
+from glassformer.errors import DataError, PathError
 
 LONGEST = 2**30  # bytes of a line, or of a text file, which is one document: a small packed file can hold very much
 PACKED = (".gz", ".xz")
@@ -72,7 +72,7 @@ def read_pairs(
     if second is None:
         rows = _rows(Path(path), fields, TABLE_ENDINGS, ".tsv, .csv, .jsonl, .parquet or two files")
     elif both := [file for file in (path, second) if _format(Path(file)) in TABLE_ENDINGS]:
-        raise DataError(f"{both[0]}: holds both sides of its pairs, wanted a file of lines beside another")
+        raise PathError(f"{both[0]}: holds both sides of its pairs, wanted a file of lines beside another")
     else:
         rows = _side_by_side(Path(path), Path(second))
     for source, (one, other) in rows:
@@ -116,7 +116,7 @@ def _text_files(folder: Path) -> list[Path]:
     for ending in (".txt", ".md"):
         if found := [path for path in files if _format(path) == ending]:
             return sorted(found, key=lambda path: path.relative_to(folder).as_posix())
-    raise DataError(f"{folder}: holds no .txt or .md file")
+    raise PathError(f"{folder}: holds no .txt or .md file")
 
 
 def _rows(
@@ -125,7 +125,7 @@ def _rows(
     """Rows of a file with the place of each; an error if there are none."""
     form = _format(path)
     if form not in formats:
-        raise DataError(f"{path}: is {form or 'without an ending'}, wanted {wanted}")
+        raise PathError(f"{path}: is {form or 'without an ending'}, wanted {wanted}")
     readers = {".tsv": _tab_separated, ".csv": _comma_separated, ".jsonl": _json_lines, ".parquet": _parquet}
     empty = True
     for row in readers[form](path, fields):
@@ -216,7 +216,7 @@ def _parquet(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str
                     source = f"{path}:{number}"
                     yield source, tuple(_field(row, name, source) for name in fields)
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        raise PathError(f"{path}: no such file") from None
     except (OSError, arrow.ArrowException) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
 
@@ -266,7 +266,7 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
         with _unpacked(path) as file:
             yield file
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        raise PathError(f"{path}: no such file") from None
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
 

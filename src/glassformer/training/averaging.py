@@ -6,13 +6,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
+from glassformer.checkpoints.run_checkpoints import AVERAGE
 from glassformer.equations.schedules import ema_warmup
 from glassformer.errors import CheckpointError, RunFolderError
 from glassformer.layers.model import Model
 from glassformer.training.processes import parted, unsharded
 from glassformer.training.run_folder import RunFolder
-
-PREFIX = "average/"
 
 
 class MovingAverage:
@@ -55,15 +54,15 @@ class MovingAverage:
 
     def state(self) -> dict[str, Tensor]:
         """What a checkpoint keeps."""
-        return {PREFIX + name: unsharded(value) for name, value in self.weights.items()}
+        return {AVERAGE + name: unsharded(value) for name, value in self.weights.items()}
 
     @torch.no_grad()
     def resume(self, state: Mapping[str, Tensor]) -> None:
         """Remember what `state` gave."""
         for name, value in self.weights.items():
-            if PREFIX + name not in state:
+            if AVERAGE + name not in state:
                 raise CheckpointError(f"the checkpoint has no average of {name}: it was made without `recipe.average`")
-            value.copy_(parted(state[PREFIX + name], value))
+            value.copy_(parted(state[AVERAGE + name], value))
 
 
 def mean_of_checkpoints(folder: RunFolder, count: int) -> dict[str, Tensor]:

@@ -9,17 +9,17 @@ from typing import get_type_hints
 import msgspec
 
 from glassformer.checkpoints.load import Loaded
+from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG
 from glassformer.checkpoints.save import model_files
-from glassformer.checkpoints.untrusted import read_json
+from glassformer.checkpoints.untrusted import read_table
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.encoder import EncoderConfig
 from glassformer.training.keys import as_toml, defaults, shown, toml_value, values_of
-from glassformer.training.resolve import DEFAULT, Resolved, differing_keys, resolve
+from glassformer.training.resolve import COMMAND_LINE, DEFAULT, Resolved, differing_keys, resolve
 from glassformer.training.settings import Settings
 from glassformer.training.tasks import Say
 
 CONFIG = "config.toml"
-LABELS = "labels.json"  # the labels of a classifier in the order of its head
 MAY_DIFFER = ("run.device", "run.precision", "run.compiled")  # when a run is resumed
 FILES = (
     "data.path", "data.second", "data.validation", "data.validation_second", "data.test", "data.test_second",
@@ -33,9 +33,9 @@ NOT_USED = "not used, the tokenizer is that of run.init"
 def require_free(folder: Path) -> None:
     """Refuse a folder with a run in it, or with a model that the new one would take the place of."""
     if run_files(folder):
-        raise ConfigError(f"{folder} already holds a run: go on with it by --resume, or choose another folder by --out")
+        raise ConfigError(f"{folder} already holds a run: resume it, or choose another folder")
     if found := model_files(folder):
-        raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder by --out")
+        raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder")
 
 
 def require_real_files(settings: Settings) -> None:
@@ -54,23 +54,29 @@ def run_files(folder: Path) -> list[str]:
 
 def read_labels(folder: Path) -> tuple[str, ...] | None:
     """The labels that a run of a classifier was begun with, or None for any other run."""
-    if not (folder / LABELS).exists():
+    if not (folder / MODEL_CONFIG).exists():
         return None
     try:
-        return msgspec.convert(read_json(folder / LABELS), tuple[str, ...])
+        return msgspec.convert(read_table(folder / MODEL_CONFIG).get("labels"), tuple[str, ...] | None)
     except (msgspec.ValidationError, CheckpointError) as error:
-        raise ConfigError(f"{folder / LABELS}: does not hold the labels of this run: {error}") from None
+        raise ConfigError(f"{folder / MODEL_CONFIG}: does not hold the labels of this run: {error}") from None
 
 
 def resolve_resumed(
-    folder: Path, task: str | None, preset: str | None, file: Path | str | None, words: Sequence[str], say: Say
+    folder: Path,
+    task: str | None,
+    preset: str | None,
+    file: Path | str | None,
+    words: Sequence[str],
+    say: Say,
+    origin: str = COMMAND_LINE,
 ) -> Resolved:
     """The settings of a stopped run; others may be asked for only where no number but a rounding depends on them."""
     if not (folder / CONFIG).is_file():
         raise ConfigError(f"{folder} holds no run to resume: there is no {CONFIG} in it")
     saved = resolve(file=folder / CONFIG)
     alone = preset is None and file is None
-    asked = resolve(task or saved.task, preset, folder / CONFIG if alone else file, words)
+    asked = resolve(task or saved.task, preset, folder / CONFIG if alone else file, words, origin)
     if asked.task != saved.task:
         raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
     differing = differing_keys(saved, asked)
@@ -116,7 +122,7 @@ def _config_of(settings: Settings, start: Loaded) -> object:
     """The configuration of the model to start from, with the head that the task needs."""
     config = start.model.config
     if not isinstance(config, get_type_hints(type(settings))["model"]):
-        raise ConfigError(f"run.init is a {type(start.model).__name__}, which this task does not train")
+        raise ConfigError(f"run.init holds {type(start.model).__name__}, which this task does not train")
     if isinstance(config, EncoderConfig) and isinstance(settings.model, EncoderConfig):
         return replace(config, head=settings.model.head)
     return config

@@ -19,10 +19,11 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from glassformer import durable
+from glassformer.checkpoints.run_checkpoints import MANIFEST, OPTIMIZER
 from glassformer.errors import BrokenCheckpointError, RunFolderError
 
 FORMAT = 1  # of what is written here; a newer one is refused, not guessed at
-MODEL, OPTIMIZER, STATE, MANIFEST = "model.safetensors", "optimizer.safetensors", "state.json", "manifest.json"
+MODEL, STATE = "model.safetensors", "state.json"
 
 R = TypeVar("R", bound=msgspec.Struct)
 

@@ -15,7 +15,7 @@ from glassformer.data.phrase_book import split_phrase_book
 from glassformer.data.python_source import stdlib_labelled, stdlib_text
 from glassformer.data.splitting import split_labelled, split_tokens
 from glassformer.decoding.translate import translate
-from glassformer.errors import CheckpointError, ConfigError, DataError, TokenizerError
+from glassformer.errors import CheckpointError, ConfigError, DataError, PathError, TokenizerError
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
 from glassformer.models.gpt import GPT
@@ -85,24 +85,32 @@ class Subject:
 
 
 def evaluate(
-    path: Path | str, data: str | None = None, second: str | None = None, beam: int = 1, tell: Tell = silently
+    path: Path | str,
+    data: str | None = None,
+    second: str | None = None,
+    beam: int = 1,
+    tell: Tell = silently,
+    step: int | None = None,
 ) -> Figures:
-    """Measure the model in a folder on data; if none is given, on what is built in and was not trained on."""
-    subject = load_subject(str(path))
+    """Measure the model in a folder on data; if none is given, on what is built in and was not trained on.
+
+    `step` chooses a checkpoint of a run.
+    """
+    subject = load_subject(str(path), step=step)
     return measure(subject, data or BUILT_IN[subject.task], second, beam, tell)
 
 
-def load_subject(path: str, wanted: Task | None = None) -> Subject:
+def load_subject(path: str, wanted: Task | None = None, step: int | None = None) -> Subject:
     """Load a model and find out what it is for; `wanted` makes sure."""
-    loaded = load(path)
+    loaded = load(path, step=step)
     model, tokenizer = loaded.model, loaded.tokenizer
     task = _task_of(model)
     if task is None:
-        raise ConfigError(f"{path}: is a {type(model).__name__} without a head that could be measured")
+        raise ConfigError(f"{path}: {type(model).__name__} has no head that could be measured")
     if wanted not in (None, task):
         raise ConfigError(f"{path}: is for {task}, and the task asked for is {wanted}")
     if tokenizer is None:
-        raise TokenizerError(f"{path}: has no tokenizer, so it cannot read text")
+        raise PathError(f"{path}: has no tokenizer, so it cannot read text")
     config = model.config
     _require_own_tokenizer(path, config.vocab, tokenizer.vocab)
     labels = _labels(path, config.classes, loaded.labels) if task == "classify" else ()

@@ -31,7 +31,7 @@ from glassformer.training.keys import (
 )
 from glassformer.training.settings import TASKS, Settings
 
-DEFAULT, COMMAND_LINE = "default", "command line"
+DEFAULT, COMMAND_LINE, PYTHON = "default", "command line", "settings"
 DIM, HIDDEN = "model.dim", "model.hidden"
 CONFIG_LENGTH = 1_000_000  # characters of a file of settings
 WIDEST = 40  # columns before the comments, which stand below each other but for the longest values
@@ -60,11 +60,15 @@ def resolve(
     preset: str | None = None,
     file: Path | str | None = None,
     words: Iterable[str] = (),
+    origin: str = COMMAND_LINE,
 ) -> Resolved:
-    """Settings of a task from its defaults < a preset < a TOML file < words such as `recipe.steps=500`."""
+    """Settings of a task from its defaults < a preset < a TOML file < words such as `recipe.steps=500`.
+
+    `origin` is where the words come from, which errors and the comments of a configuration say.
+    """
     table = {} if file is None else _read_toml(file)
     task = _task(task, table.pop("task", None), file)
-    given = {**_from_tables(table, printable(str(file))), **_from_words(words)}
+    given = {**_from_tables(table, printable(str(file))), **_from_words(words, origin)}
     values = values_of(defaults(task))
     origins = dict.fromkeys(values, DEFAULT)
     if preset is not None:
@@ -179,17 +183,17 @@ def _from_tables(table: Mapping[str, object], origin: str) -> dict[str, Chosen]:
     return given
 
 
-def _from_words(words: Iterable[str]) -> dict[str, Chosen]:
+def _from_words(words: Iterable[str], origin: str) -> dict[str, Chosen]:
     given: dict[str, Chosen] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
-            raise ConfigError(f"{COMMAND_LINE}: {shown(word)} sets nothing, wanted key=value, as in recipe.steps=500")
+            raise ConfigError(f"{origin}: {shown(word)} sets nothing, wanted key=value, as in recipe.steps=500")
         if any(map(_is_lone_surrogate, word)):
-            raise ConfigError(f"{COMMAND_LINE}: {_brief_key(key)} is not UTF-8, wanted text")
+            raise ConfigError(f"{origin}: {_brief_key(key)} is not UTF-8, wanted text")
         if key in given:
-            raise ConfigError(f"{COMMAND_LINE}: {_brief_key(key)} is given twice, wanted once")
-        given[key] = Chosen(_typed_value(text), COMMAND_LINE, text)
+            raise ConfigError(f"{origin}: {_brief_key(key)} is given twice, wanted once")
+        given[key] = Chosen(_typed_value(text), origin, text)
     return given
 
 

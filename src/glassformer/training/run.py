@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from glassformer.checkpoints.load import load
+from glassformer.checkpoints.ours import own_table
+from glassformer.checkpoints.run_checkpoints import AVERAGE, MODEL_CONFIG
 from glassformer.checkpoints.save import save
 from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
 from glassformer.errors import ConfigError
@@ -15,10 +17,9 @@ from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
-from glassformer.training.averaging import PREFIX, mean_of_checkpoints
+from glassformer.training.averaging import mean_of_checkpoints
 from glassformer.training.beginning import (
     CONFIG,
-    LABELS,
     fitted,
     fixed_settings,
     read_labels,
@@ -37,7 +38,7 @@ from glassformer.training.keys import as_toml, toml_value
 from glassformer.training.loop import train
 from glassformer.training.measure import Figures, measure_pairs
 from glassformer.training.processes import expected, meeting
-from glassformer.training.resolve import Resolved, resolve, to_toml
+from glassformer.training.resolve import PYTHON, Resolved, resolve, to_toml
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import PairData, Settings
 from glassformer.training.snapshots import TEST, newest
@@ -99,7 +100,7 @@ class Run:
 
     @contextmanager
     def _opened(self, resume: bool, first: bool) -> Iterator[None]:
-        """The folder locked, with the configuration and the tokenizer in it."""
+        """The folder locked, with the settings in it, and the tokenizer and configuration that `load` needs."""
         if self.folder is None or not first:
             yield
             return
@@ -107,9 +108,9 @@ class Run:
             if not resume:  # a run that is resumed keeps the settings it was begun with
                 require_free(self.folder.path)
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
+            labels = None if self.labels is None else tuple(self.labels)
+            self.folder.write_text(MODEL_CONFIG, json.dumps(own_table(self.model.config, labels), indent=2) + "\n")
             self.tokenizer.save(self.folder.path)
-            if self.labels is not None:
-                self.folder.write_text(LABELS, json.dumps(self.labels, ensure_ascii=False, indent=2) + "\n")
             yield
 
     def measure(self) -> Figures:
@@ -133,7 +134,7 @@ class Run:
             weights = mean_of_checkpoints(folder, recipe.average_last)
         else:
             best = folder.best_or_newest()
-            average = {name.removeprefix(PREFIX): v for name, v in best.optimizer.items() if name.startswith(PREFIX)}
+            average = {name.removeprefix(AVERAGE): v for name, v in best.optimizer.items() if name.startswith(AVERAGE)}
             weights = best.model | average
         self.model = build(self.model.config, device="cpu").to(
             self.hardware.device
@@ -156,14 +157,16 @@ def train_task(
 
     Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}.
     """
+    if out == "":
+        raise ConfigError("out is an empty path, wanted a folder")
     words = [f"{key}={_in_toml(key, value)}" for key, value in (settings or {}).items()]
     folder = None if out is None else Path(out)
     if not resume:
-        resolved = resolve(task, preset, config, words)
+        resolved = resolve(task, preset, config, words, PYTHON)
     elif folder is None:
         raise ConfigError("to resume is to go on with the run of a folder: say which by out")
     else:
-        resolved = resolve_resumed(folder, task, preset, config, words, _silent)
+        resolved = resolve_resumed(folder, task, preset, config, words, _silent, PYTHON)
     run = prepare(resolved, folder, _silent, resume)
     for log in run.train(resume):
         watch(log)

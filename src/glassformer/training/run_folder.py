@@ -16,6 +16,7 @@ import msgspec
 import torch
 
 from glassformer import durable
+from glassformer.checkpoints.run_checkpoints import BEST
 from glassformer.errors import BrokenCheckpointError, RunFolderError, RunFolderWarning
 from glassformer.training.checkpoint_files import (
     Manifest,
@@ -31,7 +32,7 @@ from glassformer.training.checkpoint_files import (
 
 SPARE = 1.2  # room asked for, in bytes of the tensors: headers, the other files, the disk's own blocks
 CHECKPOINT = re.compile(r"(?P<old>\.old-)?step-(?P<step>\d{8,})(?(old)-[0-9a-f]{8})")
-BEST, LOG, LOCK = "best.json", "metrics.jsonl", ".lock"
+LOG, LOCK = "metrics.jsonl", ".lock"
 RESERVED = ("step-", "broken-", ".", BEST, LOG)
 
 

@@ -88,6 +88,7 @@ class Preparing:
 
 def prepare_material(settings: Settings, preparing: Preparing) -> Material:
     """Read the data of a task and make batches of it."""
+    _look_into_held_out_files(settings)
     match settings:
         case TranslateSettings():
             return _translation(settings, preparing)
@@ -96,6 +97,21 @@ def prepare_material(settings: Settings, preparing: Preparing) -> Material:
         case ClassifySettings():
             return _classes(settings, preparing)
     raise ConfigError(f"no task has the settings {type(settings).__name__}")
+
+
+def _look_into_held_out_files(settings: Settings) -> None:
+    """Read the first row of the files that are needed last: one that cannot be read is refused before the work."""
+    data = settings.data
+    for path, second in ((data.validation, "validation_second"), (data.test, "test_second")):
+        if path and path != "stdlib":
+            match data:
+                case TextData():
+                    rows = iter(read_texts(path, data.field))
+                case PairData():
+                    rows = iter(read_pairs(path, getattr(data, second) or None, data.fields))
+                case _:
+                    rows = iter(read_labelled(path, data.fields))
+            next(rows, None)
 
 
 def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:

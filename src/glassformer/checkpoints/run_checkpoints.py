@@ -1,0 +1,81 @@
+"""The checkpoints of a training run, read as weights: which there are, which is best, and whether one is whole."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.tensor_files import TensorFiles
+from glassformer.checkpoints.untrusted import read_table
+from glassformer.errors import CheckpointError, PathError
+
+MODEL_CONFIG = "model.json"  # in a run folder: the model's configuration and labels, in our own layout
+BEST, MANIFEST, OPTIMIZER = "best.json", "manifest.json", "optimizer.safetensors"
+AVERAGE = "average/"  # before the name of a weight: its moving average, among the optimizer's tensors
+STEP_FOLDER = re.compile(r"step-(\d{8,})")
+
+
+class CheckpointWeights:
+    """The weights of one checkpoint by name, or the moving average of them where training kept one."""
+
+    def __init__(self, folder: Path, weights: str) -> None:
+        model, optimizer = (TensorFiles(_as_saved(folder, file)) for file in (weights, OPTIMIZER))
+        self._places = {
+            name: (optimizer, AVERAGE + name) if AVERAGE + name in optimizer.shapes else (model, name)
+            for name in model.shapes
+        }
+        self.shapes = {name: source.shapes[place] for name, (source, place) in self._places.items()}
+        self.dtype: torch.dtype = model.dtype
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Leave out what is not a parameter of its own: a checkpoint has tied weights under each of their names."""
+        self.shapes = {name: self.shapes[name] for name in names if name in self.shapes}
+
+    def read(self, name: str) -> Tensor:
+        """One tensor, as a window onto its file."""
+        source, place = self._places[name]
+        return source.read(place)
+
+
+def checkpoint_steps(folder: Path) -> list[int]:
+    """The steps of a run that have a checkpoint, in order."""
+    return sorted(int(found[1]) for path in folder.glob("step-*") if (found := STEP_FOLDER.fullmatch(path.name)))
+
+
+def checkpoint_folder(folder: Path, step: int) -> Path:
+    """The folder of one step's checkpoint."""
+    steps = checkpoint_steps(folder)
+    if step not in steps:
+        there = ", ".join(map(str, steps)) or "none"
+        raise PathError(f"{folder}: holds no checkpoint of step {step}; there are: {there}")
+    return folder / f"step-{step:08d}"
+
+
+def best_checkpoint(folder: Path) -> int | None:
+    """The step that was marked as the best; None if none was, or if the mark cannot be read."""
+    try:
+        content = read_table(folder / BEST).get("content")
+    except CheckpointError:
+        return None
+    step = content.get("step") if isinstance(content, dict) else None
+    return step if isinstance(step, int) else None
+
+
+def _as_saved(folder: Path, name: str) -> Path:
+    """The path of a file of a checkpoint, if its bytes are those that were saved."""
+    content = read_table(folder / MANIFEST).get("content")
+    files = content.get("files") if isinstance(content, dict) else None
+    stored = files.get(name) if isinstance(files, dict) else None
+    if not isinstance(stored, dict):
+        raise CheckpointError(f"{folder / MANIFEST}: does not list {name}")
+    try:
+        with (folder / name).open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise CheckpointError(f"{folder / name}: cannot be read: {error.strerror}") from None
+    if found != stored.get("sha256"):
+        raise CheckpointError(f"{folder / name}: was altered, its hash does not fit")
+    return folder / name
