@@ -44,9 +44,19 @@ def test_the_list_says_what_the_command_says(name: str) -> None:
     assert (command.__doc__ or "").partition("\n")[0] == COMMANDS[name]
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
-    assert outcome("--version") == 0
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(flag: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome(flag) == 0
     assert capsys.readouterr().out.strip() == gf.__version__
+
+
+@pytest.mark.parametrize("words", [["help"], ["help", "equations"]])
+def test_help_is_a_command_too(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert outcome(*words) == 0
+    text = capsys.readouterr().out
+    for flag in ("--help", "-h"):
+        assert outcome(*words[1:], flag) == 0
+        assert capsys.readouterr().out == text
 
 
 def test_quick_reference_names_every_equation(capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +78,12 @@ def test_one_equation_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     softmax = gf.equations.softmax
     assert softmax.gradient is not None
     formulas = [unicode_math(softmax.latex), unicode_math(softmax.gradient.latex)]
-    parts = [*(" ".join(formula.split()) for formula in formulas), softmax.meaning, softmax.intuition, softmax.flops_text]
+    parts = [
+        *(" ".join(formula.split()) for formula in formulas),
+        softmax.meaning,
+        softmax.intuition,
+        softmax.flops_text,
+    ]
     assert [part for part in parts if part not in text] == []
     assert [symbol.meaning for symbol in softmax.symbols if symbol.meaning not in text] == []
 
@@ -96,9 +111,14 @@ def test_a_name_like_no_other_points_to_the_list(capsys: pytest.CaptureFixture[s
 
 BAD_USE = [
     (["equatins"], 'Unknown command "equatins". Did you mean "equations"?'),
-    (["--debugg"], 'Unknown command "--debugg"'),
+    (["equatins", "--help"], 'Unknown command "equatins". Did you mean "equations"?'),
+    (["--help", "equatins"], 'Unknown command "equatins". Did you mean "equations"?'),
+    (["help", "equatins"], 'Unknown command "equatins". Did you mean "equations"?'),
+    (["qqqqq"], ", ".join(COMMANDS)),
+    (["--debugg"], 'Unknown command "--debugg". Did you mean "--debug"?'),
+    (["generate", "a model", "a prompt", "--", "--limit", "5"], "--limit comes after `--`"),
     (["equations", "--jsn"], "Unknown option: --jsn. Did you mean --json?"),
-    (["equations", "relu", "gelu"], "gelu"),
+    (["equations", "relu", "gelu"], "unexpected argument: gelu"),
     (["generate"], "requires an argument"),
     (["generate", "a model", "a prompt", "--limit", "many"], "many"),
 ]
@@ -150,10 +170,15 @@ def test_even_from_a_command_that_cannot_be_loaded() -> None:
 
 
 @pytest.mark.parametrize("words", [["--debug", "equations", "softmax"], ["equations", "softmax", "--debug"]])
-def test_debug_lets_the_error_through(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    failing(monkeypatch, KeyError("z"))
-    with pytest.raises(KeyError):
-        main(words)
+def test_debug_shows_the_traceback_and_keeps_the_status(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for error, status in ((KeyError("z"), 1), (report.UsageError("no such thing"), 2)):
+        failing(monkeypatch, error)
+        assert main(words) == status
+        err = capsys.readouterr().err
+        assert err.startswith("Traceback (most recent call last):") and "in fail" in err
+        assert err.splitlines()[-1].startswith("glassformer: ")
 
 
 def test_interruption_ends_with_130(monkeypatch: pytest.MonkeyPatch) -> None:

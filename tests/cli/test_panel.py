@@ -4,11 +4,11 @@ import io
 import re
 
 import pytest
-from rich.console import Console
 
 from glassformer.cli import panel as module
 from glassformer.cli.panel import LivePanel, PlainLines, duration, panel
 from glassformer.training.loop import Log
+from glassformer.views.console import SafeConsole
 
 LOGS = [
     Log(100, 3.0, 1e-3, 2.0, 6400, seconds=10.0, speed=640.0),
@@ -37,7 +37,9 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
     """A terminal of 80 columns."""
     text = io.StringIO()
     monkeypatch.setattr(
-        module, "Console", lambda **settings: Console(file=text, force_terminal=True, width=80, _environ={}, **settings)
+        module,
+        "SafeConsole",
+        lambda **settings: SafeConsole(file=text, force_terminal=True, width=80, _environ={}, **settings),
     )
     monkeypatch.delenv("NO_COLOR", raising=False)
     return text
@@ -79,7 +81,9 @@ def test_a_terminal_without_the_dots_gets_lines(monkeypatch: pytest.MonkeyPatch)
     class Narrow(io.StringIO):
         encoding = "ascii"
 
-    monkeypatch.setattr(module, "Console", lambda **settings: Console(file=Narrow(), force_terminal=True, _environ={}))
+    monkeypatch.setattr(
+        module, "SafeConsole", lambda **settings: SafeConsole(file=Narrow(), force_terminal=True, _environ={})
+    )
     monkeypatch.delenv("NO_COLOR", raising=False)
     with panel(10) as watcher:
         assert isinstance(watcher, PlainLines)

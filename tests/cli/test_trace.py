@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     tokenizer = learn_tokenizer(TEXTS, "bpe", 300)
     config: Config = getattr(request, "param", GPTConfig(**SIZES, vocab=tokenizer.vocab))
     loaded = Loaded(build(config), tokenizer)
-    monkeypatch.setattr("glassformer.checkpoints.load.load", lambda path: loaded)
+    monkeypatch.setattr("glassformer.checkpoints.load.load", lambda path, step: loaded)
     return str(tmp_path)
 
 
@@ -136,7 +136,7 @@ def test_bad_use_ends_with_two_and_one_line(
 def test_numbers_are_no_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("glassformer.checkpoints.load.load", lambda path: Loaded(build(MLPConfig()), None))
+    monkeypatch.setattr("glassformer.checkpoints.load.load", lambda path, step: Loaded(build(MLPConfig()), None))
     status, _, err = run(capsys, str(tmp_path), "hi")
     assert status == 2 and "MLP does not read text" in err
 
@@ -162,11 +162,12 @@ def test_a_trace_is_not_written_over_a_model(tmp_path: Path, capsys: pytest.Capt
     assert main(["trace", str(folder), "a dog", "--json", str(folder / "model.json")]) == 0, "its own may be replaced"
     assert main(["trace", str(folder), "a dog", "--json", str(folder / "config.json")]) == 2
     assert main(["trace", str(folder), "a dog", "--json", str(folder / "model.safetensors")]) == 2
-    assert "is no trace" in capsys.readouterr().err
+    assert main(["trace", str(folder), "a dog", "--html", str(folder / "model.safetensors")]) == 2
+    assert "was not written by this command" in capsys.readouterr().err
     assert {name: (folder / name).read_bytes() for name in before} == before
 
 
 def test_a_page_that_cannot_be_written_is_said_in_a_line(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
     for place, why in (("none/x.html", "No such file or directory"), (".", "Is a directory")):
-        assert main(["trace", folder, "a dog", "--html", f"{folder}/{place}"]) == 1
+        assert main(["trace", folder, "a dog", "--html", f"{folder}/{place}"]) == 2
         assert capsys.readouterr().err.endswith(f": {why}\n")

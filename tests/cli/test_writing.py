@@ -3,6 +3,7 @@
 import copy
 import io
 import json
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from glassformer.cli.main import main
 from glassformer.decoding.generate import generate
 from glassformer.decoding.settings import Decoding
 from glassformer.decoding.written import Written
+from tests.cli.test_streams import Terminal
 from tests.decoding.writers import words, writer
 
 LINES = ["one two", "four", "", "six seven eight nine", "two"]
@@ -22,7 +24,7 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders that hold a model of that name."""
     monkeypatch.setattr(
         "glassformer.checkpoints.load.load",
-        lambda path, device, dtype: Loaded(
+        lambda path, device, dtype, step: Loaded(
             copy.deepcopy(writer(path.removesuffix("-bare"))).to(device, dtype),
             None if path.endswith("-bare") else words(),
         ),
@@ -95,18 +97,24 @@ REFUSED = [
     (["generate", "gpt", "one", "--n", "0"], 2, "n is 0, wanted a whole number, at least 1"),
     (["generate", "gpt", "one", "--temperature", "-1"], 2, "temperature is -1.0"),
     (["generate", "gpt", "one", "--temperature", "1", "--beam", "2"], 2, "beam is 2, wanted 1 with a temperature"),
-    (["generate", "gpt", "one", "--temperature", "1", "--top-k", "99"], 1, "top_k is 99, wanted at most 15"),
-    (["generate", "gpt", "one " * 65], 1, "tokens, wanted at most 64, the model's context"),
-    (["generate", "encoder", "one"], 1, "Encoder does not write text"),
+    (["generate", "gpt", "one", "--temperature", "1", "--top-k", "99"], 2, "top_k is 99, wanted at most 15"),
+    (["generate", "gpt", "one " * 65], 2, "tokens, wanted at most 64, the model's context"),
+    (["generate", "encoder", "one"], 2, "Encoder does not write text"),
     (["generate", "gpt", "one", "--stream", "--json"], 2, "leave out --json"),
     (["generate", "gpt-bare", "one"], 2, "has no tokenizer.json"),
-    (["translate", "gpt", "one"], 1, "GPT does not translate"),
+    (["translate", "gpt", "one"], 2, "GPT does not translate"),
     (["translate", "seq2seq", "one", "--file", "x"], 2, "both given"),
     (["generate", "gpt", "one", "--device", "tpu"], 2, "device is 'tpu', wanted auto, cpu, cuda or cuda:1"),
-    (["generate", "lstm", "one", "--weights", "int8"], 1, "RNN has no other form of its weights"),
-    (["translate", "seq2seq", "--file", "/nonexistent/x"], 1, "/nonexistent/x: no such file"),
-    (["translate", "seq2seq", "one" + 64 * " one"], 1, "the sentence: has 65 tokens, wanted at most 64"),
+    (["generate", "lstm", "one", "--weights", "int8"], 2, "RNN has no other form of its weights"),
+    (["translate", "seq2seq", "--file", "/nonexistent/x"], 2, "/nonexistent/x: no such file"),
+    (["translate", "seq2seq", "one" + 64 * " one"], 2, "the sentence: has 65 tokens, wanted at most 64"),
     (["translate", "seq2seq", "one", "--stream", "--json"], 2, "leave out --json"),
+    (["generate", "gpt", "one", "--stream", "--beam", "3"], 2, "beam is 3, wanted 1 to stream"),
+    (["generate", "gpt", "one", "--n", "3"], 2, "--n 3 needs --beam or a --temperature above 0"),
+    (["translate", "seq2seq", "one", "--n", "3"], 2, "--n 3 needs --beam or a --temperature above 0"),
+    (["generate", "gpt", "one", "--top-k", "3"], 2, "--top-k 3 is for sampling: give a --temperature above 0 too"),
+    (["generate", "gpt", "one", "--min-p", ".3"], 2, "--min-p 0.3 is for sampling"),
+    (["generate", "gpt", "one", "--temperature", "1e-40"], 2, "temperature is 1e-40, wanted 0 or at least 1e-06"),
 ]
 
 
@@ -194,4 +202,28 @@ def test_blank_lines_stay_blank_and_a_closed_input_is_said(
     typed(monkeypatch, b"\none two\n  \n")
     assert translated(capsys)[:2] == (0, ["", text_of("seq2seq", "one two", limit=5), ""])
     monkeypatch.setattr("sys.stdin", None)
-    assert translated(capsys) == (2, [], "glassformer: error: standard input is closed: give a sentence or --file\n")
+    assert translated(capsys) == (2, [], "glassformer: error: standard input is closed: give the text itself\n")
+
+
+def test_a_prompt_comes_from_standard_input(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for typing in (b"one two", b"one two\n", b"one two\r\n"):
+        typed(monkeypatch, typing)
+        assert main(["generate", "gpt", "-", "--limit", "3", "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["prompt"] == "one two"
+    typed(monkeypatch, b"one two\nthree\n")
+    assert translated(capsys, "-")[:2] == (0, [text_of("seq2seq", line, limit=5) for line in ("one two", "three")])
+    typed(monkeypatch, b"one \xff")
+    assert main(["generate", "gpt", "-"]) == 2
+    assert "standard input: byte 4 is not UTF-8" in capsys.readouterr().err
+
+
+def test_a_progress_bar_leaves_standard_output_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A bar on a terminal, translations into a file: each goes where it belongs, while the bar is shown too."""
+    file, terminal = tmp_path / "lines.txt", Terminal()
+    file.write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    with redirect_stderr(terminal):
+        assert main(["translate", "seq2seq", "--file", str(file), "--limit", "5", "--stream"]) == 0
+    assert capsys.readouterr().out.splitlines() == [text_of("seq2seq", line, limit=5) for line in LINES]
+    assert "translating" in terminal.text

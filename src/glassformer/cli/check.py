@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
-from glassformer.cli.report import FAILED, Json, UsageError, did_you_mean, write, write_json, write_table, write_text
+from glassformer.cli.report import Json, UsageError, did_you_mean, write, write_json, write_table, write_text
+from glassformer.errors import FAILED
 
 if TYPE_CHECKING:
     from glassformer.worked.examples import Example

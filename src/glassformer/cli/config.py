@@ -1,15 +1,12 @@
 """`glassformer config`: every setting of a task, and where its value comes from."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import Json, UsageError, write, write_json
-from glassformer.errors import ConfigError
+from glassformer.cli.report import Json, MaybePath, write, write_json
 
 if TYPE_CHECKING:
     from glassformer.training.resolve import Resolved
@@ -29,7 +26,7 @@ class Sources:
     """
 
     preset: str | None = None
-    config: Path | None = None
+    config: MaybePath = None
 
 
 NO_SOURCES = Sources()
@@ -59,19 +56,9 @@ def settle(words: Sequence[str], sources: Sources) -> "Resolved":
     from glassformer.training.resolve import resolve
 
     task, settings = task_and_settings(words)
-    with bad_use():
-        return resolve(task, sources.preset, sources.config, settings)
+    return resolve(task, sources.preset, sources.config, settings)
 
 
 def task_and_settings(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
     """The first word is the task, unless it is a setting."""
     return (words[0], words[1:]) if words and "=" not in words[0] else (None, words)
-
-
-@contextmanager
-def bad_use() -> Iterator[None]:
-    """Settings that cannot be are a wrong use of the command."""
-    try:
-        yield
-    except ConfigError as error:
-        raise UsageError(str(error)) from error

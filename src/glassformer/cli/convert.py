@@ -1,18 +1,18 @@
 """`glassformer convert`: a checkpoint from one layout to another."""
 
-from pathlib import Path
 from typing import Literal
 
-from glassformer.cli.report import Json, UsageError, talk, write_json
+from glassformer.cli.report import Json, RunStep, SomePath, UsageError, talk, write_json
 
 
 def convert(
-    source: Path,
-    target: Path,
+    source: SomePath,
+    target: SomePath,
     /,
     *,
     format: Literal["auto", "hf", "ours"] = "hf",
     dtype: Literal["float64", "float32", "float16", "bfloat16"] | None = None,
+    step: RunStep = None,
     json: Json = False,
 ) -> None:
     """Write a checkpoint again, for Hugging Face or in our own layout.
@@ -36,7 +36,7 @@ def convert(
 
     if found := [*model_files(target), *run_files(target)]:
         raise UsageError(f"{target}: holds a model or a run already ({found[0]}): name another folder")
-    loaded = load(source, dtype=None if dtype is None else getattr(torch, dtype))
+    loaded = load(source, dtype=None if dtype is None else getattr(torch, dtype), step=step)
     save(loaded.model, target, loaded.tokenizer, loaded.labels, format, loaded.twin)
     for name in loaded.left_out:
         talk(f"{name} belongs to a head that was left out")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from glassformer.cli.report import Json, talk, write, write_json, write_table
+from glassformer.cli.report import Json, UsageError, talk, write, write_json, write_table
 
 if TYPE_CHECKING:
     from glassformer.models.seq2seq import Seq2Seq
@@ -27,6 +27,8 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     from glassformer.decoding.translate import translate
     from glassformer.training.evaluation import score_translations
 
+    if steps < 1:
+        raise UsageError(f"--steps is {steps}, wanted at least 1")
     talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
     known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
     model, tokenizer = _learn(_lesson(known), steps, seed)

@@ -4,8 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Literal, TypeVar
 
-from glassformer.cli.config import bad_use
-from glassformer.cli.report import Json, talk, write_json, write_table
+from glassformer.cli.report import Json, RunStep, talk, write_json, write_table
 
 if TYPE_CHECKING:
     from glassformer.training.measure import Figures
@@ -24,6 +23,7 @@ def evaluate(
     second: str | None = None,
     task: TaskName | None = None,
     beam: int = 1,
+    step: RunStep = None,
     json: Json = False,
 ) -> None:
     """Measure a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.
@@ -44,11 +44,10 @@ def evaluate(
     """
     from glassformer.training.measure import BUILT_IN, load_subject, measure
 
-    with bad_use():
-        subject = load_subject(model, task)
-        data = data or BUILT_IN[subject.task]
-        talk(f"measuring {model} on {data}")
-        figures = measure(subject, data, second, beam, telling)
+    subject = load_subject(model, task, step)
+    data = data or BUILT_IN[subject.task]
+    talk(f"measuring {model} on {data}")
+    figures = measure(subject, data, second, beam, telling)
     if json:
         write_json({"model": model, "task": subject.task, "data": data, "figures": figures})
     else:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from glassformer.cli.report import Json, UsageError, talk, write, write_json
-from glassformer.cli.writing import ENGINE, Choice, Engine, Stop, decoding, described, load_writer
+from glassformer.cli.writing import ENGINE, Choice, Engine, Stop, decoding, described, load_writer, standard_input
 
 if TYPE_CHECKING:
     from glassformer.decoding.settings import Decoding
@@ -35,17 +35,18 @@ def generate(
     model
         The folder of a model.
     prompt
-        What to go on from.
+        What to go on from; - reads standard input, less its last line break.
     stream
         Show the text as it is written.
     """
     from glassformer.decoding.generate import generate as generate_texts
 
-    _, writer, tokenizer = load_writer(model, engine)
+    if stream and (json or choice.n > 1):
+        raise UsageError("--stream shows one text as it is written: leave out --json and --n")
+    prompt = _typed() if prompt == "-" else prompt
     how = decoding(choice, compiled=engine.compiled, stop=tuple(stop or ()))
+    _, writer, tokenizer = load_writer(model, engine)
     if stream:
-        if json or choice.n > 1:
-            raise UsageError("--stream shows one text as it is written: leave out --json and --n")
         _show(writer, tokenizer, prompt, how)
         return
     texts = generate_texts(writer, tokenizer, prompt, how)
@@ -58,6 +59,15 @@ def generate(
         write(text.text)
         if text.finish in REASONS:
             talk(f"text {number + 1} ends because {REASONS[text.finish]}")
+
+
+def _typed() -> str:
+    """The prompt on standard input; the line break that ends the last line is not part of it."""
+    try:
+        text = standard_input().read().decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input: byte {error.start} is not UTF-8") from None
+    return text.removesuffix("\n").removesuffix("\r")
 
 
 def _show(model: "Model", tokenizer: "Tokenizer", prompt: str, how: "Decoding") -> None:

@@ -1,14 +1,16 @@
 """The list of commands; each is loaded only when it is called, so that help comes at once."""
 
+import difflib
 import sys
 from collections.abc import Sequence
+from itertools import dropwhile
 from typing import Annotated
 
 from cyclopts import App, Parameter
 
 from glassformer import __version__
-from glassformer.cli.report import run
-from glassformer.cli.streams import standard_streams
+from glassformer.cli.report import UsageError, run
+from glassformer.views.console import SafeConsole
 
 COMMANDS = {
     "demo": "Train a small translator on the built-in phrase book, translate unseen sentences, show its attention.",
@@ -27,10 +29,16 @@ COMMANDS = {
     "models": "List the named models, or show one as a tree with shapes and parameter counts.",
 }
 
+HELP_FLAGS, VERSION_FLAGS = ("--help", "-h"), ("--version", "-V")
+FLAGS = (*HELP_FLAGS, *VERSION_FLAGS, "--debug")  # that stand before a command too
+
 app = App(
     name="glassformer",
     help="The Transformer with glass walls: every number beside the equation that made it.",
+    help_flags=HELP_FLAGS,
     version=__version__,
+    version_flags=VERSION_FLAGS,
+    console=SafeConsole(),
     result_action="return_value",
     suppress_keyboard_interrupt=False,
     print_error=False,  # `run` writes the line
@@ -51,8 +59,19 @@ def launch(
     return app(words)
 
 
+def known(words: Sequence[str]) -> list[str]:
+    """The words, if the first that is not a flag of every command is a command; `help NAME` is `NAME --help`."""
+    rest = list(dropwhile(lambda word: word in FLAGS, words))
+    if rest[:1] == ["help"]:
+        return known([*words[: -len(rest)], *rest[1:], "--help"])
+    if not rest or rest[0] in COMMANDS:
+        return list(words)
+    near = difflib.get_close_matches(rest[0], [*COMMANDS, *FLAGS], n=1)
+    hint = f' Did you mean "{near[0]}"?' if near else ""
+    raise UsageError(f'Unknown command "{rest[0]}".{hint} Commands: {", ".join(COMMANDS)}')
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command line and give the exit status; words it cannot make sense of end it with status 2."""
     given = sys.argv[1:] if words is None else words
-    with standard_streams():
-        return run(lambda: app.meta(given), debug="--debug" in given)
+    return run(lambda: app.meta(known(given)), debug="--debug" in given)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
 from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
 from glassformer.cli.report import talk
+from glassformer.views.console import SafeConsole
 from glassformer.views.sparkline import sparkline
 
 if TYPE_CHECKING:
@@ -32,12 +32,12 @@ class Display(Protocol):
 @contextmanager
 def panel(steps: int, progress: bool = True) -> Iterator[Display]:
     """Show a run of so many steps while it goes on; without `progress`, or where that cannot be, line by line."""
-    console = Console(stderr=True, markup=False, highlight=False, emoji=False)
+    console = SafeConsole(stderr=True, markup=False, highlight=False, emoji=False)
     fit = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
     if not progress or not fit or os.environ.get("NO_COLOR"):
         yield PlainLines(steps)
         return
-    with Live(console=console, refresh_per_second=4) as live:
+    with Live(console=console, refresh_per_second=4, redirect_stdout=False) as live:  # what goes there is data
         yield LivePanel(steps, live)
 
 

@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import FAILED, Json, UsageError, did_you_mean, talk, write, write_json, write_table
+from glassformer.cli.output_files import PARITY_MARK, require_ours
+from glassformer.cli.report import (
+    Json,
+    MaybePath,
+    RunStep,
+    UsageError,
+    did_you_mean,
+    talk,
+    write,
+    write_json,
+    write_table,
+)
+from glassformer.errors import FAILED
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.parity import Parity
@@ -22,7 +34,8 @@ def parity(
     *,
     preset: Annotated[bool, Parameter(negative="")] = False,
     dtype: Type = "float32",
-    page: Path | None = None,
+    step: RunStep = None,
+    page: MaybePath = None,
     json: Json = False,
 ) -> int | None:
     """Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.
@@ -44,19 +57,23 @@ def parity(
         import glassformer.checkpoints.parity  # noqa: F401
     except ModuleNotFoundError as error:
         raise UsageError(f"parity needs the package {error.name}: pip install transformers") from None
+    if page is not None:
+        require_ours({page: PARITY_MARK})
     if model is None:
         return _every_family(page, json)
     if page is not None:
         raise UsageError("a page is made of every family: leave the model out")
-    return _one(model, preset, dtype, json)
+    if preset and step is not None:
+        raise UsageError("--step chooses a checkpoint of a run, and a preset has none: leave one out")
+    return _one(model, preset, dtype, step, json)
 
 
-def _one(model: str, preset: bool, dtype: Type, json: bool) -> int | None:
+def _one(model: str, preset: bool, dtype: Type, step: int | None, json: bool) -> int | None:
     import torch
 
     from glassformer.checkpoints.parity import parity as compare
 
-    found = compare(_random(_preset(model)) if preset else Path(model), getattr(torch, dtype))
+    found = compare(_random(_preset(model)) if preset else model, getattr(torch, dtype), step=step)
     first = found.first_divergence
     if json:
         write_json({"parity": found, "first_divergence": first})

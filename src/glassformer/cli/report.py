@@ -5,19 +5,22 @@ import io
 import os
 import sys
 import textwrap
+import traceback
+import warnings
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from shutil import get_terminal_size
 from typing import Annotated, TypeAlias
 
 import msgspec
-from cyclopts import CycloptsError, Parameter
-from rich.console import Console
+from cyclopts import CycloptsError, Parameter, Token, UnknownOptionError, UnusedCliTokensError
 
-from glassformer.errors import GlassformerError
+from glassformer.cli.streams import guarded_streams
+from glassformer.errors import BAD_USE, FAILED, GlassformerError
+from glassformer.views.console import SafeConsole, escaped, escaped_line
 from glassformer.views.tables import FittingTable
 
-FAILED = 1
-BAD_USE = 2
+WRONG_PATHS = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
 INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
 PIPE_CLOSED = 141  # and for one whose reader went away
 PAGE_WIDTH = 120  # columns where nothing says how many there are
@@ -25,56 +28,88 @@ PAGE_WIDTH = 120  # columns where nothing says how many there are
 Json: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False, help="Write JSON instead of text.")]
 
 
+def _given_path(kind: object, tokens: Sequence[Token]) -> Path:
+    """A path from a command line; an empty one would mean the folder one is in."""
+    del kind
+    (token,) = tokens
+    if not token.value:
+        raise ValueError("the path is empty")
+    return Path(token.value)
+
+
+SomePath: TypeAlias = Annotated[Path, Parameter(converter=_given_path)]
+MaybePath: TypeAlias = Annotated[Path | None, Parameter(converter=_given_path)]
+RunStep: TypeAlias = Annotated[
+    int | None,
+    Parameter(help="The checkpoint of a run to use; if left out, the finished model, or else the best checkpoint."),
+]
+
+
 class UsageError(GlassformerError):
-    """The command line asks for something that does not exist; exit status 2."""
+    """The command line asks for something that does not exist or cannot be; exit status 2."""
+
+    status = BAD_USE
 
 
 def run(command: Callable[[], int | None], debug: bool) -> int:
     """Run a command and turn whatever happens into an exit status, with one line of error at most."""
-    _write_utf8()
-    try:
-        status = command() or 0
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # The interpreter flushes standard output once more on its way out, and would complain again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPE_CLOSED
-    except KeyboardInterrupt:
-        return INTERRUPTED
-    except Exception as error:
-        if debug:
-            raise
-        return _explain(error)
+    with guarded_streams(), warnings.catch_warnings():
+        warnings.showwarning = _show_warning
+        try:
+            status = command() or 0
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The interpreter flushes standard output once more on its way out, and would complain again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return PIPE_CLOSED
+        except KeyboardInterrupt:
+            return INTERRUPTED
+        except Exception as error:
+            if debug:
+                print("".join(traceback.format_exception(error)), end="", file=sys.stderr)
+            return _explain(error, "" if debug else " (run again with --debug to see where)")
     return status
 
 
-def _write_utf8() -> None:
-    """Write UTF-8 whatever the locale says: data has letters that others cannot hold."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=stream.errors)
-
-
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, hint: str) -> int:
     if isinstance(error, CycloptsError):
-        talk(f"error: {' '.join(str(error).split())}")
+        talk(f"error: {_parsing_fault(error)}")
         return BAD_USE
     if isinstance(error, GlassformerError):
         talk(f"error: {error}")
-        return BAD_USE if isinstance(error, UsageError) else FAILED
+        return error.status
     if isinstance(error, OSError) and error.filename is not None:
         talk(f"error: {error.filename}: {error.strerror}")
-        return FAILED
+        return BAD_USE if isinstance(error, WRONG_PATHS) else FAILED
     if type(error).__name__ in ("OutOfMemoryError", "MemoryError") or "can't allocate memory" in str(error):
         talk("error: there is not enough memory for this: take a smaller model, batch or length, or another device")
         return FAILED
-    talk(f"unexpected error: {type(error).__name__}: {error} (run again with --debug to see where)")
+    text = " ".join(str(error).split())  # others write several lines
+    talk(f"unexpected error: {type(error).__name__}: {text}{hint}")
     return FAILED
 
 
+def _parsing_fault(error: CycloptsError) -> str:
+    """What is wrong with the words of a command line, on one line."""
+    text = " ".join(str(error).split())
+    if isinstance(error, UnknownOptionError):
+        name = error.token.keyword or error.token.value
+        if text.endswith(f"Did you mean {name}?"):  # the parser does not say that it stands behind a `--`
+            return f"{name} comes after `--`, where options are not read: put it before the `--`"
+    if isinstance(error, UnusedCliTokensError):
+        return f"unexpected argument: {' '.join(error.unused_tokens or ())}"
+    return text
+
+
+def _show_warning(message: Warning | str, *where: object, **more: object) -> None:
+    """A warning as one line; the source line that raised it is of no use to the person at the terminal."""
+    del where, more
+    talk(f"warning: {' '.join(str(message).split())}")
+
+
 def talk(text: str) -> None:
-    """Say something to the person at the terminal, out of the way of the data."""
-    print(f"glassformer: {text}", file=sys.stderr)
+    """Say something to the person at the terminal, on one line, out of the way of the data."""
+    print(escaped_line(f"glassformer: {text}"), file=sys.stderr)
 
 
 def did_you_mean(name: str, names: Iterable[str], command: str) -> str:
@@ -102,6 +137,11 @@ def write_text(text: str) -> None:
         )
 
 
+def write_styled(text: str) -> None:
+    """Write lines that a `SafeConsole` rendered, styles included."""
+    print(text, file=getattr(sys.stdout, "unescaped", sys.stdout))
+
+
 def write_json(value: object) -> None:
     """Write data as JSON; a number that is none comes out as null, since JSON has no word for it."""
     write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
@@ -111,7 +151,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
     """Write a table that fits the terminal, and a blank line; cells are plain text, never markup."""
     terminal = sys.stdout.isatty()
     text = io.StringIO()  # rich would end the program itself on a closed pipe, with another status
-    console = Console(
+    console = SafeConsole(
         file=text,
         force_terminal=terminal or None,
         width=page_width(),
@@ -119,6 +159,6 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
         highlight=False,
         emoji=False,
     )
-    console.print(FittingTable(columns, list(rows), title))
+    console.print(FittingTable([*map(escaped, columns)], [[*map(escaped, row)] for row in rows], title))
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
-    write("\n".join(lines).strip("\n") + "\n")
+    write_styled("\n".join(lines).strip("\n") + "\n")

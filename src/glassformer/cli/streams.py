@@ -1,27 +1,70 @@
-"""Standard streams of a command: open even where the shell closed them, with warnings on one line."""
+"""Standard output and error of a command: UTF-8, with control characters escaped.
 
+What goes to a terminal is escaped, and so is all of standard error. Standard output that goes to a file or a pipe keeps
+every byte, so that generated text stays what the model wrote.
+"""
+
+import io
 import os
 import sys
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import TextIO
+
+from glassformer.views.console import escaped
+
+
+class EscapingStream(io.TextIOBase):
+    """A text stream that shows control characters as escapes; `unescaped` is the stream behind it."""
+
+    def __init__(self, unescaped: TextIO) -> None:
+        self.unescaped = unescaped
+
+    def write(self, text: str) -> int:
+        """Write text without its control characters."""
+        self.unescaped.write(escaped(text))
+        return len(text)
+
+    def flush(self) -> None:
+        """Flush the stream behind it."""
+        self.unescaped.flush()
+
+    def isatty(self) -> bool:
+        """Whether the stream behind it is a terminal."""
+        return self.unescaped.isatty()
+
+    def fileno(self) -> int:
+        """The file descriptor of the stream behind it."""
+        return self.unescaped.fileno()
+
+    @property
+    def encoding(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride] - read-only here
+        """The encoding of the stream behind it."""
+        return self.unescaped.encoding
 
 
 @contextmanager
-def standard_streams() -> Iterator[None]:
-    """Run a command with all three streams open, and show a warning as what it says, without its source line."""
-    open_closed_streams()
-    with warnings.catch_warnings():
-        warnings.showwarning = _show_warning
+def guarded_streams() -> Iterator[None]:
+    """Let nothing that is written inside steer a terminal."""
+    _fill_closed_descriptors()
+    with ExitStack() as stack:
+        out, err = (_open_stream(stream, stack) for stream in (sys.stdout, sys.stderr))
+        stack.enter_context(redirect_stdout(EscapingStream(out) if out.isatty() else out))
+        stack.enter_context(redirect_stderr(EscapingStream(err)))
         yield
 
 
-def open_closed_streams() -> None:
-    """Put the null device in the place of closed streams, before a file gets their number and is written into.
+def _open_stream(stream: TextIO | None, stack: ExitStack) -> TextIO:
+    """The stream in UTF-8 whatever the locale says, or one that leads nowhere in place of a closed one."""
+    if stream is None:
+        return stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(encoding="utf-8", errors=stream.errors)
+    return stream
 
-    `sys.stdin` stays None where it was closed: a command that reads it says so.
-    """
+
+def _fill_closed_descriptors() -> None:
+    """Put the null device in the place of closed streams, before a file gets their number and is written into."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)
@@ -30,17 +73,3 @@ def open_closed_streams() -> None:
             os.dup2(null, number)
             if null > 2:
                 os.close(null)
-    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
-    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
-
-
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: TextIO | None = None,
-    line: str | None = None,
-) -> None:
-    del category, filename, lineno, line
-    print(f"glassformer: warning: {' '.join(str(message).split())}", file=file or sys.stderr)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import PAGE_WIDTH, UsageError, did_you_mean, talk, write
+from glassformer.cli.output_files import NUMBERS_MARK, PAGE_MARK, TRACE_MARK, require_apart, require_ours
+from glassformer.cli.report import PAGE_WIDTH, MaybePath, RunStep, UsageError, did_you_mean, talk, write, write_styled
 
 if TYPE_CHECKING:
     from glassformer.layers.model import Model
@@ -63,8 +64,8 @@ class Output:
 
     cell: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
     deep: Annotated[bool, Parameter(negative="", show_default=False)] = False
-    html: Path | None = None
-    json: Path | None = None
+    html: MaybePath = None
+    json: MaybePath = None
 
 
 WHOLE, TO_TERMINAL = Part(), Output()
@@ -78,6 +79,7 @@ def trace(
     *,
     backward: str | None = None,
     part: Part = WHOLE,
+    step: RunStep = None,
     output: Output = TO_TERMINAL,
 ) -> None:
     """Show every equation of one run: its formula, its numbers, its cost and, backward, its gradients.
@@ -93,16 +95,17 @@ def trace(
     backward
         The loss to go backward from: next, token:ID, token:ID@PLACE, class:N or pair.
     """
-    from glassformer.errors import TapeError
+    from glassformer.errors import ModelError, TapeError
     from glassformer.probes import trace as traced
 
-    subject, tokenizer = _model(model)
+    _require_free_outputs(output)
+    subject, tokenizer = _model(model, step)
     inputs, words = _inputs(subject, tokenizer, text, second)
     try:
         found = traced(subject, inputs, backward, **vars(part)).labelled(**words)
         if output.cell:
             _write_cell(found, output.cell, output.deep)
-    except TapeError as error:  # a place, head, token or loss that is not there
+    except (ModelError, TapeError) as error:  # a text that is too long; a place, head or loss that is not there
         raise UsageError(str(error)) from None
     if output.html is not None:
         from glassformer.views.html import trace_page
@@ -112,31 +115,35 @@ def trace(
     if output.json is not None:
         from glassformer.views.export import save_trace
 
-        _require_free_or_trace(output.json)
         talk(f"wrote {output.json} and {save_trace(found, output.json)}")
     if not (output.cell or output.html or output.json):
         _show_trace(found)
 
 
-def _require_free_or_trace(path: Path) -> None:
-    """Refuse to write over a file that is no trace, such as a model's."""
-    if path.suffix != ".json":
-        raise UsageError(f"--json: {path} does not end in .json; the numbers go into a file beside it")
-    if path.is_file() and b'"numbers"' not in path.read_bytes():
-        raise UsageError(f"--json: {path} is there already and is no trace: name another file")
+def _require_free_outputs(output: Output) -> None:
+    """Refuse to write over a file that is no trace, such as a model's, before anything is computed."""
+    from glassformer.views.export import numbers_path
+
+    require_apart(output.html, output.json)
+    if output.html is not None:
+        require_ours({output.html: PAGE_MARK})
+    if output.json is not None:
+        if output.json.suffix != ".json":
+            raise UsageError(f"--json: {output.json} does not end in .json; the numbers go into a file beside it")
+        require_ours({output.json: TRACE_MARK, numbers_path(output.json): NUMBERS_MARK})
 
 
-def _model(name: str) -> "tuple[Model, Tokenizer | None]":
+def _model(name: str, step: int | None) -> "tuple[Model, Tokenizer | None]":
     from glassformer.models.presets import presets
 
     if not Path(name).exists():
-        if name in presets():
+        if name in presets() and step is None:
             return _with_random_weights(name), None
         near = did_you_mean(name, presets(), "glassformer models")
         raise UsageError(f"there is no folder, file or model {name!r}; {near}")
     from glassformer.checkpoints.load import load
 
-    loaded = load(name)
+    loaded = load(name, step=step)
     if loaded.tokenizer is None and _takes(loaded.model) & {"ids", "source"}:
         raise UsageError(f"{name}: has no tokenizer, so it cannot read text; trace it from Python, with ids: gf.trace")
     return loaded.model.eval(), loaded.tokenizer
@@ -239,7 +246,7 @@ def _show_trace(found: "Trace") -> None:
         width = shutil.get_terminal_size().columns
     views = [step_view(step) for step in found.steps] if len(found.steps) <= FEW else [steps_table(found)]
     for view in views:
-        write(render(view, width, colour))
+        write_styled(render(view, width, colour))
     for line in _closing(found):
         write(line)
 

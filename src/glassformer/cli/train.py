@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import msgspec
 from cyclopts import Parameter
 
-from glassformer.cli.config import Sources, bad_use, settle, task_and_settings
-from glassformer.cli.report import Json, UsageError, talk, write, write_json
+from glassformer.cli.config import Sources, settle, task_and_settings
+from glassformer.cli.report import Json, MaybePath, UsageError, talk, write, write_json
 
 if TYPE_CHECKING:
     from glassformer.training.resolve import Resolved
@@ -48,6 +48,8 @@ class Start(Sources):
     def words(self) -> list[str]:
         """The same as settings."""
         given = {"data.path": self.data, "data.second": self.second, "run.init": self.init}
+        if empty := [key for key, value in given.items() if value == ""]:
+            raise UsageError(f"{empty[0]} is an empty path, wanted a file or folder")
         return [f"{key}={value}" for key, value in given.items() if value is not None]
 
 
@@ -80,7 +82,7 @@ NOTHING_GIVEN, USUAL_MANNER = Start(), Manner()
 def train(
     *words: str,
     start: Start = NOTHING_GIVEN,
-    out: Path | None = None,
+    out: MaybePath = None,
     manner: Manner = USUAL_MANNER,
     json: Json = False,
 ) -> int | None:
@@ -107,8 +109,7 @@ def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> in
     from glassformer.errors import InterruptedRunError
     from glassformer.training.run import prepare
 
-    with bad_use():
-        run = prepare(resolved, folder, _say, manner.resume)
+    run = prepare(resolved, folder, _say, manner.resume)
     last: Log | None = None
     try:
         with _watchers(resolved.settings.recipe.steps, folder, manner) as tell:
@@ -131,8 +132,7 @@ def _saved_settings(words: Sequence[str], start: Start, out: Path | None) -> "Re
     if out is None:
         raise UsageError("--resume goes on with the run of a folder: say which by --out FOLDER")
     task, settings = task_and_settings([*words, *start.words()])
-    with bad_use():
-        return resolve_resumed(out, task, start.preset, start.config, settings, _say)
+    return resolve_resumed(out, task, start.preset, start.config, settings, _say)
 
 
 def _new_folder(task: str, out: Path | None) -> Path:
@@ -219,8 +219,7 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
     from glassformer.training.resolve import tables, to_toml
     from glassformer.training.run import prepare
 
-    with bad_use():
-        run = prepare(resolved, None, _say, sketch=True)
+    run = prepare(resolved, None, _say, sketch=True)
     plan = _plan(run)
     if not _is_first():
         return

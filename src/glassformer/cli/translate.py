@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import Json, UsageError, write, write_json
-from glassformer.cli.writing import ENGINE, Choice, Engine, decoding, described, load_writer
+from glassformer.cli.report import Json, MaybePath, UsageError, write, write_json
+from glassformer.cli.writing import ENGINE, Choice, Engine, decoding, described, load_writer, standard_input
 from glassformer.errors import DataError
+from glassformer.views.console import SafeConsole
 
 if TYPE_CHECKING:
     from glassformer.decoding.settings import Decoding
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from glassformer.text.tokenizer import Tokenizer
 
 LIKELIEST_TOKENS = Choice()
+GIVEN = "the sentence"  # where one stands that is given itself
 AT_ONCE = 512  # read and translated together: enough to find sentences of like length
 LINE_ENDS = str.maketrans("\r\n", "  ")  # a translation is one line
 
@@ -31,7 +33,7 @@ def translate(
     *,
     choice: Choice = LIKELIEST_TOKENS,
     engine: Engine = ENGINE,
-    file: Path | None = None,
+    file: MaybePath = None,
     stream: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     json: Json = False,
 ) -> None:
@@ -42,7 +44,7 @@ def translate(
     model
         The folder of a translator.
     text
-        A sentence; without it, and without --file, standard input is read.
+        A sentence; without it and without --file, or where it is -, standard input is read.
     file
         A file with one sentence on each line.
     stream
@@ -52,10 +54,10 @@ def translate(
         raise UsageError("a sentence and --file are both given, wanted one of them")
     if stream and json:
         raise UsageError("--stream gives each translation at once, as text: leave out --json")
-    _, writer, tokenizer = load_writer(model, engine)
     how = decoding(choice, compiled=engine.compiled)
+    _, writer, tokenizer = load_writer(model, engine)
     _require_translator(writer)
-    lines = [("the sentence", text)] if text is not None else _source_lines(file)
+    lines = _source_lines(file) if text in (None, "-") else [(GIVEN, text)]
     portions = _in_portions(_with_a_bar(lines, file), 1 if stream else AT_ONCE)
     found: list[dict[str, object]] = []
     try:
@@ -84,20 +86,19 @@ def _source_lines(file: Path | None) -> Iterator[Line]:
 
     if file is not None:
         return read_lines(file)
-    if sys.stdin is None:  # so Python has it where it was closed
-        raise UsageError("standard input is closed: give a sentence or --file")
-    return lines_of(sys.stdin.buffer, "standard input")
+    return lines_of(standard_input(), "standard input")
 
 
 def _with_a_bar(lines: Iterable[Line], file: Path | None) -> Iterator[Line]:
-    """The lines, and a bar of how many have been taken, where someone watches a file being translated."""
-    if file is None or not sys.stderr.isatty():
+    """The lines of a file, with a progress bar on a terminal that does not show the translations themselves."""
+    if file is None or not sys.stderr.isatty() or sys.stdout.isatty():
         yield from lines
         return
-    from rich.console import Console
-    from rich.progress import track
+    from rich.progress import Progress
 
-    yield from track(list(lines), description="translating", console=Console(stderr=True))
+    # Standard output is where the translations go: rich would send it to the terminal while the bar is shown.
+    with Progress(console=SafeConsole(stderr=True), redirect_stdout=False) as progress:
+        yield from progress.track(list(lines), description="translating")
 
 
 def _in_portions(lines: Iterable[Line], at_once: int) -> Iterator[list[Line]]:
@@ -133,4 +134,5 @@ def _translate_lines(
         yield source, texts[number * each : (number + 1) * each]
     if fit < len(sizes):
         place, _ = lines[fit]
-        raise DataError(f"{place}: has {sizes[fit]} tokens, wanted at most {context}, the model's context")
+        fault = f"{place}: has {sizes[fit]} tokens, wanted at most {context}, the model's context"
+        raise UsageError(fault) if place == GIVEN else DataError(fault)

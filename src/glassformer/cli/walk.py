@@ -6,23 +6,27 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from glassformer.cli.output_files import NOTEBOOK_MARK, PAGE_MARK, require_apart, require_ours
 from glassformer.cli.report import (
-    FAILED,
     Json,
+    MaybePath,
     UsageError,
     page_width,
     talk,
     write,
     write_json,
+    write_styled,
     write_table,
     write_text,
 )
+from glassformer.errors import FAILED
 
 if TYPE_CHECKING:
     from glassformer.lessons.exercise import Exercise
     from glassformer.lessons.registry import CourseLesson
     from glassformer.lessons.walk import Walk
 
+CONTENTS = "index"  # the page that lists all the others
 ATTEMPTS = 2  # answers to a question of a quiz before the right one is told
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
@@ -33,8 +37,8 @@ def walk(
     *,
     all: Flag = False,
     quiz: Flag = False,
-    html: Path | None = None,
-    notebook: Path | None = None,
+    html: MaybePath = None,
+    notebook: MaybePath = None,
     json: Json = False,
 ) -> int | None:
     """Take a lesson step by step, every number computed while you read; or list the lessons.
@@ -57,8 +61,8 @@ def walk(
     from glassformer.errors import LessonError
     from glassformer.lessons.registry import lesson_called, lessons
 
-    if lesson is None and quiz:
-        raise UsageError("a quiz needs a lesson, such as `glassformer walk slope --quiz`")
+    if quiz and (lesson is None or html or notebook):
+        raise UsageError("a quiz needs a lesson and writes no file, such as `glassformer walk slope --quiz`")
     if lesson is None and not (all or html or notebook):
         _list_lessons(json)
         return None
@@ -66,12 +70,15 @@ def walk(
         chosen = list(lessons().values()) if lesson is None else [lesson_called(lesson)]
     except LessonError as error:
         raise UsageError(str(error)) from None
-    if html is not None or notebook is not None:
-        _write_files(chosen, html, notebook, whole=lesson is None)
-        return None
     if quiz:
         return _quiz(chosen[0].run().exercises, json)
-    _show_lessons(chosen, json, wait=not all and sys.stdin.isatty() and sys.stdout.isatty())
+    pages, notebooks = (_paths(chosen, place, lesson is None) for place in ((html, ".html"), (notebook, ".ipynb")))
+    _require_free_paths(pages, notebooks)
+    runs = [(each, each.run()) for each in chosen]
+    if pages or notebooks:
+        _write_files(runs, pages, notebooks)
+    if json or not (pages or notebooks):
+        _show_lessons(runs, json, wait=not all)
     return None
 
 
@@ -88,36 +95,49 @@ def _list_lessons(json: bool) -> None:
     write("`glassformer walk LESSON` takes one; `--quiz` asks its exercises.")
 
 
-def _write_files(chosen: list["CourseLesson"], html: Path | None, notebook: Path | None, whole: bool) -> None:
+def _paths(chosen: list["CourseLesson"], place: tuple[Path | None, str], whole: bool) -> dict[str, Path]:
+    """Where each lesson goes: a file, or for all of them a file each in a folder, which is made; none if not asked."""
+    target, ending = place
+    if target is None:
+        return {}
+    if not whole:
+        return {chosen[0].name: target}
+    target.mkdir(parents=True, exist_ok=True)
+    contents = {CONTENTS: target / f"{CONTENTS}{ending}"} if ending == ".html" else {}
+    return contents | {lesson.name: target / f"{lesson.name}{ending}" for lesson in chosen}
+
+
+def _require_free_paths(pages: dict[str, Path], notebooks: dict[str, Path]) -> None:
+    for name, path in pages.items():
+        require_apart(path, notebooks.get(name))
+    require_ours(dict.fromkeys(pages.values(), PAGE_MARK) | dict.fromkeys(notebooks.values(), NOTEBOOK_MARK))
+
+
+def _write_files(runs: list[tuple["CourseLesson", "Walk"]], pages: dict[str, Path], notebooks: dict[str, Path]) -> None:
     import msgspec
 
     from glassformer.lessons.html import contents_page, lesson_page
     from glassformer.lessons.notebook import lesson_notebook
 
-    for folder in (html, notebook):
-        if whole and folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-    if whole and html is not None:
-        (html / "index.html").write_text(contents_page(), encoding="utf-8")
-    for lesson in chosen:
-        walk = lesson.run()
-        if html is not None:
-            path = html / f"{lesson.name}.html" if whole else html
-            path.write_text(lesson_page(lesson, walk, links=whole), encoding="utf-8")
-        if notebook is not None:
-            path = notebook / f"{lesson.name}.ipynb" if whole else notebook
-            path.write_bytes(msgspec.json.format(msgspec.json.encode(lesson_notebook(lesson, walk)), indent=1) + b"\n")
-    talk(f"wrote {len(chosen)} {'lesson' if len(chosen) == 1 else 'lessons'}")
+    if CONTENTS in pages:
+        pages[CONTENTS].write_text(contents_page(), encoding="utf-8")
+    for lesson, walk in runs:
+        if lesson.name in pages:
+            pages[lesson.name].write_text(lesson_page(lesson, walk, links=CONTENTS in pages), encoding="utf-8")
+        if lesson.name in notebooks:
+            data = msgspec.json.format(msgspec.json.encode(lesson_notebook(lesson, walk)), indent=1)
+            notebooks[lesson.name].write_bytes(data + b"\n")
+    talk(f"wrote {len(runs)} {'lesson' if len(runs) == 1 else 'lessons'}")
 
 
-def _show_lessons(chosen: list["CourseLesson"], json: bool, wait: bool) -> None:
+def _show_lessons(runs: list[tuple["CourseLesson", "Walk"]], json: bool, wait: bool) -> None:
     from glassformer.lessons.data import lesson_data
 
-    runs = [(lesson, lesson.run()) for lesson in chosen]
     if json:
         data = [lesson_data(lesson, walk) for lesson, walk in runs]
         write_json(data[0] if len(data) == 1 else data)
         return
+    wait = wait and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     for lesson, walk in runs:
         write_text(f"{lesson.title}\n{lesson.about}\n")
         if not _show_pages(walk, wait):
@@ -132,7 +152,7 @@ def _show_pages(walk: "Walk", wait: bool) -> bool:
 
     colour = sys.stdout.isatty()
     for place, page in enumerate(walk.pages, 1):
-        write(render(page_view(page, place, len(walk.pages)), page_width(), colour) + "\n")
+        write_styled(render(page_view(page, place, len(walk.pages)), page_width(), colour) + "\n")
         if wait and place < len(walk.pages):
             print("Enter for the next step, Ctrl-D to stop ", end="", file=sys.stderr, flush=True)
             if not sys.stdin.readline():

@@ -1,12 +1,13 @@
 """What `generate` and `translate` share: settings from the command line, a model from a folder."""
 
+import sys
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import UsageError
-from glassformer.errors import ConfigError, DecodingError
+from glassformer.cli.report import RunStep, UsageError
+from glassformer.errors import PathError
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.load import Loaded
@@ -73,6 +74,7 @@ class Engine:
         minute or more.
     """
 
+    step: RunStep = None
     device: str = "auto"
     weights: Literal["stored", "float32", "bfloat16", "int8", "int4"] = "stored"
     compiled: Annotated[bool, Parameter(negative="", show_default=False)] = False
@@ -82,13 +84,30 @@ ENGINE = Engine()
 
 
 def decoding(choice: Choice, **more: object) -> "Decoding":
-    """The settings that flags ask for; a flag that makes no sense ends with status 2."""
+    """The settings that flags ask for."""
     from glassformer.decoding.settings import Decoding
 
-    try:
-        return Decoding(**vars(choice), **more)  # pyright: ignore[reportArgumentType] - checked field by field
-    except DecodingError as error:
-        raise UsageError(str(error)) from None
+    _require_sampling(choice)
+    return Decoding(**vars(choice), **more)  # pyright: ignore[reportArgumentType] - checked field by field
+
+
+def _require_sampling(choice: Choice) -> None:
+    """Refuse options of sampling without sampling: greedy decoding would ignore them without a word."""
+    if choice.temperature != 0:
+        return
+    for name in ("top_k", "top_p", "min_p"):
+        value = getattr(choice, name)
+        if value is not None:
+            raise UsageError(f"--{name.replace('_', '-')} {value} is for sampling: give a --temperature above 0 too")
+    if choice.n > 1 and choice.beam == 1:
+        raise UsageError(f"--n {choice.n} needs --beam or a --temperature above 0: greedy decoding has one text")
+
+
+def standard_input() -> BinaryIO:
+    """Standard input as bytes."""
+    if sys.stdin is None:  # so Python has it where it was closed
+        raise UsageError("standard input is closed: give the text itself")
+    return sys.stdin.buffer
 
 
 def load_writer(path: str, engine: Engine) -> "tuple[Loaded, Model, Tokenizer]":
@@ -100,14 +119,11 @@ def load_writer(path: str, engine: Engine) -> "tuple[Loaded, Model, Tokenizer]":
     from glassformer.models.rnn import RNN
     from glassformer.training.hardware import choose_hardware
 
-    try:
-        device = choose_hardware(engine.device, "fp32", "no").device
-    except ConfigError as error:
-        raise UsageError(str(error)) from None
-    loaded = load(path, device, {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(engine.weights))
+    device = choose_hardware(engine.device, "fp32", "no").device
+    loaded = load(path, device, {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(engine.weights), engine.step)
     tokenizer = loaded.tokenizer
     if tokenizer is None:
-        raise UsageError(f"{path}: has no tokenizer.json, without which there is no text")
+        raise PathError(f"{path}: has no tokenizer.json, without which there is no text")
     form = engine.weights if engine.weights in ("int8", "int4") else "packed"
     if form != "packed" or not isinstance(loaded.model, RNN):
         loaded = replace(loaded, model=in_form(loaded.model, form))

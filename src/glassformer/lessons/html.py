@@ -88,6 +88,7 @@ def lesson_style() -> str:
 def _document(title: str, body: str) -> str:
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
+        '<meta name="generator" content="glassformer">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><link rel="icon" href="data:,">'
         f"<title>{html.escape(title)}</title><style>{lesson_style()}</style></head>"

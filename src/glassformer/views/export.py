@@ -1,6 +1,7 @@
 """A trace for machines: a JSON file that says what ran, and a safetensors file beside it with every number."""
 
 import math
+import stat
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from glassformer.checkpoints.save import NUMBERS_SUFFIX
 from glassformer.probes.trace import Bound, Shown, Trace
+
+GENERATOR = "glassformer trace"  # in both files, to tell them from others
 
 
 def trace_data(trace: Trace) -> dict[str, object]:
@@ -36,11 +40,17 @@ def trace_tensors(trace: Trace) -> dict[str, Tensor]:
 
 def save_trace(trace: Trace, path: Path) -> Path:
     """Write a trace as JSON, and its numbers as safetensors beside it; the path of the second."""
-    numbers = path.with_name(f"{path.stem}.numbers.safetensors")
-    data = trace_data(trace) | {"numbers": numbers.name}
+    numbers = numbers_path(path)
+    data = {"generator": GENERATOR, **trace_data(trace), "numbers": numbers.name}
     path.write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=1))
-    save_file(trace_tensors(trace), numbers)
+    save_file(trace_tensors(trace), numbers, {"generator": GENERATOR})
+    numbers.chmod(stat.S_IMODE(path.stat().st_mode))  # the library lets nobody else read what it writes
     return numbers
+
+
+def numbers_path(path: Path) -> Path:
+    """Where the numbers of a trace go whose JSON goes to a path."""
+    return path.with_name(path.stem + NUMBERS_SUFFIX)
 
 
 def _step_facts(step: Shown) -> dict[str, object]:

@@ -48,6 +48,7 @@ def trace_page(trace: Trace, title: str = "") -> str:
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="generator" content="glassformer">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <link rel="icon" href="data:,">

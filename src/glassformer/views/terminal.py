@@ -4,7 +4,7 @@ import io
 import math
 from collections.abc import Sequence
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.style import Style
 from rich.table import Table
@@ -13,6 +13,7 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.probes.trace import Shown, Trace
+from glassformer.views.console import SafeConsole
 from glassformer.views.tables import FittingTable, MatrixTable
 from glassformer.views.unicode_math import unicode_math
 from glassformer.views.windows import MatrixWindow, largest, not_a_number, not_finite_text, windows
@@ -27,7 +28,7 @@ _APART = {"NaN": "rgb(123,31,162)", "∞": "rgb(154,82,0)", "−∞": "rgb(97,97
 def render(view: RenderableType, width: int, colour: bool) -> str:
     """A view as text, with or without colours."""
     text = io.StringIO()
-    console = Console(
+    console = SafeConsole(
         file=text, width=width, force_terminal=colour, color_system="truecolor" if colour else None,
         markup=False, highlight=False, emoji=False,
     )  # fmt: skip

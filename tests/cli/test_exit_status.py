@@ -1,0 +1,123 @@
+"""One rule for the exit status of every command: 2 for bad use, 1 for a check that failed or a run that went wrong."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from glassformer.checkpoints.save import save
+from glassformer.cli.main import main
+from tests.decoding.writers import words, writer
+
+BAD_USE = [
+    "generate nowhere one",
+    "generate gpt one --step 3",
+    "generate gpt one --limit 0",
+    "generate gpt one --beam 3 --stream",
+    "generate gpt one --beam 3 --temperature .5",
+    "generate gpt one --temperature 1 --top-k 99",
+    "generate gpt one --device tpu",
+    "generate gpt.bin one",
+    "generate text.txt one",
+    "generate empty one",
+    "generate bare one",
+    "generate encoder one",
+    "translate nowhere one",
+    "translate gpt one",
+    "translate seq2seq --file nowhere.txt",
+    "translate seq2seq --file empty/x",
+    "trace nowhere one",
+    "trace gpt one --layer 9",
+    "trace gpt " + "one," * 65,
+    "trace gpt one --html nowhere/x.html",
+    "trace gpt one --html empty",
+    "trace gpt one --json x.txt",
+    "trace gpt one --html x.json --json x.json",
+    "trace gpt2 one --step 3",
+    "evaluate nowhere",
+    "evaluate gpt --data nowhere.txt",
+    "evaluate gpt --data text.csv",
+    "evaluate gpt --data empty",
+    "evaluate gpt --beam 2 --data text.txt",
+    "evaluate gpt --task classify --data text.txt",
+    "evaluate bare --data text.txt",
+    "evaluate encoder --data text.txt",
+    "parity nowhere",
+    "parity nowhere --preset",
+    "parity gpt2 --preset --step 2",
+    "parity --page text.txt",
+    "convert nowhere copy",
+    "convert gpt seq2seq",
+    "train nothing",
+    "train gpt --data nowhere.txt",
+    "train gpt --data text.txt data.validation=text.csv",
+    "train gpt --init nowhere",
+    "train gpt --config nowhere.toml",
+    "train gpt --resume --out nowhere",
+    "train gpt --data text.txt --out gpt",
+    "train gpt recipe.steps=0",
+    "config nothing",
+    "config gpt --config nowhere.toml",
+    "demo --steps 0",
+    "walk nothing",
+    "walk slope --html nowhere/x.html",
+    "walk slope --html x --notebook x",
+    "walk --quiz",
+    "check nothing",
+    "equations nothing",
+    "models nothing",
+]
+WENT_WRONG = [
+    "generate broken one",
+    "generate broken one --beam 2",
+    "translate broken-translator one",
+    "generate cut one",
+    "evaluate cut --data text.txt",
+    "evaluate gpt --data bytes.txt",
+    "trace cut one",
+    "convert cut copy",
+]
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Models whole and damaged, and files that are no models."""
+    place = tmp_path_factory.mktemp("shelf")
+    for name in ("gpt", "seq2seq", "encoder"):
+        save(writer(name), place / name, words())
+    save(writer("gpt"), place / "bare")
+    for name, of in (("broken", "gpt"), ("broken-translator", "seq2seq")):
+        broken = type(writer(of))(writer(of).config)
+        with torch.no_grad():
+            for parameter in broken.parameters():
+                parameter.fill_(torch.nan)
+        save(broken, place / name, words())
+    save(writer("gpt"), place / "cut", words())
+    (place / "cut" / "model.safetensors").write_bytes(b"12345")
+    (place / "empty").mkdir()
+    (place / "text.txt").write_text("one two three\n" * 40)
+    (place / "text.csv").write_text("one,two\n")
+    (place / "bytes.txt").write_bytes(b"\xff\xfe")
+    torch.save({}, place / "gpt.bin")
+    return place
+
+
+@pytest.mark.parametrize(("line", "status"), [*((line, 2) for line in BAD_USE), *((line, 1) for line in WENT_WRONG)])
+def test_status_and_one_line(
+    line: str, status: int, shelf: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(shelf)
+    before = sorted(shelf.rglob("*"))
+    found = main(line.split())
+    err = capsys.readouterr().err
+    assert (found, err.splitlines()[-1].startswith("glassformer: error: ")) == (status, True), err
+    assert sorted(shelf.rglob("*")) == before, "nothing is left behind"
+
+
+def test_garbage_is_told_by_its_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, size = tmp_path / "garbage.safetensors", int.from_bytes(b"x" * 8, "little")
+    long = f"its header would have {size:,} bytes, wanted at most 91"
+    for data, why in ((b"12345", "it has 5 bytes, too few for a header"), (b"x" * 99, long)):
+        file.write_bytes(data)
+        assert main(["generate", str(file), "one"]) == 1
+        assert f"is not a safetensors file: {why}" in capsys.readouterr().err
