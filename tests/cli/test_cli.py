@@ -77,13 +77,8 @@ def test_one_equation_in_full(capsys: pytest.CaptureFixture[str]) -> None:
     text = " ".join(capsys.readouterr().out.split())  # however the lines are wrapped
     softmax = gf.equations.softmax
     assert softmax.gradient is not None
-    formulas = [unicode_math(softmax.latex), unicode_math(softmax.gradient.latex)]
-    parts = [
-        *(" ".join(formula.split()) for formula in formulas),
-        softmax.meaning,
-        softmax.intuition,
-        softmax.flops_text,
-    ]
+    formulas = [" ".join(unicode_math(latex).split()) for latex in (softmax.latex, softmax.gradient.latex)]
+    parts = [*formulas, softmax.meaning, softmax.intuition, softmax.flops_text]
     assert [part for part in parts if part not in text] == []
     assert [symbol.meaning for symbol in softmax.symbols if symbol.meaning not in text] == []
 

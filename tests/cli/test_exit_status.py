@@ -36,7 +36,7 @@ BAD_USE = [
     "trace gpt2 one --step 3",
     "evaluate nowhere",
     "evaluate gpt --data nowhere.txt",
-    "evaluate gpt --data text.csv",
+    "evaluate gpt --data text.html",
     "evaluate gpt --data empty",
     "evaluate gpt --beam 2 --data text.txt",
     "evaluate gpt --task classify --data text.txt",
@@ -50,7 +50,7 @@ BAD_USE = [
     "convert gpt seq2seq",
     "train nothing",
     "train gpt --data nowhere.txt",
-    "train gpt --data text.txt data.validation=text.csv",
+    "train gpt --data text.txt data.validation=text.html",
     "train gpt --init nowhere",
     "train gpt --config nowhere.toml",
     "train gpt --resume --out nowhere",
@@ -96,7 +96,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (place / "cut" / "model.safetensors").write_bytes(b"12345")
     (place / "empty").mkdir()
     (place / "text.txt").write_text("one two three\n" * 40)
-    (place / "text.csv").write_text("one,two\n")
+    (place / "text.html").write_text("one,two\n")
     (place / "bytes.txt").write_bytes(b"\xff\xfe")
     torch.save({}, place / "gpt.bin")
     return place
