@@ -1,10 +1,11 @@
 """Where tensors come from that plain torch operations made: a tape can neither replay nor reverse those."""
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch import Tensor
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode_temporarily
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
 from glassformer.steps import Operation, tensors_in, version_of
@@ -64,6 +65,15 @@ class Provenance(TorchFunctionMode):
             bases = [tensor._base for tensor in changed if tensor._base is not None]
             self._note(func, given, [*made, *changed, *bases])
         return result
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Let torch run as fast as ever inside an equation, whose operations are not to be noted."""
+        if _get_current_function_mode() is not self:  # an outer equation paused it, or another mode is before it
+            yield
+            return
+        with _pop_mode_temporarily():
+            yield
 
     def between(self, tensor: Tensor, counts: Callable[[Tensor], bool]) -> Operation | None:
         """The plain operation through which a tensor comes from others that count, if there is one."""

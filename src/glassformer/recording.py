@@ -142,6 +142,10 @@ class Tape:
 
     def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run an equation's plain function and keep what went in and what came out."""
+        with self._provenance.paused():
+            return self._record(equation, args, kwargs)
+
+    def _record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         if MODE.checking:
             equation.check(*args, **kwargs)
         path, place = self._path(equation)

@@ -232,6 +232,8 @@ def test_a_plain_operation_inside_a_model_loses_no_gradient_in_silence() -> None
         def __init__(self) -> None:
             super().__init__()
             self.first, self.second = Linear(3, 4), Linear(4, 2)
+            for parameter in self.parameters():
+                nn.init.normal_(parameter)
 
         def forward(self, x: Tensor) -> Tensor:
             h = self.first(x)

@@ -79,10 +79,9 @@ def _one(model: str, preset: bool, dtype: Type, step: int | None, json: bool) ->
         write_json({"parity": found, "first_divergence": first})
         return None if first is None else FAILED
     worst = sorted(found.differences, key=lambda row: -row.relative)[:MOST_ROWS]
-    # Figures first: a table keeps its first column whole, and of the others folds the widest, which are the names.
-    rows = [(f"{row.relative:.1e}", f"{row.largest:.1e}", row.place, row.theirs) for row in worst]
+    rows = [(row.place, row.theirs, f"{row.largest:.1e}", f"{row.relative:.1e}") for row in worst]
     title = f"{found.family} in {found.dtype}: the {len(rows)} of {len(found.differences)} that are farthest apart"
-    write_table(("relative", "difference", "ours", "theirs"), rows, title=title)
+    write_table(("ours", "theirs", "difference", "relative"), rows, title=title)
     if first is None:
         write(f"all {len(found.differences)} intermediates agree to {found.bound:.0e}")
         return None
