@@ -1,4 +1,7 @@
-"""Every test runs on one thread and draws its cases alike each time; what it caches stays out of the user's folders."""
+"""Every test runs on one thread and draws its cases alike each time; what it caches stays out of the user's folders.
+
+OMP_NUM_THREADS asks for more threads, and tests that share a costly fixture run in one process.
+"""
 
 import getpass
 import os
@@ -8,11 +11,33 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch starts its pool, a
 
 os.environ["GLASSFORMER_CACHE"] = os.path.join(tempfile.gettempdir(), f"glassformer-tests-{getpass.getuser()}")
 
+import pytest
 import torch
 from hypothesis import settings
 
-torch.set_num_threads(1)
+torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, print_blob=True)
 settings.register_profile("nightly", deadline=None, max_examples=1000, print_blob=True)
 settings.load_profile("ci")  # --hypothesis-profile=nightly asks for the other
+
+# Tests whose costly fixtures are made once for a file or a folder; each lesson, too, is run once for all its tests.
+TOGETHER = (
+    "tests/worked/",
+    "tests/browser/",
+    "tests/parity/test_answers.py",
+    "tests/training/test_processes.py",
+    "tests/training/test_kills.py",
+    "tests/training/test_labels.py",
+    "tests/training/test_resuming.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tell pytest-xdist (`--dist loadgroup`) which tests belong together."""
+    for item in items:
+        shared = next((part for part in TOGETHER if item.nodeid.startswith(part)), None)
+        if item.nodeid.startswith("tests/lessons/") and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            shared = item.callspec.params.get("name")
+        if shared is not None:
+            item.add_marker(pytest.mark.xdist_group(shared))

@@ -22,20 +22,19 @@ from tests.equations.drawing import Draw
 
 def naive(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, bias: Tensor) -> Tensor:
     """One query at a time, one key at a time, in plain Python numbers."""
-    out = torch.zeros(*q.shape[:-1], v.shape[-1], dtype=q.dtype)
-    for i in range(q.shape[0]):
+    queries, keys, values, seen, added = (t.tolist() for t in (q, k, v, allowed, bias))
+    out: list[list[float]] = []
+    for i, query in enumerate(queries):
         scores = {
-            j: sum(a * b for a, b in zip(q[i].tolist(), k[j].tolist(), strict=True)) / math.sqrt(q.shape[1])
-            + bias[i, j].item()
-            for j in range(k.shape[0])
-            if allowed[i, j]
+            j: sum(a * b for a, b in zip(query, key, strict=True)) / math.sqrt(q.shape[1]) + added[i][j]
+            for j, key in enumerate(keys)
+            if seen[i][j]
         }
-        if scores:
-            top = max(scores.values())
-            weights = {j: math.exp(s - top) for j, s in scores.items()}
-            for j, w in weights.items():
-                out[i] += w / sum(weights.values()) * v[j]
-    return out
+        top = max(scores.values(), default=0.0)
+        weights = {j: math.exp(s - top) for j, s in scores.items()}
+        total = sum(weights.values()) or 1.0
+        out.append([sum(w / total * values[j][c] for j, w in weights.items()) for c in range(v.shape[1])])
+    return torch.tensor(out, dtype=q.dtype).view(*q.shape[:-1], v.shape[-1])
 
 
 @settings(max_examples=2000, deadline=None)
