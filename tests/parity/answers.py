@@ -110,7 +110,7 @@ PUBLIC = [
 ]  # fmt: skip
 
 SMALL = {
-    "tokenizer.vocab": 400, "model.dim": 32, "model.heads": 4, "model.layers": 2, "recipe.steps": 80,
+    "tokenizer.vocab": 400, "model.dim": 32, "model.heads": 4, "model.layers": 2, 
     "recipe.warmup": 3, "recipe.rate": 0.01, "run.device": "cpu", "run.precision": "fp32",
 }  # fmt: skip
 _RUNNING = {"model.context": 64, "data.length": 24, "data.batch": 8, "data.share": 0.1}
@@ -150,7 +150,7 @@ def make_public(public: Public, folder: Path) -> Path:
     return folder
 
 
-def make_run(name: str, folder: Path) -> "gf.Loaded":
+def make_run(name: str, folder: Path, steps: int = 80) -> "gf.Loaded":
     """Train a small run and give it as it is when training ends, before its folder is opened."""
     task, settings = TRAINED[name]
     data = folder.parent / "data"
@@ -165,7 +165,7 @@ def make_run(name: str, folder: Path) -> "gf.Loaded":
     else:
         path = data / "text.txt"
         path.write_text("\n".join(lines))
-    run = gf.train(task, {**SMALL, "data.path": str(path), **settings}, out=folder)
+    run = gf.train(task, {**SMALL, "recipe.steps": steps, "data.path": str(path), **settings}, out=folder)
     return gf.Loaded(run.model.eval(), run.tokenizer, run.labels)
 
 
@@ -187,7 +187,8 @@ def _read(loaded: "gf.Loaded", model: Model, tokenizer: Tokenizer, ids: list[int
         if tokenizer.mask is not None and loaded.labels is None:
             where = len(ids) // 2
             ids = [*ids[:where], tokenizer.mask, *ids[where + 1 :]]
-            return str(int(model(torch.tensor([ids]))[0, where].argmax()))
+            probability, best = model(torch.tensor([ids]))[0, where].softmax(-1).max(-1)
+            return f"{int(best)} {float(probability):.3f}"
         assert loaded.labels is not None
         probability, best = model(torch.tensor([ids]))[0].softmax(-1).max(-1)
         return f"{loaded.labels[int(best)]} {float(probability):.3f}"
@@ -211,7 +212,8 @@ def _their_answer(model: Any, tokenizer: Any, task: Task, text: str) -> str:  # 
         if task == "masked":
             where = ids.shape[1] // 2
             ids[0, where] = tokenizer.mask_token_id
-            return str(int(model(input_ids=ids).logits[0, where].argmax()))
+            probability, best = model(input_ids=ids).logits[0, where].softmax(-1).max(-1)
+            return f"{int(best)} {float(probability):.3f}"
         how = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "num_beams": 1}
         written = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **how)[0]
     new = written[ids.shape[1] :] if task == "gpt" else written
@@ -245,7 +247,7 @@ def rows(count: int) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as scratch:
         for number, name in enumerate(TRAINED):
             folder = Path(scratch) / f"run-{number}"
-            yield compare(f"trained: {name}", TRAINED[name][0], make_run(name, folder), folder, texts)
+            yield compare(f"trained: {name}", TRAINED[name][0], make_run(name, folder, 500), folder, texts)
         for number, public in enumerate(PUBLIC):
             folder = make_public(public, Path(scratch) / f"public-{number}")
             copy = Path(scratch) / f"copy-{number}"
@@ -260,9 +262,9 @@ def main(page: Path, count: int = 200) -> None:
         HEADING, "",
         f"Made by `python -m tests.parity.answers docs/parity.md`, on {count} sentences of the phrase book. A model",
         "answers from memory, from its folder opened again (a public one: written once more), and in `transformers`,",
-        "which is given the texts alone. An answer is a greedy continuation or translation, a class and its",
-        "probability to three digits, or the token in place of a mask. Public folders are written by `transformers`,",
-        "with random weights.",
+        "which is given the texts alone. An answer is a greedy continuation or translation, or a class or the token in",
+        "place of a mask, with its probability to three digits. Public folders are written by `transformers`, with",
+        "random weights.",
         "",
         "| model | task | different answers | reopened folder | transformers |",
         "| --- | --- | --- | --- | --- |",
