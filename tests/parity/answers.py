@@ -161,7 +161,7 @@ def make_run(name: str, folder: Path, steps: int = 80) -> "gf.Loaded":
         path.write_text("".join(f"{a}\t{b}\n" for a, b in phrase_book(80, seed=3)))
     elif task == "classify":
         path = data / "labels.tsv"
-        path.write_text("".join(f"{'question' if '?' in line else 'statement'}\t{line}\n" for line in lines))
+        path.write_text("".join(f"{('even', 'odd')[len(line) % 2]}\t{line}\n" for line in lines))  # hard to learn
     else:
         path = data / "text.txt"
         path.write_text("\n".join(lines))
