@@ -123,7 +123,7 @@ def load_writer(path: str, engine: Engine) -> "tuple[Loaded, Model, Tokenizer]":
     loaded = load(path, device, {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(engine.weights), engine.step)
     tokenizer = loaded.tokenizer
     if tokenizer is None:
-        raise PathError(f"{path}: has no tokenizer.json, without which there is no text")
+        raise PathError(f"{path}: has no tokenizer, so it cannot read or write text")
     form = engine.weights if engine.weights in ("int8", "int4") else "packed"
     if form != "packed" or not isinstance(loaded.model, RNN):
         loaded = replace(loaded, model=in_form(loaded.model, form))
