@@ -1,6 +1,6 @@
 """A sliding window against full attention over a long text: time, and peak memory of a process each.
 
-    python benchmarks/windows.py [--tokens 16384] [--window 64] [--rounds 3]
+python benchmarks/windows.py [--tokens 16384] [--window 64] [--rounds 3]
 """
 
 import argparse

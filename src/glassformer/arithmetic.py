@@ -12,7 +12,7 @@ WRITTEN_OUT_BELOW = 1e7  # larger numbers take an exponent
 # What rounding in float64 leaves where numbers near one cancel. Smaller numbers come from products alone and are meant.
 LEAST_NOISE, MOST_NOISE = 1e-20, 1e-14
 LARGE = 1e3  # beside numbers beyond this, only the noise of this is taken for noise: what is larger may be meant
-TELLING = 3  # significant digits of a difference that its two numbers show
+TELLING = 4  # significant digits of a difference that its two numbers show
 MOST_DIGITS = 15  # that a float64 surely holds
 
 

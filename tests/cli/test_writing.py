@@ -101,7 +101,7 @@ REFUSED = [
     (["generate", "gpt", "one " * 65], 2, "tokens, wanted at most 64, the model's context"),
     (["generate", "encoder", "one"], 2, "Encoder does not write text"),
     (["generate", "gpt", "one", "--stream", "--json"], 2, "leave out --json"),
-    (["generate", "gpt-bare", "one"], 2, "has no tokenizer.json"),
+    (["generate", "gpt-bare", "one"], 2, "has no tokenizer, so it cannot read or write text"),
     (["translate", "gpt", "one"], 2, "GPT does not translate"),
     (["translate", "seq2seq", "one", "--file", "x"], 2, "both given"),
     (["generate", "gpt", "one", "--device", "tpu"], 2, "device is 'tpu', wanted auto, cpu, cuda or cuda:1"),

@@ -286,3 +286,11 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "a.txt")
     with pytest.raises(DataError, match="a.txt: is not a plain file"):
         list(read_texts(tmp_path / "a.txt"))
+
+
+@pytest.mark.parametrize(("name", "sign"), [("a.tsv", "\t"), ("a.csv", ",")])
+def test_a_first_row_that_names_the_fields_is_a_header(name: str, sign: str, tmp_path: Path) -> None:
+    for columns in (("label", "text"), ("text", "label")):
+        rows = [columns, *(("good", "a rose") if columns[0] == "label" else ("a rose", "good") for _ in range(2))]
+        (tmp_path / name).write_text("".join(sign.join(row) + "\n" for row in rows))
+        assert {(text.label, text.text) for text in read_labelled(tmp_path / name)} == {("good", "a rose")}

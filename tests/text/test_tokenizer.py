@@ -144,12 +144,12 @@ def test_transformers_reads_what_is_saved(bytes_: Tokenizer, tmp_path: Path) -> 
     bytes_.save(tmp_path)  # and a program of its own reads it, since transformers takes long to load
     program = (
         "import sys, json; from transformers import AutoTokenizer as A; t = A.from_pretrained(sys.argv[1]);"
-        "ids = t('the quick', add_special_tokens=False).input_ids;"
+        "ids = t('the <end> quick', add_special_tokens=False).input_ids;"
         "print(json.dumps([len(t), t.pad_token_id, t.bos_token_id, t.eos_token_id, t.unk_token_id, t.mask_token_id,"
         "ids, t.decode(ids)]))"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, check=True)
-    assert json.loads(done.stdout) == [290, 0, 1, 2, 3, 4, bytes_.encode("the quick"), "the quick"]
+    assert json.loads(done.stdout) == [290, 0, 1, 2, 3, 4, bytes_.encode("the <end> quick"), "the <end> quick"]
 
 
 def test_foreign_names_for_special_tokens(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_bad_activation_is_named_where_it_is_first_used(name: str, value: floa
 def test_a_bad_gradient_stops_the_run_though_the_loss_is_fine(name: str, value: float) -> None:
     made = training(Hardware(), "muon")
     made.model.get_parameter(name).register_hook(lambda gradient: gradient * value)
-    assert_stops_untouched(made, "a replay under the tape is finite")
+    assert_stops_untouched(made, "each equation is finite when it is replayed")
 
 
 @pytest.mark.parametrize("value", BAD)
@@ -107,7 +107,7 @@ def test_a_bad_loss_stops_the_run(value: float, monkeypatch: pytest.MonkeyPatch)
         return loss + value, count
 
     monkeypatch.setattr(Lesson, "forward", spoilt)
-    assert_stops_untouched(made, "a replay under the tape is finite")
+    assert_stops_untouched(made, "each equation is finite when it is replayed")
 
 
 def test_an_overflow_of_finite_weights_is_named_forward() -> None:
@@ -147,7 +147,7 @@ def test_on_a_device_nobody_waits_for_nothing_moves_after_the_bad_step(optimizer
     assert same_tensors(dict(made.model.state_dict()), weights)
     if optimizer == "adamw":
         assert same_tensors(made.updates.state(), moments)
-    place = "a replay" if how == "gradient" else r"stack\.blocks\.1\.attention\.key\.linear: linear is the first"
+    place = "each equation is finite" if how == "gradient" else r"stack\.blocks\.1\.attention\.key\.linear: linear is the first"
     with pytest.raises(TrainingError, match=f"step 4: .*nothing was updated: {place}"):
         made.log(None)
     with pytest.raises(TrainingError, match="step 4: "):

@@ -199,7 +199,7 @@ def test_a_masked_encoder_becomes_a_classifier_that_keeps_its_body(tmp_path: Pat
     run = started(replace(how, run=replace(CPU, init=str(tmp_path / "masked"))), tmp_path / "run", said=said)
     assert isinstance(run.model, Encoder) and run.model.config.head == "classes" and run.model.config.classes == 2
     new = {"classes.bias", "classes.weight", "pooler.bias", "pooler.weight"}
-    begun = "begun afresh, since the model to start from has no such part: " + ", ".join(sorted(new))
+    begun = "fresh weights, which the model to start from does not give: " + ", ".join(sorted(new))
     assert said[-1] == begun
     kept = {name: value for name, value in run.model.state_dict().items() if name not in new}
     assert same_tensors(kept, {name: body.state_dict()[name] for name in kept}) and len(kept) > 10

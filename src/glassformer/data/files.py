@@ -136,16 +136,15 @@ def _rows(
 
 
 def _tab_separated(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for source, line in read_lines(path):
-        columns = tuple(line.split("\t"))
-        if len(columns) != len(fields):
-            raise DataError(f"{source}: has {len(columns)} columns, wanted {len(fields)}: {', '.join(fields)}")
-        yield source, columns
+    return _by_header(((source, line.split("\t")) for source, line in read_lines(path)), fields)
 
 
 def _comma_separated(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    return _by_header(_csv_rows(path), fields)
+
+
+def _by_header(rows: Iterator[tuple[str, list[str]]], fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Columns by name if the first row names the fields, else in their order."""
-    rows = _csv_rows(path)
     first = next(rows, ("", []))
     has_header = all(name in first[1] for name in fields)
     places = [first[1].index(name) for name in fields] if has_header else range(len(fields))

@@ -12,10 +12,12 @@ from glassformer.steps import Step
 
 def residual_stream(trace: Trace, stack: str | None = None) -> list[Tensor]:
     """The rows that enter the first layer, then those that leave each; of the last stack that ran, or a named one."""
+    if not all(step.kept for step in trace.tape.steps):
+        raise TapeError("the tape kept only some values: record the whole run, and narrow a trace with select()")
     layers: dict[str, dict[int, list[Step]]] = {}
     for step in trace.tape.steps:
         found = re.match(r"(?:(.*)\.)?layers\.(\d+)\.", trace.names[step.path])
-        if found and step.kept:
+        if found:
             layers.setdefault(found[1] or "", {}).setdefault(int(found[2]), []).append(step)
     chosen = list(layers)[-1:] if stack is None else [name for name in layers if name == stack]
     if not chosen:

@@ -282,6 +282,7 @@ class Tokenizer:
         names = {ROLE_KEYS[role][0]: token for role, token in self.roles.items()}
         kind = "PreTrainedTokenizerFast" if self._sides is None else "MarianTokenizer"
         config = {"tokenizer_class": kind, "clean_up_tokenization_spaces": False, **names}
+        config["split_special_tokens"] = True  # the name of a special token in a text is text, there as here
         config = config if self._sides is None else {**self._sides.config, **config}
         config |= use_fields(replace(self.use, ends=()) if self.use.ends == (self.end,) else self.use)
         files = {

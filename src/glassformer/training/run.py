@@ -253,5 +253,5 @@ def _adopted(settings: Settings, material: Material, start: Model, say: Say) -> 
     same = {name: known[name] for name, value in weights.items() if name in known and known[name].shape == value.shape}
     model.load_state_dict(weights | same)
     if new := sorted(weights.keys() - same.keys()):
-        say(f"begun afresh, since the model to start from has no such part: {', '.join(new)}")
+        say(f"fresh weights, which the model to start from does not give: {', '.join(new)}")
     return model

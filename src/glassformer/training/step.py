@@ -115,7 +115,8 @@ class Training:
         """Stop before anything is saved or shown if a number went bad; then nothing was updated since."""
         step = int(self.first_bad)
         if step:
-            finite = "a replay under the tape is finite, so precision or the order of sums made it bad"
+            finite = "each equation is finite when it is replayed, so a sum of gradients overflowed, or the precision "
+            finite += f"is too low; try a learning rate below {self.recipe.rate_at(step):.2g}"
             why = self._cause(self.recent[step]) or finite
             raise TrainingError(f"step {step}: the loss or its gradient is not finite, and nothing was updated: {why}")
         self.recent.clear()

@@ -59,7 +59,7 @@ class MomentumWalk(Walk):
         limit = line(slope, 1 / (1 - kept))
         self.show(limit, (0,))
         self.same(
-            "after sixty steps the speed is within a hundredth of its limit", speeds[-1] / limit, 1.0, within=0.01
+            "after sixty steps the speed is within one percent of its limit", speeds[-1] / limit, 1.0, within=0.01
         )
 
     @step(

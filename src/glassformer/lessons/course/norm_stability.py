@@ -50,16 +50,27 @@ class NormStabilityWalk(Walk):
     )
     def norm_rescues_it(self) -> None:
         """Put a layer norm in front. A common scale and shift of the row are taken out before the weights see it, so
-        the activation is what it was, and the gradient is alive. A shift that is not common to the row it cannot
-        remove.
+        the activation is the same before and after the shift, and the gradient is alive. It cannot remove a shift
+        that is not common to the row.
         """
         one, zero = self.x.new_ones(4), self.x.new_zeros(4)
         outs = [tanh(linear(layer_norm(rows, one, zero), self.W)) for rows in (self.x, self.moved)]
         seed = torch.ones_like(outs[0])
         rescued = l2_norm(self.back(outs[1], seed)[self.W].flatten())
         self.show(outs[1], (0, 0))
-        self.same("with the norm the shifted row gives what the old one gave", outs[1], outs[0], within=1e-4)
-        self.less(f"the gradient is {number(rescued)} again instead of {number(self.after)}", self.before, 2 * rescued)
+        self.table(
+            ("inputs, normalized", "activation", "length of the weights' gradient"),
+            [
+                ("as learned", outs[0], l2_norm(self.back(outs[0], seed)[self.W].flatten())),
+                ("shifted", outs[1], rescued),
+            ],
+        )
+        self.same("with the norm both rows give the same activation", outs[1], outs[0], within=1e-4)
+        self.less(
+            f"with the norm the gradient of the shifted row is {number(rescued)}, without it {number(self.after)}",
+            100 * self.after,
+            rescued,
+        )
         uneven = self.x.clone()
         uneven[0, 0] = 60.0
         other = tanh(linear(layer_norm(uneven, one, zero), self.W))
@@ -96,7 +107,7 @@ class NormStabilityWalk(Walk):
         like="A road that passes beside the toll stations, or one that passes through every one of them.",
     )
     def before_or_after_over_depth(self) -> None:
-        """With the norm before the sublayer, the rows themselves run through the whole stack untouched, and so do the
+        """With the norm before the sublayer, the rows themselves run past every sublayer, and so do the
         gradients. With the norm after the addition, every layer's norm stands in the way and scales what passes. Here
         are the blocks of this library with fresh weights. On its way from the output to the input the gradient of the
         post-norm stack shrinks, and that of the pre-norm stack does not.
