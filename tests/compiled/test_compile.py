@@ -15,6 +15,7 @@ from glassformer.equation import catalog
 from glassformer.equations.activations import relu
 from glassformer.equations.algebra import linear
 from glassformer.equations.probability import softmax
+from tests.compiled.kernels import makes_kernels
 from tests.equations.drawing import Draw, draw_arguments
 from tests.models.zoo import ZOO, specimen
 
@@ -66,6 +67,7 @@ def test_every_model_compiles_whole(name: str) -> None:
                 assert_close(one, other, rtol=room, atol=room * max(1.0, other.abs().max().item()))
 
 
+@makes_kernels
 @pytest.mark.parametrize("name", ["gpt", "llama-grouped", "seq2seq", "t5"])
 def test_compiled_kernels_equal_eager(name: str) -> None:
     """The same through the code generator, with real kernels built."""
@@ -74,6 +76,7 @@ def test_compiled_kernels_equal_eager(name: str) -> None:
     assert_close(compiled(**subject.inputs), subject(), rtol=1e-4, atol=1e-4)
 
 
+@makes_kernels
 def test_a_network_of_equations_compiles_whole() -> None:
     x, W, V = torch.randn(5, 4), torch.randn(4, 8), torch.randn(8, 3)
 

@@ -13,6 +13,7 @@ from glassformer.decoding.generate import generate, stream
 from glassformer.decoding.settings import Decoding
 from glassformer.errors import DecodingError, NonFiniteError
 from glassformer.layers.patterns import Window
+from tests.compiled.kernels import makes_kernels
 from tests.decoding.writers import PROMPTS, WORDS, biased, words, writer
 
 HOW = {
@@ -104,6 +105,7 @@ def test_a_program_forgets_what_was_no_number_and_follows_its_model(beam: int) -
     assert wide.log_probabilities == pytest.approx(before.log_probabilities, abs=1e-4)
 
 
+@makes_kernels
 def test_compiled_kernels_equal_eager() -> None:
     """The same through the code generator, with real kernels built."""
     plain = generate(writer("gpt"), words(), PROMPTS[:2], HOW["drawn"])

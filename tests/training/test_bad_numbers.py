@@ -147,7 +147,11 @@ def test_on_a_device_nobody_waits_for_nothing_moves_after_the_bad_step(optimizer
     assert same_tensors(dict(made.model.state_dict()), weights)
     if optimizer == "adamw":
         assert same_tensors(made.updates.state(), moments)
-    place = "each equation is finite" if how == "gradient" else r"stack\.blocks\.1\.attention\.key\.linear: linear is the first"
+    place = (
+        "each equation is finite"
+        if how == "gradient"
+        else r"stack\.blocks\.1\.attention\.key\.linear: linear is the first"
+    )
     with pytest.raises(TrainingError, match=f"step 4: .*nothing was updated: {place}"):
         made.log(None)
     with pytest.raises(TrainingError, match="step 4: "):
