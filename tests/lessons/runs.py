@@ -1,6 +1,5 @@
 """Lessons that were run once, for all tests that only look at them."""
 
-import time
 from functools import cache
 
 from glassformer.lessons.page import Page
@@ -18,13 +17,8 @@ def lesson(name: str) -> CourseLesson:
 
 
 @cache
-def timed(name: str) -> tuple[Walk, float]:
-    begun = time.process_time()
-    return lesson(name).run(), time.process_time() - begun
-
-
 def run(name: str) -> Walk:
-    return timed(name)[0]
+    return lesson(name).run()
 
 
 def page_text(page: Page) -> str:

@@ -334,9 +334,9 @@ def wrong_files(draw: st.DrawFn) -> tuple[str, str, str, tuple[str, ...]]:
 def test_a_thousand_wrong_files(folder: Path, wrong: tuple[str, str, str, tuple[str, ...]]) -> None:
     task, content, _, parts = wrong
     file = written(folder, content)
-    began = time.perf_counter()
+    began = time.process_time()
     text = complaint(task, None, file)
-    assert time.perf_counter() - began < 1
+    assert time.process_time() - began < 5
     assert text.startswith(f"{file}: ")
     assert [part for part in parts if part not in text] == []
 
