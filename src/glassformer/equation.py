@@ -70,7 +70,15 @@ class Equation(Generic[P, R]):
     """
 
     def __init__(
-        self, fn: Callable[P, R], *, latex: str, meaning: str, intuition: str, symbols: Mapping[str, str], wide: bool
+        self,
+        fn: Callable[P, R],
+        *,
+        latex: str,
+        meaning: str,
+        intuition: str,
+        symbols: Mapping[str, str],
+        names: Mapping[str, str],
+        wide: bool,
     ) -> None:
         self.fn = _widened(fn) if wide else fn
         self._wide = wide
@@ -87,9 +95,13 @@ class Equation(Generic[P, R]):
         self._cell_needs: tuple[str, ...] = ()
         self._signature = inspect.signature(fn)
         self.parameters = read_parameters(fn)
-        names = {parameter.name for parameter in self.parameters}
-        self.results = read_results(fn, [name for name in symbols if name not in names])
+        inputs = {parameter.name for parameter in self.parameters}
+        self.results = read_results(fn, [name for name in symbols if name not in inputs])
         self._words = dict(symbols)
+        self.step_names = dict(names)
+        unknown = set(names) - {symbol.name for symbol in self.symbols}
+        if unknown:
+            raise ValueError(f"{self.name}: names has {sorted(unknown)}, which are not among its symbols")
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -235,17 +247,26 @@ class Equation(Generic[P, R]):
 
 
 def equation(
-    latex: str, *, meaning: str, intuition: str = "", symbols: Mapping[str, str], wide: bool = False
+    latex: str,
+    *,
+    meaning: str,
+    intuition: str = "",
+    symbols: Mapping[str, str],
+    names: Mapping[str, str] | None = None,
+    wide: bool = False,
 ) -> Callable[[Callable[P, R]], Equation[P, R]]:
     """Make a plain function an `Equation` and enter it in the catalog under its own name.
 
     `symbols` says in words what each letter stands for; names that are not arguments are the
-    outputs, in order. A `wide` equation given half-precision numbers computes in float32 and
+    outputs, in order. `names` declares what a trace calls the tensors behind some of the letters:
+    `{"a": "weights"}` makes `layers.0.attention.weights`. A `wide` equation given half-precision numbers computes in float32 and
     rounds once at the end, as the fused kernels do.
     """
 
     def make(fn: Callable[P, R]) -> Equation[P, R]:
-        made = Equation(fn, latex=latex, meaning=meaning, intuition=intuition, symbols=symbols, wide=wide)
+        made = Equation(
+            fn, latex=latex, meaning=meaning, intuition=intuition, symbols=symbols, names=names or {}, wide=wide
+        )
         if made.name in _CATALOG:
             raise ValueError(f"two equations are called {made.name}")
         _CATALOG[made.name] = cast("Equation[..., object]", made)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.equations.attention import attention, attention_scores, window_attention
-from glassformer.equations.heads import merge_heads, share_heads, split_heads
+from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
 from glassformer.equations.masks import causal_mask
 from glassformer.equations.tiled import tiled_attention
 from glassformer.errors import EquationError
@@ -151,7 +151,7 @@ def test_heads_split_and_merge_are_inverse_and_equal_a_loop_over_heads() -> None
     for head in range(3):
         assert_close(wide[:, head], x @ W[:, 4 * head : 4 * head + 4])
     assert torch.equal(merge_heads(wide), x @ W)
-    assert torch.equal(share_heads(wide, 6)[:, 3], wide[:, 1])
+    assert torch.equal(repeat_kv(wide, 6)[:, 3], wide[:, 1])
 
 
 def test_scores_have_unit_variance_whatever_the_width() -> None:
@@ -188,7 +188,7 @@ def test_heads_that_do_not_divide_are_named() -> None:
     with pytest.raises(EquationError, match="^split_heads: x is 10 wide, wanted a width that 3 heads divide evenly"):
         split_heads(torch.ones(2, 10), 3)
     with pytest.raises(EquationError, match="^share_heads: heads is 3, wanted a multiple of the 2 shared heads"):
-        share_heads(torch.ones(2, 4, 5), 3)
+        repeat_kv(torch.ones(2, 4, 5), 3)
 
 
 @settings(max_examples=40, deadline=None)

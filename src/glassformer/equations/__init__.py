@@ -25,7 +25,7 @@ from glassformer.equations.counts import (
 )
 from glassformer.equations.embedding import look_up, one_hot, scale_embedding, unembed
 from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm
-from glassformer.equations.heads import concat, cut_heads, merge_heads, share_heads, split_heads
+from glassformer.equations.heads import concat, cut_heads, merge_heads, repeat_kv, split_heads
 from glassformer.equations.initialization import (
     he_normal,
     normal,
@@ -272,7 +272,7 @@ __all__ = [
     "scaling_law_loss",
     "schedule_progress",
     "score_variance",
-    "share_heads",
+    "repeat_kv",
     "shift_matrix",
     "sigmoid",
     "silu",

@@ -17,6 +17,7 @@ from glassformer.equations.algebra import multiply
     meaning="Any number is pressed smoothly between zero and one.",
     intuition="A door that is nearly shut, half open or nearly open, never quite either.",
     symbols={"z": "pre-activation", "a": "activation"},
+    names={"a": "activation"},
     wide=True,
 )
 def sigmoid(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -49,6 +50,7 @@ def _sigmoid_cell(index: tuple[int, ...], z: Tensor) -> str:
     meaning="Any number is pressed smoothly between minus one and one.",
     intuition="A spring that gives way at first and then will not move further, to either side.",
     symbols={"z": "pre-activation", "a": "activation"},
+    names={"a": "activation"},
     wide=True,
 )
 def tanh(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -81,6 +83,7 @@ def _tanh_cell(index: tuple[int, ...], z: Tensor) -> str:
     meaning="Positive numbers pass, negative ones become zero.",
     intuition="A one-way valve.",
     symbols={"x": "pre-activation", "a": "activation"},
+    names={"a": "activation"},
 )
 def relu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The rectified linear unit (Nair and Hinton, 2010)."""
@@ -112,6 +115,7 @@ def _relu_cell(index: tuple[int, ...], x: Tensor) -> str:
     meaning="Positive numbers are squared, negative ones become zero.",
     intuition="A one-way valve that opens wider the harder one pushes.",
     symbols={"x": "pre-activation", "a": "activation"},
+    names={"a": "activation"},
     wide=True,
 )
 def squared_relu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -139,6 +143,7 @@ def _squared_relu_cell(index: tuple[int, ...], x: Tensor) -> str:
     meaning="A number is kept in proportion to how many normal numbers lie below it.",
     intuition="A doorman who lets the tall in, keeps the small out, and thinks it over in between.",
     symbols={"x": "pre-activation", "a": "activation"},
+    names={"a": "activation"},
     wide=True,
 )
 def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -173,6 +178,7 @@ def _gelu_cell(index: tuple[int, ...], x: Tensor) -> str:
     meaning="The Gaussian unit with its curve drawn by a hyperbolic tangent.",
     intuition="The same doorman, judging by eye instead of by a ruler.",
     symbols={"x": "pre-activation", "a": "activation"},
+    names={"a": "activation"},
     wide=True,
 )
 def gelu_tanh(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
@@ -210,6 +216,7 @@ def _gelu_tanh_cell(index: tuple[int, ...], x: Tensor) -> str:
     meaning="A number passes through a gate that it opens itself.",
     intuition="A self-opening door: the faster one walks up to it, the wider it swings.",
     symbols={"x": "pre-activation", "a": "activation"},
+    names={"a": "activation"},
     wide=True,
 )
 def silu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:

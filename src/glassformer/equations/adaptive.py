@@ -15,6 +15,7 @@ from glassformer.equations.ranges import Require, below_one, finite, not_negativ
     meaning="A running average of squares: how large each slope usually is, whatever its sign.",
     intuition="The needle of a loudness meter: it follows the noise, not the tune.",
     symbols={"v": "average of squares so far, zeros at first", "g": "gradient", "decay": "β", "v_new": "average after"},
+    names={"g": "gradient"},
     wide=True,
 )
 def moving_mean_square(v: Float[Tensor, "*size"], g: Float[Tensor, "*size"], decay: float) -> Float[Tensor, "*size"]:
@@ -90,6 +91,7 @@ def _bias_correction_check(decay: float, step: int) -> None:
         "eps": "ε, keeps the division away from zero",
         "theta_new": "parameters after",
     },
+    names={"theta": "parameters"},
     wide=True,
 )
 def normalized_descent(
@@ -152,6 +154,7 @@ def _normalized_descent_check(theta: Tensor, m: Tensor, v: Tensor, rate: float, 
         "theta_new": "parameters after",
         "v_new": "average after",
     },
+    names={"theta": "parameters", "g": "gradient"},
 )
 def rmsprop(
     theta: Float[Tensor, "*size"],
@@ -204,6 +207,7 @@ def _rmsprop_check(theta: Tensor, g: Tensor, v: Tensor, rate: float, rho: float,
         "m_new": "average of gradients after",
         "v_new": "average of squared gradients after",
     },
+    names={"theta": "parameters", "g": "gradient"},
 )
 def adam(
     theta: Float[Tensor, "*size"],
@@ -250,6 +254,7 @@ def _adam_check(
         "m_new": "average of gradients after",
         "v_new": "average of squared gradients after",
     },
+    names={"theta": "parameters", "g": "gradient"},
 )
 def adamw(
     theta: Float[Tensor, "*size"],

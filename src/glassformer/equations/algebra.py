@@ -57,6 +57,7 @@ def _linear_check(x: Tensor, W: Tensor, b: Tensor | None) -> None:
     meaning="Each entry is the inner product of a row of A and a column of B.",
     intuition="Ask every question of every answer, and write down how well each pair agrees.",
     symbols={"A": "left matrices", "B": "right matrices", "C": "products"},
+    names={"C": "products"},
 )
 def matmul(
     A: Float[Tensor, "*#batch rows inner"], B: Float[Tensor, "*#batch inner columns"]
@@ -92,6 +93,7 @@ def _matmul_check(A: Tensor, B: Tensor) -> None:
     meaning="Two tensors are added entry by entry.",
     intuition="Two sheets of glass laid on each other: what is written on both shows through.",
     symbols={"a": "first term", "b": "second term", "y": "sum"},
+    names={"y": "sum"},
 )
 def add(a: Float[Tensor, "*#shape"], b: Float[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
     """Add, repeating along axes of size one."""
@@ -119,6 +121,7 @@ def _add_cell(index: tuple[int, ...], a: Tensor, b: Tensor) -> str:
     meaning="Two tensors are multiplied entry by entry.",
     intuition="A gate: one tensor says how much of the other may pass.",
     symbols={"a": "first factor", "b": "second factor", "y": "product"},
+    names={"y": "product"},
 )
 def multiply(a: Float[Tensor, "*#shape"], b: Float[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
     """Multiply entry by entry, repeating along axes of size one (Hadamard product)."""

@@ -10,7 +10,7 @@ from torch.nn import functional
 from glassformer.arithmetic import dot, factor, number
 from glassformer.equation import equation
 from glassformer.equations.algebra import add
-from glassformer.equations.heads import share_heads
+from glassformer.equations.heads import repeat_kv
 from glassformer.equations.masks import causal_mask, in_window, sliding_window_mask
 from glassformer.equations.probability import softmax
 from glassformer.equations.ranges import whole
@@ -29,6 +29,7 @@ BLOCKED = -1e9  # a mask entry this low or lower blocks a pair for good; minus i
         "scale": "factor, one over the root of the width if not given",
         "s": "scores",
     },
+    names={"q": "queries", "k": "keys", "s": "scores"},
 )
 def attention_scores(
     q: Float[Tensor, "*batch queries head_dim"], k: Float[Tensor, "*batch keys head_dim"], scale: float | None = None
@@ -66,6 +67,7 @@ def _attention_scores_cell(index: tuple[int, ...], q: Tensor, k: Tensor, scale: 
     meaning="Scores are bent so that none can pass a ceiling.",
     intuition="A soft ceiling: one can lean on it, not go through it.",
     symbols={"s": "scores", "c": "the ceiling", "t": "bent scores"},
+    names={"s": "scores"},
     wide=True,
 )
 def soft_cap(s: Float[Tensor, "*shape"], c: float) -> Float[Tensor, "*shape"]:
@@ -98,6 +100,7 @@ def _soft_cap_check(c: float) -> None:
     meaning="Pairs that must not meet get a score of minus infinity.",
     intuition="Blinkers: what is covered is not merely small, it is not there.",
     symbols={"s": "scores", "M": "what to add, or true where a query may look", "t": "masked scores"},
+    names={"s": "scores"},
 )
 def apply_mask(
     s: Float[Tensor, "*batch queries keys"],
@@ -135,6 +138,7 @@ def _apply_mask_cell(index: tuple[int, ...], s: Tensor, M: Tensor) -> str:
     meaning="Each query takes the average of the values, weighed by how much it looks at each.",
     intuition="Thirty parts of this, fifty of that, twenty of the other, stirred.",
     symbols={"a": "weights", "v": "values", "o": "outputs"},
+    names={"a": "weights", "v": "values", "o": "outputs"},
 )
 def weighted_sum(
     a: Float[Tensor, "*batch queries keys"], v: Float[Tensor, "*batch keys value_dim"]
@@ -180,6 +184,7 @@ def _weighted_sum_cell(index: tuple[int, ...], a: Tensor, v: Tensor) -> str:
         "cap": "soft ceiling of the scores",
         "o": "outputs",
     },
+    names={"q": "queries", "k": "keys", "v": "values", "o": "outputs"},
 )
 def attention(
     q: Float[Tensor, "*batch queries head_dim"],
@@ -196,7 +201,7 @@ def attention(
     Fewer key-value heads than query heads are shared in groups. A query that may look at nothing gets zeros.
     """
     if k.shape[:-2] != q.shape[:-2]:
-        k, v = share_heads(k, q.shape[-3]), share_heads(v, q.shape[-3])
+        k, v = repeat_kv(k, q.shape[-3]), repeat_kv(v, q.shape[-3])
     s = attention_scores(q, k, scale)
     if cap is not None:
         s = soft_cap(s, cap)
@@ -275,7 +280,7 @@ def _attention_gradient(  # noqa: PLR0913, PLR0917 - attention has these inputs
     cap: float | None,
 ) -> tuple[Tensor | None, ...]:
     shared = k.shape[:-2] != q.shape[:-2]
-    keys, values = (share_heads.fn(t, q.shape[-3]) if shared else t for t in (k, v))
+    keys, values = (repeat_kv.fn(t, q.shape[-3]) if shared else t for t in (k, v))
     capped = attention_scores.fn(q, keys, scale)
     if cap is not None:
         capped = soft_cap.fn(capped, cap)
@@ -332,6 +337,7 @@ def _attention_check(q: Tensor, k: Tensor, v: Tensor, cap: float | None) -> None
         "cap": "soft ceiling of the scores",
         "o": "outputs",
     },
+    names={"q": "queries", "k": "keys", "v": "values", "o": "outputs"},
 )
 def window_attention(
     q: Float[Tensor, "*batch queries head_dim"],

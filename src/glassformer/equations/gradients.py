@@ -102,6 +102,7 @@ def _global_norm_check(gradients: Sequence[Tensor]) -> None:
         "eps": "ε, keeps the division away from zero",
         "g_new": "gradient after",
     },
+    names={"g": "gradient"},
     wide=True,
 )
 def clip_gradient(

@@ -124,33 +124,33 @@ def _cut_heads_check(x: Tensor, start: int, stop: int) -> None:
     intuition="One reference book on the table for a whole group of readers.",
     symbols={"x": "rows of the shared heads", "heads": "number of query heads", "y": "one copy for each query head"},
 )
-def share_heads(
+def repeat_kv(
     x: Float[Tensor, "*batch groups keys head_dim"], heads: int
 ) -> Float[Tensor, "*batch heads keys head_dim"]:
     """Repeat each key-value head for its group of query heads (Ainslie et al., 2023)."""
     return repeat(x, "... groups keys dim -> ... (groups shared) keys dim", shared=heads // x.shape[-3])
 
 
-@share_heads.def_gradient(r"\bar x_g = \sum_{h \in g} \bar y_h")
+@repeat_kv.def_gradient(r"\bar x_g = \sum_{h \in g} \bar y_h")
 def _share_heads_gradient(y_bar: Tensor, x: Tensor) -> Tensor:
     return reduce(y_bar, "... (groups shared) keys dim -> ... groups keys dim", "sum", groups=x.shape[-3])
 
 
-@share_heads.def_cost
+@repeat_kv.def_cost
 def _share_heads_cost() -> int:
     return 0
 
 
-@share_heads.def_cell
+@repeat_kv.def_cell
 def _share_heads_cell(index: tuple[int, ...], x: Tensor, heads: int) -> str:
     *batch, head, key, column = index
     return number(x[(*batch, head * x.shape[-3] // heads, key, column)])
 
 
-@share_heads.def_check
+@repeat_kv.def_check
 def _share_heads_check(x: Tensor, heads: int) -> None:
-    share_heads.require(heads >= 1, "heads", heads, "at least 1")
-    share_heads.require(heads % x.shape[-3] == 0, "heads", heads, f"a multiple of the {x.shape[-3]} shared heads")
+    repeat_kv.require(heads >= 1, "heads", heads, "at least 1")
+    repeat_kv.require(heads % x.shape[-3] == 0, "heads", heads, f"a multiple of the {x.shape[-3]} shared heads")
 
 
 @equation(

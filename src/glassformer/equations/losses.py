@@ -222,6 +222,7 @@ def _disagreement_check(z: Tensor, w: Tensor) -> None:
     meaning="The mean squared distance of guesses from targets.",
     intuition="Darts: the score is the square of how far each one lands from the bull's eye.",
     symbols={"y_hat": "guesses, a row per example", "y": "targets", "L": "loss"},
+    names={"y": "targets", "L": "loss"},
     wide=True,
 )
 def mean_squared_error(y_hat: Float[Tensor, "*rows outputs"], y: Float[Tensor, "*rows outputs"]) -> Float[Tensor, ""]:
@@ -263,6 +264,7 @@ def _mean_squared_error_check(y_hat: Tensor, y: Tensor) -> None:
         "keep": "which tokens count; all of them when none is given",
         "P": "perplexity",
     },
+    names={"P": "perplexity"},
     wide=True,
 )
 def perplexity(log_probs: Float[Tensor, "*shape"], keep: Bool[Tensor, "*shape"] | None = None) -> Float[Tensor, ""]:

@@ -16,6 +16,7 @@ from glassformer.equations.ranges import below_one, finite, not_negative
     meaning="Every parameter moves a little against its slope.",
     intuition="In fog on a hillside, feel which way the ground falls and take one step that way.",
     symbols={"theta": "parameters", "g": "gradient", "rate": "η, the learning rate", "theta_new": "parameters after"},
+    names={"theta": "parameters", "g": "gradient"},
     wide=True,
 )
 def gradient_descent(theta: Float[Tensor, "*size"], g: Float[Tensor, "*size"], rate: float) -> Float[Tensor, "*size"]:
@@ -60,6 +61,7 @@ def _gradient_descent_check(theta: Tensor, g: Tensor, rate: float) -> None:
         "decay": "λ, strength of the decay",
         "theta_new": "parameters after",
     },
+    names={"theta": "parameters"},
     wide=True,
 )
 def weight_decay(theta: Float[Tensor, "*size"], rate: float, decay: float) -> Float[Tensor, "*size"]:
@@ -142,6 +144,7 @@ def _exponential_moving_average_check(average: Tensor, theta: Tensor, decay: flo
         "theta_new": "parameters after",
         "velocity_new": "speed after",
     },
+    names={"theta": "parameters", "g": "gradient"},
     wide=True,
 )
 def momentum(

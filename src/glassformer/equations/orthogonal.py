@@ -161,6 +161,7 @@ def _orthogonalize_check(G: Tensor, steps: int, eps: float) -> None:
         "theta_new": "matrices after",
         "buffer_new": "average after",
     },
+    names={"g": "gradient"},
 )
 def muon(
     theta: Float[Tensor, "*batch rows columns"],

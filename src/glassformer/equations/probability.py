@@ -32,6 +32,7 @@ def require_distribution(require: Require, symbol: str, p: Tensor) -> None:
     meaning="Scores become shares that sum to one.",
     intuition="A dimmer switch for every choice: the best one is turned up, none is switched off for good.",
     symbols={"z": "scores", "p": "shares"},
+    names={"p": "probabilities"},
     wide=True,
 )
 def softmax(z: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n"]:
@@ -193,6 +194,7 @@ def _softmax_jacobian_check(p: Tensor) -> None:
     meaning="How uncertain a distribution is, in nats.",
     intuition="The toss of a fair coin holds ln 2 nats, about 0.69; what is certain holds none.",
     symbols={"p": "shares", "H": "entropy"},
+    names={"H": "entropy"},
     wide=True,
 )
 def entropy(p: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:

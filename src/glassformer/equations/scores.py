@@ -16,6 +16,7 @@ from glassformer.equation import equation
         "keep": "which rows count; all of them when none is given",
         "a": "accuracy",
     },
+    names={"a": "accuracy"},
 )
 def accuracy(
     guesses: Int[Tensor, "*rows"], targets: Int[Tensor, "*rows"], keep: Bool[Tensor, "*rows"] | None = None

@@ -27,6 +27,7 @@ from glassformer.equations.attention import (
         "scale": "factor, one over the root of the width if not given",
         "O": "outputs, the same as attention's",
     },
+    names={"q": "queries", "k": "keys", "v": "values"},
     wide=True,
 )
 def tiled_attention(

@@ -14,7 +14,7 @@ from glassformer.equations.attention import (
     weighted_sum,
     window_attention,
 )
-from glassformer.equations.heads import merge_heads, share_heads, split_heads
+from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
 from glassformer.equations.masks import causal_mask, combine_masks
 from glassformer.equations.probability import softmax
 from glassformer.equations.regularization import dropout
@@ -127,7 +127,7 @@ class Attention(nn.Module):
     def _thinned(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
         """Attention whose weights are thinned out while training, part by part: fused kernels draw other lots."""
         if self.shape.groups != self.shape.heads:
-            key, value = share_heads(key, self.shape.heads), share_heads(value, self.shape.heads)
+            key, value = repeat_kv(key, self.shape.heads), repeat_kv(value, self.shape.heads)
         scores = attention_scores(query, key, self.scale)
         if self.cap is not None:
             scores = soft_cap(scores, self.cap)

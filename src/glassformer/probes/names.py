@@ -1,4 +1,4 @@
-"""Names for every number of a run, read off the modules of the model and the words of the equations."""
+"""Step names of a trace, from the modules of the model and the names that equations declare."""
 
 import difflib
 from collections import Counter, defaultdict
@@ -32,7 +32,7 @@ class Names:
     """What each step of a tape is called, by its path, and which path a name means.
 
     A module that runs a single equation gives it its own name: `layers.3.attention.query`. Other steps are called by
-    their module and the one word that their equation has for the result, or the equation that reads it there, else by
+    their module and the name that their equation declares for the result, or the equation that reads it there, else by
     their equation: `layers.3.attention.weights`. A list of layers is called `layers` whatever the model calls it.
     """
 
@@ -89,20 +89,18 @@ class Names:
 
     def _note_words(self, step: Step) -> None:
         """Note the words for what a step reads and makes, in the order of the run; a word stays with its first."""
-        words = {symbol.name: symbol.meaning for symbol in equation_of(step).symbols}
+        words = equation_of(step).step_names
         for name, value in step.inputs.items():
-            if isinstance(value, Tensor):
+            if name in words and isinstance(value, Tensor):
                 self._note(step, words[name], value)
         for child in step.children:
             self._note_words(child)
         for result, value in zip(equation_of(step).results, step.outputs, strict=False):
-            if isinstance(value, Tensor):
+            if result.name in words and isinstance(value, Tensor):
                 self._note(step, words[result.name], value, made=True)
 
     def _note(self, step: Step, word: str, value: Tensor, made: bool = False) -> None:
         name = f"{self._place(step)}.{word}".removeprefix(".")
-        if not word.isidentifier():
-            return
         if self._owner.setdefault(name, id(value)) == id(value):
             self._words[id(value)].append(name)
         elif made:
