@@ -38,7 +38,7 @@ check: $(READY)
 	@$(MAKE) --no-print-directory test
 
 # The tests whose numbers could depend on the processor, as on one without AVX-512 or without AVX2, with 1 and 8 threads.
-NUMBERS := tests/worked tests/training/test_golden.py tests/equations
+NUMBERS := tests/course/worked tests/training/test_golden.py tests/equations
 machines: $(READY)
 	@ATEN_CPU_CAPABILITY=default OMP_NUM_THREADS=1 $(TEST) $(NUMBERS)
 	@ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=8 $(TEST) $(NUMBERS)

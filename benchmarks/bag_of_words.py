@@ -17,8 +17,8 @@ from torch.nn import functional
 from glassformer.data.batches import IGNORE, Batches
 from glassformer.data.python_source import stdlib_text
 from glassformer.models.encoder import EncoderConfig
+from glassformer.training.config import from_settings
 from glassformer.training.recipe import Recipe
-from glassformer.training.resolve import from_settings
 from glassformer.training.run import prepare
 from glassformer.training.settings import (
     ClassifySettings,
@@ -33,8 +33,16 @@ LINES = 5  # of a snippet
 STRIDE = 9  # so that a snippet and its neighbour share nothing
 DECAYS = (0.0, 1e-6, 1e-5, 1e-4)
 ROWS, STEPS = 512, 300  # of the linear models
-MODEL = EncoderConfig(dim=128, layers=2, heads=4, hidden=512, context=128, dropout=0.1)
-RECIPE = Recipe(steps=1200, rate=1e-3, warmup=100, decay=0.01, log_every=100, evaluate_every=200, save_every=400)
+MODEL = EncoderConfig(dim=128, layers=2, heads=4, ffn_dim=512, context=128, dropout=0.1)
+RECIPE = Recipe(
+    steps=1200,
+    learning_rate=1e-3,
+    warmup_steps=100,
+    weight_decay=0.01,
+    log_every=100,
+    evaluate_every=200,
+    save_every=400,
+)
 
 
 def turns(text: str) -> Iterator[tuple[str, str]]:
@@ -95,15 +103,15 @@ def linear(train: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor], classes: i
 def compare(name: str, settings: Settings, folder: Path) -> None:
     """Train both on one task and print what they reach."""
     run = prepare(from_settings(settings), folder / name, print)
-    made, vocab = run.material, run.tokenizer.vocab
-    key = made.objective.answers
+    made, vocab = run.data, run.tokenizer.vocab_size
+    key = made.objective.targets
     classes = len(run.labels) if run.labels else vocab
     counted = linear(bags(made.batches, vocab, key), bags(made.validation, vocab, key), classes)
     print(f"{name}: linear model of word counts {counted:.4f}", flush=True)
     for log in run.train():
         if log.validation is not None:
             print(f"{name}: step {log.step}, loss {log.loss:.3f}, validation {log.validation:.3f}", flush=True)
-    print(f"{name}: encoder {run.measure()}", flush=True)
+    print(f"{name}: encoder {run.evaluate()}", flush=True)
 
 
 def main() -> None:
@@ -111,12 +119,12 @@ def main() -> None:
     folder, wanted = Path(sys.argv[1]), sys.argv[2:] or ["turns", "packages", "masked"]
     folder.mkdir(parents=True, exist_ok=True)
     write_turns(folder / "turns.jsonl")
-    tokenizer = TokenizerSettings(vocab=4000)
-    packages = ClassifySettings(tokenizer=tokenizer, model=replace(MODEL, head="classes"), recipe=RECIPE)
+    tokenizer = TokenizerSettings(vocab_size=4000)
+    packages = ClassifySettings(tokenizer=tokenizer, model=replace(MODEL, head="classifier"), recipe=RECIPE)
     data = LabelledData(path=str(folder / "turns.jsonl"))
     masked = MaskedSettings(
-        data=TextData(length=64),
-        tokenizer=replace(tokenizer, vocab=2000),
+        data=TextData(sequence_length=64),
+        tokenizer=replace(tokenizer, vocab_size=2000),
         model=replace(MODEL, head="masked"),
         recipe=RECIPE,
     )

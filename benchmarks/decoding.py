@@ -1,7 +1,7 @@
 # ruff: noqa: PLC0415 - peers are imported where they are measured, for they may be missing
 """Decoding speed beside its peers, random weights, all in one run: `decoding.py gpu` or `decoding.py cpu`.
 
-Each figure is the median of several rounds after a warm-up; peers and ours take turns. Writes a table, and with
+Each figure is the median of several rounds after a warm-up; peers and ours take turns. Generator a table, and with
 `--out FILE` the same as JSON. A peer that is not installed is left out and named.
 """
 
@@ -19,12 +19,12 @@ from pathlib import Path
 
 import torch
 
-from glassformer.decoding.beam import Search, run_search
+from glassformer.decoding.beam import BeamSearch, run_search
 from glassformer.decoding.compiled import CompiledSearch, CompiledSession
-from glassformer.decoding.quantize import in_form
-from glassformer.decoding.session import Session, at_rest
-from glassformer.decoding.settings import Decoding
+from glassformer.decoding.config import GenerationConfig
+from glassformer.decoding.loop import DecodeLoop, inference_mode
 from glassformer.equations.attention import attention
+from glassformer.inference.prepare import for_inference
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
@@ -85,27 +85,27 @@ def fresh(config: object, device: str, dtype: torch.dtype) -> Model:
 
 def write(model: Model, prompts: list[list[int]], new: int, compiled: bool) -> Callable[[], None]:
     """Greedy writing of so many tokens from these prompts, prompts included."""
-    how = Decoding(limit=new, compiled=compiled)
-    make = CompiledSession if compiled else Session
+    config = GenerationConfig(max_new_tokens=new, compile=compiled)
+    make = CompiledSession if compiled else DecodeLoop
 
     def run() -> None:
-        with at_rest(model):  # pyright: ignore[reportArgumentType]
-            session = make(model, prompts, max(map(len, prompts)) + new, how, [], 0)  # pyright: ignore[reportArgumentType]
+        with inference_mode(model):  # pyright: ignore[reportArgumentType]
+            session = make(model, prompts, max(map(len, prompts)) + new, config, [], 0)  # pyright: ignore[reportArgumentType]
             written = 0
             while written < new:
-                written += len(session.burst()[0])
+                written += len(session.next_tokens()[0])
 
     return run
 
 
 def search(model: Model, sources: list[list[int]], new: int, beam: int, compiled: bool) -> Callable[[], None]:
     """Beam search of so many tokens for these sources."""
-    how = Decoding(limit=new, beam=beam, compiled=compiled)
-    make = CompiledSearch if compiled else Search
+    config = GenerationConfig(max_new_tokens=new, num_beams=beam, compile=compiled)
+    make = CompiledSearch if compiled else BeamSearch
 
     def run() -> None:
-        with at_rest(model):  # pyright: ignore[reportArgumentType]
-            run_search(make(model, sources, [new] * len(sources), how, [], 0), [new] * len(sources))  # pyright: ignore[reportArgumentType]
+        with inference_mode(model):  # pyright: ignore[reportArgumentType]
+            run_search(make(model, sources, [new] * len(sources), config, [], 0), [new] * len(sources))  # pyright: ignore[reportArgumentType]
 
     return run
 
@@ -147,7 +147,7 @@ def large(rows: Rows, options: argparse.Namespace) -> None:
     for form in ("bfloat16", "int8", "int4"):
         if form not in options.forms:
             continue
-        model = in_form(fresh(config, "cuda", torch.bfloat16), "packed" if form == "bfloat16" else form)  # pyright: ignore[reportArgumentType]
+        model = for_inference(fresh(config, "cuda", torch.bfloat16), "packed" if form == "bfloat16" else form)  # pyright: ignore[reportArgumentType]
         read = sum(t.numel() * t.element_size() for n, t in model.state_dict().items() if "embedding" not in n) / 1e9
         times = seconds({f"glassformer {form}": write(model, tokens(1, 16, 32000), new, True)}, 3, 1)
         record(rows, "7B Llama, batch 1, 16 + 128", "tokens/s", new, times, gigabytes=read)
@@ -158,7 +158,10 @@ def large(rows: Rows, options: argparse.Namespace) -> None:
 
 def small(rows: Rows, options: argparse.Namespace) -> None:
     """GPT-2 124M, one text and 64."""
-    model, theirs = in_form(fresh(GPTConfig(), "cuda", torch.bfloat16), "packed"), their_gpt2("cuda", torch.bfloat16)
+    model, theirs = (
+        for_inference(fresh(GPTConfig(), "cuda", torch.bfloat16), "packed"),
+        their_gpt2("cuda", torch.bfloat16),
+    )
     for batch, prompt, new in ((1, 64, 256), (64, 64, 128)):
         prompts = tokens(batch, prompt, 50257)
         runs: dict[str, Callable[[], object]] = {"glassformer": write(model, prompts, new, True)}
@@ -171,7 +174,10 @@ def small(rows: Rows, options: argparse.Namespace) -> None:
 def marian(rows: Rows, options: argparse.Namespace) -> None:
     """The base translator, 128 sentences."""
     config = Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True)
-    ours, theirs = in_form(fresh(config, "cuda", torch.bfloat16), "packed"), their_marian("cuda", torch.bfloat16, 58101)
+    ours, theirs = (
+        for_inference(fresh(config, "cuda", torch.bfloat16), "packed"),
+        their_marian("cuda", torch.bfloat16, 58101),
+    )
     sources = tokens(128, 16, 58101)
     for beam in options.beams:
         runs: dict[str, Callable[[], object]] = {"glassformer": search(ours, sources, 20, beam, True)}
@@ -257,7 +263,7 @@ def run_of(
         else Seq2SeqConfig(vocab=VOCAB[kind], activation="silu", positions="halves", output_bias=True)
     )
     if kind not in models:
-        models[kind] = in_form(fresh(config, "cpu", torch.float32), name.split()[1])  # pyright: ignore[reportArgumentType]
+        models[kind] = for_inference(fresh(config, "cpu", torch.float32), name.split()[1])  # pyright: ignore[reportArgumentType]
     model = models[kind]
     assert isinstance(model, Model)
     if beam > 1:
@@ -310,7 +316,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=ROUNDS)
     options = parser.parse_args()
     if options.plain_attention:
-        attention.run = attention.fn
+        attention.kernel = attention.fn
     rows: Rows = []
     parts = {"small": small, "marian": marian, "large": large} if options.where == "gpu" else {"cpu": processor}
     with torch.no_grad():

@@ -10,7 +10,7 @@ import torch
 
 from glassformer.equations.activations import relu
 from glassformer.equations.algebra import linear
-from glassformer.recording import unchecked
+from glassformer.recording import no_checks
 
 CALLS, ROUNDS = 5000, 40
 x, W, b = torch.randn(4, 4), torch.randn(4, 4), torch.randn(4)
@@ -25,7 +25,7 @@ def best(*calls: Callable[[], object]) -> list[float]:
 for equation, arguments in ((relu, (x,)), (linear, (x, W, b))):
     kernel = equation.fused
     assert kernel is not None
-    with unchecked():
+    with no_checks():
         bare, dispatched = best(lambda k=kernel, a=arguments: k(*a), lambda e=equation, a=arguments: e(*a))
     bare_again, checked = best(lambda k=kernel, a=arguments: k(*a), lambda e=equation, a=arguments: e(*a))
     print(

@@ -18,7 +18,9 @@ from glassformer.models.llama import LlamaConfig
 
 def measure(tokens: int, window: int | None, rounds: int) -> None:
     """Print the median seconds of a forward run, and the peak memory of this process."""
-    model = build(LlamaConfig(vocab=1000, context=tokens, dim=128, layers=2, heads=4, hidden=256, window=window)).eval()
+    model = build(
+        LlamaConfig(vocab=1000, context=tokens, dim=128, layers=2, heads=4, ffn_dim=256, window=window)
+    ).eval()
     ids = torch.randint(1000, (1, tokens), generator=torch.Generator().manual_seed(0))
     times = []
     with torch.no_grad():

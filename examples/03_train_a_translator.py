@@ -25,12 +25,14 @@ pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
 batches = PairBatches(pairs, 1024, pad, start, end, seed=0)
 print(f"{batches.padding:.1%} of each batch is padding")
 
-config = Seq2SeqConfig(vocab=tokenizer.vocab, context=64, dim=96, layers=2, heads=4, hidden=384, order="pre")
+config = Seq2SeqConfig(vocab=tokenizer.vocab_size, context=64, dim=96, layers=2, heads=4, ffn_dim=384, norm_first=True)
 model = gf.build(config)
-recipe = Recipe(steps=STEPS, rate=4e-3, warmup=max(1, STEPS // 10), log_every=max(1, STEPS // 5), save_every=50)
+recipe = Recipe(
+    steps=STEPS, learning_rate=4e-3, warmup_steps=max(1, STEPS // 10), log_every=max(1, STEPS // 5), save_every=50
+)
 with tempfile.TemporaryDirectory() as place:
     for log in train(model, batches, NEXT_TARGET_TOKEN, recipe, RunFolder(place)):
-        print(f"step {log.step}: loss {log.loss:.3f}, gradient {log.norm:.2f} long")
+        print(f"step {log.step}: loss {log.loss:.3f}, gradient {log.grad_norm:.2f} long")
 
 for (english, spanish), answer in zip(unseen[:3], translate(model, tokenizer, [e for e, _ in unseen[:3]]), strict=True):
     print(f"{english} -> {answer!r}, in the book {spanish!r}")

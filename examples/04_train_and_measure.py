@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 
 import glassformer as gf
-from glassformer.decoding.settings import Decoding
-from glassformer.training.resolve import resolve
+from glassformer.decoding.config import GenerationConfig
+from glassformer.training.config import resolve
 from glassformer.training.run import prepare
 
 SETTINGS = {
@@ -17,12 +17,12 @@ SETTINGS = {
     "model.dim": 48,
     "model.layers": 2,
     "model.context": 64,
-    "data.length": 64,
-    "data.batch": 16,
-    "data.share": 0.1,
+    "data.sequence_length": 64,
+    "data.batch_size": 16,
+    "data.validation_fraction": 0.1,
     "recipe.steps": 60,
-    "recipe.warmup": 5,
-    "recipe.rate": 0.01,
+    "recipe.warmup_steps": 5,
+    "recipe.learning_rate": 0.01,
     "recipe.log_every": 20,
     "recipe.evaluate_every": 30,
     "recipe.save_every": 20,
@@ -51,4 +51,4 @@ with tempfile.TemporaryDirectory() as name:
     figures = gf.evaluate(place / "whole", str(text))
     print(f"{figures.loss:.3f} nats a character, {figures.bits_per_byte:.3f} bits a byte")
     loaded = gf.load(place / "whole")
-    print(gf.generate(loaded.model, loaded.tokenizer, "def ", Decoding(limit=24))[0].text)
+    print(gf.generate(loaded.model, loaded.tokenizer, "def ", GenerationConfig(max_new_tokens=24))[0].text)

@@ -12,7 +12,7 @@ from glassformer.errors import CheckpointError
 from glassformer.models.build import build
 from glassformer.models.llama import LlamaConfig
 
-model = build(LlamaConfig(vocab=100, context=64, dim=32, layers=2, heads=4, kv_heads=2, hidden=48)).eval()
+model = build(LlamaConfig(vocab=100, context=64, dim=32, layers=2, heads=4, kv_heads=2, ffn_dim=48)).eval()
 ids = torch.tensor([[3, 1, 4, 1, 5]])
 
 with tempfile.TemporaryDirectory() as name:

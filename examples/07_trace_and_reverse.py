@@ -42,8 +42,8 @@ step = training_step(
     model,
     optimizer,
     lambda: gf.equations.cross_entropy(model(ids), torch.tensor([[1, 2, 3, -100]]), ignore=-100),
-    "stack.blocks.0.attention.query.weight",
-    clip=0.1,
+    "stack.blocks.0.attention.qkv.weight",
+    max_grad_norm=0.1,
 )
 for name in ("clip_gradient", "exponential_moving_average", "moving_mean_square", "normalized_descent"):
     print(f"{name}: {step.trace.cell(name, 0, 0)}")

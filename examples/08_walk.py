@@ -1,10 +1,10 @@
 """A lesson from Python: its steps as they ran, a claim that does not hold, an exercise, a lesson of one's own."""
 
+from glassformer.course.registry import lesson_called, lessons
+from glassformer.course.terminal import page_view
+from glassformer.course.walk import Walk, step
 from glassformer.equations.probability import softmax
 from glassformer.errors import LessonError
-from glassformer.lessons.registry import lesson_called, lessons
-from glassformer.lessons.terminal import page_view
-from glassformer.lessons.walk import Walk, step
 from glassformer.views.terminal import render
 
 print(f"{len(lessons())} lessons: {', '.join(lessons())}\n")

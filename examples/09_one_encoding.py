@@ -20,8 +20,8 @@ with tempfile.TemporaryDirectory() as name:
     data, folder = Path(name) / "labels.tsv", Path(name) / "run"
     data.write_text("".join(f"{label}\t{number} {text}\n" for number, (label, text) in enumerate(ROWS)))
     settings = {
-        "data.path": str(data), "data.longest": 10, "tokenizer.kind": "words", "tokenizer.vocab": 80,
-        "model.dim": 32, "model.layers": 1, "model.heads": 2, "recipe.steps": 60, "recipe.rate": 0.003,
+        "data.path": str(data), "data.max_length": 10, "tokenizer.kind": "words", "tokenizer.vocab_size": 80,
+        "model.dim": 32, "model.layers": 1, "model.heads": 2, "recipe.steps": 60, "recipe.learning_rate": 0.003,
     }  # fmt: skip
     run = gf.train("classify", settings, out=folder)
 

@@ -23,10 +23,10 @@ settings.load_profile("ci")  # --hypothesis-profile=nightly asks for the other
 
 # Tests whose costly fixtures are made once for a file or a folder; each lesson, too, is run once for all its tests.
 TOGETHER = (
-    "tests/worked/",
+    "tests/course/worked/",
     "tests/browser/",
     "tests/parity/test_answers.py",
-    "tests/training/test_processes.py",
+    "tests/training/test_distributed.py",
     "tests/training/test_kills.py",
     "tests/training/test_labels.py",
     "tests/training/test_resuming.py",
@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tell pytest-xdist (`--dist loadgroup`) which tests belong together."""
     for item in items:
         shared = next((part for part in TOGETHER if item.nodeid.startswith(part)), None)
-        if item.nodeid.startswith("tests/lessons/") and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+        if item.nodeid.startswith("tests/course/") and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             shared = item.callspec.params.get("name")
         if shared is not None:
             item.add_marker(pytest.mark.xdist_group(shared))

@@ -17,7 +17,7 @@ from glassformer.equations.probability import softmax
 from glassformer.errors import EquationError
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
-from glassformer.recording import CHECKS, MODE, Tape, unchecked
+from glassformer.recording import CHECKS, MODE, Tape, no_checks
 
 
 def test_names_are_unique() -> None:
@@ -32,7 +32,7 @@ def test_names_are_unique() -> None:
 
 def test_with_no_tape_the_fused_form_runs_and_under_a_tape_the_plain_one(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
-    monkeypatch.setattr(gelu, "run", lambda x: calls.append("fused") or x)
+    monkeypatch.setattr(gelu, "kernel", lambda x: calls.append("fused") or x)
     monkeypatch.setattr(gelu, "fn", lambda x: calls.append("plain") or x + 1)
     gelu(torch.ones(2))
     with Tape():
@@ -98,11 +98,11 @@ def test_bad_input_is_named(call: object, message: str) -> None:
 
 def test_checks_can_be_left_to_the_boundary_and_come_back() -> None:
     bad = torch.tensor([1.0, torch.nan])
-    with unchecked():
+    with no_checks():
         assert softmax(bad).isnan().all()
     with pytest.raises(EquationError):
         softmax(bad)
-    assert MODE.checking and MODE.watcher is CHECKS
+    assert MODE.checking and MODE.dispatcher is CHECKS
 
 
 def test_an_error_inside_does_not_switch_checks_off() -> None:
@@ -112,7 +112,7 @@ def test_an_error_inside_does_not_switch_checks_off() -> None:
 
     with pytest.raises(RuntimeError, match="inside"):
         fails_on_purpose(torch.ones(2))
-    assert MODE.checking and MODE.watcher is CHECKS
+    assert MODE.checking and MODE.dispatcher is CHECKS
     from glassformer.equation import _CATALOG
 
     del _CATALOG["fails_on_purpose"]
@@ -123,7 +123,7 @@ def test_dispatch_adds_less_than_a_microsecond() -> None:
     x, calls = torch.randn(4), 100
     fused = relu.fused
     assert fused is not None
-    with unchecked():
+    with no_checks():
         spells = [
             (timeit.timeit(lambda: relu(x), number=calls), timeit.timeit(lambda: fused(x), number=calls))
             for _ in range(1000)

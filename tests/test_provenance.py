@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from glassformer.equations.activations import relu, tanh
 from glassformer.equations.algebra import add, linear, multiply
 from glassformer.errors import TapeError
-from glassformer.recording import Tape, plain
+from glassformer.recording import Tape, reference_mode
 
 EQUATIONS = {"tanh": lambda a, _: tanh(a), "add": add, "multiply": multiply}
 PLAIN = {"sine": lambda a, _: torch.sin(a), "minus": lambda a, b: a - b, "row": lambda a, _: a[:1].expand_as(a)}
@@ -57,7 +57,7 @@ def test_a_changed_value_reaches_all_it_leads_to_or_it_is_an_error(program: Prog
         return
     place = data.draw(st.sampled_from(made))
     new = torch.full_like(values[place], 0.25)
-    with plain():
+    with reference_mode():
         wanted = program.run(values[:2], (place, new))[-1]
     try:
         found = tape.replay(changes=[(values[place], new)], of=values[-1])

@@ -158,7 +158,7 @@ def test_a_module_that_fails_leaves_no_place_behind() -> None:
             Fails()(normal(2))
         relu(normal(2))
     assert tape.steps[0].path == "relu"
-    assert MODE.watcher is CHECKS
+    assert MODE.dispatcher is CHECKS
 
 
 def test_a_failed_equation_does_not_stay_open() -> None:

@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from glassformer.decoding.translate import translate
     from glassformer.equation import Equation, catalog
     from glassformer.errors import ConfigError, EquationError, GlassformerError, ModelError, TapeError
+    from glassformer.layers.config import Config
     from glassformer.models.build import build
-    from glassformer.models.presets import Config, presets
+    from glassformer.models.presets import presets
     from glassformer.recording import Tape as tape  # noqa: N813 - reads as a word: `with gf.tape() as tape:`
-    from glassformer.training.measure import evaluate
+    from glassformer.training.evaluate import evaluate
     from glassformer.training.run import train_task as train
     from glassformer.views.notebook import trace
 
@@ -50,7 +51,7 @@ __all__ = [
 
 # Where each public name lives; it is loaded on first use, so that `import glassformer` needs no torch.
 _HOMES = {
-    "Config": ("glassformer.models.presets", "Config"),
+    "Config": ("glassformer.layers.config", "Config"),
     "ConfigError": ("glassformer.errors", "ConfigError"),
     "Equation": ("glassformer.equation", "Equation"),
     "EquationError": ("glassformer.errors", "EquationError"),
@@ -60,7 +61,7 @@ _HOMES = {
     "TapeError": ("glassformer.errors", "TapeError"),
     "build": ("glassformer.models.build", "build"),
     "catalog": ("glassformer.equation", "catalog"),
-    "evaluate": ("glassformer.training.measure", "evaluate"),
+    "evaluate": ("glassformer.training.evaluate", "evaluate"),
     "generate": ("glassformer.decoding.generate", "generate"),
     "load": ("glassformer.checkpoints.load", "load"),
     "load_vectors": ("glassformer.checkpoints.vectors", "load_vectors"),

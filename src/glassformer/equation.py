@@ -14,12 +14,14 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.errors import EquationError
-from glassformer.recording import MODE, Tape, unchecked
+from glassformer.recording import MODE, Tape, no_checks
 from glassformer.shapes import Axes, Parameter, read_parameters, read_results
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., object])
+
+Condition = Callable[..., None]  # called with `require` and arguments by name
 
 _CATALOG: dict[str, "Equation[..., object]"] = {}
 _HALF = (torch.float16, torch.bfloat16)
@@ -62,6 +64,20 @@ class Gradient:
         return dict(zip(self.wrt, parts, strict=True))
 
 
+@dataclass(frozen=True)
+class Declaration:
+    """What `@equation` is given; see there."""
+
+    latex: str
+    meaning: str
+    intuition: str
+    symbols: Mapping[str, str]
+    names: Mapping[str, str] | None
+    flops: Callable[..., int] | None
+    where: Mapping[str, Condition] | None
+    upcast: bool
+
+
 class Equation(Generic[P, R]):
     """A formula with everything known about it; call it to compute.
 
@@ -69,46 +85,37 @@ class Equation(Generic[P, R]):
     function and is recorded.
     """
 
-    def __init__(
-        self,
-        fn: Callable[P, R],
-        *,
-        latex: str,
-        meaning: str,
-        intuition: str,
-        symbols: Mapping[str, str],
-        names: Mapping[str, str],
-        wide: bool,
-    ) -> None:
-        self.fn = _widened(fn) if wide else fn
-        self._wide = wide
+    def __init__(self, fn: Callable[P, R], declared: Declaration) -> None:
+        self.fn = _widened(fn) if declared.upcast else fn
+        self._upcast = declared.upcast
         self.name: str = getattr(fn, "__name__", "")
-        self.latex = latex
-        self.meaning = meaning
-        self.intuition = intuition
+        self.latex = declared.latex
+        self.meaning = declared.meaning
+        self.intuition = declared.intuition
         self.fused: Callable[P, R] | None = None
         self.gradient: Gradient | None = None
-        self.run: Callable[P, R] = self.fn
+        self.kernel: Callable[P, R] = self.fn
         self._checks: tuple[Callable[..., object], tuple[str, ...]] | None = None
-        self._flops: Callable[..., int] | None = None
+        self._flops = declared.flops
+        self._where = declared.where or {}
         self._cell: Callable[..., str] | None = None
         self._cell_needs: tuple[str, ...] = ()
         self._signature = inspect.signature(fn)
         self.parameters = read_parameters(fn)
         inputs = {parameter.name for parameter in self.parameters}
-        self.results = read_results(fn, [name for name in symbols if name not in inputs])
-        self._words = dict(symbols)
-        self.step_names = dict(names)
-        unknown = set(names) - {symbol.name for symbol in self.symbols}
+        self.results = read_results(fn, [name for name in declared.symbols if name not in inputs])
+        self._words = declared.symbols
+        self.step_names = declared.names or {}
+        unknown = set(self.step_names) - {symbol.name for symbol in self.symbols}
         if unknown:
             raise ValueError(f"{self.name}: names has {sorted(unknown)}, which are not among its symbols")
         functools.update_wrapper(self, fn)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Compute; recorded if a tape is on, checked if this call comes from outside the library."""
-        if MODE.watcher is None or torch.compiler.is_compiling():
-            return self.run(*args, **kwargs)
-        return cast(R, MODE.watcher.record(self, args, kwargs))
+        if MODE.dispatcher is None or torch.compiler.is_compiling():
+            return self.kernel(*args, **kwargs)
+        return cast(R, MODE.dispatcher.record(self, args, kwargs))
 
     def __repr__(self) -> str:
         return f"<Equation {self.name}: {self.meaning}>"
@@ -121,7 +128,7 @@ class Equation(Generic[P, R]):
 
     def def_fused(self, fn: Callable[P, R]) -> Callable[P, R]:
         """Attach a fast implementation of the same function."""
-        self.fused = self.run = fn
+        self.fused = self.kernel = fn
         return fn
 
     def def_gradient(self, latex: str, wrt: str = "") -> Callable[[Rule], Rule]:
@@ -129,7 +136,7 @@ class Equation(Generic[P, R]):
 
         def attach(rule: Rule) -> Rule:
             floats = tuple(parameter.name for parameter in self.parameters if parameter.is_float)
-            run = _widened(rule) if self._wide else rule
+            run = _widened(rule) if self._upcast else rule
             self.gradient = Gradient(
                 latex, run, tuple(wrt.split()) or floats, tuple(inspect.signature(rule).parameters)
             )
@@ -143,7 +150,7 @@ class Equation(Generic[P, R]):
         return check
 
     def def_cost(self, flops: Callable[..., int]) -> Callable[..., int]:
-        """Attach the count of floating-point operations, a function of axis sizes and settings by name."""
+        """Attach a count of floating-point operations that is more than one expression; else give `flops=`."""
         self._flops = flops
         return flops
 
@@ -174,6 +181,8 @@ class Equation(Generic[P, R]):
         """Raise an `EquationError` that names the symbol if these arguments do not fit."""
         arguments = self.bind(args, kwargs)
         Axes(self.name).bind(self.parameters, arguments)
+        for symbols, condition in self._where.items():
+            condition(self.require, **{name: arguments[name] for name in symbols.split()})
         if self._checks is not None:
             check, names = self._checks
             check(**{name: arguments[name] for name in names})
@@ -189,7 +198,7 @@ class Equation(Generic[P, R]):
             if tensor is not None:
                 self.require(tensor.dtype == like.dtype, name, tensor.dtype, f"{like.dtype}, the type of {symbol}")
 
-    def pull_back(
+    def vjp(
         self, inputs: Mapping[str, object], outputs: Sequence[Tensor], cotangents: Sequence[Tensor]
     ) -> dict[str, object] | None:
         """Gradients of the inputs by the hand-derived rule, or None where there is no rule."""
@@ -203,7 +212,7 @@ class Equation(Generic[P, R]):
     def cost(self, *args: P.args, **kwargs: P.kwargs) -> Cost:
         """Operations and bytes of one call, from shapes alone: nothing is computed."""
         arguments = {name: _to_meta(value) for name, value in self.bind(args, kwargs).items()}
-        with unchecked(), Tape() as tape:
+        with no_checks(), Tape() as tape:
             self(**arguments)  # pyright: ignore[reportCallIssue] - the same arguments, by name
         step = tape.steps[0]
         moved = sum(t.numel() * t.element_size() for t in (*step.input_tensors, *step.output_tensors))
@@ -217,12 +226,15 @@ class Equation(Generic[P, R]):
 
     @property
     def flops_text(self) -> str:
-        """The operation count as a formula, read from the function that computes it."""
+        """The operation count as a formula, read from the source of the function that computes it."""
         if self._flops is None:
             return ""
-        tree = ast.parse(textwrap.dedent(inspect.getsource(self._flops)))
-        returned = next(node.value for node in ast.walk(tree) if isinstance(node, ast.Return) and node.value)
-        return ast.unparse(returned).replace(" ** ", "^").replace(" * ", "·")
+        inline = self._flops.__name__ == "<lambda>"
+        tree = ast.parse(textwrap.dedent(inspect.getsource(self.fn if inline else self._flops)))
+        kind = ast.Lambda if inline else ast.Return
+        formula = next(node for node in ast.walk(tree) if isinstance(node, kind))
+        counted = formula.body if isinstance(formula, ast.Lambda) else formula.value
+        return ast.unparse(cast(ast.expr, counted)).replace(" ** ", "^").replace(" * ", "·")
 
     @property
     def has_cell(self) -> bool:
@@ -233,13 +245,13 @@ class Equation(Generic[P, R]):
         """What makes the output number at `index` from arguments by name, without what comes out."""
         if self._cell is None:
             raise EquationError(f"{self.name}: has no cell arithmetic")
-        with unchecked(), torch.no_grad():
+        with no_checks(), torch.no_grad():
             return self._cell(tuple(index), **{name: arguments[name] for name in self._cell_needs})
 
     def cell(self, index: Sequence[int], *args: P.args, **kwargs: P.kwargs) -> str:
         """How the output number at `index` was made, in arithmetic."""
         text = self.arithmetic(index, self.bind(args, kwargs))
-        with unchecked(), torch.no_grad():
+        with no_checks(), torch.no_grad():
             result = self.fn(*args, **kwargs)
         first = result[0] if isinstance(result, tuple) else result
         value = first[tuple(index)] if isinstance(first, Tensor) else first
@@ -253,20 +265,21 @@ def equation(
     intuition: str = "",
     symbols: Mapping[str, str],
     names: Mapping[str, str] | None = None,
-    wide: bool = False,
+    flops: Callable[..., int] | None = None,
+    where: Mapping[str, Condition] | None = None,
+    upcast: bool = False,
 ) -> Callable[[Callable[P, R]], Equation[P, R]]:
     """Make a plain function an `Equation` and enter it in the catalog under its own name.
 
-    `symbols` says in words what each letter stands for; names that are not arguments are the
-    outputs, in order. `names` declares what a trace calls the tensors behind some of the letters:
-    `{"a": "weights"}` makes `layers.0.attention.weights`. A `wide` equation given half-precision numbers computes in float32 and
-    rounds once at the end, as the fused kernels do.
+    `symbols` says in words what each letter stands for; names that are not arguments are the outputs, in order.
+    `names` declares what a trace calls the tensors behind some letters: `{"a": "weights"}` makes
+    `layers.0.attention.weights`. `flops` counts floating-point operations from axis sizes and settings by name.
+    `where` holds arguments to conditions: `{"rate decay": not_negative, "q k v": same_dtype}`. An `upcast` equation
+    computes half-precision inputs in float32 and rounds once at the end, as fused kernels do.
     """
 
     def make(fn: Callable[P, R]) -> Equation[P, R]:
-        made = Equation(
-            fn, latex=latex, meaning=meaning, intuition=intuition, symbols=symbols, names=names or {}, wide=wide
-        )
+        made = Equation(fn, Declaration(latex, meaning, intuition, symbols, names, flops, where, upcast))
         if made.name in _CATALOG:
             raise ValueError(f"two equations are called {made.name}")
         _CATALOG[made.name] = cast("Equation[..., object]", made)

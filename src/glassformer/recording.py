@@ -19,11 +19,11 @@ from glassformer.steps import Gradients, Operation, Recordable, Step, not_record
 
 
 @runtime_checkable
-class Watcher(Protocol):
+class Dispatcher(Protocol):
     """Whoever stands between a call and its kernel: a check at the boundary, a tape, the plain path."""
 
     def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Run the equation in the watcher's way."""
+        """Run the equation in the dispatcher's way."""
         ...
 
 
@@ -33,50 +33,50 @@ class Checks:
     def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Check, then run the fast form."""
         equation.check(*args, **kwargs)
-        with unchecked():
-            return equation.run(*args, **kwargs)
+        with no_checks():
+            return equation.kernel(*args, **kwargs)
 
 
 CHECKS = Checks()
 
 
 class Mode(threading.local):
-    """How equations run on this thread; with no watcher a call goes straight to its kernel."""
+    """How equations run on this thread; with no dispatcher a call goes straight to its kernel."""
 
-    watcher: Watcher | None = CHECKS
+    dispatcher: Dispatcher | None = CHECKS
     checking: bool = True
 
 
 MODE = Mode()
 
 
-class unchecked:  # noqa: N801 - reads as a word: `with unchecked():`
+class no_checks:  # noqa: N801 - reads as a word: `with unchecked():`
     """Leave argument checks out inside, for a caller that has made its own at the boundary."""
 
     def __enter__(self) -> None:
-        self._before = MODE.watcher, MODE.checking
+        self._before = MODE.dispatcher, MODE.checking
         MODE.checking = False
-        if MODE.watcher is CHECKS:
-            MODE.watcher = None
+        if MODE.dispatcher is CHECKS:
+            MODE.dispatcher = None
 
     def __exit__(self, *_: object) -> None:
-        MODE.watcher, MODE.checking = self._before
+        MODE.dispatcher, MODE.checking = self._before
 
 
-class plain:  # noqa: N801 - reads as a word: `with plain():`
+class reference_mode:  # noqa: N801 - reads as a word: `with plain():`
     """Run plain functions inside, never fused ones, and keep nothing."""
 
     def __enter__(self) -> None:
-        self._before, MODE.watcher = MODE.watcher, self
+        self._before, MODE.dispatcher = MODE.dispatcher, self
 
     def __exit__(self, *_: object) -> None:
-        MODE.watcher = self._before
+        MODE.dispatcher = self._before
 
     def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run the equation's plain function."""
         if MODE.checking:
             equation.check(*args, **kwargs)
-        with unchecked():
+        with no_checks():
             return equation.fn(*args, **kwargs)
 
 
@@ -94,7 +94,7 @@ class Tape:
         self._names: dict[int, list[str]] = {}
         self._modules: list[str] = []
         self._seen: Counter[str] = Counter()
-        self._provenance = Provenance(lambda: MODE.watcher is self and not self._open)
+        self._provenance = Provenance(lambda: MODE.dispatcher is self and not self._open)
         self._while_on = ExitStack()
 
     def __repr__(self) -> str:
@@ -104,8 +104,8 @@ class Tape:
         return f"<Tape: {count}, {' to '.join(dict.fromkeys([self.steps[0].path, self.steps[-1].path]))}>"
 
     def __enter__(self) -> "Tape":
-        outside, MODE.watcher = MODE.watcher, self
-        self._while_on.callback(setattr, MODE, "watcher", outside)
+        outside, MODE.dispatcher = MODE.dispatcher, self
+        self._while_on.callback(setattr, MODE, "dispatcher", outside)
         for hook in (
             register_module_forward_pre_hook(self._enter_module),
             register_module_forward_hook(self._leave_module, always_call=True),
@@ -119,7 +119,7 @@ class Tape:
         self._while_on.close()
 
     def _enter_module(self, module: Module, _args: object) -> None:
-        if MODE.watcher is not self:
+        if MODE.dispatcher is not self:
             return
         if not self._modules:
             self._names = _every_name(module)
@@ -128,7 +128,7 @@ class Tape:
         self._modules.append(place)
 
     def _leave_module(self, _module: Module, _args: object, _result: object) -> None:
-        if MODE.watcher is self and self._modules:
+        if MODE.dispatcher is self and self._modules:
             self._modules.pop()
 
     def _place(self, module: Module) -> str:
@@ -155,7 +155,7 @@ class Tape:
         (self._open[-1].children if self._open else self.steps).append(step)
         self._open.append(step)
         try:
-            with unchecked():
+            with no_checks():
                 fresh = _apart(equation.fn(*args, **kwargs), step.input_tensors)
         finally:
             self._open.pop()
@@ -197,7 +197,7 @@ class Tape:
             self._require_whole("replays a change")
         values = {id(old): new for old, new in changes}
         result: object = None
-        with plain(), unchecked():
+        with reference_mode(), no_checks():
             for step in self._program(deep):
                 if changes and not self._depends(step, values):
                     continue
@@ -251,7 +251,7 @@ class Tape:
             raise TapeError(f"the seed has shape {list(seed.shape)}, wanted {list(of.shape)}, the output's shape")
         self._require_known(of)
         found = Gradients()
-        with plain(), unchecked(), torch.no_grad():
+        with reference_mode(), no_checks(), torch.no_grad():
             found.add(of, seed)
             for step in reversed(self.steps):
                 _pull_back(step, found, deep)
@@ -335,7 +335,7 @@ def _pull_back(step: Step, found: Gradients, deep: bool) -> None:
         return
     _unchanged(step)
     cotangents = [found[t] if t in found else torch.zeros_like(t) for t in outputs]
-    back = None if deep and step.children else step.equation.pull_back(step.inputs, outputs, cotangents)
+    back = None if deep and step.children else step.equation.vjp(step.inputs, outputs, cotangents)
     if back is None and step.children:
         for child in reversed(step.children):
             _pull_back(child, found, deep)

@@ -22,7 +22,7 @@ class Recordable(Protocol):
         ...
 
     @property
-    def run(self) -> Callable[..., object]:
+    def kernel(self) -> Callable[..., object]:
         """The fast form where there is one, else the plain function."""
         ...
 
@@ -34,7 +34,7 @@ class Recordable(Protocol):
         """Raise on arguments the equation is not defined for."""
         ...
 
-    def pull_back(
+    def vjp(
         self, inputs: Mapping[str, object], outputs: Sequence[Tensor], cotangents: Sequence[Tensor]
     ) -> Mapping[str, object] | None:
         """Gradients of the inputs by the hand-derived rule, or None where there is no rule."""

@@ -15,7 +15,7 @@ from tests.models.zoo import specimen
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-STEP = '[id="decoder.layers.5.cross.weights"]'
+STEP = '[id="decoder.layers.5.cross_attention.weights"]'
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium here"),
@@ -26,7 +26,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def found() -> Trace:
     """Six layers each side and 32 tokens, forward and backward: the largest page that is promised."""
-    model = build(Seq2SeqConfig(vocab=500, context=64, dim=64, layers=6, heads=8, hidden=128)).eval()
+    model = build(Seq2SeqConfig(vocab=500, context=64, dim=64, layers=6, heads=8, ffn_dim=128)).eval()
     ids = torch.randint(500, (2, 32), generator=torch.Generator().manual_seed(0))
     words = {"source": [f"s{i}" for i in range(32)], "target": [f"t{i}" for i in range(32)]}
     return trace(model, {"source": ids[:1], "target": ids[1:]}, "next").labelled(**words)
@@ -71,12 +71,12 @@ def test_it_opens_without_error_or_request_and_reads_out_its_numbers(
     assert page.locator(f"{STEP} math").first.bounding_box()["height"] > 15, "set, not spelt out"
     canvas, output = page.locator(f"{STEP} canvas").first, page.locator(f"{STEP} output").first
     canvas.hover(position={"x": 1, "y": 1})
-    assert found.cell("decoder.layers.5.cross.weights", 0, 0, 0) in output.text_content()
+    assert found.cell("decoder.layers.5.cross_attention.weights", 0, 0, 0) in output.text_content()
     canvas.focus()
     for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
         page.keyboard.press(key)
     assert output.text_content().startswith("[0, 0, 1, 2] t1 → s2: ")
-    assert found.cell("decoder.layers.5.cross.weights", 0, 1, 2) in output.text_content()
+    assert found.cell("decoder.layers.5.cross_attention.weights", 0, 1, 2) in output.text_content()
     ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert ground == {"light": "rgb(255, 255, 255)", "dark": "rgb(20, 23, 29)"}[scheme]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.errors import CheckpointError
-from tests.checkpoints.specimens import NAMES, SPECIMENS, assert_equal, contents, shaken
+from tests.checkpoints.parity_configs import NAMES, PARITY_CONFIGS, assert_equal, contents, shaken
 from tests.models.zoo import ZOO, specimen
 
 OURS = ["modern", "lstm", "mlp"]
@@ -29,8 +29,10 @@ def stored(name: str, folder: Path) -> Path:
     if name in OURS:
         save(specimen(name, torch.float32).model, folder)
     else:
-        layers = {"layers": 1, "decoder_layers": None} if hasattr(SPECIMENS[name], "decoder_layers") else {"layers": 1}
-        save(shaken(replace(SPECIMENS[name], **layers)), folder)
+        layers = (
+            {"layers": 1, "decoder_layers": None} if hasattr(PARITY_CONFIGS[name], "decoder_layers") else {"layers": 1}
+        )
+        save(shaken(replace(PARITY_CONFIGS[name], **layers)), folder)
     return folder
 
 
@@ -58,7 +60,7 @@ def test_every_change_of_every_tensor_is_detected(name: str, tmp_path: Path) -> 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", NAMES)
 def test_every_change_of_every_tensor_of_every_configuration_is_detected(name: str, tmp_path: Path) -> None:
-    save(shaken(SPECIMENS[name]), tmp_path)
+    save(shaken(PARITY_CONFIGS[name]), tmp_path)
     every_change_is_detected(tmp_path)
 
 
@@ -90,7 +92,7 @@ def test_without_checksums_names_and_shapes_still_tell(name: str, tmp_path: Path
 
 
 def test_a_second_name_must_hold_the_same_numbers(tmp_path: Path) -> None:
-    model = shaken(SPECIMENS["GPT-2"])
+    model = shaken(PARITY_CONFIGS["GPT-2"])
     save(model, tmp_path)
     tensors, _ = contents(tmp_path / "model.safetensors")
     table = tensors["transformer.wte.weight"]
@@ -102,7 +104,7 @@ def test_a_second_name_must_hold_the_same_numbers(tmp_path: Path) -> None:
 
 
 def test_a_table_under_its_second_name_alone_is_found(tmp_path: Path) -> None:
-    model = shaken(SPECIMENS["Llama, tied, grouped queries"])
+    model = shaken(PARITY_CONFIGS["Llama, tied, grouped queries"])
     save(model, tmp_path)
     tensors, _ = contents(tmp_path / "model.safetensors")
     tensors["lm_head.weight"] = tensors.pop("model.embed_tokens.weight")
@@ -111,12 +113,12 @@ def test_a_table_under_its_second_name_alone_is_found(tmp_path: Path) -> None:
 
 
 def test_names_of_the_bare_model_and_old_names_are_known(tmp_path: Path) -> None:
-    model = shaken(SPECIMENS["GPT-2"])
+    model = shaken(PARITY_CONFIGS["GPT-2"])
     save(model, tmp_path)
     tensors, _ = contents(tmp_path / "model.safetensors")
     save_file({name.removeprefix("transformer."): t for name, t in tensors.items()}, tmp_path / "model.safetensors")
     assert_equal(load(tmp_path).model, model)
-    model = shaken(SPECIMENS["BERT, masks, ReLU"])
+    model = shaken(PARITY_CONFIGS["BERT, masks, ReLU"])
     save(model, tmp_path)
     tensors, _ = contents(tmp_path / "model.safetensors")
     old = {n.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"): t
@@ -126,7 +128,7 @@ def test_names_of_the_bare_model_and_old_names_are_known(tmp_path: Path) -> None
 
 
 def test_tables_that_the_model_works_out_are_checked(tmp_path: Path) -> None:
-    model = shaken(SPECIMENS["GPT-2"])
+    model = shaken(PARITY_CONFIGS["GPT-2"])
     save(model, tmp_path)
     tensors, _ = contents(tmp_path / "model.safetensors")
     causal = torch.ones(1, 1, 16, 16, dtype=torch.bool).tril()
@@ -142,10 +144,10 @@ def test_tables_that_the_model_works_out_are_checked(tmp_path: Path) -> None:
 
 def test_stored_frequencies_must_be_those_of_the_model(tmp_path: Path) -> None:
     for name in ("Llama", "Llama, YaRN"):
-        model = shaken(SPECIMENS[name])
+        model = shaken(PARITY_CONFIGS[name])
         save(model, tmp_path)
         tensors, _ = contents(tmp_path / "model.safetensors")
-        key, base = "model.layers.1.self_attn.rotary_emb.inv_freq", model.config.base
+        key, base = "model.layers.1.self_attn.rotary_emb.inv_freq", model.config.rope_theta
         plain = base ** -(torch.arange(0, 4, 2) / 4)
         scaled = model.stack.blocks[1].attention.rotary.scaling.frequencies(4, base, plain)
         for right in (plain, scaled, plain.half()):
@@ -174,7 +176,7 @@ WRONG_FIELDS = [
 
 @pytest.mark.parametrize(("name", "fields", "says"), WRONG_FIELDS, ids=[says for _, _, says in WRONG_FIELDS])
 def test_fields_that_no_model_can_follow_are_named(name: str, fields: dict, says: str, tmp_path: Path) -> None:
-    save(shaken(SPECIMENS[name]), tmp_path)
+    save(shaken(PARITY_CONFIGS[name]), tmp_path)
     table = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(table | fields))
     with pytest.raises(CheckpointError, match=says):
@@ -182,7 +184,7 @@ def test_fields_that_no_model_can_follow_are_named(name: str, fields: dict, says
 
 
 def test_a_head_that_is_left_out_is_named(tmp_path: Path) -> None:
-    model = shaken(SPECIMENS["BERT, masks, ReLU"])
+    model = shaken(PARITY_CONFIGS["BERT, masks, ReLU"])
     save(model, tmp_path)
     tensors, _ = contents(tmp_path / "model.safetensors")
     tensors["bert.pooler.dense.weight"], tensors["bert.pooler.dense.bias"] = torch.ones(12, 12), torch.ones(12)
@@ -199,7 +201,7 @@ def contents_names(model: torch.nn.Module, tmp_path: Path) -> set[str]:
 
 
 def test_shards_and_their_index_must_agree(tmp_path: Path) -> None:
-    save(shaken(SPECIMENS["GPT-2"]), tmp_path, shard_bytes=2000)
+    save(shaken(PARITY_CONFIGS["GPT-2"]), tmp_path, shard_bytes=2000)
     path = tmp_path / "model.safetensors.index.json"
     index = json.loads(path.read_text())
     for name in list(index["weight_map"]):

@@ -24,9 +24,9 @@ from glassformer.checkpoints.tensor_files import TensorFiles
 from glassformer.checkpoints.vectors import load_vectors
 from glassformer.errors import CheckpointError, GlassformerError
 from glassformer.models.gpt import GPTConfig
-from tests.checkpoints.specimens import SPECIMENS, shaken
+from tests.checkpoints.parity_configs import PARITY_CONFIGS, shaken
 
-TINY = GPTConfig(vocab=3, context=2, dim=2, layers=1, heads=1, hidden=2)
+TINY = GPTConfig(vocab=3, context=2, dim=2, layers=1, heads=1, ffn_dim=2)
 MEBIBYTE = 2**20
 
 
@@ -250,8 +250,8 @@ def test_hostile_fields_are_named(field: str, folder: Path, monkeypatch: pytest.
     "text",
     [b"", b"null", b"[]", b"{", b"[" * 100_000, b'{"n_embd": ' + b"9" * 5000 + b"}", b'{"a": 1, "a": 2}',
      b'{"n_embd": NaN}', b'{"n_embd": 1e999}', b"\xff\xfe", b'{"model_type": {}}', b'{"glassformer": []}',
-     b'{"glassformer": "GPT", "dim": "x"}', b'{"glassformer": "GPT", "exec": 1}', b'{"glassformer": "os"}',
-     b'{"glassformer": "Llama", "scaling": {"kind": "eval"}}', b'{"glassformer": "MLP", "hidden": [1e3]}'],
+     b'{"glassformer": "gpt", "dim": "x"}', b'{"glassformer": "gpt", "exec": 1}', b'{"glassformer": "os"}',
+     b'{"glassformer": "llama", "rope_scaling": {"kind": "eval"}}', b'{"glassformer": "mlp", "hidden_dims": [1e3]}'],
 )  # fmt: skip
 def test_hostile_configurations_are_refused(text: bytes, folder: Path) -> None:
     (folder / "config.json").write_bytes(text)
@@ -373,7 +373,7 @@ def test_files_of_every_family_survive_mutation_of_their_configuration(tmp_path:
         "T5",
         "BART",
     ):
-        save(shaken(replace(SPECIMENS[name], layers=1)), tmp_path / name)
+        save(shaken(replace(PARITY_CONFIGS[name], layers=1)), tmp_path / name)
         path = tmp_path / name / "config.json"
         table = json.loads(path.read_text())
         for field in table:

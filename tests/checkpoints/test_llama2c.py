@@ -14,9 +14,9 @@ from glassformer.errors import CheckpointError
 from glassformer.layers.model import Model
 from glassformer.models.llama import LlamaConfig
 from glassformer.text.tokenizer import Tokenizer
-from tests.checkpoints.specimens import assert_equal, shaken
+from tests.checkpoints.parity_configs import assert_equal, shaken
 
-CONFIG = LlamaConfig(vocab=11, context=6, dim=8, hidden=10, layers=2, heads=4, kv_heads=2)
+CONFIG = LlamaConfig(vocab=11, context=6, dim=8, ffn_dim=10, layers=2, heads=4, kv_heads=2)
 
 
 def adjacent(weight: Tensor, heads: int) -> Tensor:
@@ -28,21 +28,21 @@ def adjacent(weight: Tensor, heads: int) -> Tensor:
 def exported(model: Model) -> bytes:
     """A model as llama2.c writes it."""
     config, blocks = model.config, model.stack.blocks
-    vocab = config.vocab if config.tied else -config.vocab
+    vocab = config.vocab if config.tie_embeddings else -config.vocab
     kv_heads = config.kv_heads or config.heads
     parts = [model.embedding.weight]
-    parts += [block.around_attention.norm.weight for block in blocks]
+    parts += [block.attention_norm.weight for block in blocks]
     parts += [adjacent(block.attention.query.weight, config.heads) for block in blocks]
     parts += [adjacent(block.attention.key.weight, kv_heads) for block in blocks]
     parts += [block.attention.value.weight.T for block in blocks]
     parts += [block.attention.output.weight.T for block in blocks]
-    parts += [block.around_feed_forward.norm.weight for block in blocks]
+    parts += [block.feed_forward_norm.weight for block in blocks]
     parts += [block.feed_forward.gate.weight.T for block in blocks]
     parts += [block.feed_forward.down.weight.T for block in blocks]
     parts += [block.feed_forward.up.weight.T for block in blocks]
     parts += [model.stack.norm.weight, torch.zeros(2 * config.context, config.dim // config.heads // 2)]
-    parts += [] if config.tied else [model.output.weight.T]
-    sizes = (config.dim, config.hidden, config.layers, config.heads, kv_heads, vocab, config.context)
+    parts += [] if config.tie_embeddings else [model.output.weight.T]
+    sizes = (config.dim, config.ffn_dim, config.layers, config.heads, kv_heads, vocab, config.context)
     data = b"".join(part.detach().contiguous().numpy().tobytes() for part in parts)
     return HEADER.pack(*sizes) + data
 
@@ -50,7 +50,7 @@ def exported(model: Model) -> bytes:
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("kv_heads", [None, 2, 1])
 def test_a_file_is_the_model_it_was_made_of(tied: bool, kv_heads: int | None, tmp_path: Path) -> None:
-    model = shaken(LlamaConfig(**{**vars(CONFIG), "tied": tied, "kv_heads": kv_heads}))
+    model = shaken(LlamaConfig(**{**vars(CONFIG), "tie_embeddings": tied, "kv_heads": kv_heads}))
     (tmp_path / "model.bin").write_bytes(exported(model))
     assert_equal(load(tmp_path / "model.bin").model, model)
 
@@ -58,7 +58,7 @@ def test_a_file_is_the_model_it_was_made_of(tied: bool, kv_heads: int | None, tm
 @pytest.mark.parametrize("place", range(7))
 @pytest.mark.parametrize("value", [0, -3, 2**31 - 1, 7])
 def test_sizes_that_do_not_fit_are_refused(place: int, value: int, tmp_path: Path) -> None:
-    data = bytearray(exported(shaken(LlamaConfig(**{**vars(CONFIG), "tied": True}))))
+    data = bytearray(exported(shaken(LlamaConfig(**{**vars(CONFIG), "tie_embeddings": True}))))
     struct.pack_into("<i", data, 4 * place, value)
     (tmp_path / "model.bin").write_bytes(data)
     with pytest.raises(CheckpointError):

@@ -7,7 +7,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
@@ -15,18 +15,20 @@ import tokenizers
 import torch
 from tokenizers import models
 
+from glassformer.checkpoints.atomic_save import JOURNAL
 from glassformer.checkpoints.load import load
-from glassformer.checkpoints.publish import JOURNAL
+from glassformer.checkpoints.native import KIND, RENAMED_ELSEWHERE, RENAMED_FIELDS
 from glassformer.checkpoints.save import save
 from glassformer.errors import CheckpointError, GlassformerError, TokenizerError
-from glassformer.layers.rotary import LinearScaling, NTKScaling, Scaling
+from glassformer.layers.rotary import LinearScaling, NTKScaling, RopeScaling
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import ARCHITECTURES, config_type
 from glassformer.models.rnn import RNNConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
-from tests.checkpoints.specimens import NAMES, SPECIMENS, assert_equal, contents, shaken
+from tests.checkpoints.parity_configs import NAMES, PARITY_CONFIGS, assert_equal, contents, shaken
 from tests.models.zoo import ZOO, specimen
 from tests.text.sentencepiece_files import write_marian
 from tests.training.faults import Faults, PowerCut, cutting
@@ -54,12 +56,12 @@ def test_every_model_comes_back_to_the_bit(name: str, format: str, tmp_path: Pat
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_family_comes_back_to_the_bit_and_so_does_its_file(name: str, tmp_path: Path) -> None:
-    model = shaken(SPECIMENS[name])
+    model = shaken(PARITY_CONFIGS[name])
     save(model, tmp_path / "one", format="hf")
     back = load(tmp_path / "one")
     assert back.model.config == model.config and back.left_out == ()
     assert_equal(model, back.model)
-    save(back.model, tmp_path / "two", format="hf", like=back.twin)
+    save(back.model, tmp_path / "two", format="hf", like=back.hf_model)
     (one, told), (two, said) = (contents(tmp_path / folder / "model.safetensors") for folder in ("one", "two"))
     assert one.keys() == two.keys() and all(torch.equal(one[key], two[key]) for key in one) and told == said
     assert (tmp_path / "one/config.json").read_bytes() == (tmp_path / "two/config.json").read_bytes()
@@ -115,7 +117,9 @@ def test_tokenizers_in_other_files_are_read_with_the_model(tmp_path: Path, words
 
 
 def test_tokenizer_labels_and_other_files(tmp_path: Path, words: Tokenizer) -> None:
-    config = EncoderConfig(vocab=words.vocab, context=8, dim=8, layers=1, heads=2, hidden=8, head="classes", classes=3)
+    config = EncoderConfig(
+        vocab=words.vocab_size, context=8, dim=8, layers=1, heads=2, ffn_dim=8, head="classifier", classes=3
+    )
     (tmp_path / "config.toml").write_text("steps = 3\n")
     (tmp_path / "step-00000003").mkdir()
     save(shaken(config), tmp_path, words, ["bad", "so so", "good"])
@@ -127,7 +131,7 @@ def test_tokenizer_labels_and_other_files(tmp_path: Path, words: Tokenizer) -> N
     assert load(tmp_path).tokenizer is not None and load(tmp_path).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     with pytest.raises(CheckpointError, match="2 labels are given, but the model has 3 classes"):
         save(shaken(config), tmp_path, labels=["no", "yes"])
-    save(shaken(RNNConfig(vocab=9, dim=4, hidden=4)), tmp_path, labels=["a"])
+    save(shaken(RNNConfig(vocab=9, dim=4, hidden_dim=4)), tmp_path, labels=["a"])
     assert load(tmp_path).labels == ("a",)
 
 
@@ -145,8 +149,8 @@ def test_large_models_are_split_and_small_ones_after_them_are_not(tmp_path: Path
 
 
 def test_what_no_family_can_say_is_kept_by_us_and_refused_for_them(tmp_path: Path) -> None:
-    model = shaken(replace(ZOO["seq2seq"], order="pre"))
-    with pytest.raises(CheckpointError, match="order is 'pre', but Marian can only say 'post'"):
+    model = shaken(replace(ZOO["seq2seq"], norm_first=True))
+    with pytest.raises(CheckpointError, match="norm_first is True, but Marian can only say False"):
         save(model, tmp_path, format="hf")
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(CheckpointError, match="format is 'pickle', wanted auto, hf or ours"):
@@ -253,17 +257,20 @@ def test_a_start_token_of_number_zero_begins_translations(tmp_path: Path) -> Non
 EXTREMES = {
     "gpt": [{"layers": 0}, {"eps": 2.0}, {"eps": 0.0}],
     "llama": [
-        {"layers": 0}, {"base": 0.5}, {"eps": 3.0}, {"scaling": Scaling()}, {"scaling": LinearScaling(factor=0.5)},
-        {"scaling": NTKScaling(factor=2.0), "heads": 2}, {"kv_heads": 4}, {"head_dim": 2}, {"context": 2**27},
+        {"layers": 0}, {"rope_theta": 0.5}, {"eps": 3.0}, {"rope_scaling": RopeScaling()},
+        {"rope_scaling": LinearScaling(factor=0.5)}, {"rope_scaling": NTKScaling(factor=2.0), "heads": 2},
+        {"kv_heads": 4}, {"head_dim": 2}, {"context": 2**27},
     ],
     "mistral": [{"window": 1}],
     "qwen2": [{"layers": 0, "window": 2}],
-    "encoder": [{"layers": 0}, {"eps": 1e9}, {"shared": True, "embedding_dim": 4, "layers": 0}, {"classes": 5}],
-    "encoder-masked": [{"segments": 0, "pool": "relu"}, {"activation": "silu", "first_place": 3}],
-    "encoder-classes": [{"segments": 0, "pool": "relu"}],
+    "encoder": [{"layers": 0}, {"eps": 1e9}, {"share_layers": True, "embedding_dim": 4, "layers": 0}, {"classes": 5}],
+    "encoder-masked": [{"token_types": 0, "pool": "relu"}, {"activation": "silu", "position_offset": 3}],
+    "encoder-classifier": [{"token_types": 0, "pool": "relu"}],
     "t5": [{"decoder_layers": 0}, {"layers": 0}, {"layers": 0, "decoder_layers": 1}, {"eps": 5.0}, {"context": 9}],
     "marian": [{"decoder_layers": 0}, {"layers": 0}, {"output_bias": False}, {"attention_dropout": 0.5}],
-    "seq2seq-learned": [{"first_place": 2, "output_bias": True}, {"first_place": 2, "layers": 0, "decoder_layers": 1}],
+    "seq2seq-learned": [
+        {"position_offset": 2, "output_bias": True}, {"position_offset": 2, "layers": 0, "decoder_layers": 1},
+    ],
 }  # fmt: skip
 
 
@@ -279,16 +286,42 @@ def test_whatever_is_saved_can_be_loaded(name: str, change: dict[str, object], t
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stretch(Scaling):
+class Stretch(RopeScaling):
     """A scaling that nobody knows by its name."""
 
     by: float = 2.0
 
 
 def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="what would be written: scaling has no kind out of Scaling, BaseScaling"):
-        save(build(replace(ZOO["llama"], scaling=Stretch())), tmp_path)
+    with pytest.raises(CheckpointError, match="what would be written: rope_scaling has no kind out of RopeScaling"):
+        save(build(replace(ZOO["llama"], rope_scaling=Stretch())), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_an_older_name_in_our_layout_is_answered_with_the_new_one(name: str, tmp_path: Path) -> None:
+    model = shaken(ZOO[name])
+    save(model, tmp_path, format="ours")
+    file = tmp_path / "config.json"
+    table = json.loads(file.read_text())
+    kind = table[KIND]
+    for old, new in (RENAMED_FIELDS | RENAMED_ELSEWHERE.get(kind, {})).items():
+        if new in table:
+            file.write_text(json.dumps({old if key == new else key: value for key, value in table.items()}))
+            with pytest.raises(CheckpointError, match=f"{kind} has no field '{old}': it is now '{new}'$"):
+                load(tmp_path)
+    older = type(model).__name__
+    file.write_text(json.dumps({**table, KIND: older}))
+    with pytest.raises(CheckpointError, match=f"{KIND} is '{older}', it is now '{kind}'$"):
+        load(tmp_path)
+
+
+def test_every_new_name_is_one() -> None:
+    known = {kind: {field.name for field in fields(config_type(model))} for kind, model in ARCHITECTURES.items()}
+    everywhere = set[str]().union(*known.values())
+    assert set(RENAMED_FIELDS.values()) <= everywhere and not RENAMED_FIELDS.keys() & everywhere
+    for kind, names in RENAMED_ELSEWHERE.items():
+        assert set(names.values()) <= known[kind]
 
 
 def test_settings_for_writing_stay_with_a_model(tmp_path: Path) -> None:
@@ -297,7 +330,7 @@ def test_settings_for_writing_stay_with_a_model(tmp_path: Path) -> None:
     (tmp_path / "one/generation_config.json").write_text(json.dumps(said))
     back = load(tmp_path / "one")
     for format in ("hf", "ours"):
-        save(back.model, tmp_path / format, format=format, like=back.twin)
+        save(back.model, tmp_path / format, format=format, like=back.hf_model)
         assert json.loads((tmp_path / format / "generation_config.json").read_text()) == said
 
 

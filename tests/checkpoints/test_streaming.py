@@ -9,13 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.huggingface import find_twin
+from glassformer.checkpoints.huggingface import find_hf_model
 from glassformer.checkpoints.load import filled_model, load
 from glassformer.checkpoints.save import save
 from glassformer.checkpoints.tensor_files import TensorFiles
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
-from tests.checkpoints.specimens import NAMES, SPECIMENS, assert_equal, shaken
+from tests.checkpoints.parity_configs import NAMES, PARITY_CONFIGS, assert_equal, shaken
 
 
 class Watched:
@@ -38,10 +38,10 @@ class Watched:
 
 @pytest.mark.parametrize("name", NAMES[:3] + NAMES[-2:])
 def test_one_tensor_is_held_at_a_time_and_none_is_kept(name: str, tmp_path: Path) -> None:
-    model = shaken(SPECIMENS[name])
+    model = shaken(PARITY_CONFIGS[name])
     save(model, tmp_path)
     watched = Watched(TensorFiles(tmp_path / "model.safetensors"))
-    twin = find_twin(model.config)
+    twin = find_hf_model(model.config)
     back = filled_model(twin.config, twin.written_rows, watched, "here", dtype=torch.bfloat16)
     assert watched.most <= 1
     assert all(one() is None for one in watched.given)
@@ -49,7 +49,7 @@ def test_one_tensor_is_held_at_a_time_and_none_is_kept(name: str, tmp_path: Path
 
 
 def test_a_model_does_not_hang_on_its_file(tmp_path: Path) -> None:
-    model = shaken(SPECIMENS["GPT-2"])
+    model = shaken(PARITY_CONFIGS["GPT-2"])
     save(model, tmp_path)
     back = load(tmp_path).model
     path = tmp_path / "model.safetensors"

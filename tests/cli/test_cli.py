@@ -111,11 +111,11 @@ BAD_USE = [
     (["help", "equatins"], 'Unknown command "equatins". Did you mean "equations"?'),
     (["qqqqq"], ", ".join(COMMANDS)),
     (["--debugg"], 'Unknown command "--debugg". Did you mean "--debug"?'),
-    (["generate", "a model", "a prompt", "--", "--limit", "5"], "--limit comes after `--`"),
+    (["generate", "a model", "a prompt", "--", "--max-new-tokens", "5"], "--max-new-tokens comes after `--`"),
     (["equations", "--jsn"], "Unknown option: --jsn. Did you mean --json?"),
     (["equations", "relu", "gelu"], "unexpected argument: gelu"),
     (["generate"], "requires an argument"),
-    (["generate", "a model", "a prompt", "--limit", "many"], "many"),
+    (["generate", "a model", "a prompt", "--max-new-tokens", "many"], "many"),
 ]
 
 

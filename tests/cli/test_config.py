@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import main
-from glassformer.training.keys import defaults, values_of
-from glassformer.training.resolve import resolve
+from glassformer.training.config import resolve
+from glassformer.training.schema import defaults, values_of
 from glassformer.training.settings import TASKS
 
 
@@ -31,7 +31,7 @@ def test_what_it_shows_can_be_given_back(tmp_path: Path, capsys: pytest.CaptureF
     assert main(["config", "--config", str(file), "recipe.seed=4", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["config"]["task"] == "gpt"
-    assert found["config"]["model"]["scaling"]["kind"] == "llama3"
+    assert found["config"]["model"]["rope_scaling"]["kind"] == "llama3"
     assert found["config"]["recipe"]["betas"] == [0.8, 0.95]
     assert found["origins"]["recipe.seed"] == "command line"
     assert found["origins"]["recipe.steps"] == str(file)
@@ -47,7 +47,7 @@ def test_what_it_shows_can_be_given_back(tmp_path: Path, capsys: pytest.CaptureF
         (["gpt", "masked"], '"masked" sets nothing, wanted key=value'),
         (["gpt", "--preset", "t5-small"], "preset t5-small is no model for gpt; those that fit: gpt2"),
         (["gpt", "--config", "missing.toml"], "missing.toml: cannot be read: No such file"),
-        (["translate", "recipe.steps=10", "recipe.warmup=10"], "recipe: warmup is 10, wanted less than steps"),
+        (["translate", "recipe.steps=10", "recipe.warmup_steps=10"], "recipe: warmup_steps is 10, wanted less than steps"),
     ],
 )
 def test_mistakes_are_bad_use(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

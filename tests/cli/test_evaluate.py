@@ -13,19 +13,18 @@ from glassformer.checkpoints.save import save
 from glassformer.cli import evaluate as module
 from glassformer.cli.main import main
 from glassformer.data.files import Document, LabelledText
+from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
-from glassformer.models.presets import Config
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from glassformer.training import measure
 from glassformer.training.settings import LabelledData, TextData
 
 PAIRS = [("the cat", "el gato"), ("the dog", "el perro"), ("a cat", "un gato")]
 TOKENIZER = learn_tokenizer([side for pair in PAIRS for side in pair], "bpe", 270)
-SMALL = {"vocab": TOKENIZER.vocab, "context": 24, "dim": 8, "layers": 1, "heads": 2}
+SMALL = {"vocab": TOKENIZER.vocab_size, "context": 24, "dim": 8, "layers": 1, "heads": 2}
 
 
 Lend = Callable[..., None]
@@ -37,7 +36,7 @@ def lend(monkeypatch: pytest.MonkeyPatch) -> Lend:
 
     def put(config: Config, **others: object) -> None:
         loaded = Loaded(build(config), **({"tokenizer": TOKENIZER} | others))
-        monkeypatch.setattr("glassformer.training.measure.load", lambda path, step=None: loaded)
+        monkeypatch.setattr("glassformer.training.evaluate.load", lambda path, step=None: loaded)
 
     return put
 
@@ -49,10 +48,10 @@ def pairs(tmp_path: Path) -> Path:
     return file
 
 
-TRANSLATOR = Seq2SeqConfig(**SMALL, hidden=8)
+TRANSLATOR = Seq2SeqConfig(**SMALL, ffn_dim=8)
 LANGUAGE = GPTConfig(**SMALL)
-MASKED = EncoderConfig(**SMALL, hidden=8, head="masked")
-CLASSIFIER = EncoderConfig(**SMALL, hidden=8, head="classes", classes=2)
+MASKED = EncoderConfig(**SMALL, ffn_dim=8, head="masked")
+CLASSIFIER = EncoderConfig(**SMALL, ffn_dim=8, head="classifier", classes=2)
 
 
 def figures(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
@@ -81,7 +80,7 @@ def test_pairs_in_two_files_are_the_same_pairs(
     for side, name in enumerate(("one.en", "other.es")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
     together = figures(capsys, "--data", pairs)["figures"]
-    apart = figures(capsys, "--data", tmp_path / "one.en", "--second", tmp_path / "other.es")["figures"]
+    apart = figures(capsys, "--data", tmp_path / "one.en", "--target-path", tmp_path / "other.es")["figures"]
     assert together == apart
 
 
@@ -89,15 +88,15 @@ def test_translations_are_made_in_portions_by_the_beam_asked_for(
     lend: Lend, pairs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lend(TRANSLATOR)
-    monkeypatch.setattr(measure, "SENTENCES", 2)
+    monkeypatch.setattr("glassformer.training.evaluate.SENTENCES", 2)
     asked = []
 
-    def translate(model: object, tokenizer: object, texts: list[str], limit: int, **how: float) -> list[str]:
-        asked.append((len(texts), how["beam"]))
+    def translate(model: object, tokenizer: object, texts: list[str], limit: int, **config: float) -> list[str]:
+        asked.append((len(texts), config["beam"]))
         return [dict(PAIRS)[text] for text in texts]
 
-    monkeypatch.setattr("glassformer.training.measure.translate", translate)
-    found = figures(capsys, "--data", pairs, "--beam", 4)["figures"]
+    monkeypatch.setattr("glassformer.training.evaluate.translate", translate)
+    found = figures(capsys, "--data", pairs, "--num-beams", 4)["figures"]
     assert found["scores"]["exact"] == 1 and found["beam"] == 4
     assert asked == [(2, 4), (1, 4)]
 
@@ -105,10 +104,10 @@ def test_translations_are_made_in_portions_by_the_beam_asked_for(
 def test_the_phrase_book_is_its_held_out_part(
     lend: Lend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lend(Seq2SeqConfig(**(SMALL | {"context": 200}), hidden=8))
+    lend(Seq2SeqConfig(**(SMALL | {"context": 200}), ffn_dim=8))
     asked = []
     monkeypatch.setattr(
-        "glassformer.training.measure.split_phrase_book", lambda *numbers: (asked.append(numbers), PAIRS)
+        "glassformer.training.evaluate.split_phrase_book", lambda *numbers: (asked.append(numbers), PAIRS)
     )
     assert figures(capsys)["data"] == "phrasebook"
     assert asked == [(60_000, 500, 0)]
@@ -129,10 +128,10 @@ def test_the_standard_library_is_its_held_out_part(
 ) -> None:
     lend(LANGUAGE)
     text = "the cat, el gato. " * 200
-    monkeypatch.setattr(measure, "stdlib_text", lambda: iter([Document(text, "a.py")]))
+    monkeypatch.setattr("glassformer.training.evaluate.stdlib_text", lambda: iter([Document(text, "a.py")]))
     found = figures(capsys)
     whole = len(TOKENIZER.encode(text)) + 1
-    assert found["data"] == "stdlib" and found["figures"]["tokens"] == round(TextData().share * whole) - 1
+    assert found["data"] == "stdlib" and found["figures"]["tokens"] == round(TextData().validation_fraction * whole) - 1
 
 
 def test_a_masked_model(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,18 +158,18 @@ def test_snippets_of_the_standard_library(
 ) -> None:
     lend(CLASSIFIER, labels=("animal", "thing"))
     texts = [LabelledText(("animal", "thing")[i % 2], f"the cat {i}", f"a.py:{i}") for i in range(300)]
-    monkeypatch.setattr(measure, "stdlib_labelled", lambda: texts)
-    assert figures(capsys)["figures"]["texts"] == round(LabelledData().share * 300)
+    monkeypatch.setattr("glassformer.training.evaluate.stdlib_labelled", lambda: texts)
+    assert figures(capsys)["figures"]["texts"] == round(LabelledData().validation_fraction * 300)
 
 
 @pytest.mark.parametrize(
     ("config", "others", "words", "answer"),
     [
         (LANGUAGE, {}, ["--task", "translate"], (2, "some-model: is for gpt, and the task asked for is translate")),
-        (LANGUAGE, {}, ["--second", "x"], (2, "a second file is for translators, and some-model is for gpt")),
-        (MASKED, {}, ["--beam", "2"], (2, "a beam is for translators")),
-        (TRANSLATOR, {}, ["--beam", "0"], (2, "beam is 0, wanted at least 1")),
-        (EncoderConfig(**SMALL, hidden=8), {}, [], (2, "Encoder has no head that could be measured")),
+        (LANGUAGE, {}, ["--target-path", "x"], (2, "target_path is for translators, and some-model is for gpt")),
+        (MASKED, {}, ["--num-beams", "2"], (2, "num_beams is for translators")),
+        (TRANSLATOR, {}, ["--num-beams", "0"], (2, "num_beams is 0, wanted at least 1")),
+        (EncoderConfig(**SMALL, ffn_dim=8), {}, [], (2, "Encoder has no head that could be measured")),
         (GPTConfig(**(SMALL | {"vocab": 100})), {}, [], (1, "the tokenizer has 270 tokens and the model 100")),
         (GPTConfig(**(SMALL | {"vocab": 5000})), {}, [], (1, "the tokenizer has 270 tokens and the model 5,000")),
         (LANGUAGE, {"tokenizer": None}, [], (2, "has no tokenizer")),
@@ -247,11 +246,11 @@ def cross_entropy_of(model: Model, rows: list[tuple[list[int], list[int]]], pad:
 def test_the_seed_of_a_run_says_what_it_did_not_learn_from(
     lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lend(Seq2SeqConfig(**(SMALL | {"context": 200}), hidden=8))
+    lend(Seq2SeqConfig(**(SMALL | {"context": 200}), ffn_dim=8))
     (tmp_path / "config.toml").write_text('task = "translate"\n[recipe]\nseed = 7\n')
     asked = []
     monkeypatch.setattr(
-        "glassformer.training.measure.split_phrase_book", lambda *numbers: (asked.append(numbers[2]), PAIRS)
+        "glassformer.training.evaluate.split_phrase_book", lambda *numbers: (asked.append(numbers[2]), PAIRS)
     )
     assert main(["evaluate", str(tmp_path)]) == 0
     assert asked == [7]

@@ -7,14 +7,14 @@ import torch
 
 from glassformer.checkpoints.save import save
 from glassformer.cli.main import main
-from tests.decoding.writers import words, writer
+from tests.decoding.tiny_generators import words, writer
 
 BAD_USE = [
     "generate nowhere one",
     "generate gpt one --step 3",
-    "generate gpt one --limit 0",
-    "generate gpt one --beam 3 --stream",
-    "generate gpt one --beam 3 --temperature .5",
+    "generate gpt one --max-new-tokens 0",
+    "generate gpt one --num-beams 3 --stream",
+    "generate gpt one --num-beams 3 --temperature .5",
     "generate gpt one --temperature 1 --top-k 99",
     "generate gpt one --device tpu",
     "generate gpt.bin one",
@@ -38,7 +38,7 @@ BAD_USE = [
     "evaluate gpt --data nowhere.txt",
     "evaluate gpt --data text.html",
     "evaluate gpt --data empty",
-    "evaluate gpt --beam 2 --data text.txt",
+    "evaluate gpt --num-beams 2 --data text.txt",
     "evaluate gpt --task classify --data text.txt",
     "evaluate bare --data text.txt",
     "evaluate encoder --data text.txt",
@@ -69,7 +69,7 @@ BAD_USE = [
 ]
 WENT_WRONG = [
     "generate broken one",
-    "generate broken one --beam 2",
+    "generate broken one --num-beams 2",
     "translate broken-translator one",
     "generate cut one",
     "evaluate cut --data text.txt",

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from glassformer.cli.main import COMMANDS, app
-from glassformer.training.keys import families, keys
+from glassformer.training.schema import families, keys
 from glassformer.training.settings import TASKS
 
 LIST = Path(__file__).with_name("flags.txt")
@@ -37,5 +37,5 @@ def test_the_list_is_up_to_date() -> None:
 def test_the_list_would_notice() -> None:
     found = {*flags(), *settings_keys()}
     assert {"glassformer --debug", "glassformer train --dry-run", "glassformer config --preset"} <= found
-    assert {"gpt llama: model.kv_heads", "gpt: recipe.steps", "translate: data.second"} <= found
+    assert {"gpt llama: model.kv_heads", "gpt: recipe.steps", "translate: data.target_path"} <= found
     assert not [line for line in found if line.endswith((": model.vocab", ": model.head", ": model.classes"))]

@@ -13,7 +13,7 @@ def test_the_table_lists_every_preset(capsys: pytest.CaptureFixture[str]) -> Non
     assert "gpt2-xl" in text and "1,557,611,200" in text
     assert main(["models", "--json"]) == 0
     rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["llama-7b"] == {"name": "llama-7b", "model": "Llama", "parameters": 6_738_415_616}
+    assert rows["llama-7b"] == {"name": "llama-7b", "model": "llama", "parameters": 6_738_415_616}
 
 
 def test_one_model_prints_as_a_tree(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from safetensors.torch import save_file
 
 from glassformer.checkpoints.save import model_files, save
 from glassformer.cli.main import main
-from tests.decoding.writers import words, writer
+from tests.decoding.tiny_generators import words, writer
 
 OUTPUTS = {
     "trace page": (["trace", "gpt", "one two", "--equation", "softmax", "--html", "FILE"], "t.html"),
@@ -81,7 +81,7 @@ def test_the_numbers_of_a_trace_may_be_read_by_all_and_are_no_model(
 def test_all_lessons_are_checked_before_the_first_is_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from glassformer.lessons import registry
+    from glassformer.course import registry
 
     few = dict(list(registry.lessons().items())[:2])
     monkeypatch.setattr(registry, "lessons", lambda: few)

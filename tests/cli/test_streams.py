@@ -19,12 +19,12 @@ from glassformer.cli.main import main
 from glassformer.cli.panel import panel
 from glassformer.cli.report import talk, write_json, write_styled, write_table
 from glassformer.cli.streams import guarded_streams
-from glassformer.decoding.generate import Piece
-from glassformer.decoding.written import Written
+from glassformer.decoding.completion import Completion
+from glassformer.decoding.generate import TextChunk
 from glassformer.training.step import Log
 from glassformer.views.console import SafeConsole, escaped, escaped_line
 from glassformer.views.terminal import render
-from tests.decoding.writers import words, writer
+from tests.decoding.tiny_generators import words, writer
 
 HOSTILE = "a\x1b]0;owned\x07b\x9b31mc\x08d\re\u202ef\u2066g\x7f"
 SHOWN = r"a\x1b]0;owned\x07b\u009b31mc\x08d\re\u202ef\u2066g\x7f"
@@ -79,12 +79,12 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def hostile_model(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make every model write hostile text, and every token one."""
 
-    def texts(model: object, tokenizer: object, prompts: Sequence[object], how: object) -> list[Written]:
-        return [Written(f"{HOSTILE}\n\tline", [], [], "stop")] * len(prompts)
+    def texts(model: object, tokenizer: object, prompts: Sequence[object], config: object) -> list[Completion]:
+        return [Completion(f"{HOSTILE}\n\tline", [], [], "stop")] * len(prompts)
 
     monkeypatch.setattr("glassformer.decoding.generate.write_all", texts)
     monkeypatch.setattr(
-        "glassformer.decoding.generate.stream", lambda *_: iter([Piece(0, f"{HOSTILE}\n\tline", "stop")])
+        "glassformer.decoding.generate.stream", lambda *_: iter([TextChunk(0, f"{HOSTILE}\n\tline", "stop")])
     )
     monkeypatch.setattr("glassformer.text.tokenizer.Tokenizer.token", lambda self, id: HOSTILE)
 

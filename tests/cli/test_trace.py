@@ -10,12 +10,12 @@ from safetensors.torch import load_file
 
 from glassformer.checkpoints.save import save
 from glassformer.cli.main import main
+from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.mlp import MLPConfig
-from glassformer.models.presets import Config
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
@@ -35,15 +35,15 @@ class Loaded:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> str:
     """A folder that loads as the configuration a test asks for."""
     tokenizer = learn_tokenizer(TEXTS, "bpe", 300)
-    config: Config = getattr(request, "param", GPTConfig(**SIZES, vocab=tokenizer.vocab))
+    config: Config = getattr(request, "param", GPTConfig(**SIZES, vocab=tokenizer.vocab_size))
     loaded = Loaded(build(config), tokenizer)
     monkeypatch.setattr("glassformer.checkpoints.load.load", lambda path, step: loaded)
     return str(tmp_path)
 
 
-VOCAB = learn_tokenizer(TEXTS, "bpe", 300).vocab
-TRANSLATOR = Seq2SeqConfig(**SIZES, vocab=VOCAB, hidden=16)
-READER = EncoderConfig(**SIZES, vocab=VOCAB, hidden=16, head="sentence")
+VOCAB = learn_tokenizer(TEXTS, "bpe", 300).vocab_size
+TRANSLATOR = Seq2SeqConfig(**SIZES, vocab=VOCAB, ffn_dim=16)
+READER = EncoderConfig(**SIZES, vocab=VOCAB, ffn_dim=16, head="sentence")
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
@@ -88,10 +88,10 @@ def test_files(folder: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) 
 def test_a_translator_is_shown_with_its_own_translation_or_a_given_one(
     folder: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = ("--equation", "decoder.layers.1.cross.weights", "--backward", "pair")
+    asked = ("--equation", "decoder.layers.1.cross_attention.weights", "--backward", "pair")
     assert run(capsys, folder, "the cat", "el gato", *asked)[0] == 0
-    status, out, _ = run(capsys, folder, "the cat", "--equation", "decoder.layers.1.cross.weights")
-    assert status == 0 and "decoder.layers.1.cross.weights" in out
+    status, out, _ = run(capsys, folder, "the cat", "--equation", "decoder.layers.1.cross_attention.weights")
+    assert status == 0 and "decoder.layers.1.cross_attention.weights" in out
 
 
 @pytest.mark.parametrize("folder", [READER], indirect=True)

@@ -15,13 +15,13 @@ from safetensors.torch import load_file
 from glassformer.cli.main import main
 from glassformer.cli.report import run
 from glassformer.errors import InterruptedRunError
-from glassformer.training.resolve import resolve
+from glassformer.training.config import resolve
 from glassformer.training.run import Run
 
 SMALL = (
-    "tokenizer.kind=characters", "data.length=16", "data.batch=4", "model.context=16", "model.dim=8", "model.layers=1",
-    "model.heads=2", "recipe.warmup=1", "recipe.log_every=2", "recipe.evaluate_every=4", "recipe.save_every=4",
-    "run.device=cpu", "run.precision=fp32", "run.compiled=no",
+    "tokenizer.kind=characters", "data.sequence_length=16", "data.batch_size=4", "model.context=16", "model.dim=8", "model.layers=1",
+    "model.heads=2", "recipe.warmup_steps=1", "recipe.log_every=2", "recipe.evaluate_every=4", "recipe.save_every=4",
+    "run.device=cpu", "run.precision=fp32", "run.compile=no",
 )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def test_resuming_with_other_settings(capsys: pytest.CaptureFixture[str]) -> Non
         ("recipe.steps=8",): "recipe.steps",
         ("recipe.seed=1", "--data", "other.txt"): "data.path, recipe.seed",
         ("--preset", "gpt2"): "model.context, model.dim, model.layers, model.heads",
-        ("gpt", "run.keep=3", "run.device=auto"): "run.keep",
+        ("gpt", "run.keep_checkpoints=3", "run.device=auto"): "run.keep_checkpoints",
     }.items():
         capsys.readouterr()
         assert main(["train", "--resume", "--out", "run", *words]) == 2
@@ -212,9 +212,9 @@ def test_a_plan_is_what_is_then_done(capsys: pytest.CaptureFixture[str]) -> None
         (["gpt", "--data", "missing.txt"], 'data.path is "missing.txt", but there is no such file or folder'),
         (["gpt", "--init", "missing"], 'run.init is "missing", but there is no such file or folder'),
         (["gpt", "--data", "text.txt", "data.path=text.txt"], "data.path is given twice"),
-        (["masked", "--second", "text.txt"], "there is no key data.second in masked"),
+        (["masked", "--target-path", "text.txt"], "there is no key data.target_path in masked"),
         (["gpt", "--data", "text.txt", *SMALL, "model.heads=3", "--out", "run"], "heads"),
-        (["gpt", "--data", "text.txt", *SMALL, "data.length=17", "--out", "run"], "given twice"),
+        (["gpt", "--data", "text.txt", *SMALL, "data.sequence_length=17", "--out", "run"], "given twice"),
         ([], "no task is named"),
     ],
 )
@@ -262,7 +262,7 @@ def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str], monkeypat
 
 def test_a_dry_run_of_a_model_that_fits_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["train", "gpt", "--preset", "gpt3", "--data", "text.txt", "--dry-run", "--json"]
-    assert main([*asked, "tokenizer.kind=characters", "data.length=8", "data.batch=2"]) == 0
+    assert main([*asked, "tokenizer.kind=characters", "data.sequence_length=8", "data.batch_size=2"]) == 0
     assert json.loads(capsys.readouterr().out)["parameters"] > 170_000_000_000
 
 
@@ -276,7 +276,7 @@ def test_too_little_memory_is_said_in_one_line(capsys: pytest.CaptureFixture[str
 
 def test_a_plan_of_fine_tuning_says_what_the_model_to_start_from_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert train("--out", "run", steps=4) == 0
-    tune = ["train", "gpt", "--init", "run", "--data", "text.txt", "data.length=16", "recipe.steps=200"]
+    tune = ["train", "gpt", "--init", "run", "--data", "text.txt", "data.sequence_length=16", "recipe.steps=200"]
     capsys.readouterr()
     assert main([*tune, "--dry-run", "--json", "model.dropout=0.5"]) == 0
     plan = json.loads(capsys.readouterr().out)
@@ -313,7 +313,14 @@ def test_a_pipe_is_not_waited_for(key: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_run_that_was_stopped_early_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    patient = ("recipe.patience=1", "recipe.rate=1", "recipe.warmup=1", "recipe.evaluate_every=2", "--out", "run")
-    words = [word for word in SMALL if not word.startswith(("recipe.warmup", "recipe.evaluate_every"))]
+    patient = (
+        "recipe.patience=1",
+        "recipe.learning_rate=1",
+        "recipe.warmup_steps=1",
+        "recipe.evaluate_every=2",
+        "--out",
+        "run",
+    )
+    words = [word for word in SMALL if not word.startswith(("recipe.warmup_steps", "recipe.evaluate_every"))]
     assert main(["train", "gpt", "--data", "text.txt", *words, "recipe.steps=100", *patient]) == 0
     assert "stopped early by recipe.patience: 1 evaluations without a better validation" in capsys.readouterr().err

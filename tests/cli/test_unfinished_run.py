@@ -16,8 +16,8 @@ from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Log
 
 SMALL = {
-    "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 16, "data.length": 8, "data.batch": 4,
-    "tokenizer.kind": "characters", "run.device": "cpu", "recipe.warmup": 1, "recipe.save_every": 2, "run.keep": 3,
+    "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 16, "data.sequence_length": 8, "data.batch_size": 4,
+    "tokenizer.kind": "characters", "run.device": "cpu", "recipe.warmup_steps": 1, "recipe.save_every": 2, "run.keep_checkpoints": 3,
     "recipe.evaluate_every": 2, "recipe.steps": 100,
 }  # fmt: skip
 STOPPED = pytest.mark.filterwarnings("default::glassformer.errors.RunFolderWarning")
@@ -45,9 +45,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / "texts.tsv").write_text("".join(f"{label}\t{label} text {n}\n" for label in "ba" for n in range(9)))
         text = {**SMALL, "data.path": str(place / "text.txt")}
         stopped("gpt", text, place / "gpt")
-        stopped("gpt", {**text, "recipe.average": 0.5}, place / "averaged")
-        classes = {key: value for key, value in SMALL.items() if key != "data.length"}
-        stopped("classify", {**classes, "data.path": str(place / "texts.tsv"), "data.longest": 8}, place / "classes")
+        stopped("gpt", {**text, "recipe.ema_decay": 0.5}, place / "averaged")
+        classes = {key: value for key, value in SMALL.items() if key != "data.sequence_length"}
+        stopped("classify", {**classes, "data.path": str(place / "texts.tsv"), "data.max_length": 8}, place / "classes")
     return place
 
 
@@ -103,7 +103,7 @@ def test_a_damaged_checkpoint_is_passed_over(runs: Path, tmp_path: Path) -> None
 
 
 COMMANDS = {
-    "generate": ["generate", "gpt", "the", "--limit", "2"],
+    "generate": ["generate", "gpt", "the", "--max-new-tokens", "2"],
     "evaluate": ["evaluate", "gpt", "--data", "text.txt"],
     "evaluate classes": ["evaluate", "classes", "--data", "texts.tsv"],
     "trace": ["trace", "gpt", "the fox", "--equation", "softmax"],

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli.main import main
-from glassformer.lessons import registry
-from tests.lessons.runs import NAMES
-from tests.lessons.runs import run as lesson_run
+from glassformer.course import registry
+from tests.course.runs import NAMES
+from tests.course.runs import run as lesson_run
 
 
 def walk(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

@@ -10,11 +10,11 @@ import pytest
 
 from glassformer.checkpoints.load import Loaded
 from glassformer.cli.main import main
+from glassformer.decoding.completion import Completion
+from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
-from glassformer.decoding.settings import Decoding
-from glassformer.decoding.written import Written
 from tests.cli.test_streams import Terminal
-from tests.decoding.writers import words, writer
+from tests.decoding.tiny_generators import words, writer
 
 LINES = ["one two", "four", "", "six seven eight nine", "two"]
 
@@ -31,8 +31,8 @@ def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def text_of(name: str, prompt: str, **how: object) -> str:
-    return generate(writer(name), words(), prompt, Decoding(**how))[0].text
+def text_of(name: str, prompt: str, **config: object) -> str:
+    return generate(writer(name), words(), prompt, GenerationConfig(**config))[0].text
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, data: bytes, encoding: str = "utf-8") -> None:
@@ -41,18 +41,18 @@ def typed(monkeypatch: pytest.MonkeyPatch, data: bytes, encoding: str = "utf-8")
 
 
 def test_it_writes_on(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "gpt", "one two", "--limit", "5"]) == 0
+    assert main(["generate", "gpt", "one two", "--max-new-tokens", "5"]) == 0
     out, err = capsys.readouterr()
-    assert out == text_of("gpt", "one two", limit=5) + "\n"
+    assert out == text_of("gpt", "one two", max_new_tokens=5) + "\n"
     assert "the limit of tokens was reached" in err
-    assert main(["generate", "gpt", "one two", "--limit", "5", "--stream"]) == 0
+    assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--stream"]) == 0
     assert capsys.readouterr().out == out
-    assert main(["generate", "gpt", "one two", "--limit", "5", "--beam", "3"]) == 0
-    assert capsys.readouterr().out == text_of("gpt", "one two", limit=5, beam=3) + "\n"
+    assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--num-beams", "3"]) == 0
+    assert capsys.readouterr().out == text_of("gpt", "one two", max_new_tokens=5, num_beams=3) + "\n"
 
 
 def test_seeds_numbers_and_json(capsys: pytest.CaptureFixture[str]) -> None:
-    command = ["generate", "gpt", "one", "--limit", "4", "--temperature", "1", "--n", "3", "--json"]
+    command = ["generate", "gpt", "one", "--max-new-tokens", "4", "--temperature", "1", "--n", "3", "--json"]
     assert main([*command, "--seed", "5"]) == 0
     first = json.loads(capsys.readouterr().out)
     assert main([*command, "--seed", "5"]) == 0
@@ -67,27 +67,27 @@ def test_seeds_numbers_and_json(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_stop_text_ends_it(capsys: pytest.CaptureFixture[str]) -> None:
-    whole = text_of("gpt", "one two", limit=20)
+    whole = text_of("gpt", "one two", max_new_tokens=20)
     stop = whole.split()[1]
-    assert main(["generate", "gpt", "one two", "--limit", "20", "--stop", stop]) == 0
+    assert main(["generate", "gpt", "one two", "--max-new-tokens", "20", "--stop", stop]) == 0
     assert capsys.readouterr().out.rstrip("\n") == whole[: whole.index(stop)]
 
 
 def test_it_translates_a_sentence_a_file_and_standard_input(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wanted = [text_of("seq2seq", line, limit=5) for line in LINES]
-    assert main(["translate", "seq2seq", LINES[0], "--limit", "5"]) == 0
+    wanted = [text_of("seq2seq", line, max_new_tokens=5) for line in LINES]
+    assert main(["translate", "seq2seq", LINES[0], "--max-new-tokens", "5"]) == 0
     assert capsys.readouterr().out.splitlines() == wanted[:1]
     file = tmp_path / "lines.txt"
     file.write_text("\n".join(LINES) + "\n", encoding="utf-8")
-    for more in (["--limit", "5"], ["--limit", "5", "--stream"]):
+    for more in (["--max-new-tokens", "5"], ["--max-new-tokens", "5", "--stream"]):
         assert main(["translate", "seq2seq", "--file", str(file), *more]) == 0
         assert capsys.readouterr().out.splitlines() == wanted
         typed(monkeypatch, "\r\n".join(LINES).encode() + b"\n")
         assert main(["translate", "seq2seq", *more]) == 0
         assert capsys.readouterr().out.splitlines() == wanted
-    assert main(["translate", "seq2seq", "--file", str(file), "--json", "--beam", "2", "--n", "2", "--limit", "3"]) == 0
+    assert main(["translate", "seq2seq", "--file", str(file), "--json", "--num-beams", "2", "--n", "2", "--max-new-tokens", "3"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert [entry["source"] for entry in found] == LINES
     assert all(len(entry["translations"]) == 2 for entry in found)
@@ -96,7 +96,7 @@ def test_it_translates_a_sentence_a_file_and_standard_input(
 REFUSED = [
     (["generate", "gpt", "one", "--n", "0"], 2, "n is 0, wanted a whole number, at least 1"),
     (["generate", "gpt", "one", "--temperature", "-1"], 2, "temperature is -1.0"),
-    (["generate", "gpt", "one", "--temperature", "1", "--beam", "2"], 2, "beam is 2, wanted 1 with a temperature"),
+    (["generate", "gpt", "one", "--temperature", "1", "--num-beams", "2"], 2, "num_beams is 2, wanted 1 with a temperature"),
     (["generate", "gpt", "one", "--temperature", "1", "--top-k", "99"], 2, "top_k is 99, wanted at most 15"),
     (["generate", "gpt", "one " * 65], 2, "tokens, wanted at most 64, the model's context"),
     (["generate", "encoder", "one"], 2, "Encoder does not write text"),
@@ -105,13 +105,13 @@ REFUSED = [
     (["translate", "gpt", "one"], 2, "GPT does not translate"),
     (["translate", "seq2seq", "one", "--file", "x"], 2, "both given"),
     (["generate", "gpt", "one", "--device", "tpu"], 2, "device is 'tpu', wanted auto, cpu, cuda or cuda:1"),
-    (["generate", "lstm", "one", "--weights", "int8"], 2, "RNN has no other form of its weights"),
+    (["generate", "lstm", "one", "--weights", "int8"], 2, "RNN has no blocks to convert for inference"),
     (["translate", "seq2seq", "--file", "/nonexistent/x"], 2, "/nonexistent/x: no such file"),
     (["translate", "seq2seq", "one" + 64 * " one"], 2, "the sentence: has 65 tokens, wanted at most 64"),
     (["translate", "seq2seq", "one", "--stream", "--json"], 2, "leave out --json"),
-    (["generate", "gpt", "one", "--stream", "--beam", "3"], 2, "beam is 3, wanted 1 to stream"),
-    (["generate", "gpt", "one", "--n", "3"], 2, "--n 3 needs --beam or a --temperature above 0"),
-    (["translate", "seq2seq", "one", "--n", "3"], 2, "--n 3 needs --beam or a --temperature above 0"),
+    (["generate", "gpt", "one", "--stream", "--num-beams", "3"], 2, "num_beams is 3, wanted 1 to stream"),
+    (["generate", "gpt", "one", "--n", "3"], 2, "--n 3 needs --num-beams or a --temperature above 0"),
+    (["translate", "seq2seq", "one", "--n", "3"], 2, "--n 3 needs --num-beams or a --temperature above 0"),
     (["generate", "gpt", "one", "--top-k", "3"], 2, "--top-k 3 is for sampling: give a --temperature above 0 too"),
     (["generate", "gpt", "one", "--min-p", ".3"], 2, "--min-p 0.3 is for sampling"),
     (["generate", "gpt", "one", "--temperature", "1e-40"], 2, "temperature is 1e-40, wanted 0 or at least 1e-06"),
@@ -126,7 +126,7 @@ def test_what_is_refused(words_: list[str], status: int, message: str, capsys: p
 
 def translated(capsys: pytest.CaptureFixture[str], *words_: str) -> tuple[int, list[str], str]:
     """The status, the translations and the talk of `glassformer translate`, a few tokens each."""
-    status = main(["translate", "seq2seq", "--limit", "5", *words_])
+    status = main(["translate", "seq2seq", "--max-new-tokens", "5", *words_])
     out, err = capsys.readouterr()
     return status, out.splitlines(), err
 
@@ -150,7 +150,7 @@ def test_the_lines_before_a_bad_one_are_translated(
     monkeypatch.setattr("glassformer.cli.translate.AT_ONCE", at_once)
     file = tmp_path / "lines"
     file.write_bytes(b"one two\n" + bad + b"\nfour\n")
-    first = text_of("seq2seq", "one two", limit=5)
+    first = text_of("seq2seq", "one two", max_new_tokens=5)
     assert translated(capsys, "--file", str(file)) == (1, [first], f"glassformer: error: {file}{message}\n")
     for encoding in ("utf-8", "ascii"):
         typed(monkeypatch, file.read_bytes(), encoding)
@@ -173,7 +173,7 @@ def test_a_byte_order_mark_is_no_part_of_a_sentence(
 
 
 def test_a_translation_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    broken = Written("a\nb\r\nc", [], [], "stop")
+    broken = Completion("a\nb\r\nc", [], [], "stop")
     monkeypatch.setattr("glassformer.decoding.generate.write_all", lambda *_: [broken])
     assert translated(capsys, "one") == (0, ["a b  c"], "")
     _, out, _ = translated(capsys, "one", "--json")
@@ -182,9 +182,9 @@ def test_a_translation_is_one_line(capsys: pytest.CaptureFixture[str], monkeypat
 
 @pytest.mark.parametrize("weights", ["float32", "bfloat16", "int8", "int4"])
 def test_weights_come_in_the_type_asked_for(weights: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "gpt", "one two", "--limit", "5", "--weights", weights, "--json"]) == 0
+    assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--weights", weights, "--json"]) == 0
     chosen = json.loads(capsys.readouterr().out)["texts"][0]["tokens"]
-    exact = generate(writer("gpt"), words(), "one two", Decoding(limit=5))[0]
+    exact = generate(writer("gpt"), words(), "one two", GenerationConfig(max_new_tokens=5))[0]
     assert len(chosen) == 5
     near = chosen[0]["log_probability"] == pytest.approx(exact.log_probabilities[0], abs=1.0)
     same = [token["log_probability"] for token in chosen] == pytest.approx(exact.log_probabilities, abs=1e-5)
@@ -192,15 +192,15 @@ def test_weights_come_in_the_type_asked_for(weights: str, capsys: pytest.Capture
 
 
 def test_a_recurrent_network_is_run_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["generate", "lstm", "one two", "--limit", "3"]) == 0
-    assert capsys.readouterr().out == text_of("lstm", "one two", limit=3) + "\n"
+    assert main(["generate", "lstm", "one two", "--max-new-tokens", "3"]) == 0
+    assert capsys.readouterr().out == text_of("lstm", "one two", max_new_tokens=3) + "\n"
 
 
 def test_blank_lines_stay_blank_and_a_closed_input_is_said(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     typed(monkeypatch, b"\none two\n  \n")
-    assert translated(capsys)[:2] == (0, ["", text_of("seq2seq", "one two", limit=5), ""])
+    assert translated(capsys)[:2] == (0, ["", text_of("seq2seq", "one two", max_new_tokens=5), ""])
     monkeypatch.setattr("sys.stdin", None)
     assert translated(capsys) == (2, [], "glassformer: error: standard input is closed: give the text itself\n")
 
@@ -210,10 +210,13 @@ def test_a_prompt_comes_from_standard_input(
 ) -> None:
     for typing in (b"one two", b"one two\n", b"one two\r\n"):
         typed(monkeypatch, typing)
-        assert main(["generate", "gpt", "-", "--limit", "3", "--json"]) == 0
+        assert main(["generate", "gpt", "-", "--max-new-tokens", "3", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["prompt"] == "one two"
     typed(monkeypatch, b"one two\nthree\n")
-    assert translated(capsys, "-")[:2] == (0, [text_of("seq2seq", line, limit=5) for line in ("one two", "three")])
+    assert translated(capsys, "-")[:2] == (
+        0,
+        [text_of("seq2seq", line, max_new_tokens=5) for line in ("one two", "three")],
+    )
     typed(monkeypatch, b"one \xff")
     assert main(["generate", "gpt", "-"]) == 2
     assert "standard input: byte 4 is not UTF-8" in capsys.readouterr().err
@@ -224,6 +227,6 @@ def test_a_progress_bar_leaves_standard_output_alone(tmp_path: Path, capsys: pyt
     file, terminal = tmp_path / "lines.txt", Terminal()
     file.write_text("\n".join(LINES) + "\n", encoding="utf-8")
     with redirect_stderr(terminal):
-        assert main(["translate", "seq2seq", "--file", str(file), "--limit", "5", "--stream"]) == 0
-    assert capsys.readouterr().out.splitlines() == [text_of("seq2seq", line, limit=5) for line in LINES]
+        assert main(["translate", "seq2seq", "--file", str(file), "--max-new-tokens", "5", "--stream"]) == 0
+    assert capsys.readouterr().out.splitlines() == [text_of("seq2seq", line, max_new_tokens=5) for line in LINES]
     assert "translating" in terminal.text

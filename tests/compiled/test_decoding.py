@@ -9,17 +9,19 @@ import pytest
 import torch
 
 from glassformer.decoding.compiled import BURST, programs
+from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate, stream
-from glassformer.decoding.settings import Decoding
 from glassformer.errors import DecodingError, NonFiniteError
-from glassformer.layers.patterns import Window
+from glassformer.layers.patterns import SlidingWindow
 from tests.compiled.kernels import makes_kernels
-from tests.decoding.writers import PROMPTS, WORDS, biased, words, writer
+from tests.decoding.tiny_generators import PROMPTS, WORDS, biased, words, writer
 
 HOW = {
-    "greedy": Decoding(limit=6),
-    "drawn": Decoding(limit=6, temperature=0.9, top_p=0.9, repetition=1.2, minimum=3, n=2),
-    "beam": Decoding(limit=6, beam=3, n=2),
+    "greedy": GenerationConfig(max_new_tokens=6),
+    "drawn": GenerationConfig(
+        max_new_tokens=6, temperature=0.9, top_p=0.9, repetition_penalty=1.2, min_new_tokens=3, n=2
+    ),
+    "num_beams": GenerationConfig(max_new_tokens=6, num_beams=3, n=2),
 }
 
 
@@ -40,34 +42,34 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     ("name", "how"),
     [("gpt", "drawn"), ("gpt", "beam"), ("mistral", "greedy"), ("seq2seq-learned", "drawn"), ("t5", "beam")],
 )
-def test_compiled_equals_eager(name: str, how: str) -> None:
-    model, choice = writer(name), dataclasses.replace(HOW[how], compiled=True)
-    plain = generate(model, words(), PROMPTS, HOW[how])
+def test_compiled_equals_eager(name: str, config: str) -> None:
+    model, choice = writer(name), dataclasses.replace(HOW[config], compile=True)
+    plain = generate(model, words(), PROMPTS, HOW[config])
     for _ in range(2):  # made, and used again
         found = generate(model, words(), PROMPTS, choice)
         assert [written.ids for written in found] == [written.ids for written in plain]
-        assert [written.finish for written in found] == [written.finish for written in plain]
+        assert [written.finish_reason for written in found] == [written.finish_reason for written in plain]
     for one, other in zip(found, plain, strict=True):
         assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
-    other = [text.ids for text in generate(model, words(), PROMPTS[::-1], HOW[how])]
+    other = [text.ids for text in generate(model, words(), PROMPTS[::-1], HOW[config])]
     assert [text.ids for text in generate(model, words(), PROMPTS[::-1], choice)] == other
 
 
 @pytest.mark.usefixtures("quick")
 def test_texts_longer_than_a_burst_and_up_to_the_context() -> None:
     model = writer("gpt", context=40)
-    how = Decoding(limit=2 * BURST + 3, minimum=2 * BURST + 3)
-    compiled = dataclasses.replace(how, compiled=True)
-    plain = generate(model, words(), PROMPTS[:1], how)
+    config = GenerationConfig(max_new_tokens=2 * BURST + 3, min_new_tokens=2 * BURST + 3)
+    compiled = dataclasses.replace(config, compile=True)
+    plain = generate(model, words(), PROMPTS[:1], config)
     assert [w.ids for w in generate(model, words(), PROMPTS[:1], compiled)] == [w.ids for w in plain]
     pieces = "".join(piece.text for piece in stream(model, words(), PROMPTS[0], compiled))
     assert pieces == plain[0].text
-    over = dataclasses.replace(how, limit=60, minimum=60)
-    found = generate(model, words(), PROMPTS[:2], dataclasses.replace(over, compiled=True))
-    assert [(w.ids, w.finish) for w in found] == [
-        (w.ids, w.finish) for w in generate(model, words(), PROMPTS[:2], over)
+    over = dataclasses.replace(config, max_new_tokens=60, min_new_tokens=60)
+    found = generate(model, words(), PROMPTS[:2], dataclasses.replace(over, compile=True))
+    assert [(w.ids, w.finish_reason) for w in found] == [
+        (w.ids, w.finish_reason) for w in generate(model, words(), PROMPTS[:2], over)
     ]
-    assert {w.finish for w in found} == {"context"}
+    assert {w.finish_reason for w in found} == {"context"}
 
 
 @pytest.mark.usefixtures("quick")
@@ -76,12 +78,13 @@ def test_a_window_whose_ring_is_another_size_has_a_program_of_its_own(window: in
     """A longer prompt, another limit, prompts read in other parts: the same texts as in the ordinary way."""
     model = copy.deepcopy(writer("mistral"))
     for block in model.stack.blocks:
-        block.attention.pattern = Window(causal=True, window=window)
+        block.attention.pattern = SlidingWindow(causal=True, window=window)
     whole = " ".join([WORDS] * 2)
     for prompt, limit, chunk in (("one two", 8, 512), (WORDS, 8, 512), ("one", 2, 512), (whole, 8, 512), (whole, 8, 2)):
-        how = Decoding(limit=limit, chunk=chunk)
+        config = GenerationConfig(max_new_tokens=limit, prefill_chunk=chunk)
         (plain,), (found,) = (
-            generate(model, words(), prompt, dataclasses.replace(how, compiled=compiled)) for compiled in (False, True)
+            generate(model, words(), prompt, dataclasses.replace(config, compile=compiled))
+            for compiled in (False, True)
         )
         assert found.ids == plain.ids
         assert found.log_probabilities == pytest.approx(plain.log_probabilities, abs=1e-4)
@@ -93,15 +96,15 @@ def test_a_program_forgets_what_was_no_number_and_follows_its_model(beam: int) -
     model = copy.deepcopy(writer("gpt"))
     (bad,) = words().encode("ten")
     model.embedding.weight[bad] = torch.inf
-    model.output = torch.nn.Linear(model.config.dim, words().vocab)  # it is met in prompts alone
+    model.output = torch.nn.Linear(model.config.dim, words().vocab_size)  # it is met in prompts alone
     model.output.bias.data[bad] = -1e4
-    how = Decoding(limit=4, beam=beam, compiled=True)
-    before = generate(model, words(), "one two", how)[0]
+    config = GenerationConfig(max_new_tokens=4, num_beams=beam, compile=True)
+    before = generate(model, words(), "one two", config)[0]
     with pytest.raises(NonFiniteError):
-        generate(model, words(), "two ten ten ten ten", how)
-    after = generate(model, words(), "one two", how)[0]
+        generate(model, words(), "two ten ten ten ten", config)
+    after = generate(model, words(), "one two", config)[0]
     assert after.log_probabilities == before.log_probabilities
-    wide = generate(model.double(), words(), "one two", how)[0]
+    wide = generate(model.double(), words(), "one two", config)[0]
     assert wide.log_probabilities == pytest.approx(before.log_probabilities, abs=1e-4)
 
 
@@ -109,19 +112,19 @@ def test_a_program_forgets_what_was_no_number_and_follows_its_model(beam: int) -
 def test_compiled_kernels_equal_eager() -> None:
     """The same through the code generator, with real kernels built."""
     plain = generate(writer("gpt"), words(), PROMPTS[:2], HOW["drawn"])
-    found = generate(writer("gpt"), words(), PROMPTS[:2], dataclasses.replace(HOW["drawn"], compiled=True))
+    found = generate(writer("gpt"), words(), PROMPTS[:2], dataclasses.replace(HOW["drawn"], compile=True))
     assert [written.ids for written in found] == [written.ids for written in plain]
 
 
 def test_a_recurrent_network_is_refused() -> None:
     with pytest.raises(DecodingError, match="RNN cannot be run compiled"):
-        generate(writer("lstm"), words(), "one", Decoding(compiled=True))
+        generate(writer("lstm"), words(), "one", GenerationConfig(compile=True))
 
 
 @pytest.mark.usefixtures("quick")
 def test_programs_go_with_their_model() -> None:
     model = copy.deepcopy(writer("gpt"))
-    generate(model, words(), PROMPTS[:1], dataclasses.replace(HOW["greedy"], compiled=True))
+    generate(model, words(), PROMPTS[:1], dataclasses.replace(HOW["greedy"], compile=True))
     assert len(programs(model)) == 1 and not programs(copy.deepcopy(model))
     gone = weakref.ref(model)
     torch._dynamo.reset()
@@ -131,12 +134,12 @@ def test_programs_go_with_their_model() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("how", ["greedy", "beam"])
-def test_a_row_without_a_token_is_never_chosen(how: str) -> None:
-    rows = words().vocab + 5
-    unused, choice = words().unused_ids(rows), dataclasses.replace(HOW[how], compiled=True)
+@pytest.mark.parametrize("config", ["greedy", "beam"])
+def test_a_row_without_a_token_is_never_chosen(config: str) -> None:
+    rows = words().vocab_size + 5
+    unused, choice = words().unused_ids(rows), dataclasses.replace(HOW[config], compile=True)
     likely, barred = (biased("gpt", rows, unused, by) for by in (50.0, -1e9))
-    wanted = generate(barred, words(), PROMPTS, HOW[how])
+    wanted = generate(barred, words(), PROMPTS, HOW[config])
     found = generate(likely, words(), PROMPTS, choice)
     assert [text.ids for text in found] == [text.ids for text in wanted]
     likely.embedding.weight.fill_(torch.nan)

@@ -8,16 +8,16 @@ from torch import nn
 
 from glassformer.errors import TrainingError
 from glassformer.models.build import build
-from glassformer.training.hardware import Hardware
+from glassformer.training.device import Device
+from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TARGET_TOKEN, Lesson
-from glassformer.training.processes import ALONE
+from glassformer.training.objective import NEXT_TARGET_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.step import Training
-from tests.training.subject import PAIR_CONFIG, pair_batches
+from tests.training.tiny_run import PAIR_CONFIG, pair_batches
 
-RECIPE = Recipe(steps=20, warmup=2)
-COMPILED = Hardware(compiled=True)
+RECIPE = Recipe(steps=20, warmup_steps=2)
+COMPILED = Device(compile=True)
 
 
 @pytest.fixture(autouse=True)
@@ -36,10 +36,10 @@ def quick_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_batches_of_many_shapes_take_one_program_for_each_kind_of_block() -> None:
     torch._dynamo.utils.counters.clear()
     config = replace(PAIR_CONFIG, layers=2, dropout=0.1, attention_dropout=0.2)
-    made = Training(Lesson(build(config), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, COMPILED, ALONE)
+    made = Training(LossModule(build(config), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, COMPILED, ALONE)
     with torch._dynamo.config.patch(automatic_dynamic_shapes=False):  # what was asked for, not what is found out
         for _ in range(4):
-            made.learn()
+            made.train_step()
     shapes = {tuple(batch["source"].shape) for batch in pair_batches().once()}
     assert len(shapes) > 2, "the batches are too much alike to show anything"
     counters = torch._dynamo.utils.counters
@@ -50,26 +50,26 @@ def test_batches_of_many_shapes_take_one_program_for_each_kind_of_block() -> Non
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_it_learns_what_eager_does() -> None:
     losses = {}
-    for hardware in (Hardware(), COMPILED):
+    for hardware in (Device(), COMPILED):
         torch._dynamo.reset()
         torch.manual_seed(0)
-        made = Training(Lesson(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, hardware, ALONE)
+        made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, hardware, ALONE)
         for _ in range(4):
-            made.learn()
+            made.train_step()
         losses[hardware] = made.log(None).loss
-    assert losses[COMPILED] == pytest.approx(losses[Hardware()], rel=1e-5)
+    assert losses[COMPILED] == pytest.approx(losses[Device()], rel=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_a_bad_number_is_traced_to_its_equation_inside_a_compiled_block() -> None:
-    made = Training(Lesson(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, COMPILED, ALONE)
-    made.learn()
+    made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, COMPILED, ALONE)
+    made.train_step()
     with torch.no_grad():
         made.model.get_parameter("decoder.blocks.0.feed_forward.up.weight")[0, 0] = torch.nan
     with pytest.raises(
         TrainingError, match=r"decoder\.blocks\.0\.feed_forward\.up\.linear: linear is the first to go bad"
     ):
-        made.learn()
+        made.train_step()
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")

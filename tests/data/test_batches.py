@@ -146,7 +146,7 @@ def test_batches_are_made_on_the_cpu_wherever_torch_puts_new_tensors(name: str) 
 def test_tensors_are_whole_and_of_one_kind(name: str) -> None:
     batch = next(ALL[name](0, 1, 2))
     for key, tensor in batch.items():
-        assert tensor.dtype == (torch.bool if key == "keep" else torch.int64)
+        assert tensor.dtype == (torch.bool if key == "attention_mask" else torch.int64)
         assert tensor.is_contiguous()
         assert len(tensor) == len(next(iter(batch.values())))
 
@@ -317,7 +317,7 @@ def test_pairs_of_one_length_are_together_and_padding_is_told() -> None:
     batches = PairBatches(PAIRS * 20, 400, PAD, START, END, seed=0)
     order = epoch(batches)
     cells = sum(batch["source"].numel() + batch["target"].numel() for batch in order)
-    used = sum(int(batch["keep"].sum() + (batch["targets"] != IGNORE).sum()) for batch in order)
+    used = sum(int(batch["attention_mask"].sum() + (batch["targets"] != IGNORE).sum()) for batch in order)
     assert batches.padding == pytest.approx(1 - used / cells)
     assert batches.padding < 0.25
     shuffled = sum(batch["source"].numel() + batch["target"].numel() for batch in batches.once())
@@ -387,7 +387,7 @@ def test_labelled_padding_is_told_and_small() -> None:
     batches = LabelledBatches(texts, [0] * 800, 8, PAD, seed=0)
     order = epoch(batches)
     cells = sum(batch["ids"].numel() for batch in order)
-    assert batches.padding == pytest.approx(1 - sum(int(batch["keep"].sum()) for batch in order) / cells)
+    assert batches.padding == pytest.approx(1 - sum(int(batch["attention_mask"].sum()) for batch in order) / cells)
     assert batches.padding < 0.05
     few = LabelledBatches(texts[:3], [0, 1, 2], 8, PAD, seed=0)
     assert sorted(next(few)["labels"].tolist()) == [0, 1, 2], "all there are, where there are few"

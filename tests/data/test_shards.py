@@ -20,8 +20,8 @@ TEXTS = ["one two", "", "drei\nvier é"]
 class Characters:
     """Code points as ids, which counts what it is asked to do."""
 
-    def __init__(self, vocab: int = 1000, fingerprint: str = "a") -> None:
-        self.vocab, self.fingerprint, self.calls = vocab, fingerprint, 0
+    def __init__(self, vocab_size: int = 1000, fingerprint: str = "a") -> None:
+        self.vocab_size, self.fingerprint, self.calls = vocab_size, fingerprint, 0
 
     def encode_stream(self, texts: Iterable[str]) -> Iterator[list[int]]:
         self.calls += 1
@@ -53,7 +53,7 @@ def test_a_real_tokenizer_closes_each_document(tmp_path: Path) -> None:
     made = learn_tokenizer(TEXTS, "bpe", 300)
     assert isinstance(made, Encodes)
     shard = token_shard(lambda: TEXTS, made, tmp_path)
-    assert shard.tokens.tolist() == [id for text in TEXTS for id in [*made.encode(text), made.end]]
+    assert shard.tokens.tolist() == [id for text in TEXTS for id in [*made.encode(text), made.eos]]
 
 
 def test_the_same_text_is_encoded_once(tmp_path: Path) -> None:

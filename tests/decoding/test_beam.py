@@ -9,15 +9,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.decoding.beam import STRETCH, Search, highest, run_search
+from glassformer.decoding.beam import STRETCH, BeamSearch, highest, run_search
+from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import first_token, generate
-from glassformer.decoding.session import at_rest
-from glassformer.decoding.settings import Decoding
+from glassformer.decoding.loop import inference_mode
 from glassformer.decoding.translate import translate
 from glassformer.equations.sampling import length_penalty
 from glassformer.errors import DecodingError
 from glassformer.recording import Tape
-from tests.decoding.writers import DECODING, PROMPTS, WORDS, scores_after, words, writer
+from tests.decoding.tiny_generators import DECODING, PROMPTS, WORDS, scores_after, words, writer
 
 SIZES = [1, 3, STRETCH - 1, STRETCH, 2 * STRETCH, 3 * STRETCH + 1, 4 * STRETCH + 17, 9 * STRETCH - 1]
 EACH = pytest.mark.parametrize("name", DECODING)
@@ -36,12 +36,12 @@ def test_the_highest_scores_are_those_of_a_sort(seed: int, vocab: int, count: in
 
 @EACH
 def test_a_beam_of_one_is_the_greedy_choice(name: str) -> None:
-    model, how = writer(name), Decoding(limit=6)
+    model, config = writer(name), GenerationConfig(max_new_tokens=6)
     prompts = [words().encode(prompt) for prompt in PROMPTS]
-    with at_rest(model):
-        search = Search(model, prompts, [6] * len(prompts), how, [words().end], first_token(model, words()))
+    with inference_mode(model):
+        search = BeamSearch(model, prompts, [6] * len(prompts), config, [words().eos], first_token(model, words()))
         found = run_search(search, [6] * len(prompts))
-    greedy = generate(model, words(), PROMPTS, how)
+    greedy = generate(model, words(), PROMPTS, config)
     assert [best[0].ids for best in found] == [written.ids for written in greedy]
     for best, written in zip(found, greedy, strict=True):
         assert best[0].log_probabilities == pytest.approx(written.log_probabilities, abs=1e-4)
@@ -51,7 +51,7 @@ def test_a_beam_of_one_is_the_greedy_choice(name: str) -> None:
 def test_scores_are_log_probabilities_of_a_whole_run(name: str) -> None:
     model = writer(name)
     for prompt in PROMPTS[:2]:
-        texts = generate(model, words(), prompt, Decoding(limit=5, beam=3, n=3))
+        texts = generate(model, words(), prompt, GenerationConfig(max_new_tokens=5, num_beams=3, n=3))
         assert len({tuple(text.ids) for text in texts}) == 3
         for text in texts:
             scores = scores_after(model, words().encode(prompt), text.ids, name).log_softmax(-1)
@@ -81,9 +81,9 @@ def test_a_beam_as_wide_as_the_space_finds_the_optimum(name: str, alpha: float) 
     whole = [ids for ids in texts if end not in ids[:-1] and (ids[-1] == end or len(ids) == limit)]
     with torch.no_grad():
         ranked = sorted(whole, key=rank, reverse=True)
-    how = Decoding(limit=limit, beam=vocab**limit, n=3, length_penalty=alpha)
-    with at_rest(model):
-        (found,) = run_search(Search(model, [prompt], [limit], how, [end], 1), [limit])
+    config = GenerationConfig(max_new_tokens=limit, num_beams=vocab**limit, n=3, length_penalty=alpha)
+    with inference_mode(model):
+        (found,) = run_search(BeamSearch(model, [prompt], [limit], config, [end], 1), [limit])
     assert [tuple(hypothesis.ids) for hypothesis in found] == ranked[:3]
     assert [hypothesis.score for hypothesis in found] == pytest.approx([rank(ids) for ids in ranked[:3]], abs=1e-4)
 
@@ -92,9 +92,9 @@ def test_a_beam_as_wide_as_the_space_finds_the_optimum(name: str, alpha: float) 
 def test_no_text_comes_twice_and_none_is_lost(vocab: int, ends: list[int]) -> None:
     """Beams that there are hardly texts enough for, or too few."""
     for width, limit in itertools.product((10, 13, 24, 33), (3, 4)):
-        model, how = writer("gpt", vocab=vocab), Decoding(limit=limit, beam=width, n=width)
-        with at_rest(model):
-            (found,) = run_search(Search(model, [[2, 0]], [limit], how, ends, 1), [limit])
+        model, config = writer("gpt", vocab=vocab), GenerationConfig(max_new_tokens=limit, num_beams=width, n=width)
+        with inference_mode(model):
+            (found,) = run_search(BeamSearch(model, [[2, 0]], [limit], config, ends, 1), [limit])
         going = [(vocab - len(ends)) ** step for step in range(limit + 1)]
         there_are = sum(len(ends) * before for before in going[:-1]) + going[-1]
         assert len({tuple(text.ids) for text in found}) == len(found) == min(width, there_are)
@@ -106,9 +106,9 @@ def test_at_a_tie_the_best_text_is_a_finished_one() -> None:
     for seed in range(12):
         model = copy.deepcopy(writer("gpt", seed=seed, vocab=6))
         model.embedding.weight[2] = model.embedding.weight[4]
-        how = Decoding(limit=limit, beam=2, length_penalty=0.0)
-        with at_rest(model):
-            ((best,),) = run_search(Search(model, [[3, 0]], [limit], how, [2], 1), [limit])
+        config = GenerationConfig(max_new_tokens=limit, num_beams=2, length_penalty=0.0)
+        with inference_mode(model):
+            ((best,),) = run_search(BeamSearch(model, [[3, 0]], [limit], config, [2], 1), [limit])
         assert best.ids[-1] == 2 or len(best.ids) == limit
         finished += best.ids[-1] == 2
     assert finished, "no tie was met"
@@ -117,9 +117,11 @@ def test_at_a_tie_the_best_text_is_a_finished_one() -> None:
 def test_every_prompt_has_its_texts() -> None:
     """A context that is full: results stay beside their prompts."""
     full = " ".join(["one"] * 8)
-    found = generate(writer("gpt", context=8), words(), [full, "one two"], Decoding(limit=3, beam=3, n=3))
-    assert [(text.text, text.finish) for text in found[:3]] == [("", "context")] * 3 and len(found) == 6
-    few = Decoding(limit=1, beam=words().vocab + 1, n=words().vocab + 1)
+    found = generate(
+        writer("gpt", context=8), words(), [full, "one two"], GenerationConfig(max_new_tokens=3, num_beams=3, n=3)
+    )
+    assert [(text.text, text.finish_reason) for text in found[:3]] == [("", "context")] * 3 and len(found) == 6
+    few = GenerationConfig(max_new_tokens=1, num_beams=words().vocab_size + 1, n=words().vocab_size + 1)
     with pytest.raises(
         DecodingError, match=r"there are \d+ texts of up to 1 tokens for a prompt, wanted \d+: ask for fewer"
     ):
@@ -129,7 +131,7 @@ def test_every_prompt_has_its_texts() -> None:
 @pytest.mark.parametrize("name", ["gpt", "mistral", "t5", "lstm", "seq2seq"])
 def test_a_beam_search_on_a_tape_replays(name: str) -> None:
     with Tape() as tape:
-        generate(writer(name), words(), "one two three", Decoding(limit=3, beam=2))
+        generate(writer(name), words(), "one two three", GenerationConfig(max_new_tokens=3, num_beams=2))
     whole = tape.replay()
     assert torch.equal(tape.replay(deep=True), whole)
 
@@ -138,20 +140,22 @@ def test_a_beam_search_on_a_tape_replays(name: str) -> None:
 def test_neighbours_do_not_matter_to_two_hundred_sentences(name: str) -> None:
     model, generator = writer(name), random.Random(0)
     texts = [" ".join(generator.choices(WORDS.split(), k=generator.randint(1, 9))) for _ in range(200)]
-    how = Decoding(limit=4, beam=3, batch_tokens=600)
-    together = [written.ids for written in generate(model, words(), texts, how)]
+    config = GenerationConfig(max_new_tokens=4, num_beams=3, batch_tokens=600)
+    together = [written.ids for written in generate(model, words(), texts, config)]
     order = generator.sample(range(200), 200)
-    shuffled = generate(model, words(), [texts[i] for i in order], Decoding(limit=4, beam=3, batch_tokens=6000))
+    shuffled = generate(
+        model, words(), [texts[i] for i in order], GenerationConfig(max_new_tokens=4, num_beams=3, batch_tokens=6000)
+    )
     assert [written.ids for written in shuffled] == [together[i] for i in order]
     some = generator.sample(range(200), 4)
-    assert [generate(model, words(), texts[i], how)[0].ids for i in some] == [together[i] for i in some]
+    assert [generate(model, words(), texts[i], config)[0].ids for i in some] == [together[i] for i in some]
 
 
 def test_a_longer_minimum_and_the_limit_are_kept() -> None:
     model = writer("seq2seq")
-    for written in generate(model, words(), PROMPTS, Decoding(limit=7, minimum=4, beam=3)):
+    for written in generate(model, words(), PROMPTS, GenerationConfig(max_new_tokens=7, min_new_tokens=4, num_beams=3)):
         assert 4 <= len(written.ids) <= 7
-        assert words().end not in written.ids[:4]
-    assert translate(model, words(), PROMPTS, 7, beam=2) == [
-        written.text for written in generate(model, words(), PROMPTS, Decoding(limit=7, beam=2))
+        assert words().eos not in written.ids[:4]
+    assert translate(model, words(), PROMPTS, 7, num_beams=2) == [
+        written.text for written in generate(model, words(), PROMPTS, GenerationConfig(max_new_tokens=7, num_beams=2))
     ]

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.errors import ModelError
-from glassformer.layers.cache import Cache, Memory, left_padded
+from glassformer.layers.cache import DecoderState, KVCache, left_padded
 from glassformer.layers.stack import Stack
 from glassformer.recording import Tape
 from tests.layers.test_combinations import PATTERNS, POSITIONS, small
@@ -30,14 +30,16 @@ def parts(ids: Tensor, sizes: list[int]) -> list[Tensor]:
     return [part for part in cut if part.shape[1]]
 
 
-def counted_on_device(cache: Cache) -> Cache:
+def counted_on_device(cache: KVCache) -> KVCache:
     """The same cache with its count in a tensor, as steps of fixed shape have it."""
-    return replace(cache, filled=torch.tensor(cache.count))
+    return replace(cache, length=torch.tensor(cache.count))
 
 
-def in_steps(run: Callable[[Tensor, Memory], Tensor], cache: Memory, ids: Tensor, sizes: list[int]) -> Tensor:
+def in_steps(
+    run: Callable[[Tensor, DecoderState], Tensor], cache: DecoderState, ids: Tensor, sizes: list[int]
+) -> Tensor:
     """Scores of a sequence given in parts."""
-    cache.every = True
+    cache.all_logits = True
     return torch.cat([run(part, cache) for part in parts(ids, sizes)], 1)
 
 
@@ -51,7 +53,7 @@ def test_cached_equals_uncached_in_any_parts(name: str, data: st.DataObject) -> 
     most = 3 if name == "mistral" else 14
     sizes = data.draw(st.lists(st.integers(1, most), max_size=14))
     sizes = [*sizes, *[most] * 14]  # a window's cache takes so many at once
-    cache = subject.model.cache(3, data.draw(st.integers(ids.shape[1], 20)), room=most)
+    cache = subject.model.new_cache(3, data.draw(st.integers(ids.shape[1], 20)), headroom=most)
     fixed = data.draw(st.booleans()) and name not in ("rnn", "lstm")
     cache = counted_on_device(cache) if fixed else cache
     found = in_steps(lambda part, cache: subject.model(part, cache=cache), cache, ids, sizes)
@@ -68,7 +70,7 @@ def test_padded_and_batched_equal_alone(name: str, data: st.DataObject) -> None:
     lengths = data.draw(st.lists(st.integers(1, 11), min_size=1, max_size=3))
     rows = [subject.inputs["ids"][i, :n].tolist() for i, n in enumerate(lengths)]
     ids, padding = left_padded(rows, data.draw(st.integers(0, VOCAB - 1)), torch.device("cpu"))
-    cache = subject.model.cache(len(rows), 16, padding, room=11)
+    cache = subject.model.new_cache(len(rows), 16, padding, headroom=11)
     if data.draw(st.booleans()) and name not in ("rnn", "lstm"):
         cache = counted_on_device(cache)
     scores = [subject.model(ids, cache=cache)[:, -1]]
@@ -90,7 +92,7 @@ def test_translators_read_the_source_once(name: str, data: st.DataObject) -> Non
     keep = torch.rand(source.shape, generator=torch.Generator().manual_seed(1)) < 0.7
     keep[:, 0] = True
     target = torch.randint(VOCAB, (3, 5), generator=torch.Generator().manual_seed(2))
-    cache = subject.model.cache(source, 8, keep)
+    cache = subject.model.new_cache(source, 8, keep)
     cache = counted_on_device(cache) if data.draw(st.booleans()) else cache
     sizes = data.draw(st.lists(st.integers(1, 3), max_size=5))
     found = in_steps(lambda part, cache: subject.model.decode(part, None, cache=cache), cache, target, sizes)
@@ -111,13 +113,13 @@ def test_every_position_scheme_and_pattern(variety: dict[str, str], fixed: bool)
     whole = [model(x[:1]), model(x[1:, :6])]
     padded = torch.cat([torch.randn(1, 3, x.shape[-1], dtype=x.dtype), x[1:, :6]], 1)
     both = torch.cat([x[:1], padded])
-    cache = model.stack.cache(2, 9, x, torch.tensor([0, 3]), room=2)
+    cache = model.stack.cache(2, 9, x, torch.tensor([0, 3]), headroom=2)
     cache = counted_on_device(cache) if fixed else cache
-    cache.every = True
+    cache.all_logits = True
     found = []
     for part in both.split([2, 1, 1, 2, 1, 1, 1], 1):
-        moment = cache.moment(part.shape[1])
-        found.append(model.stack(model.start(part, places=moment.places), cache=cache, moment=moment))
+        moment = cache.attention_context(part.shape[1])
+        found.append(model.stack(model.start(part, positions=moment.positions), cache=cache, context=moment))
         cache.advance(part.shape[1])
     found = torch.cat(found, 1)
     assert_close(found[:1], whole[0], rtol=1e-10, atol=1e-10)
@@ -126,7 +128,7 @@ def test_every_position_scheme_and_pattern(variety: dict[str, str], fixed: bool)
 
 def test_a_window_keeps_no_more_than_it_needs() -> None:
     subject = specimen("mistral", length=14)
-    cache = subject.model.cache(3, 1000, room=2)
+    cache = subject.model.new_cache(3, 1000, headroom=2)
     assert cache.slots == 5
     with pytest.raises(ModelError, match=r"6 tokens at once, wanted at most 3 through a window"):
         subject.model(subject.inputs["ids"][:, :6], cache=cache)
@@ -140,8 +142,8 @@ def test_a_cached_step_replays(name: str) -> None:
     subject = specimen(name)
     translator = name in TRANSLATORS
     ids = subject.inputs["target" if translator else "ids"]
-    cache = subject.model.cache(subject.inputs["source"], 8) if translator else subject.model.cache(3, 8)
-    known = [] if name in ("rnn", "lstm") else [t for slots in cache.own + cache.cross for t in vars(slots).values()]
+    cache = subject.model.new_cache(subject.inputs["source"], 8) if translator else subject.model.new_cache(3, 8)
+    known = [] if name in ("rnn", "lstm") else [t for slots in cache.self_kv + cache.cross_kv for t in vars(slots).values()]
     with Tape() as tape:
         for part in (ids[:, :4], ids[:, 4:5]):
             y = subject.model.decode(part, None, cache=cache) if translator else subject.model(part, cache=cache)
@@ -157,7 +159,7 @@ def test_sequences_can_be_chosen_and_reordered(name: str) -> None:
     subject = specimen(name, length=9)
     ids = subject.inputs["ids"]
     for rows in ([2, 0, 1], [1, 1, 0], [2], [0, 2]):
-        cache = subject.model.cache(3, 12, room=8)
+        cache = subject.model.new_cache(3, 12, headroom=8)
         subject.model(ids[:, :6], cache=cache)
         cache.select(torch.tensor(rows))
         found = subject.model(ids[rows, 6:7], cache=cache)[:, -1]
@@ -168,7 +170,7 @@ def test_sequences_can_be_chosen_and_reordered(name: str) -> None:
 def test_tokens_can_be_taken_back(name: str) -> None:
     subject = specimen(name, length=12)
     ids = subject.inputs["ids"]
-    cache = subject.model.cache(3, 16, room=3)
+    cache = subject.model.new_cache(3, 16, headroom=3)
     for t in range(8):
         subject.model(ids[:, t : t + 1], cache=cache)
         wrong = torch.full((3, 3), 1)
@@ -184,7 +186,9 @@ def test_bfloat16_stays_within_its_bound(name: str) -> None:
     subject = specimen(name, torch.bfloat16)
     translator = name in TRANSLATORS
     ids = subject.inputs["target" if translator else "ids"]
-    cache = subject.model.cache(subject.inputs["source"], 8) if translator else subject.model.cache(3, 8, room=1)
+    cache = (
+        subject.model.new_cache(subject.inputs["source"], 8) if translator else subject.model.new_cache(3, 8, headroom=1)
+    )
 
     def run(part: Tensor, cache: object) -> Tensor:
         return subject.model.decode(part, None, cache=cache) if translator else subject.model(part, cache=cache)
@@ -197,20 +201,20 @@ def test_bfloat16_stays_within_its_bound(name: str) -> None:
 def test_what_does_not_fit_is_refused() -> None:
     gpt = specimen("gpt")
     ids = gpt.inputs["ids"]
-    cache = gpt.model.cache(3, 8)
+    cache = gpt.model.new_cache(3, 8)
     gpt.model(ids, cache=cache)
     with pytest.raises(ModelError, match="the cache has 8 slots, wanted 14"):
         gpt.model(ids, cache=cache)
-    cache = gpt.model.cache(3, 40)
+    cache = gpt.model.new_cache(3, 40)
     gpt.model(ids, cache=cache)
     gpt.model(ids, cache=cache)
     with pytest.raises(ModelError, match="GPT: 21 tokens with those in the cache, wanted at most 16, the context"):
         gpt.model(ids, cache=cache)
-    with pytest.raises(ModelError, match="keep is given beside a cache"):
-        gpt.model(ids, torch.ones(3, 7).bool(), gpt.model.cache(3, 8))
+    with pytest.raises(ModelError, match="attention_mask is given beside a cache"):
+        gpt.model(ids, torch.ones(3, 7).bool(), gpt.model.new_cache(3, 8))
     model, x = small({"pattern": "everything"})
     stack = model.stack
     assert isinstance(stack, Stack)
     cache = stack.cache(2, 9, x, torch.tensor([0, 1]))
-    with pytest.raises(ModelError, match="Everything: looks ahead"):
-        stack(x, cache=cache, moment=cache.moment(9))
+    with pytest.raises(ModelError, match="Bidirectional: looks ahead"):
+        stack(x, cache=cache, context=cache.attention_context(9))

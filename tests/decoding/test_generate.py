@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import models
 
-from glassformer.decoding.few_shot import Shot, few_shot_prompt, few_shot_stops
+from glassformer.decoding.config import COLDEST, GenerationConfig
+from glassformer.decoding.few_shot import Example, few_shot_prompt, few_shot_stops
 from glassformer.decoding.generate import batches_by_tokens, generate, stream
 from glassformer.decoding.next_token import filtered, log_probability, next_token, random_numbers
-from glassformer.decoding.settings import COLDEST, Decoding
 from glassformer.errors import DecodingError, GlassformerError, NonFiniteError, TokenizerError
 from glassformer.models.gpt import GPT
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
-from tests.decoding.writers import DECODING, PROMPTS, biased, scores_after, words, writer
+from tests.decoding.tiny_generators import DECODING, PROMPTS, biased, scores_after, words, writer
 from tests.models.zoo import TRANSLATORS
 
 EACH = pytest.mark.parametrize("name", DECODING)
@@ -29,7 +29,7 @@ EACH = pytest.mark.parametrize("name", DECODING)
 def test_greedy_is_the_likeliest_token_of_a_whole_run(name: str) -> None:
     model = writer(name)
     for prompt in PROMPTS[:2]:
-        (written,) = generate(model, words(), prompt, Decoding(limit=5))
+        (written,) = generate(model, words(), prompt, GenerationConfig(max_new_tokens=5))
         scores = scores_after(model, words().encode(prompt), written.ids, name)
         assert written.ids == scores.argmax(-1).tolist()
         true = scores.log_softmax(-1).gather(1, torch.tensor(written.ids)[:, None])[:, 0]
@@ -40,41 +40,49 @@ def test_greedy_is_the_likeliest_token_of_a_whole_run(name: str) -> None:
 @EACH
 def test_neighbours_chunks_and_number_do_not_matter(name: str) -> None:
     model = writer(name)
-    for how in (Decoding(limit=5), Decoding(limit=5, temperature=0.9, top_p=0.9, repetition=1.3, seed=3)):
-        alone = [generate(model, words(), prompt, how)[0].ids for prompt in PROMPTS]
-        parts = dataclasses.replace(how, chunk=2, batch_tokens=25)
+    for config in (
+        GenerationConfig(max_new_tokens=5),
+        GenerationConfig(max_new_tokens=5, temperature=0.9, top_p=0.9, repetition_penalty=1.3, seed=3),
+    ):
+        alone = [generate(model, words(), prompt, config)[0].ids for prompt in PROMPTS]
+        parts = dataclasses.replace(config, prefill_chunk=2, batch_tokens=25)
         assert [w.ids for w in generate(model, words(), PROMPTS[::-1], parts)] == alone[::-1]
-        several = generate(model, words(), PROMPTS, dataclasses.replace(how, n=2))
+        several = generate(model, words(), PROMPTS, dataclasses.replace(config, n=2))
         assert [w.ids for w in several[::2]] == alone
-        if how.temperature:
+        if config.temperature:
             assert [w.ids for w in several[1::2]] != alone, "the second sample is the first again"
 
 
 @pytest.mark.parametrize("name", ["gpt", "seq2seq", "lstm"])
 def test_where_torch_puts_new_tensors_does_not_matter(name: str) -> None:
-    for how in (Decoding(limit=5, temperature=1.0, n=2, repetition=1.2), Decoding(limit=5, beam=2)):
-        wanted = [written.ids for written in generate(writer(name), words(), PROMPTS[:2], how)]
+    for config in (
+        GenerationConfig(max_new_tokens=5, temperature=1.0, n=2, repetition_penalty=1.2),
+        GenerationConfig(max_new_tokens=5, num_beams=2),
+    ):
+        wanted = [written.ids for written in generate(writer(name), words(), PROMPTS[:2], config)]
         with torch.device("meta"):
-            assert [written.ids for written in generate(writer(name), words(), PROMPTS[:2], how)] == wanted
+            assert [written.ids for written in generate(writer(name), words(), PROMPTS[:2], config)] == wanted
 
 
 @pytest.mark.parametrize("name", ["gpt", "seq2seq", "lstm"])
 def test_streamed_pieces_make_the_text(name: str) -> None:
-    how = Decoding(limit=12, temperature=1.0, n=2, stop=("three",))
-    whole = generate(writer(name), words(), PROMPTS[0], how)
-    pieces = list(stream(writer(name), words(), PROMPTS[0], how))
+    config = GenerationConfig(max_new_tokens=12, temperature=1.0, n=2, stop=("three",))
+    whole = generate(writer(name), words(), PROMPTS[0], config)
+    pieces = list(stream(writer(name), words(), PROMPTS[0], config))
     for number, text in enumerate(whole):
-        mine = [piece for piece in pieces if piece.number == number]
+        mine = [piece for piece in pieces if piece.index == number]
         assert "".join(piece.text for piece in mine) == text.text
-        assert [piece.finish for piece in mine][-1] == text.finish
-        assert all(piece.finish is None for piece in mine[:-1])
+        assert [piece.finish_reason for piece in mine][-1] == text.finish_reason
+        assert all(piece.finish_reason is None for piece in mine[:-1])
 
 
 def test_bytes_of_one_character_come_out_together() -> None:
     """A stream never shows half a character, nor what may turn out to be the beginning of a stop."""
     tokenizer = learn_tokenizer(["aé日"], "bpe", 270)
-    model = scripted(tokenizer.encode("a日é stop here"), tokenizer.vocab)
-    pieces = [piece.text for piece in stream(model, tokenizer, "a", Decoding(limit=30, stop=("stop",)))]
+    model = scripted(tokenizer.encode("a日é stop here"), tokenizer.vocab_size)
+    pieces = [
+        piece.text for piece in stream(model, tokenizer, "a", GenerationConfig(max_new_tokens=30, stop=("stop",)))
+    ]
     assert "".join(pieces) == "a日é "
     assert "日" in pieces and not any("\N{REPLACEMENT CHARACTER}" in piece for piece in pieces)
 
@@ -96,33 +104,35 @@ def scripted(ids: list[int], vocab: int) -> GPT:
 
 def test_ends() -> None:
     tokenizer = words()
-    two, three, end = *tokenizer.encode("two three"), tokenizer.end
+    two, three, end = *tokenizer.encode("two three"), tokenizer.eos
 
-    def say(ids: list[int], **how: object) -> tuple[str, list[int], str]:
-        (written,) = generate(scripted(ids, tokenizer.vocab), tokenizer, "one", Decoding(**{"limit": 4, **how}))
-        return written.text.strip(), written.ids, written.finish
+    def say(ids: list[int], **config: object) -> tuple[str, list[int], str]:
+        (written,) = generate(
+            scripted(ids, tokenizer.vocab_size), tokenizer, "one", GenerationConfig(**{"max_new_tokens": 4, **config})
+        )
+        return written.text.strip(), written.ids, written.finish_reason
 
     assert say([two, end, two, two]) == ("two", [two, end], "stop")
     assert say([two] * 9) == ("two two two two", [two] * 4, "length")
     assert say([two, three, two, two], stop=[three]) == ("two three", [two, three], "stop")
     assert say([two, three, two, two], stop=["three"]) == ("two", [two, three], "stop")
     assert say([two, three, two, two], stop=["o th"]) == ("tw", [two, three], "stop")
-    assert say([two, end, two, two], minimum=2)[1][1] != end, "an end before the least length"
+    assert say([two, end, two, two], min_new_tokens=2)[1][1] != end, "an end before the least length"
 
 
 @pytest.mark.parametrize("name", [n for n in DECODING if n not in ("rnn", "lstm", "t5", "t5-gated")])
 def test_the_context_ends_a_text_and_says_so(name: str) -> None:
     model = writer(name, context=16)
-    how = Decoding(limit=20, temperature=1.0, minimum=20)
-    written = generate(model, words(), PROMPTS[1:3], how)
+    config = GenerationConfig(max_new_tokens=20, temperature=1.0, min_new_tokens=20)
+    written = generate(model, words(), PROMPTS[1:3], config)
     for prompt, text in zip(PROMPTS[1:3], written, strict=True):
         taken = 1 if name in TRANSLATORS else len(words().encode(prompt))
-        assert (len(text.ids), text.finish) == (16 - taken, "context")
+        assert (len(text.ids), text.finish_reason) == (16 - taken, "context")
     if name not in TRANSLATORS:
         full = " ".join(["one"] * 16)
-        (nothing,) = generate(model, words(), full, how)
-        assert (nothing.text, nothing.ids, nothing.finish) == ("", [], "context")
-        assert [piece.finish for piece in stream(model, words(), full, how)] == ["context"]
+        (nothing,) = generate(model, words(), full, config)
+        assert (nothing.text, nothing.ids, nothing.finish_reason) == ("", [], "context")
+        assert [piece.finish_reason for piece in stream(model, words(), full, config)] == ["context"]
     with pytest.raises(DecodingError, match="the prompt has 17 tokens, wanted at most 16, the model's context"):
         generate(model, words(), " ".join(["one"] * 17))
 
@@ -142,29 +152,32 @@ FILTERS = {
     "top_k": {"top_k": 4},
     "top_p": {"top_p": 0.7},
     "min_p": {"min_p": 0.2},
-    "repetition": {"repetition": 1.5},
-    "all": {"temperature": 1.3, "top_k": 9, "top_p": 0.9, "min_p": 0.02, "repetition": 1.1},
+    "repetition_penalty": {"repetition_penalty": 1.5},
+    "all": {"temperature": 1.3, "top_k": 9, "top_p": 0.9, "min_p": 0.02, "repetition_penalty": 1.1},
 }
 
 
-def expected(scores: torch.Tensor, how: Decoding, seen: list[int]) -> torch.Tensor:
+def expected(scores: torch.Tensor, config: GenerationConfig, seen: list[int]) -> torch.Tensor:
     """The distribution to draw from, worked out one token after another, in plain Python."""
     z = [float(s) for s in scores]
-    z = [(v * how.repetition if v < 0 else v / how.repetition) if i in seen else v for i, v in enumerate(z)]
-    z = [v / how.temperature for v in z]
+    z = [
+        (v * config.repetition_penalty if v < 0 else v / config.repetition_penalty) if i in seen else v
+        for i, v in enumerate(z)
+    ]
+    z = [v / config.temperature for v in z]
     order = sorted(range(len(z)), key=lambda i: (-z[i], i))
-    if how.top_k is not None:
-        order = order[: how.top_k]
-    if how.top_p is not None:
+    if config.top_k is not None:
+        order = order[: config.top_k]
+    if config.top_p is not None:
         shares = [math.exp(z[i] - z[order[0]]) for i in order]
         reached, kept = 0.0, []
         for i, share in zip(order, shares, strict=True):
-            if not kept or reached < how.top_p * sum(shares):
+            if not kept or reached < config.top_p * sum(shares):
                 kept.append(i)
             reached += share
         order = kept
-    if how.min_p is not None:
-        order = [i for i in order if math.exp(z[i] - z[order[0]]) >= how.min_p]
+    if config.min_p is not None:
+        order = [i for i in order if math.exp(z[i] - z[order[0]]) >= config.min_p]
     shares = torch.zeros(len(z), dtype=torch.float64)
     for i in order:
         shares[i] = math.exp(z[i] - z[order[0]])
@@ -174,13 +187,13 @@ def expected(scores: torch.Tensor, how: Decoding, seen: list[int]) -> torch.Tens
 @pytest.mark.parametrize("name", FILTERS)
 def test_draws_have_the_true_distribution(name: str) -> None:
     """Chi-square of 20,000 draws against shares worked out by hand; never anything that was cut off."""
-    how = Decoding(**{"temperature": 1.0, **FILTERS[name]})
+    config = GenerationConfig(**{"temperature": 1.0, **FILTERS[name]})
     scores = 2 * torch.randn(12, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
     seen = [1, 3, 3]
-    p = expected(scores, how, seen)
+    p = expected(scores, config, seen)
     draws = 20_000
     u = torch.rand(draws, dtype=torch.float64, generator=torch.Generator().manual_seed(11))
-    ids = next_token(scores.expand(draws, -1), how, u, torch.tensor([seen]).expand(draws, -1))
+    ids = next_token(scores.expand(draws, -1), config, u, torch.tensor([seen]).expand(draws, -1))
     counts = torch.bincount(ids, minlength=12).double()
     assert counts[p == 0].sum() == 0
     live = p > 0
@@ -199,35 +212,37 @@ def chi_square(ids: list[int], p: torch.Tensor) -> tuple[float, int]:
 @pytest.mark.parametrize("name", ["plain", "top_k", "all"])
 def test_generated_samples_have_the_true_distribution(name: str) -> None:
     """The first token of 4,000 samples through the whole path, against the model's scores."""
-    how = Decoding(**{"temperature": 1.0, **FILTERS[name], "n": 4000, "limit": 1, "batch_tokens": 10**6})
+    config = GenerationConfig(
+        **{"temperature": 1.0, **FILTERS[name], "n": 4000, "max_new_tokens": 1, "batch_tokens": 10**6}
+    )
     model, prompt = writer("gpt"), words().encode("one two three")
-    ids = [written.ids[0] for written in generate(model, words(), "one two three", how)]
+    ids = [written.ids[0] for written in generate(model, words(), "one two three", config)]
     scores = model(torch.tensor([prompt]))[0, -1].double()
-    chi, freedom = chi_square(ids, expected(scores, how, prompt))
+    chi, freedom = chi_square(ids, expected(scores, config, prompt))
     assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
 
 
 @settings(max_examples=30, deadline=None)
 @given(seed=st.integers(0, 2**40), sample=st.integers(0, 9), prompt=st.lists(st.integers(0, 99), max_size=5))
 def test_random_numbers_depend_on_seed_prompt_and_sample_alone(seed: int, sample: int, prompt: list[int]) -> None:
-    how = Decoding(seed=seed, limit=4)
-    numbers = random_numbers(prompt, sample, how)
-    assert torch.equal(numbers, random_numbers(prompt, sample, how))
+    config = GenerationConfig(seed=seed, max_new_tokens=4)
+    numbers = random_numbers(prompt, sample, config)
+    assert torch.equal(numbers, random_numbers(prompt, sample, config))
     assert ((numbers >= 0) & (numbers < 1)).all()
-    assert not torch.equal(numbers, random_numbers(prompt, sample + 1, how))
-    assert not torch.equal(numbers, random_numbers([*prompt, 1], sample, how))
-    assert not torch.equal(numbers, random_numbers(prompt, sample, dataclasses.replace(how, seed=seed + 1)))
+    assert not torch.equal(numbers, random_numbers(prompt, sample + 1, config))
+    assert not torch.equal(numbers, random_numbers([*prompt, 1], sample, config))
+    assert not torch.equal(numbers, random_numbers(prompt, sample, dataclasses.replace(config, seed=seed + 1)))
 
 
 def test_log_probabilities_are_the_models_own() -> None:
     scores = torch.randn(3, 8)
     ids = torch.tensor([1, 5, 2])
     assert torch.allclose(log_probability(scores, ids), scores.log_softmax(-1)[torch.arange(3), ids])
-    assert filtered(scores, Decoding(temperature=1.0)).equal(scores)
+    assert filtered(scores, GenerationConfig(temperature=1.0)).equal(scores)
 
 
 BAD = [
-    ({"limit": 0}, "limit is 0, wanted a whole number, at least 1"),
+    ({"max_new_tokens": 0}, "max_new_tokens is 0, wanted a whole number, at least 1"),
     ({"n": 0}, "n is 0, wanted a whole number, at least 1"),
     ({"n": True}, "n is True"),
     ({"temperature": -1.0}, "temperature is -1.0, wanted a number of at least 0"),
@@ -236,38 +251,38 @@ BAD = [
     ({"temperature": 1e-320}, "temperature is 1e-320, wanted 0 or at least 1e-06"),
     ({"top_k": 0}, "top_k is 0"),
     ({"top_p": 0.0}, "top_p is 0.0, wanted a number above 0"),
-    ({"top_p": 1.5}, "top_p is 1.5, wanted a share of at most 1"),
+    ({"top_p": 1.5}, "top_p is 1.5, wanted a probability of at most 1"),
     ({"min_p": -0.1}, "min_p is -0.1"),
-    ({"repetition": 0.0}, "repetition is 0.0"),
+    ({"repetition_penalty": 0.0}, "repetition_penalty is 0.0"),
     ({"stop": "text"}, "stop is 'text', wanted a list of texts"),
     ({"stop": ("",)}, "stop is"),
-    ({"beam": 2, "temperature": 0.5}, "beam is 2, wanted 1 with a temperature"),
-    ({"beam": 2, "repetition": 1.2}, "repetition is 1.2, wanted 1 with a beam"),
-    ({"beam": 2, "n": 3}, "n is 3, wanted at most the beam, 2"),
-    ({"beam": 2, "stop": ["x"]}, r"stop is \['x'\], wanted no texts with a beam, which ranks whole ones"),
-    ({"minimum": 9, "limit": 3}, "minimum is 9, wanted at most the limit, 3"),
+    ({"num_beams": 2, "temperature": 0.5}, "num_beams is 2, wanted 1 with a temperature"),
+    ({"num_beams": 2, "repetition_penalty": 1.2}, "repetition_penalty is 1.2, wanted 1 with a beam"),
+    ({"num_beams": 2, "n": 3}, "n is 3, wanted at most num_beams, 2"),
+    ({"num_beams": 2, "stop": ["x"]}, r"stop is \['x'\], wanted no texts with a beam, which ranks whole ones"),
+    ({"min_new_tokens": 9, "max_new_tokens": 3}, "min_new_tokens is 9, wanted at most max_new_tokens, 3"),
     ({"length_penalty": math.inf}, "length_penalty is inf"),
 ]
 
 
-@pytest.mark.parametrize(("how", "message"), BAD, ids=[message for _, message in BAD])
-def test_bad_settings_are_named(how: dict, message: str) -> None:
+@pytest.mark.parametrize(("config", "message"), BAD, ids=[message for _, message in BAD])
+def test_bad_settings_are_named(config: dict, message: str) -> None:
     with pytest.raises(DecodingError, match=message):
-        Decoding(**how)
+        GenerationConfig(**config)
 
 
 def test_bad_input_is_named() -> None:
     model = writer("gpt")
     with pytest.raises(DecodingError, match="top_k is 99, wanted at most 15, the vocabulary"):
-        generate(model, words(), "one", Decoding(temperature=1.0, top_k=99))
+        generate(model, words(), "one", GenerationConfig(temperature=1.0, top_k=99))
     with pytest.raises(DecodingError, match="stop is"):
-        generate(model, words(), "one", Decoding(stop=(99,)))
+        generate(model, words(), "one", GenerationConfig(stop=(99,)))
     with pytest.raises(DecodingError, match="Encoder does not write text"):
         generate(writer("encoder"), words(), "one")
     with pytest.raises(DecodingError, match="MLP does not write text"):
         generate(writer_mlp(), words(), "one")
-    with pytest.raises(DecodingError, match="beam is 2, wanted 1 to stream"):
-        list(stream(model, words(), "one", Decoding(beam=2)))
+    with pytest.raises(DecodingError, match="num_beams is 2, wanted 1 to stream"):
+        list(stream(model, words(), "one", GenerationConfig(num_beams=2)))
     with pytest.raises(DecodingError, match="the tokenizer gives the id 12, wanted ids below 9"):
         generate(writer("gpt", vocab=9), words(), WORD_BEYOND)
     assert generate(model, words(), []) == []
@@ -284,8 +299,8 @@ def writer_mlp() -> object:
 
 def test_an_empty_prompt_begins_as_a_document_does_in_training() -> None:
     model = writer("gpt")
-    (written,) = generate(model, words(), "", Decoding(limit=3))
-    assert written.ids[0] == int(model(torch.tensor([[words().end]]))[0, -1].argmax()), "documents follow an end token"
+    (written,) = generate(model, words(), "", GenerationConfig(max_new_tokens=3))
+    assert written.ids[0] == int(model(torch.tensor([[words().eos]]))[0, -1].argmax()), "documents follow an end token"
     from glassformer.text.tokenizer import Tokenizer
 
     bare = Tokenizer(words()._inner, {})
@@ -297,15 +312,15 @@ def test_an_empty_prompt_begins_as_a_document_does_in_training() -> None:
 @settings(max_examples=50, deadline=None)
 @given(lengths=st.lists(st.integers(0, 50), max_size=30), most=st.integers(1, 300))
 def test_batches_keep_within_their_tokens_and_lose_nothing(lengths: list[int], most: int) -> None:
-    how = Decoding(limit=5, batch_tokens=most)
-    batches = list(batches_by_tokens([[0] * n for n in lengths], how))
+    config = GenerationConfig(max_new_tokens=5, batch_tokens=most)
+    batches = list(batches_by_tokens([[0] * n for n in lengths], config))
     assert sorted(i for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:
         assert len(batch) == 1 or len(batch) * (max(lengths[i] for i in batch) + 5) <= most
 
 
 def test_few_shot_prompts_show_and_ask() -> None:
-    shots = [Shot("2 + 2", "4"), Shot("3 + 3", "6", wrong="33")]
+    shots = [Example("2 + 2", "4"), Example("3 + 3", "6", wrong="33")]
     prompt = few_shot_prompt(shots, "1 + 1", "Add.")
     assert (
         prompt
@@ -316,7 +331,7 @@ def test_few_shot_prompts_show_and_ask() -> None:
     with pytest.raises(DecodingError, match="the question is empty"):
         few_shot_prompt(shots, " ")
     with pytest.raises(DecodingError, match="example 1 has an empty question or answer"):
-        few_shot_prompt([shots[0], Shot("", "x")], "why?")
+        few_shot_prompt([shots[0], Example("", "x")], "why?")
 
 
 def test_the_coldest_temperature_is_the_greedy_choice() -> None:
@@ -325,14 +340,14 @@ def test_the_coldest_temperature_is_the_greedy_choice() -> None:
         [[1e-3], [1], [10], [1e3], [1e4], [1e5]]
     )
     u = torch.full((6,), 0.999999, dtype=torch.float64)
-    assert next_token(scores, Decoding(temperature=COLDEST), u).tolist() == scores.argmax(-1).tolist()
+    assert next_token(scores, GenerationConfig(temperature=COLDEST), u).tolist() == scores.argmax(-1).tolist()
 
 
 WAYS = {
-    "greedy": Decoding(limit=4),
-    "drawn": Decoding(limit=4, temperature=1.5, top_k=14, n=3),
-    "beam": Decoding(limit=4, beam=3, n=2),
-    "held back": Decoding(limit=4, minimum=3, repetition=1.2),
+    "greedy": GenerationConfig(max_new_tokens=4),
+    "drawn": GenerationConfig(max_new_tokens=4, temperature=1.5, top_k=14, n=3),
+    "num_beams": GenerationConfig(max_new_tokens=4, num_beams=3, n=2),
+    "held back": GenerationConfig(max_new_tokens=4, min_new_tokens=3, repetition_penalty=1.2),
 }
 
 
@@ -345,7 +360,7 @@ def test_logits_that_are_not_finite_are_an_error(name: str, way: str) -> None:
         model.embedding.weight[row] = value
         with pytest.raises(NonFiniteError, match=r"the logits of token \d are not finite numbers"):
             generate(model, words(), words().token(3), WAYS[way])
-    if WAYS[way].beam == 1:
+    if WAYS[way].num_beams == 1:
         with pytest.raises(NonFiniteError):
             list(stream(model, words(), "one two", WAYS[way]))
     assert NonFiniteError.status == 1
@@ -353,7 +368,7 @@ def test_logits_that_are_not_finite_are_an_error(name: str, way: str) -> None:
 
 def with_gaps() -> Tokenizer:
     """The words as a tokenizer that leaves out the ids 6 and 9."""
-    ids = [id for id in range(words().vocab + 2) if id not in (6, 9)]
+    ids = [id for id in range(words().vocab_size + 2) if id not in (6, 9)]
     vocab = {words()._inner.id_to_token(number): id for number, id in enumerate(ids)}
     inner = tokenizers.Tokenizer.from_str(words()._inner.to_str())
     inner.model = models.WordLevel(vocab, unk_token=words().roles["unknown"])
@@ -365,10 +380,12 @@ def with_gaps() -> Tokenizer:
 def test_an_id_that_is_no_token_is_never_chosen(name: str, way: str) -> None:
     """Rows beyond the tokenizer and gaps in it, all of them likelier than any token; as if they were impossible."""
     for tokenizer in (words(), with_gaps()):
-        rows = tokenizer.vocab + 7
+        rows = tokenizer.vocab_size + 7
         unused = tokenizer.unused_ids(rows)
         assert unused == [
-            id for id in range(rows) if (id in (6, 9) and tokenizer.vocab > words().vocab) or id >= tokenizer.vocab
+            id
+            for id in range(rows)
+            if (id in (6, 9) and tokenizer.vocab_size > words().vocab_size) or id >= tokenizer.vocab_size
         ]
         likely, barred = (biased(name, rows, unused, by) for by in (50.0, -1e9))
         found = generate(likely, tokenizer, PROMPTS[:3], WAYS[way])
@@ -377,8 +394,8 @@ def test_an_id_that_is_no_token_is_never_chosen(name: str, way: str) -> None:
         assert not {id for text in found for id in text.ids} & set(unused)
         for one, other in zip(found, wanted, strict=True):
             assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
-        if WAYS[way].beam == 1:
-            pieces = [piece for piece in stream(likely, tokenizer, PROMPTS[0], WAYS[way]) if piece.number == 0]
+        if WAYS[way].num_beams == 1:
+            pieces = [piece for piece in stream(likely, tokenizer, PROMPTS[0], WAYS[way]) if piece.index == 0]
             assert "".join(piece.text for piece in pieces) == found[0].text
 
 
@@ -386,14 +403,17 @@ def test_an_id_that_is_no_token_is_never_chosen(name: str, way: str) -> None:
 def test_a_blank_source_is_streamed_as_it_is_generated(name: str) -> None:
     for blank in ("", " \n"):
         for n in (1, 2):
-            how = Decoding(limit=3, n=n)
-            assert [piece.text for piece in stream(writer(name), words(), blank, how)] == [""] * n
-            assert [text.text for text in generate(writer(name), words(), blank, how)] == [""] * n
+            config = GenerationConfig(max_new_tokens=3, n=n)
+            assert [piece.text for piece in stream(writer(name), words(), blank, config)] == [""] * n
+            assert [text.text for text in generate(writer(name), words(), blank, config)] == [""] * n
 
 
-@pytest.mark.parametrize("how", [Decoding(limit=10**12, temperature=1.0), Decoding(limit=10**12, beam=2)])
-def test_a_limit_beyond_all_reach_takes_no_room(how: Decoding) -> None:
-    (found,) = generate(writer("gpt", context=12), words(), "one two", how)
+@pytest.mark.parametrize(
+    "config",
+    [GenerationConfig(max_new_tokens=10**12, temperature=1.0), GenerationConfig(max_new_tokens=10**12, num_beams=2)],
+)
+def test_a_limit_beyond_all_reach_takes_no_room(config: GenerationConfig) -> None:
+    (found,) = generate(writer("gpt", context=12), words(), "one two", config)
     assert len(found.ids) <= 10
-    near = generate(writer("gpt", context=12), words(), "one two", dataclasses.replace(how, limit=10))
+    near = generate(writer("gpt", context=12), words(), "one two", dataclasses.replace(config, max_new_tokens=10))
     assert found.ids == near[0].ids

@@ -4,16 +4,17 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from glassformer.decoding.forms import Int4Linear, Int8Linear, PackedLinear
+from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
-from glassformer.decoding.quantize import FORMS, in_form
-from glassformer.decoding.settings import Decoding
-from glassformer.decoding.straight import JoinedAttention
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.quantization import pack_nibbles, quantize_rows, unpack_nibbles
 from glassformer.errors import DecodingError
-from glassformer.recording import Tape, unchecked
-from tests.decoding.writers import DECODING, PROMPTS, words, writer
+from glassformer.inference import fused_block
+from glassformer.layers.attention import Attention
+from glassformer.inference.linear import Int4Linear, Int8Linear, PackedLinear
+from glassformer.inference.prepare import FORMS, for_inference
+from glassformer.recording import Tape, no_checks
+from tests.decoding.tiny_generators import DECODING, PROMPTS, words, writer
 from tests.models.zoo import TRANSLATORS
 
 NEAR = {"packed": 1e-5, "int8": 0.03, "int4": 0.25}
@@ -43,7 +44,7 @@ def test_a_row_does_not_depend_on_the_rest_of_its_batch(form: str, inputs: int) 
     linear = FORMS[form](torch.randn(inputs, 24, generator=generator), None)
     x = torch.randn(3, 5, inputs, generator=generator) * torch.logspace(-4, 4, 15).view(3, 5, 1)
     x[1, 2] = 0
-    with unchecked():  # as in decoding, where kernels run
+    with no_checks():  # as in decoding, where kernels run
         together, alone = linear(x), torch.stack([torch.stack([linear(row[None])[0] for row in rows]) for rows in x])
     within = 1e-6 * x.norm(dim=-1, keepdim=True) * inputs**0.5
     assert ((together - alone).abs() <= within).all(), "apart by more than the rounding of a sum"
@@ -70,11 +71,11 @@ def test_whole_numbers_are_kept_exactly() -> None:
 @pytest.mark.parametrize("name", [n for n in DECODING if n not in ("rnn", "lstm")])
 def test_every_model_has_a_packed_form_that_writes_the_same(name: str) -> None:
     model = writer(name)
-    packed = in_form(model, "packed")
+    packed = for_inference(model, "packed")
     assert any(isinstance(part, PackedLinear) for part in packed.modules())
-    how = Decoding(limit=6)
-    assert [w.ids for w in generate(packed, words(), PROMPTS, how)] == [
-        w.ids for w in generate(model, words(), PROMPTS, how)
+    config = GenerationConfig(max_new_tokens=6)
+    assert [w.ids for w in generate(packed, words(), PROMPTS, config)] == [
+        w.ids for w in generate(model, words(), PROMPTS, config)
     ]
     assert not any(isinstance(part, PackedLinear) for part in model.modules()), "the original was changed"
 
@@ -84,10 +85,13 @@ def test_every_model_has_a_packed_form_that_writes_the_same(name: str) -> None:
 def test_a_step_straight_through_is_the_step_of_the_parts(name: str, beam: int) -> None:
     """One prompt at a time, so that nothing is padded."""
     model = writer(name)
-    packed = in_form(model, "packed")
+    packed = for_inference(model, "packed")
     for prompt in PROMPTS:
         for one, other in zip(
-            *(generate(of, words(), prompt, Decoding(limit=6, beam=beam, n=beam)) for of in (packed, model)),
+            *(
+                generate(of, words(), prompt, GenerationConfig(max_new_tokens=6, num_beams=beam, n=beam))
+                for of in (packed, model)
+            ),
             strict=True,
         ):
             assert one.ids == other.ids
@@ -108,35 +112,38 @@ STRAIGHT = {
 @pytest.mark.parametrize("name", STRAIGHT)
 def test_what_is_plain_is_run_straight_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: set[int] = set()
-    straight = JoinedAttention.straight
+    attend = fused_block._self_attention
 
-    def counted(self: JoinedAttention, x: torch.Tensor, *others: object) -> torch.Tensor:
+    def counted(attention: Attention, x: torch.Tensor, *others: object) -> torch.Tensor:
         taken.add(x.shape[1])
-        return straight(self, x, *others)
+        return attend(attention, x, *others)
 
-    monkeypatch.setattr(JoinedAttention, "straight", counted)
-    packed = in_form(writer(name), "packed")
+    monkeypatch.setattr(fused_block, "_self_attention", counted)
+    packed = for_inference(writer(name), "packed")
     read = len(words().encode(PROMPTS[0])) - (name not in TRANSLATORS)  # the last token of a prompt is a step
-    generate(packed, words(), PROMPTS[0], Decoding(limit=3))
+    generate(packed, words(), PROMPTS[0], GenerationConfig(max_new_tokens=3))
     assert taken == ({1, read} if STRAIGHT[name] else set())
     taken.clear()
     with Tape():
-        generate(packed, words(), PROMPTS[0], Decoding(limit=3))
+        generate(packed, words(), PROMPTS[0], GenerationConfig(max_new_tokens=3))
     assert not taken, "whoever watches sees the parts"
 
 
 @pytest.mark.parametrize("name", [n for n in DECODING if n not in ("rnn", "lstm")])
 def test_a_prompt_in_parts_sees_what_was_kept_of_the_parts_before(name: str) -> None:
-    packed = in_form(writer(name), "packed")
-    whole, parts = (generate(packed, words(), PROMPTS[2], Decoding(limit=6, chunk=chunk)) for chunk in (64, 2))
+    packed = for_inference(writer(name), "packed")
+    whole, parts = (
+        generate(packed, words(), PROMPTS[2], GenerationConfig(max_new_tokens=6, prefill_chunk=chunk))
+        for chunk in (64, 2)
+    )
     assert parts[0].ids == whole[0].ids
     assert parts[0].log_probabilities == pytest.approx(whole[0].log_probabilities, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_padded_sources_straight_through_are_those_of_the_parts(name: str) -> None:
-    models = in_form(writer(name), "packed"), writer(name)
-    found, wanted = (generate(model, words(), PROMPTS, Decoding(limit=6)) for model in models)
+    models = for_inference(writer(name), "packed"), writer(name)
+    found, wanted = (generate(model, words(), PROMPTS, GenerationConfig(max_new_tokens=6)) for model in models)
     assert [text.ids for text in found] == [text.ids for text in wanted]
 
 
@@ -165,7 +172,7 @@ def test_the_loss_in_perplexity_is_small_on_a_trained_model() -> None:
     model.eval()
     ids = batch()
     for form, kind, most in (("int8", Int8Linear, 1.02), ("int4", Int4Linear, 1.3)):
-        coarse = in_form(model, form)
+        coarse = for_inference(model, form)
         assert any(isinstance(part, kind) for part in coarse.modules())
         with torch.no_grad():
             before, after = loss(model, ids).exp().item(), loss(coarse, ids).exp().item()
@@ -174,7 +181,7 @@ def test_the_loss_in_perplexity_is_small_on_a_trained_model() -> None:
 
 
 def test_what_has_no_other_form_is_refused() -> None:
-    with pytest.raises(DecodingError, match="RNN has no other form"):
-        in_form(writer("lstm"), "int8")
+    with pytest.raises(DecodingError, match="RNN has no blocks to convert"):
+        for_inference(writer("lstm"), "int8")
     with pytest.raises(DecodingError, match="form is 'int3', wanted packed, int8, int4"):
-        in_form(writer("gpt"), "int3")
+        for_inference(writer("gpt"), "int3")

@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.equations.attention import attention, attention_scores, window_attention
+from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
 from glassformer.equations.masks import causal_mask
-from glassformer.equations.tiled import tiled_attention
 from glassformer.errors import EquationError
-from glassformer.recording import Tape, plain, unchecked
+from glassformer.recording import Tape, no_checks, reference_mode
 from tests.equations.drawing import Draw
 
 
@@ -53,8 +53,8 @@ def test_attention_equals_a_naive_loop(data: st.DataObject) -> None:
     bias = draw.choose(None, draw.normal(groups * shared, queries, keys))
     causal = draw.choose(False, True)
     visible = allowed & causal_mask(queries, keys).eq(0) if causal else allowed
-    for way in (nullcontext(), plain()):
-        with unchecked(), way:
+    for way in (nullcontext(), reference_mode()):
+        with no_checks(), way:
             o = attention(q, k, v, mask, bias, causal)
         assert o.shape == (batch, groups * shared, queries, value_dim)
         assert not o.isnan().any()
@@ -187,7 +187,7 @@ def test_bad_input_is_named(call: object, message: str) -> None:
 def test_heads_that_do_not_divide_are_named() -> None:
     with pytest.raises(EquationError, match="^split_heads: x is 10 wide, wanted a width that 3 heads divide evenly"):
         split_heads(torch.ones(2, 10), 3)
-    with pytest.raises(EquationError, match="^share_heads: heads is 3, wanted a multiple of the 2 shared heads"):
+    with pytest.raises(EquationError, match="^repeat_kv: heads is 3, wanted a multiple of the 2 shared heads"):
         repeat_kv(torch.ones(2, 4, 5), 3)
 
 

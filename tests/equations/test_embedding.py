@@ -11,7 +11,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from glassformer.equations.algebra import matmul
-from glassformer.equations.embedding import look_up, one_hot, scale_embedding, unembed
+from glassformer.equations.embedding import embed, one_hot, scale_embedding, unembed
 from glassformer.equations.probability import softmax
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
@@ -33,7 +33,7 @@ def test_a_one_hot_column_selects_a_column() -> None:
     W = torch.tensor([[0.1, -0.3, 0.5], [0.2, 0.4, -0.6]])
     x = one_hot(torch.tensor([1]), 3).T
     assert matmul(W, x)[:, 0].tolist() == W[:, 1].tolist()
-    assert torch.equal(look_up(W.T, torch.tensor(1)), W[:, 1])
+    assert torch.equal(embed(W.T, torch.tensor(1)), W[:, 1])
 
 
 def test_the_tied_output_of_the_worked_example() -> None:
@@ -42,7 +42,7 @@ def test_the_tied_output_of_the_worked_example() -> None:
     assert_close(logits.tolist(), [0.5, 0.5, -0.7], rtol=1e-14, atol=0)
     wanted = [0.43455697690506495, 0.43455697690506495, 0.13088604618987004]
     assert_close(softmax(logits).tolist(), wanted, rtol=1e-14, atol=0)
-    assert look_up(E, torch.tensor(1)).tolist() == [-0.3, 0.4]
+    assert embed(E, torch.tensor(1)).tolist() == [-0.3, 0.4]
 
 
 @CASES
@@ -50,7 +50,7 @@ def test_the_tied_output_of_the_worked_example() -> None:
 def test_look_up_equals_torch_forward_and_backward(seed: int, vocab: int, dim: int, shape: tuple[int, ...]) -> None:
     E, ids = random(seed, vocab, dim).requires_grad_(), random_ids(seed, vocab, shape)
     with Tape() as tape:
-        e = look_up(E, ids)
+        e = embed(E, ids)
     wanted = functional.embedding(ids, E)
     assert torch.equal(e, wanted) and e.shape == (*shape, dim)
     bar = random(seed + 1, *e.shape)
@@ -64,7 +64,7 @@ def test_look_up_is_a_product_with_one_hot_rows(seed: int, vocab: int, shape: tu
     E, ids = random(seed, vocab, 3), random_ids(seed, vocab, shape)
     x = one_hot(ids, vocab, torch.float64)
     assert torch.equal(x, functional.one_hot(ids, vocab).double())
-    assert torch.equal(x @ E, look_up(E, ids))
+    assert torch.equal(x @ E, embed(E, ids))
     assert torch.equal(x.argmax(-1), ids)
 
 
@@ -72,8 +72,8 @@ def test_look_up_is_a_product_with_one_hot_rows(seed: int, vocab: int, shape: tu
 def test_ids_of_any_whole_type_do(dtype: torch.dtype) -> None:
     E, ids = random(0, 5, 2), torch.tensor([4, 0, 4], dtype=dtype)
     with Tape() as tape:
-        e = look_up(E, ids)
-    assert torch.equal(e, E[[4, 0, 4]]) and torch.equal(look_up(E, ids), e)
+        e = embed(E, ids)
+    assert torch.equal(e, E[[4, 0, 4]]) and torch.equal(embed(E, ids), e)
     assert tape.reverse(torch.ones_like(e))[E].sum(1).tolist() == [2.0, 0.0, 0.0, 0.0, 4.0]
     assert one_hot(ids, 5).argmax(-1).tolist() == [4, 0, 4]
 
@@ -82,7 +82,7 @@ def test_ids_of_any_whole_type_do(dtype: torch.dtype) -> None:
 def test_the_gradient_of_a_frequent_token_is_not_lost(dtype: torch.dtype) -> None:
     E = torch.zeros(2, 1, dtype=dtype)
     with Tape() as tape:
-        e = look_up(E, torch.zeros(4096, dtype=torch.long))
+        e = embed(E, torch.zeros(4096, dtype=torch.long))
     assert tape.reverse(torch.ones_like(e))[E].tolist() == [[4096.0], [0.0]]
 
 
@@ -100,7 +100,7 @@ def test_unembed_equals_a_tied_linear_layer(seed: int, vocab: int, dim: int) -> 
     layer, h = torch.nn.Linear(dim, vocab, bias=False, dtype=torch.float64), random(seed, 2, 3, dim)
     assert_close(unembed(h, layer.weight), layer(h))
     E = random(seed, vocab, dim)
-    scores = unembed(look_up(E, torch.arange(vocab)), E)
+    scores = unembed(embed(E, torch.arange(vocab)), E)
     assert_close(scores, scores.T)  # a tied table scores a token for another as the other for it
 
 
@@ -110,13 +110,13 @@ E, H = torch.randn(5, 4), torch.randn(2, 4)
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: look_up(E, torch.tensor([0, 5])), "look_up: ids is between 0 and 5, wanted between 0 and 4, the rows"),
-        (lambda: look_up(E, torch.tensor([-1, 2])), "ids is between -1 and 2, wanted between 0 and 4"),
-        (lambda: look_up(E, torch.tensor([1.0])), "ids has type float32, wanted int"),
-        (lambda: look_up(E, torch.tensor([True])), "ids has type bool, wanted int"),
-        (lambda: look_up(E, [0, 1]), "ids is a list, wanted a tensor"),
-        (lambda: look_up(E[0], torch.tensor([0])), r"E has shape \[4\], wanted \[vocab dim\]"),
-        (lambda: look_up(E.long(), torch.tensor([0])), "E has type int64, wanted float"),
+        (lambda: embed(E, torch.tensor([0, 5])), "embed: ids is between 0 and 5, wanted between 0 and 4, the rows"),
+        (lambda: embed(E, torch.tensor([-1, 2])), "ids is between -1 and 2, wanted between 0 and 4"),
+        (lambda: embed(E, torch.tensor([1.0])), "ids has type float32, wanted int"),
+        (lambda: embed(E, torch.tensor([True])), "ids has type bool, wanted int"),
+        (lambda: embed(E, [0, 1]), "ids is a list, wanted a tensor"),
+        (lambda: embed(E[0], torch.tensor([0])), r"E has shape \[4\], wanted \[vocab dim\]"),
+        (lambda: embed(E.long(), torch.tensor([0])), "E has type int64, wanted float"),
         (lambda: one_hot(torch.tensor([3]), 3), "one_hot: ids is between 3 and 3, wanted between 0 and 2"),
         (lambda: one_hot(torch.tensor([-1]), 3), "ids is between -1 and -1, wanted between 0 and 2"),
         (lambda: one_hot(torch.tensor([0]), 0), "size is 0, wanted a whole number, at least 1"),

@@ -12,7 +12,7 @@ from torch.testing import assert_close
 import glassformer.equations  # noqa: F401 - fills the catalog
 from glassformer.equation import Equation, catalog
 from glassformer.errors import EquationError
-from glassformer.recording import Tape, plain, unchecked
+from glassformer.recording import Tape, no_checks, reference_mode
 from tests.arithmetic import as_python
 from tests.equations.counting import count
 from tests.equations.drawing import Draw, draw_arguments
@@ -176,7 +176,7 @@ def test_cost_equals_a_counted_run(name: str, data: st.DataObject) -> None:
     """By the formula where there is one, else as the sum over the parts, without computing anything."""
     equation = CATALOG[name]
     arguments = draw_arguments(equation, Draw(data))
-    with plain(), unchecked():
+    with reference_mode(), no_checks():
         assert equation.cost(**arguments).flops == count(equation.fn, **arguments)
 
 

@@ -31,7 +31,7 @@ from glassformer.equations import (
     rmsprop,
     weight_decay,
 )
-from glassformer.equations.orthogonal import _A, _B, _C
+from glassformer.equations.muon import _A, _B, _C
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 from tests.equations.drawing import Draw

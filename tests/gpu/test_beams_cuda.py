@@ -5,10 +5,10 @@ import copy
 import pytest
 import torch
 
+from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
-from glassformer.decoding.quantize import in_form
-from glassformer.decoding.settings import Decoding
-from tests.decoding.writers import PROMPTS, words, writer
+from glassformer.inference.prepare import for_inference
+from tests.decoding.tiny_generators import PROMPTS, words, writer
 
 pytestmark = [
     pytest.mark.gpu,
@@ -24,10 +24,10 @@ pytestmark = [
 def test_beams_on_cuda(name: str, compiled: bool) -> None:
     """Prompts of unequal length, then others of the same shapes, which meet the program that is there already."""
     ours = copy.deepcopy(writer(name)).cuda()
-    ours = ours if name == "lstm" else in_form(ours, "packed")
+    ours = ours if name == "lstm" else for_inference(ours, "packed")
     for prompts in (PROMPTS[:3], PROMPTS[2::-1]):
-        plain = generate(writer(name), words(), prompts, Decoding(limit=6, beam=3, n=3))
-        found = generate(ours, words(), prompts, Decoding(limit=6, beam=3, n=3, compiled=compiled))
-        assert [(text.ids, text.finish) for text in found] == [(text.ids, text.finish) for text in plain]
+        plain = generate(writer(name), words(), prompts, GenerationConfig(max_new_tokens=6, num_beams=3, n=3))
+        found = generate(ours, words(), prompts, GenerationConfig(max_new_tokens=6, num_beams=3, n=3, compile=compiled))
+        assert [(text.ids, text.finish_reason) for text in found] == [(text.ids, text.finish_reason) for text in plain]
         for one, other in zip(found, plain, strict=True):
             assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-3)

@@ -10,7 +10,7 @@ from glassformer.data.batches import Batch, PackedBatches
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from glassformer.training.evaluation import evaluate_language
+from glassformer.training.metrics import evaluate_language
 
 pytestmark = [
     pytest.mark.gpu,
@@ -22,7 +22,7 @@ pytestmark = [
 def test_figures_are_those_of_the_cpu_and_batches_do_not_wait() -> None:
     tokenizer = learn_tokenizer(["the cat sat on the mat", "añb€"], "bpe", 270)
     tokens = np.array([id for part in tokenizer.encode_stream(["the cat sat", "on añb€"] * 20) for id in part])
-    model = build(GPTConfig(vocab=tokenizer.vocab, context=16, dim=16, layers=1, heads=2))
+    model = build(GPTConfig(vocab=tokenizer.vocab_size, context=16, dim=16, layers=1, heads=2))
     batches = PackedBatches(tokens, 3, 16, seed=0)
     here = evaluate_language(model, batches, 400)
     model.cuda()

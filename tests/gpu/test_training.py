@@ -12,15 +12,15 @@ from glassformer.data.batches import PackedBatches
 from glassformer.errors import TrainingError
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
-from glassformer.training.hardware import Hardware
+from glassformer.training.device import Device
+from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TARGET_TOKEN, NEXT_TOKEN, Lesson
-from glassformer.training.processes import ALONE
+from glassformer.training.objective import NEXT_TARGET_TOKEN, NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.step import Log, Training
-from tests.training.moments import same
-from tests.training.subject import PAIR_CONFIG, pair_batches
+from tests.training.fake_snapshots import same
+from tests.training.tiny_run import PAIR_CONFIG, pair_batches
 
 pytestmark = [
     pytest.mark.gpu,
@@ -28,11 +28,11 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
 ]
 
-CUDA = Hardware(torch.device("cuda", 0))
+CUDA = Device(torch.device("cuda", 0))
 CONFIG = GPTConfig(vocab=64, context=32, dim=64, layers=2, heads=4, dropout=0.1)
 TOKENS = (np.arange(4000) ** 2 // 7) % 64
 RECIPE = Recipe(
-    steps=24, rate=3e-3, warmup=3, decay=0.1, accumulate=2, average=0.9,
+    steps=24, learning_rate=3e-3, warmup_steps=3, weight_decay=0.1, gradient_accumulation=2, ema_decay=0.9,
     log_every=6, evaluate_every=12, save_every=4,
 )  # fmt: skip
 
@@ -41,9 +41,9 @@ def batches() -> PackedBatches:
     return PackedBatches(TOKENS, 8, 32, 0)
 
 
-def training(hardware: Hardware, recipe: Recipe) -> Training:
+def training(hardware: Device, recipe: Recipe) -> Training:
     torch.manual_seed(0)
-    return Training(Lesson(build(CONFIG), NEXT_TOKEN), batches(), recipe, hardware, ALONE)
+    return Training(LossModule(build(CONFIG), NEXT_TOKEN), batches(), recipe, hardware, ALONE)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
@@ -51,14 +51,14 @@ def training(hardware: Hardware, recipe: Recipe) -> Training:
 @pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
 def test_nobody_waits_for_the_device_between_log_lines(optimizer: str, compiled: bool, half: bool) -> None:
     recipe = replace(RECIPE, optimizer=optimizer)  # pyright: ignore[reportArgumentType]
-    made = training(replace(CUDA, compiled=compiled, half=half), recipe)
+    made = training(replace(CUDA, compile=compiled, bf16=half), recipe)
     for _ in range(3):  # what is made once: kernels, moments, room
-        made.learn()
-    made.look()
+        made.train_step()
+    made.raise_if_nonfinite()
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(10):
-            made.learn()
+            made.train_step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert made.done == 13
@@ -68,14 +68,14 @@ def test_nobody_waits_for_the_device_between_log_lines(optimizer: str, compiled:
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_uneven_batches_do_not_wait_either(compiled: bool) -> None:
     torch.manual_seed(0)
-    hardware = replace(CUDA, compiled=compiled)
-    made = Training(Lesson(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, hardware, ALONE)
+    hardware = replace(CUDA, compile=compiled)
+    made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, hardware, ALONE)
     for _ in range(3):
-        made.learn()
+        made.train_step()
     torch.cuda.set_sync_debug_mode("error")
     try:
         for _ in range(10):
-            made.learn()
+            made.train_step()
     finally:
         torch.cuda.set_sync_debug_mode("default")
     assert made.done == 13
@@ -83,11 +83,11 @@ def test_uneven_batches_do_not_wait_either(compiled: bool) -> None:
 
 def test_looking_does_wait_so_that_the_tests_above_can_fail() -> None:
     made = training(CUDA, RECIPE)
-    made.learn()
+    made.train_step()
     torch.cuda.set_sync_debug_mode("error")
     try:
         with pytest.raises(RuntimeError, match="synchronizing"):
-            made.look()
+            made.raise_if_nonfinite()
     finally:
         torch.cuda.set_sync_debug_mode("default")
 
@@ -96,18 +96,18 @@ def test_looking_does_wait_so_that_the_tests_above_can_fail() -> None:
 def test_nothing_moves_after_a_bad_step_that_nobody_saw(optimizer: str) -> None:
     made = training(CUDA, replace(RECIPE, optimizer=optimizer))  # pyright: ignore[reportArgumentType]
     for _ in range(3):
-        made.learn()
+        made.train_step()
     times = iter([torch.nan])
     made.model.get_parameter("stack.blocks.1.attention.key.weight").register_hook(lambda g: g * next(times, 1.0))
     before = {name: value.clone() for name, value in made.model.state_dict().items()}
     for _ in range(4):
-        made.learn()
+        made.train_step()
     assert all(torch.equal(value, before[name]) for name, value in made.model.state_dict().items())
     with pytest.raises(TrainingError, match="step 4: the loss or its gradient is not finite, and nothing was updated"):
-        made.look()
+        made.raise_if_nonfinite()
 
 
-def learnt(hardware: Hardware, folder: RunFolder | None = None, stop: int | None = None) -> list[Log]:
+def learnt(hardware: Device, folder: RunFolder | None = None, stop: int | None = None) -> list[Log]:
     logs = []
     for log in train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE, folder, batches(), hardware):
         logs.append(log)
@@ -120,19 +120,19 @@ def learnt(hardware: Hardware, folder: RunFolder | None = None, stop: int | None
 def test_half_precision_learns_as_full_precision_does(compiled: bool) -> None:
     calm = replace(CONFIG, dropout=0.0)
 
-    def losses(hardware: Hardware) -> list[float]:
+    def losses(hardware: Device) -> list[float]:
         torch.manual_seed(0)
         recipe = replace(RECIPE, steps=60, log_every=20)
         return [log.loss for log in train(build(calm), batches(), NEXT_TOKEN, recipe, hardware=hardware)]
 
-    full, half = losses(CUDA), losses(replace(CUDA, half=True, compiled=compiled))
+    full, half = losses(CUDA), losses(replace(CUDA, bf16=True, compile=compiled))
     assert full[-1] < 0.75 * math.log(CONFIG.vocab)
     assert half == pytest.approx(full, rel=0.03)
-    assert losses(Hardware()) == pytest.approx(full, rel=2e-3)
+    assert losses(Device()) == pytest.approx(full, rel=2e-3)
 
 
-@pytest.mark.parametrize("hardware", [CUDA, replace(CUDA, half=True)], ids=["fp32", "bf16"])
-def test_a_stopped_run_goes_on_with_the_same_dropout_on_the_device(hardware: Hardware, tmp_path: Path) -> None:
+@pytest.mark.parametrize("hardware", [CUDA, replace(CUDA, bf16=True)], ids=["fp32", "bf16"])
+def test_a_stopped_run_goes_on_with_the_same_dropout_on_the_device(hardware: Device, tmp_path: Path) -> None:
     whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
     learnt(hardware, whole)
     learnt(hardware, stopped, stop=12)

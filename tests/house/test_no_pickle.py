@@ -19,7 +19,7 @@ def forbidden(tree: ast.Module) -> Iterator[str]:
             module = str(node.module).partition(".")[0]
             names = [a.name for a in node.names if module in MODULES or (node.module == "torch" and a.name in TORCH)]
             yield from (f"{node.lineno}: from {node.module} import {name}" for name in names)
-        elif isinstance(node, ast.Name) and node.id in CALLS:
+        elif isinstance(node, ast.Name) and node.id in CALLS and isinstance(node.ctx, ast.Load):
             yield f"{node.lineno}: {node.id}"
         elif isinstance(node, ast.Attribute) and ast.unparse(node) in {f"torch.{name}" for name in TORCH}:
             yield f"{node.lineno}: {ast.unparse(node)}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.training.resolve import resolve
+from glassformer.training.config import resolve
 from tests.house.source import ROOT
 
 RECIPES = sorted((ROOT / "recipes").glob("*.toml"))

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, squared_relu, swiglu, tanh
-from glassformer.layers.attention import Attention, Heads
-from glassformer.layers.block import Around, Block
+from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.block import Block
 from glassformer.layers.feed_forward import FeedForward, GatedFeedForward
 from glassformer.layers.normalization import LayerNorm, PlainRMSNorm, RMSNorm
-from glassformer.layers.patterns import Blocks, Dilated, Everything, Past, Window
+from glassformer.layers.patterns import Bidirectional, BlockSparse, Causal, Dilated, SlidingWindow
 from glassformer.layers.positions import (
     AlibiBias,
     LearnedPositions,
@@ -42,10 +42,10 @@ TURNED = {
 BIASED = {"alibi": lambda: AlibiBias(HEADS), "t5": lambda: RelativeBias(HEADS, 8, 12, bidirectional=False)}
 POSITIONS = [*ADDED, *TURNED, *BIASED]
 PATTERNS = {
-    "everything": Everything(),
-    "past": Past(),
-    "window": Window(window=3),
-    "blocks": Blocks(block=3),
+    "everything": Bidirectional(),
+    "past": Causal(),
+    "window": SlidingWindow(window=3),
+    "blocks": BlockSparse(block_size=3),
     "dilated": Dilated(window=2, dilation=2),
 }
 NORMS = {"layer": lambda: LayerNorm(DIM), "rms": lambda: RMSNorm(DIM), "plain-rms": PlainRMSNorm}
@@ -84,15 +84,17 @@ class Small(nn.Module):
         super().__init__()
         self.start = ADDED.get(positions, NoPositions)()
         groups = 1 if extra == "multi-query" else 2
-        shape = Heads(dim=DIM, heads=HEADS, kv_heads=groups, head_dim=HEAD_DIM)
+        shape = AttentionShape.of(dim=DIM, heads=HEADS, kv_heads=groups, head_dim=HEAD_DIM)
         alpha = 0.5 if extra == "scaled-residual" else 1.0
 
         def block() -> Block:
             turned = TURNED[positions]() if positions in TURNED else None
             norms = (RMSNorm(HEAD_DIM), RMSNorm(HEAD_DIM)) if extra == "qk-norm" else None
             cap = 1.5 if extra == "soft-cap" else None
-            attention = Attention(shape, PATTERNS[pattern], turned, norms, cap=cap)
-            return Block(attention, ACTIVATIONS[activation](), lambda: Around(NORMS[norm](), order, alpha=alpha))
+            attention = Attention(shape, PATTERNS[pattern], turned, norms, logit_softcap=cap)
+            return Block(
+                attention, ACTIVATIONS[activation](), NORMS[norm], norm_first=order == "pre", residual_scale=alpha
+            )
 
         self.stack = Stack([block(), block()], bias=BIASED[positions]() if positions in BIASED else None)
 
@@ -152,7 +154,7 @@ def test_patterns_let_through_what_they_say() -> None:
     """Change one token and see which outputs notice, through one layer."""
     for name, pattern in PATTERNS.items():
         torch.manual_seed(0)
-        layer = Attention(Heads(dim=DIM, heads=2), pattern).double()
+        layer = Attention(AttentionShape.of(dim=DIM, heads=2), pattern).double()
         for parameter in layer.parameters():
             nn.init.normal_(parameter)
         x = torch.randn(1, 8, DIM, dtype=torch.float64)

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.layers.attention import Heads
+from glassformer.layers.attention import AttentionShape
+from glassformer.layers.config import Config
 from glassformer.layers.model import Model
-from glassformer.layers.patterns import Dilated, Window
-from glassformer.layers.rotary import BaseScaling, LinearScaling, Llama3Scaling, NTKScaling, YarnScaling
+from glassformer.layers.patterns import Dilated, SlidingWindow
+from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.mlp import MLPConfig
 from glassformer.models.modern import ModernConfig
-from glassformer.models.presets import Config
 from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
@@ -31,7 +31,7 @@ WORDS = ["", "Pre", "class", "gelu", "tanh", "learned", "halves", "sentence", "l
 NUMBERS = [float("nan"), float("inf"), -1.0, 0.0, 0.5, 1.0, 1.5, 1e-300, 1e300, 3, 2**62, 2**63, 10**30]
 THINGS = [None, True, False, [], (), (3,), (0,), {}, object(), np.int64(3), np.float64(0.5), torch.tensor(3), GPTConfig]
 VALUES = st.one_of(st.integers(-3, 9), st.sampled_from([*NUMBERS, *WORDS, *THINGS]))
-SCALINGS = st.sampled_from([BaseScaling, LinearScaling, NTKScaling, YarnScaling, Llama3Scaling])
+SCALINGS = st.sampled_from([ThetaScaling, LinearScaling, NTKScaling, YarnScaling, Llama3Scaling])
 
 
 @st.composite
@@ -68,8 +68,8 @@ def test_scalings_are_refused_or_run(data: st.DataObject, kind: type, head_dim: 
     try:
         scaling = kind(**{field.name: data.draw(VALUES) for field in fields(kind)})
         config = LlamaConfig(
-            vocab=5, context=8, dim=8, layers=1, heads=2, hidden=4, head_dim=head_dim, base=data.draw(VALUES),
-            scaling=scaling,
+            vocab=5, context=8, dim=8, layers=1, heads=2, ffn_dim=4, head_dim=head_dim, rope_theta=data.draw(VALUES),
+            rope_scaling=scaling,
         )  # fmt: skip
         model = build(config)
     except ConfigError:
@@ -80,24 +80,24 @@ def test_scalings_are_refused_or_run(data: st.DataObject, kind: type, head_dim: 
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: EncoderConfig(head="class"), "EncoderConfig: head is 'class', wanted one of rows, first, sentence"),
-        (lambda: Seq2SeqConfig(order="Pre"), "Seq2SeqConfig: order is 'Pre', wanted one of pre, post"),
+        (lambda: EncoderConfig(head="class"), "EncoderConfig: head is 'class', wanted one of hidden, pooled, sentence"),
+        (lambda: Seq2SeqConfig(norm_first="pre"), "Seq2SeqConfig: norm_first is 'pre', wanted true or false"),
         (lambda: GPTConfig(dropout=1.5), "GPTConfig: dropout is 1.5, wanted a number from 0 to just below 1"),
         (lambda: LlamaConfig(window=-2), "LlamaConfig: window is -2, wanted a whole number, 1 or more, or none"),
         (lambda: GPTConfig(layers=-1), "GPTConfig: layers is -1, wanted a whole number from 0 to 4096"),
         (lambda: RNNConfig(layers=0), "RNNConfig: layers is 0, wanted a whole number from 1 to 4096"),
-        (lambda: GPTConfig(tied=1), "GPTConfig: tied is 1, wanted true or false"),
-        (lambda: LlamaConfig(base=0), "LlamaConfig: base is 0, wanted a number above 0"),
-        (lambda: LlamaConfig(scaling="yarn"), "LlamaConfig: scaling is 'yarn', wanted a Scaling, or none"),
-        (lambda: MLPConfig(hidden=(2, 0)), r"MLPConfig: hidden is \(2, 0\), wanted a list, each a whole number, 1 or"),
-        (lambda: Heads(dim=8, heads=0), "Heads: heads is 0, wanted a whole number, 1 or more"),
-        (lambda: Window(window=0), "Window: window is 0, wanted a whole number, 1 or more"),
+        (lambda: GPTConfig(tie_embeddings=1), "GPTConfig: tie_embeddings is 1, wanted true or false"),
+        (lambda: LlamaConfig(rope_theta=0), "LlamaConfig: rope_theta is 0, wanted a number above 0"),
+        (lambda: LlamaConfig(rope_scaling="yarn"), "LlamaConfig: rope_scaling is 'yarn', wanted a RopeScaling, or none"),
+        (lambda: MLPConfig(hidden_dims=(2, 0)), r"MLPConfig: hidden_dims is \(2, 0\), wanted a list, each a whole number, 1 or"),
+        (lambda: AttentionShape.of(dim=8, heads=0), "AttentionShape: heads is 0, wanted a whole number, 1 or more"),
+        (lambda: SlidingWindow(window=0), "SlidingWindow: window is 0, wanted a whole number, 1 or more"),
         (lambda: Dilated(window=2, dilation=-1), "Dilated: dilation is -1, wanted"),
         (lambda: YarnScaling(factor=2.0, original_length=8, slow=0.0), "YarnScaling: slow is 0.0, wanted a number abo"),
         (lambda: build(ModernConfig(dim=6, heads=2)), "head_dim is 3, wanted an even number"),
         (lambda: build(Seq2SeqConfig(dim=5, heads=1)), "dim is 5, wanted an even number"),
         (lambda: build(T5Config(max_distance=2)), "max_distance is 2, wanted a whole number, at least 9"),
-        (lambda: build({}), "config is {}, wanted the name of a preset or one of Seq2SeqConfig, GPTConfig"),
+        (lambda: build({}), "config is {}, wanted the name of a preset or one of Seq2SeqConfig, T5Config"),
         (lambda: build(GPTConfig), "config is <class .*GPTConfig'>, wanted the name of a preset"),
         (lambda: build(GPTConfig(vocab=2**62)), "the model cannot be built: "),
     ],
@@ -110,4 +110,4 @@ def test_what_is_wrong_is_named(make: object, says: str) -> None:
 def test_values_that_mean_the_same_become_one() -> None:
     config = GPTConfig(dim=np.int64(8), heads=2, eps=0, dropout=np.float64(0.5))
     assert config == GPTConfig(dim=8, heads=2, eps=0.0, dropout=0.5) and type(config.dim) is int
-    assert MLPConfig(hidden=[3, 4]).hidden == (3, 4)
+    assert MLPConfig(hidden_dims=[3, 4]).hidden_dims == (3, 4)

@@ -119,8 +119,8 @@ def test_padding_changes_no_row(name: str) -> None:
     for token in (0, VOCAB - 1):
         padded = torch.cat([tokens, torch.full((3, 4), token)], 1)
         keep = torch.arange(padded.shape[1]).expand_as(padded) < tokens.shape[1]
-        after = subject(**{key: padded}, keep=keep)
-        whole = name in TRANSLATORS or ZOO[name].head in ("first", "sentence", "classes") if name in READERS else False
+        after = subject(**{key: padded}, attention_mask=keep)
+        whole = name in TRANSLATORS or ZOO[name].head in ("pooled", "sentence", "classifier") if name in READERS else False
         after = after if whole or name in TRANSLATORS else after[:, : tokens.shape[1]]
         assert_close(after, subject(**{key: tokens}), rtol=1e-9, atol=1e-11)
 
@@ -139,7 +139,7 @@ def test_every_parameter_matters(name: str) -> None:
     """A parameter with no gradient is one that some forward forgot."""
     subject = specimen(name)
     y = subject(
-        **({"segments": subject.inputs["ids"] % 2} if name.startswith("encoder") and ZOO[name].segments else {})
+        **({"token_types": subject.inputs["ids"] % 2} if name.startswith("encoder") and ZOO[name].token_types else {})
     )
     y.square().sum().backward()
     forgotten = [n for n, p in subject.model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
@@ -184,12 +184,20 @@ BAD = [
     ("gpt", {"ids": torch.zeros(2, 17).long()}, r"GPT: ids has 17 tokens, wanted at most 16, the model's context"),
     ("gpt", {"ids": torch.zeros(2, 3)}, r"GPT: ids has type torch.float32, wanted token ids of type int64"),
     ("gpt", {"ids": torch.zeros(3).long()}, r"GPT: ids has shape \[3\], wanted \[batch seq\]"),
-    ("gpt", {"ids": torch.zeros(2, 3).long(), "keep": torch.ones(2, 4).bool()}, r"GPT: keep has shape \[2, 4\]"),
-    ("gpt", {"ids": torch.zeros(2, 3).long(), "keep": torch.ones(2, 3)}, r"GPT: keep has type torch.float32"),
+    (
+        "gpt",
+        {"ids": torch.zeros(2, 3).long(), "attention_mask": torch.ones(2, 4).bool()},
+        r"GPT: attention_mask has shape \[2, 4\]",
+    ),
+    (
+        "gpt",
+        {"ids": torch.zeros(2, 3).long(), "attention_mask": torch.ones(2, 3)},
+        r"GPT: attention_mask has type torch.float32",
+    ),
     ("seq2seq", {"target": torch.zeros(2, 3).long()}, r"Seq2Seq: target has 2 sequences, wanted 3"),
     ("seq2seq", {"source": torch.full((3, 3), 99)}, r"Seq2Seq: source holds the id 99"),
     ("t5", {"target": torch.full((3, 3), 99)}, r"T5: target holds the id 99"),
-    ("encoder", {"segments": torch.full((3, 7), 2)}, r"Encoder: segments holds the id 2, wanted ids from 0 to 1"),
+    ("encoder", {"token_types": torch.full((3, 7), 2)}, r"Encoder: token_types holds the id 2, wanted ids from 0 to 1"),
     ("lstm", {"ids": torch.full((2, 3), 99)}, r"RNN: ids holds the id 99"),
     ("mlp", {"x": torch.zeros(2, 5)}, r"MLP: x has shape \[2, 5\].*wanted rows of 3 float numbers"),
 ]
@@ -201,16 +209,16 @@ def test_bad_input_is_named_before_anything_runs(name: str, inputs: dict, messag
     with Tape() as tape, pytest.raises(ModelError, match=f"^{message}"):
         subject(**inputs)
     assert tape.steps == []
-    assert MODE.checking and MODE.watcher is CHECKS
+    assert MODE.checking and MODE.dispatcher is CHECKS
 
 
 def test_a_decoder_block_without_its_memory_is_refused() -> None:
     decoder = specimen("seq2seq").model.decoder
-    with pytest.raises(ModelError, match="memory is missing"):
+    with pytest.raises(ModelError, match="encoder_output is missing"):
         decoder(torch.zeros(1, 3, 8, dtype=torch.float64))
 
 
 def test_segments_of_a_model_without_them_are_refused() -> None:
     assert isinstance(ZOO["encoder-sentence"], EncoderConfig)
-    with pytest.raises(ModelError, match="segments"):
-        specimen("encoder-sentence")(segments=torch.zeros(3, 7).long())
+    with pytest.raises(ModelError, match="token_types"):
+        specimen("encoder-sentence")(token_types=torch.zeros(3, 7).long())

@@ -2,9 +2,9 @@
 
 import pytest
 
-from glassformer.equations.counts import gpt_parameters
+from glassformer.equations.parameter_counts import gpt_parameters
 from glassformer.errors import ConfigError
-from glassformer.layers.attention import Heads
+from glassformer.layers.attention import AttentionShape
 from glassformer.models.build import build
 from glassformer.models.presets import PRESETS
 
@@ -55,6 +55,6 @@ def test_what_cannot_be_built_is_named() -> None:
     with pytest.raises(ConfigError, match="no preset is called gpt5; there are transformer-tiny"):
         build("gpt5")
     with pytest.raises(ConfigError, match="heads is 3, which does not divide dim 8"):
-        Heads(dim=8, heads=3)
+        AttentionShape.of(dim=8, heads=3)
     with pytest.raises(ConfigError, match="kv_heads is 3, which does not divide heads 4"):
-        Heads(dim=8, heads=4, kv_heads=3)
+        AttentionShape.of(dim=8, heads=4, kv_heads=3)

@@ -5,52 +5,52 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from glassformer.layers.config import Config
 from glassformer.layers.model import Model
-from glassformer.layers.rotary import BaseScaling, LinearScaling, Llama3Scaling, NTKScaling, YarnScaling
+from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.mlp import MLPConfig
 from glassformer.models.modern import ModernConfig
-from glassformer.models.presets import Config
 from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
 
 VOCAB = 13
-LLAMA = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 4, "hidden": 12}
-SEQ2SEQ = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "hidden": 12}
-ENCODER = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "hidden": 12}
-T5 = {"vocab": VOCAB, "dim": 8, "layers": 2, "heads": 2, "head_dim": 3, "hidden": 12}
+LLAMA = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 4, "ffn_dim": 12}
+SEQ2SEQ = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
+ENCODER = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
+T5 = {"vocab": VOCAB, "dim": 8, "layers": 2, "heads": 2, "head_dim": 3, "ffn_dim": 12}
 
 ZOO: dict[str, Config] = {
     "gpt": GPTConfig(vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
     "llama": LlamaConfig(**LLAMA),
     "llama-grouped": LlamaConfig(**LLAMA, kv_heads=2, head_dim=6),
-    "llama-multi-query-tied": LlamaConfig(**LLAMA, kv_heads=1, tied=True),
-    "llama-base": LlamaConfig(**LLAMA, scaling=BaseScaling(alpha=4.0)),
-    "llama-linear": LlamaConfig(**LLAMA, scaling=LinearScaling(factor=2.0)),
-    "llama-ntk": LlamaConfig(**(LLAMA | {"heads": 2}), scaling=NTKScaling(factor=2.0)),
-    "llama-yarn": LlamaConfig(**LLAMA, scaling=YarnScaling(factor=4.0, original_length=8)),
-    "llama-3": LlamaConfig(**LLAMA, scaling=Llama3Scaling(factor=8.0, original_length=8)),
+    "llama-multi-query-tied": LlamaConfig(**LLAMA, kv_heads=1, tie_embeddings=True),
+    "llama-base": LlamaConfig(**LLAMA, rope_scaling=ThetaScaling(alpha=4.0)),
+    "llama-linear": LlamaConfig(**LLAMA, rope_scaling=LinearScaling(factor=2.0)),
+    "llama-ntk": LlamaConfig(**(LLAMA | {"heads": 2}), rope_scaling=NTKScaling(factor=2.0)),
+    "llama-yarn": LlamaConfig(**LLAMA, rope_scaling=YarnScaling(factor=4.0, original_length=8)),
+    "llama-3": LlamaConfig(**LLAMA, rope_scaling=Llama3Scaling(factor=8.0, original_length=8)),
     "mistral": LlamaConfig(**LLAMA, window=3),
     "qwen2": LlamaConfig(**LLAMA, qkv_bias=True),
     "modern": ModernConfig(vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
-    "rnn": RNNConfig(vocab=VOCAB, dim=6, hidden=5, layers=2, cell="rnn"),
-    "lstm": RNNConfig(vocab=VOCAB, dim=6, hidden=5, layers=2),
+    "rnn": RNNConfig(vocab=VOCAB, dim=6, hidden_dim=5, layers=2, cell="rnn"),
+    "lstm": RNNConfig(vocab=VOCAB, dim=6, hidden_dim=5, layers=2),
     "seq2seq": Seq2SeqConfig(**SEQ2SEQ),
-    "seq2seq-pre": Seq2SeqConfig(**SEQ2SEQ, order="pre", activation="gelu", decoder_layers=1),
-    "seq2seq-learned": Seq2SeqConfig(**SEQ2SEQ, positions="learned", scaled=False, embedding_norm=True),
+    "seq2seq-pre": Seq2SeqConfig(**SEQ2SEQ, norm_first=True, activation="gelu", decoder_layers=1),
+    "seq2seq-learned": Seq2SeqConfig(**SEQ2SEQ, positions="learned", scale_embeddings=False, embedding_norm=True),
     "marian": Seq2SeqConfig(**SEQ2SEQ, positions="halves", activation="silu", output_bias=True),
     "encoder": EncoderConfig(**ENCODER),
-    "encoder-first": EncoderConfig(**ENCODER, head="first"),
-    "encoder-sentence": EncoderConfig(**ENCODER, head="sentence", segments=0),
+    "encoder-pooled": EncoderConfig(**ENCODER, head="pooled"),
+    "encoder-sentence": EncoderConfig(**ENCODER, head="sentence", token_types=0),
     "encoder-masked": EncoderConfig(**ENCODER, head="masked"),
-    "encoder-classes": EncoderConfig(**ENCODER, head="classes", classes=3),
+    "encoder-classifier": EncoderConfig(**ENCODER, head="classifier", classes=3),
     "t5": T5Config(**T5),
-    "t5-gated": T5Config(**T5, gated=True, tied=False, decoder_layers=1),
-    "mlp": MLPConfig(inputs=3, hidden=(5, 4), outputs=2, activation="tanh"),
+    "t5-gated": T5Config(**T5, gated=True, tie_embeddings=False, decoder_layers=1),
+    "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
 CAUSAL = [name for name, c in ZOO.items() if isinstance(c, (GPTConfig, LlamaConfig, ModernConfig, RNNConfig))]
 READERS = [name for name, c in ZOO.items() if isinstance(c, EncoderConfig)]

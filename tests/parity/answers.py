@@ -18,8 +18,8 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 
 import glassformer as gf
 from glassformer.data.phrase_book import phrase_book
+from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import encode_prompts
-from glassformer.decoding.settings import Decoding
 from glassformer.layers.model import Model
 from glassformer.text.tokenizer import Tokenizer
 
@@ -110,21 +110,21 @@ PUBLIC = [
 ]  # fmt: skip
 
 SMALL = {
-    "tokenizer.vocab": 400, "model.dim": 32, "model.heads": 4, "model.layers": 2, 
-    "recipe.warmup": 3, "recipe.rate": 0.01, "run.device": "cpu", "run.precision": "fp32",
+    "tokenizer.vocab_size": 400, "model.dim": 32, "model.heads": 4, "model.layers": 2, 
+    "recipe.warmup_steps": 3, "recipe.learning_rate": 0.01, "run.device": "cpu", "run.precision": "fp32",
 }  # fmt: skip
-_RUNNING = {"model.context": 64, "data.length": 24, "data.batch": 8, "data.share": 0.1}
-_TRANSLATE = {"data.tokens": 512, "data.longest": 48, "data.share": 0.1, "data.beam": 1}
-_LIKE_MARIAN = {"model.positions": "halves", "model.order": "post", "model.output_bias": True, "model.hidden": 64}
+_RUNNING = {"model.context": 64, "data.sequence_length": 24, "data.batch_size": 8, "data.validation_fraction": 0.1}
+_TRANSLATE = {"data.tokens_per_batch": 512, "data.max_length": 48, "data.validation_fraction": 0.1, "data.num_beams": 1}
+_LIKE_MARIAN = {"model.positions": "halves", "model.norm_first": False, "model.output_bias": True, "model.ffn_dim": 64}
 TRAINED: dict[str, tuple[Task, dict[str, object]]] = {
     "gpt": ("gpt", _RUNNING),
-    "gpt, Llama": ("gpt", {**_RUNNING, "model.family": "llama", "model.hidden": 64}),
+    "gpt, Llama": ("gpt", {**_RUNNING, "model.family": "llama", "model.ffn_dim": 64}),
     "gpt, modern": ("gpt", {**_RUNNING, "model.family": "modern"}),
-    "masked": ("masked", {**_RUNNING, "model.hidden": 64}),
-    "classify": ("classify", {"model.context": 64, "data.longest": 16, "data.batch": 8, "model.hidden": 64}),
-    "translate": ("translate", {**_TRANSLATE, "model.context": 64, "model.hidden": 64}),
+    "masked": ("masked", {**_RUNNING, "model.ffn_dim": 64}),
+    "classify": ("classify", {"model.context": 64, "data.max_length": 16, "data.batch_size": 8, "model.ffn_dim": 64}),
+    "translate": ("translate", {**_TRANSLATE, "model.context": 64, "model.ffn_dim": 64}),
     "translate, Marian": ("translate", {**_TRANSLATE, **_LIKE_MARIAN, "model.context": 64}),
-    "translate, T5": ("translate", {**_TRANSLATE, "model.family": "t5", "model.head_dim": 8, "model.hidden": 64}),
+    "translate, T5": ("translate", {**_TRANSLATE, "model.family": "t5", "model.head_dim": 8, "model.ffn_dim": 64}),
 }
 
 
@@ -174,8 +174,8 @@ def answers(loaded: "gf.Loaded", task: Task, texts: Sequence[str]) -> list[str]:
     model, tokenizer = loaded.model, loaded.tokenizer
     assert tokenizer is not None
     if task in ("gpt", "translate"):
-        how = Decoding(limit=NEW_TOKENS)
-        return [written.text for written in gf.generate(model, tokenizer, texts, how)]
+        config = GenerationConfig(max_new_tokens=NEW_TOKENS)
+        return [written.text for written in gf.generate(model, tokenizer, texts, config)]
     return [_read(loaded, model, tokenizer, ids) for ids in encode_prompts(model, tokenizer, texts)]
 
 
@@ -214,8 +214,8 @@ def _their_answer(model: Any, tokenizer: Any, task: Task, text: str) -> str:  # 
             ids[0, where] = tokenizer.mask_token_id
             probability, best = model(input_ids=ids).logits[0, where].softmax(-1).max(-1)
             return f"{int(best)} {float(probability):.3f}"
-        how = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "num_beams": 1}
-        written = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **how)[0]
+        config = {"max_new_tokens": NEW_TOKENS, "do_sample": False, "num_beams": 1}
+        written = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **config)[0]
     new = written[ids.shape[1] :] if task == "gpt" else written
     return tokenizer.decode(new, skip_special_tokens=True)
 
@@ -252,7 +252,7 @@ def rows(count: int) -> Iterator[Row]:
             folder = make_public(public, Path(scratch) / f"public-{number}")
             copy = Path(scratch) / f"copy-{number}"
             first = gf.load(folder)
-            gf.save(first.model, copy, first.tokenizer, first.labels, like=first.twin)
+            gf.save(first.model, copy, first.tokenizer, first.labels, like=first.hf_model)
             yield compare(f"public: {public.name}", public.task, first, copy, texts)
 
 

@@ -116,5 +116,5 @@ def of_ours(folder: Path, ids: Tensor = IDS) -> Outputs:
         if isinstance(config, (Seq2SeqConfig, T5Config)):
             return Outputs(loaded.model(ids, ids[:, :4]))
         values = loaded.model(ids)
-    classes = isinstance(config, EncoderConfig) and config.head == "classes"
+    classes = isinstance(config, EncoderConfig) and config.head == "classifier"
     return Outputs(values, list(loaded.labels) if classes and loaded.labels else None)

@@ -12,9 +12,9 @@ from glassformer.checkpoints.save import Format
 from glassformer.cli import trace as trace_command
 from glassformer.data.batches import LabelledBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
-from glassformer.training.processes import ALONE
-from glassformer.training.resolve import resolve
-from glassformer.training.tasks import Material, Preparing, prepare_material
+from glassformer.training.config import resolve
+from glassformer.training.distributed import ALONE
+from glassformer.training.tasks import DataContext, TaskData, prepare_data
 
 transformers = pytest.importorskip("transformers", reason="answers are compared with transformers")
 
@@ -64,28 +64,28 @@ def test_a_public_model_answers_the_same_wherever_it_is_opened(
     tmp_path: Path,
 ) -> None:
     first = gf.load(folders(public.name))
-    gf.save(first.model, tmp_path, first.tokenizer, first.labels, format, first.twin)
+    gf.save(first.model, tmp_path, first.tokenizer, first.labels, format, first.hf_model)
     row = compare(public.name, public.task, first, tmp_path, sentences(COUNT))
     assert all_same(row), row
     assert (row.theirs is None) == (format == "ours")
 
 
-def material_of(public: Public, folder: Path, data: Path) -> Material:
+def material_of(public: Public, folder: Path, data: Path) -> TaskData:
     """What fine-tuning makes of a public folder and a few texts."""
     loaded, lines = gf.load(folder), sentences(4 * COUNT)
-    given = {"data.path": str(data), "recipe.steps": 2, "data.share": 0.25}
+    given = {"data.path": str(data), "recipe.steps": 2, "data.validation_fraction": 0.25}
     if public.task == "translate":
         data.write_text("".join(f"{line}\t{other}\n" for line, other in zip(lines, reversed(lines), strict=True)))
-        given["data.longest"] = 64
+        given["data.max_length"] = 64
     elif public.task == "classify":
         data.write_text("".join(f"{'one' if '?' in line else 'two'}\t{line}\n" for line in lines))
-        given["data.longest"] = 64
+        given["data.max_length"] = 64
     else:
         data.write_text("\n".join(lines))
-        given |= {"data.length": 32, "data.batch": 2}
+        given |= {"data.sequence_length": 32, "data.batch_size": 2}
     words = [f"{key}={json.dumps(value)}" for key, value in given.items()]
     settings = resolve(public.task, None, None, words).settings
-    return prepare_material(settings, Preparing(loaded.tokenizer, ALONE, [].append, loaded.labels))
+    return prepare_data(settings, DataContext(loaded.tokenizer, ALONE, [].append, loaded.labels))
 
 
 @pytest.mark.parametrize("public", PUBLIC, ids=BY_NAME)

@@ -14,7 +14,7 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.models.presets import PRESETS
 from glassformer.models.rnn import RNNConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from tests.checkpoints.specimens import NAMES, SPECIMENS, assert_equal, shaken
+from tests.checkpoints.parity_configs import NAMES, PARITY_CONFIGS, assert_equal, shaken
 
 transformers = pytest.importorskip("transformers", reason="parity needs transformers")
 
@@ -26,7 +26,7 @@ transformers.logging.set_verbosity_error()
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_intermediate_of_every_family_agrees(name: str) -> None:
-    model = shaken(SPECIMENS[name], dtype=torch.float64)
+    model = shaken(PARITY_CONFIGS[name], dtype=torch.float64)
     for dtype in (torch.float64, torch.float32):
         found = parity(model, dtype)
         assert found.first_divergence is None, found.first_divergence
@@ -39,7 +39,7 @@ def test_the_page_has_every_specimen() -> None:
 
 
 def test_the_first_divergence_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(shaken(SPECIMENS["GPT-2"]), tmp_path)
+    save(shaken(PARITY_CONFIGS["GPT-2"]), tmp_path)
     assert main(["parity", str(tmp_path)]) == 0
     assert "all 28 intermediates agree to 1e-04" in capsys.readouterr().out
     table = json.loads((tmp_path / "config.json").read_text())
@@ -54,7 +54,7 @@ def test_the_first_divergence_is_named(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_a_preset_gets_random_weights(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PRESETS, "tiny", SPECIMENS["Mistral"])
+    monkeypatch.setitem(PRESETS, "tiny", PARITY_CONFIGS["Mistral"])
     assert main(["parity", "tiny", "--preset"]) == 0
     assert "mistral in float32" in capsys.readouterr().out
     assert main(["parity", "tinny", "--preset"]) == 2
@@ -66,7 +66,7 @@ def test_figures_stay_whole_in_a_narrow_terminal(
     columns: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
-    monkeypatch.setitem(PRESETS, "tiny", SPECIMENS["GPT-2"])
+    monkeypatch.setitem(PRESETS, "tiny", PARITY_CONFIGS["GPT-2"])
     assert main(["parity", "tiny", "--preset"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len([number for line in lines for number in re.findall(r"\b\d\.\de-\d\d\b", line)]) == 2 * 12
@@ -84,7 +84,7 @@ def test_a_model_without_a_twin_cannot_be_compared(capsys: pytest.CaptureFixture
 
 
 def test_conversion_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = shaken(SPECIMENS["BART"])
+    model = shaken(PARITY_CONFIGS["BART"])
     save(model, tmp_path / "ours", format="ours")
     assert main(["convert", str(tmp_path / "ours"), str(tmp_path / "theirs"), "--json"]) == 0
     assert "config.json" in json.loads(capsys.readouterr().out)["files"]
@@ -100,7 +100,7 @@ def test_conversion_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("name", ["config.json", "config.toml", "model.safetensors", "tokenizer.json", "step-00000010"])
 def test_conversion_spares_a_model_or_a_run(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, target = tmp_path / "source", tmp_path / "target"
-    save(shaken(SPECIMENS["GPT-2"]), source)
+    save(shaken(PARITY_CONFIGS["GPT-2"]), source)
     target.mkdir()
     (target / "notes.txt").write_text("mine")
     (target / name).write_text("dear to someone")
@@ -115,14 +115,14 @@ def test_conversion_spares_a_model_or_a_run(name: str, tmp_path: Path, capsys: p
 def test_transformers_writes_what_we_write_from_a_model_of_ours(tmp_path: Path) -> None:
     """Tokenizer, generation settings and shards included: the same greedy text, by AutoModel and AutoTokenizer."""
     words = learn_tokenizer(["the cat sat on the mat", "a dog sat on a log"] * 3, "bpe", 290)
-    config = GPTConfig(vocab=words.vocab, context=32, dim=16, layers=2, heads=2)
+    config = GPTConfig(vocab=words.vocab_size, context=32, dim=16, layers=2, heads=2)
     model = shaken(config)
     train(model, words.encode("the cat sat on the mat a dog sat on a log the cat sat"))
     save(model, tmp_path, words, format="hf", shard_bytes=10_000)
     assert (tmp_path / "generation_config.json").exists() and (tmp_path / "model.safetensors.index.json").exists()
     theirs = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    assert tokenizer.eos_token_id == words.end == theirs.generation_config.eos_token_id
+    assert tokenizer.eos_token_id == words.eos == theirs.generation_config.eos_token_id
     prompt = tokenizer("the cat", return_tensors="pt", add_special_tokens=False)
     assert prompt["input_ids"][0].tolist() == words.encode("the cat")
     written = theirs.generate(**prompt, max_new_tokens=10, do_sample=False)[0].tolist()
@@ -147,6 +147,6 @@ def train(model: torch.nn.Module, ids: list[int]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if "classes" in name])
 def test_labels_travel(name: str, tmp_path: Path) -> None:
-    save(shaken(SPECIMENS[name]), tmp_path, labels=["bad", "fair", "good"], format="hf")
+    save(shaken(PARITY_CONFIGS[name]), tmp_path, labels=["bad", "fair", "good"], format="hf")
     theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
     assert theirs.config.id2label == {0: "bad", 1: "fair", 2: "good"}

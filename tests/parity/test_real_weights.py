@@ -145,7 +145,7 @@ def test_sentences_lie_where_the_package_puts_them() -> None:
     words = loaded.tokenizer
     assert words is not None and loaded.model.config.head == "sentence"
     texts = ["cat", "dog", "airplane", "The quick brown fox jumps over the lazy dog.", "Where is the nearest station?"]
-    rows = [[words.start, *words.encode(text), words.end] for text in texts]
+    rows = [[words.bos, *words.encode(text), words.eos] for text in texts]
     ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
     keep = torch.zeros_like(ids, dtype=torch.bool)
     for place, row in enumerate(rows):

@@ -18,10 +18,10 @@ DATA = Path(__file__).parents[2] / "../shared/data/tokenizers"
 
 def compare(folder: Path, texts: list[str]) -> None:
     theirs, ours = transformers.AutoTokenizer.from_pretrained(folder), Tokenizer.load(folder)
-    assert len(theirs) == ours.vocab
+    assert len(theirs) == ours.vocab_size
     end = theirs.sep_token_id if theirs.eos_token is None else theirs.eos_token_id
-    assert (theirs.pad_token_id, end) == (ours.pad, ours.end)
-    assert (theirs.mask_token_id, theirs.unk_token_id) == (ours.mask, ours.unknown)
+    assert (theirs.pad_token_id, end) == (ours.pad, ours.eos)
+    assert (theirs.mask_token_id, theirs.unk_token_id) == (ours.mask, ours.unk)
     for text in texts:
         ids = theirs(text).input_ids
         assert ours.encode_inputs([text]) == [ids]

@@ -6,12 +6,12 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from glassformer.equations.activations import gelu, relu
-from glassformer.layers.attention import Attention, Heads
-from glassformer.layers.block import Around, Block
+from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.block import Block
 from glassformer.layers.feed_forward import FeedForward
 from glassformer.layers.linear import Linear
 from glassformer.layers.normalization import LayerNorm
-from glassformer.layers.patterns import Past
+from glassformer.layers.patterns import Causal
 from glassformer.layers.stack import Stack
 from glassformer.models.rnn import LSTMCell, PlainCell
 
@@ -35,13 +35,14 @@ def copy_attention(ours: Attention, theirs: nn.MultiheadAttention) -> None:
 
 
 def our_stack(layers: int, order: str, activation: object, decoder: bool, norm: bool) -> Stack:
-    shape = Heads(dim=DIM, heads=HEADS)
+    shape = AttentionShape.of(dim=DIM, heads=HEADS)
     blocks = [
         Block(
-            Attention(shape, Past() if decoder else None),
+            Attention(shape, Causal() if decoder else None),
             FeedForward(DIM, HIDDEN, activation),
-            around=lambda: Around(LayerNorm(DIM), order),
-            cross=Attention(shape) if decoder else None,
+            norm=lambda: LayerNorm(DIM),
+            norm_first=order == "pre",
+            cross_attention=Attention(shape) if decoder else None,
         )
         for _ in range(layers)
     ]
@@ -53,13 +54,13 @@ def copy_stack(ours: Stack, theirs: nn.Module) -> None:
         copy_attention(block.attention, layer.self_attn)
         copy_linear(block.feed_forward.up, layer.linear1.weight, layer.linear1.bias)
         copy_linear(block.feed_forward.down, layer.linear2.weight, layer.linear2.bias)
-        copy_norm(block.around_attention.norm, layer.norm1)
-        if block.cross is not None:
-            copy_attention(block.cross, layer.multihead_attn)
-            copy_norm(block.around_cross.norm, layer.norm2)
-            copy_norm(block.around_feed_forward.norm, layer.norm3)
+        copy_norm(block.attention_norm, layer.norm1)
+        if block.cross_attention is not None:
+            copy_attention(block.cross_attention, layer.multihead_attn)
+            copy_norm(block.cross_norm, layer.norm2)
+            copy_norm(block.feed_forward_norm, layer.norm3)
         else:
-            copy_norm(block.around_feed_forward.norm, layer.norm2)
+            copy_norm(block.feed_forward_norm, layer.norm2)
     if theirs.norm is not None:
         copy_norm(ours.norm, theirs.norm)
 

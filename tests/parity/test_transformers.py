@@ -44,7 +44,7 @@ def there_and_back(theirs: nn.Module, folder: Path) -> nn.Module:
     """Our model from their files, and their model from ours, equal to the bit."""
     theirs.save_pretrained(folder / "theirs")
     loaded = load(folder / "theirs")
-    save(loaded.model, folder / "ours", format="hf", like=loaded.twin)
+    save(loaded.model, folder / "ours", format="hf", like=loaded.hf_model)
     again = type(theirs).from_pretrained(folder / "ours", dtype=torch.float64)
     before, after = theirs.state_dict(), again.state_dict()
     assert before.keys() == after.keys()
@@ -62,7 +62,7 @@ def assert_agrees(
             wanted = getattr(theirs.to(dtype)(**their), key)
         with torch.no_grad():
             got = ours.to(dtype)(**mine)
-        real = mine["keep"] if "ids" in mine and "keep" in mine and got.dim() == 3 else slice(None)
+        real = mine["attention_mask"] if "ids" in mine and "attention_mask" in mine and got.dim() == 3 else slice(None)
         assert_close(got[real], wanted[real], rtol=0, atol=room)
 
 
@@ -78,7 +78,7 @@ def translator(kind: str, config: object, folder: Path) -> None:
     target = IDS[:, :4]
     if kind == "MarianMTModel":
         with_exact_waves(theirs)
-    mine = {"source": IDS, "target": target, "keep": KEEP}
+    mine = {"source": IDS, "target": target, "attention_mask": KEEP}
     assert_agrees(ours, theirs, mine, {"input_ids": IDS, "decoder_input_ids": target, "attention_mask": KEEP.long()})
 
 
@@ -94,9 +94,9 @@ def with_exact_waves(theirs: nn.Module) -> None:
 def encoder(kind: str, config: object, folder: Path, key: str = "logits", **settings: bool) -> None:
     theirs = shaken(kind, config, **settings)
     ours = there_and_back(theirs, folder) if not settings else bare(theirs, folder)
-    mine, their = {"ids": IDS, "keep": KEEP}, {"input_ids": IDS, "attention_mask": KEEP.long()}
+    mine, their = {"ids": IDS, "attention_mask": KEEP}, {"input_ids": IDS, "attention_mask": KEEP.long()}
     if getattr(config, "type_vocab_size", 1) > 1:
-        mine["segments"] = their["token_type_ids"] = SEGMENTS
+        mine["token_types"] = their["token_type_ids"] = SEGMENTS
     assert_agrees(ours, theirs, mine, their, key)
 
 

@@ -15,12 +15,12 @@ def test_every_equation_of_every_model_agrees(name: str) -> None:
     rows = agreement(subject.model, subject.inputs)
     assert rows
     assert max(row.difference for row in rows) < 1e-5
-    assert MODE.watcher is CHECKS
+    assert MODE.dispatcher is CHECKS
 
 
 def test_a_wrong_fast_form_is_found_and_placed(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = attention.run
-    monkeypatch.setattr(attention, "run", lambda *args: right(*args) * 1.01)
+    right = attention.kernel
+    monkeypatch.setattr(attention, "kernel", lambda *args: right(*args) * 1.01)
     subject = specimen("gpt", torch.float32)
     worst = agreement(subject.model, subject.inputs)[0]
     assert worst.equation == "attention"

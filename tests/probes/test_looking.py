@@ -27,7 +27,7 @@ from glassformer.probes import (
 from tests.models.zoo import TRANSLATORS, ZOO, specimen
 
 STREAMED = [
-    "gpt", "llama-grouped", "modern", "seq2seq", "seq2seq-pre", "encoder-masked", "encoder-classes", "t5", "t5-gated",
+    "gpt", "llama-grouped", "modern", "seq2seq", "seq2seq-pre", "encoder-masked", "encoder-classifier", "t5", "t5-gated",
 ]  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def test_a_model_without_a_stream_says_so() -> None:
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("hidden", [5, 6])
 def test_a_recurrent_network_has_no_stream(cell: str, layers: int, hidden: int) -> None:
-    model = build(RNNConfig(vocab=13, dim=5, hidden=hidden, layers=layers, cell=cell))
+    model = build(RNNConfig(vocab=13, dim=5, hidden_dim=hidden, layers=layers, cell=cell))
     with pytest.raises(TapeError, match=r"layers\.0 runs 4 times, once for each token: there is no stream"):
         logit_lens(trace(model, torch.arange(4)[None]))
 
@@ -64,12 +64,12 @@ def test_a_recurrent_network_has_no_stream(cell: str, layers: int, hidden: int) 
 def test_a_block_that_runs_as_many_layers_has_as_many_depths() -> None:
     """ALBERT: its lens sees models that run the block less often."""
     inputs = specimen("encoder-masked").inputs
-    model = build(replace(ZOO["encoder-masked"], shared=True, layers=4)).double().eval()
+    model = build(replace(ZOO["encoder-masked"], share_layers=True, layers=4)).double().eval()
     found = trace(model, inputs)
     said = logit_lens(found)
     assert len(said) == 5 and torch.equal(said[-1], found.output)
     for depth in range(4):
-        shorter = build(replace(ZOO["encoder-masked"], shared=True, layers=depth)).double().eval()
+        shorter = build(replace(ZOO["encoder-masked"], share_layers=True, layers=depth)).double().eval()
         shorter.load_state_dict({n: v for n, v in model.state_dict().items() if n in shorter.state_dict()})
         with torch.no_grad():
             assert_close(said[depth], shorter(**inputs), rtol=1e-9, atol=1e-11)
@@ -107,7 +107,7 @@ def test_ablating_a_head_is_zeroing_its_rows_of_the_output_matrix(name: str) -> 
     place = next(s.path.removesuffix(".attention") for s in found.steps if s.equation.name == "attention")
     ablated = patch(found, {f"{place}.attention": on_head(1, torch.zeros_like)})
     layer = subject.model.get_submodule(place)
-    width = layer.shape.width
+    width = layer.shape.head_dim
     with torch.no_grad():
         layer.output.weight[width : 2 * width] = 0
         assert_close(ablated, subject(), rtol=1e-9, atol=1e-11)
@@ -117,7 +117,7 @@ def test_patching_everything_of_another_run_gives_its_output() -> None:
     subject = specimen("gpt")
     one = trace(subject.model, subject.inputs)
     other = trace(subject.model, {"ids": (subject.inputs["ids"] + 1) % 13})
-    last = "layers.1.around_feed_forward.residual"
+    last = "layers.1.feed_forward_residual"
     assert_close(patch(one, {last: other[last].value}), other.output, rtol=1e-9, atol=1e-11)
     token = patch(one, {"embedding": lambda e: torch.where(torch.arange(7)[:, None] == 6, other["embedding"].value, e)})
     assert torch.equal(token[:, :6], one.output[:, :6]) and not torch.allclose(token[:, 6], one.output[:, 6])

@@ -20,7 +20,7 @@ from tests.models.zoo import CAUSAL, TRANSLATORS, ZOO, specimen
 
 EVERY = pytest.mark.parametrize("name", ZOO)
 SOME = pytest.mark.parametrize(
-    "name", ["gpt", "llama-yarn", "modern", "lstm", "seq2seq-pre", "encoder-classes", "t5-gated", "mlp"]
+    "name", ["gpt", "llama-yarn", "modern", "lstm", "seq2seq-pre", "encoder-classifier", "t5-gated", "mlp"]
 )
 
 
@@ -75,7 +75,7 @@ def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
             if isinstance(bound.value, Tensor) and bound.value.is_floating_point():
                 assert bound.source, f"{step.name}: nobody knows where {bound.symbol.name} came from"
     if name not in ("mlp", "rnn", "lstm"):
-        place = "decoder.layers.1.cross" if name in ("seq2seq", "t5") else None
+        place = "decoder.layers.1.cross_attention" if name in ("seq2seq", "t5") else None
         place = place or next(n for n in names if n.endswith("attention.weights")).removesuffix(".weights")
         for word in ("queries", "keys", "values", "scores", "weights", "outputs"):
             assert found[f"{place}.{word}"].shape[1] in (1, 2, 4), f"{word} has heads"
@@ -137,13 +137,13 @@ def test_heads_and_tokens_are_cut_out() -> None:
     whole = trace(subject.model, subject.inputs, "next")
     part = whole.select(layer=1, head=1, token=2)
     assert all(step.name.split(".")[1:3] == ["layers", "1"] for step in part.steps)
-    weights = next(step for step in part.steps if step.name == "decoder.layers.1.cross.weights")
-    assert torch.equal(weights.value, whole["decoder.layers.1.cross.weights"].value[:, 1:2, 2:3])
-    assert torch.equal(weights.gradient, whole["decoder.layers.1.cross.weights"].gradient[:, 1:2, 2:3])
+    weights = next(step for step in part.steps if step.name == "decoder.layers.1.cross_attention.weights")
+    assert torch.equal(weights.value, whole["decoder.layers.1.cross_attention.weights"].value[:, 1:2, 2:3])
+    assert torch.equal(weights.gradient, whole["decoder.layers.1.cross_attention.weights"].gradient[:, 1:2, 2:3])
     assert not any(step.equation.name == "linear" for step in part.steps), "a step without heads is not in focus"
     assert {s.equation.name for s in whole.select(equation="soft*").steps} == {"softmax"}
-    assert {s.name for s in whole.select(equation="decoder.*.cross.weights").steps} == {
-        "decoder.layers.0.cross.weights", "decoder.layers.1.cross.weights",
+    assert {s.name for s in whole.select(equation="decoder.*.cross_attention.weights").steps} == {
+        "decoder.layers.0.cross_attention.weights", "decoder.layers.1.cross_attention.weights",
     }  # fmt: skip
     assert [s.equation.name for s in whole.select(equation="cross_entropy").steps] == ["cross_entropy"]
 
@@ -154,7 +154,7 @@ def test_the_keys_and_values_of_a_head_are_those_it_looks_at(name: str) -> None:
     subject = specimen(name)
     whole = trace(subject.model, subject.inputs)
     place = whole.model.get_submodule("stack.blocks.1.attention")
-    groups = {place.shape.heads, place.shape.groups}
+    groups = {place.shape.heads, place.shape.kv_heads}
     for head in (*range(place.shape.heads), -1):
         found = whole.select(layer=1, head=head)
         of_head = {step.name: step.value for step in found.steps}
@@ -163,7 +163,7 @@ def test_the_keys_and_values_of_a_head_are_those_it_looks_at(name: str) -> None:
             next(step.value for step in found.steps if step.step.output is whole[f"layers.1.attention.{what}"].output)
             for what in ("keys", "values")
         )
-        shared = [step for step in found.steps if step.equation.name == "share_heads"]
+        shared = [step for step in found.steps if step.equation.name == "repeat_kv"]
         for mine, repeated in zip((keys, values), shared, strict=False):
             assert torch.equal(mine, repeated.value)
         mixed = of_head["layers.1.attention.weights"] @ values
@@ -249,8 +249,8 @@ def test_the_difference_to_the_fast_run_is_told(monkeypatch: pytest.MonkeyPatch)
 
     subject = specimen("gpt")
     assert trace(subject.model, subject.inputs).difference.difference < 1e-12
-    right = attention.run
-    monkeypatch.setattr(attention, "run", lambda *args: right(*args) * 1.1)
+    right = attention.kernel
+    monkeypatch.setattr(attention, "kernel", lambda *args: right(*args) * 1.1)
     assert trace(subject.model, subject.inputs).difference.difference > 1e-3
 
 
@@ -276,12 +276,12 @@ def test_dropout_draws_the_same_numbers_in_both_runs_and_the_generator_goes_on_o
 def test_a_cached_step_is_traced_and_the_cache_left_alone() -> None:
     subject = specimen("llama-grouped")
     ids = subject.inputs["ids"]
-    cache = subject.model.cache(3, 16)
+    cache = subject.model.new_cache(3, 16)
     with torch.no_grad():
         subject.model(ids[:, :5], cache=cache)
     before = copy.deepcopy(cache)
     found = trace(subject.model, {"ids": ids[:, 5:6], "cache": cache}, "token:4")
-    assert cache.count == before.count == 5 and torch.equal(cache.own[0].keys, before.own[0].keys)
+    assert cache.count == before.count == 5 and torch.equal(cache.self_kv[0].keys, before.self_kv[0].keys)
     assert found.difference.difference < 1e-12
     whole = trace(subject.model, ids[:, :6])
     assert_close(found.output[:, -1], whole.output[:, -1])
@@ -298,7 +298,7 @@ def test_nothing_is_left_behind_in_the_model() -> None:
 
 
 def test_one_weight_changes_what_stands_behind_it_and_nothing_before() -> None:
-    subject = specimen("gpt")
+    subject = specimen("llama")
     before = trace(subject.model, subject.inputs)
     with torch.no_grad():
         subject.model.stack.blocks[1].attention.value.weight.add_(0.1)
@@ -306,13 +306,14 @@ def test_one_weight_changes_what_stands_behind_it_and_nothing_before() -> None:
     changed = [s.name for s in after.steps if not torch.equal(s.value, before[s.name].value)]
     names = [step.name for step in after.steps]
     first = names.index("layers.1.attention.value")
-    quiet = {f"layers.1.attention.{word}" for word in ("scores", "causal_mask", "apply_mask", "weights")}
+    words = ("scores", "causal_mask", "apply_mask", "weights", "rotary.rotary", "rotary.rotary_frequencies")
+    quiet = {f"layers.1.attention.{word}{more}" for word in words for more in ("", ".2")}
     assert set(changed) == set(names[first:]) - quiet
 
 
 def test_a_block_that_is_used_many_times_is_left_as_it_was() -> None:
     """ALBERT runs one block in every layer; looking at shapes alone must not put shapes in its place."""
-    config = dataclasses.replace(ZOO["encoder"], shared=True)
+    config = dataclasses.replace(ZOO["encoder"], share_layers=True)
     model, inputs = build(config).double().eval(), specimen("encoder").inputs
     before = {name: value.clone() for name, value in model.state_dict().items()}
     found = trace(model, inputs, "token:2")
@@ -326,7 +327,7 @@ def test_padding_is_no_target() -> None:
     subject = specimen("gpt")
     keep = torch.ones_like(subject.inputs["ids"]).bool()
     keep[1, 3:] = False
-    found = trace(subject.model, {**subject.inputs, "keep": keep}, "next")
+    found = trace(subject.model, {**subject.inputs, "attention_mask": keep}, "next")
     scores, ids = subject.model(subject.inputs["ids"], keep), subject.inputs["ids"]
     targets = ids[:, 1:].masked_fill(~keep[:, 1:], -100)
     assert_close(found.loss, functional.cross_entropy(scores[:, :-1].flatten(0, 1), targets.flatten()))

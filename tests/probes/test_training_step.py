@@ -13,7 +13,7 @@ from glassformer.probes.training_step import training_step
 from tests.models.zoo import Specimen, specimen
 from tests.probes.intervals import work_out
 
-WEIGHT = "stack.blocks.0.attention.query.weight"
+WEIGHT = "stack.blocks.0.attention.qkv.weight"
 KINDS: dict[str, Callable[[list[Tensor]], Optimizer]] = {
     "adamw": lambda p: AdamW(p, 1e-2, weight_decay=0.1),
     "adamw-other-epsilon": lambda p: AdamW(p, 1e-2, (0.8, 0.95), eps=1e-4, weight_decay=0.0),
@@ -41,9 +41,9 @@ def test_the_equations_give_the_weight_that_torch_gives(kind: str, clip: float |
         assert torch.equal(step.actual, subject.model.get_parameter(WEIGHT))
         again = step.trace.tape.replay()
         assert torch.equal(again[0] if isinstance(again, tuple) else again, step.shown)
-        assert torch.equal(step.trace["layers.0.attention.query"].step.inputs["W"], step.before)
+        assert torch.equal(step.trace["layers.0.attention.qkv"].step.inputs["W"], step.before)
     names = [shown.name for shown in step.trace.steps]
-    assert names[:2] == ["layers.0.attention.query", "cross_entropy"]
+    assert names[:2] == ["layers.0.attention.qkv", "cross_entropy"]
     assert ("clip_gradient" in names) == (clip is not None)
 
 
@@ -65,7 +65,7 @@ def test_every_stage_of_one_weight_is_there_with_its_arithmetic() -> None:
         step = training_step(subject.model, optimizer, loss_of(subject), WEIGHT, 0.5)
     names = [shown.name for shown in step.trace.steps]
     assert names == [
-        "layers.0.attention.query", "cross_entropy", "global_norm", "clip_gradient", "weight_decay", "adam",
+        "layers.0.attention.qkv", "cross_entropy", "global_norm", "clip_gradient", "weight_decay", "adam",
         "exponential_moving_average", "moving_mean_square", "bias_correction", "bias_correction.2",
         "normalized_descent",
     ]  # fmt: skip
@@ -96,8 +96,8 @@ def test_what_it_cannot_do_it_says() -> None:
     parameters = list(subject.model.parameters())
     ask = loss_of(subject)
     before = [p.detach().clone() for p in parameters]
-    with pytest.raises(TapeError, match=r"no parameter is called 'query.weight'; the nearest .*query.weight"):
-        training_step(subject.model, Adam(parameters), ask, "query.weight")
+    with pytest.raises(TapeError, match=r"no parameter is called 'qkv.weight'; the nearest .*qkv.weight"):
+        training_step(subject.model, Adam(parameters), ask, "qkv.weight")
     with pytest.raises(TapeError, match="no equation for Adagrad; wanted Adam, AdamW, SGD or Muon"):
         training_step(subject.model, Adagrad(parameters), ask, WEIGHT)
     with pytest.raises(TapeError, match="whose decay goes through the averages"):

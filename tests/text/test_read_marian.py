@@ -27,14 +27,14 @@ def test_sources_and_targets_are_cut_by_their_own_models(marian: Path) -> None:
     assert ours.encode_inputs([ENGLISH]) == [[*expected(marian, "unigram", ENGLISH), 0]]
     assert ours.encode_targets([SPANISH]) == [expected(marian, "spanish", SPANISH)]
     assert ours.encode(SPANISH) != ours.encode_targets([SPANISH])[0]
-    assert (ours.end, ours.unknown, ours.pad, ours.start) == (0, 1, ours.vocab - 1, None)
+    assert (ours.eos, ours.unk, ours.pad, ours.bos) == (0, 1, ours.vocab_size - 1, None)
     known = [id for id in ours.encode_targets([SPANISH])[0] if id != 1]
     assert ours.decode([*known, 0]) == processor("spanish").decode([*map(ours.token, known)])  # pyright: ignore
 
 
 def test_a_language_code_is_a_token_at_the_beginning_alone(marian: Path) -> None:
     ours = Tokenizer.load(marian)
-    code = ours.vocab - 2
+    code = ours.vocab_size - 2
     assert ours.encode(f">>esp<< {ENGLISH}") == [code, *ours.encode(ENGLISH)]
     assert ours.encode(f">>xyz<<{ENGLISH}") == [1, *ours.encode(ENGLISH)]
     assert code not in ours.encode(f"{ENGLISH} >>esp<<")

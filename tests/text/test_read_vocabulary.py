@@ -30,7 +30,7 @@ def folder(path: Path, **files: object) -> Path:
 def test_word_pieces_of_bert(tmp_path: Path) -> None:
     ours = Tokenizer.load(folder(tmp_path, vocab_txt="\n".join(WORDPIECES)))
     assert ours.encode_inputs(["The cats, é"]) == [[2, 5, 6, 7, 1, 11, 3]]
-    assert (ours.pad, ours.unknown, ours.start, ours.end, ours.mask) == (0, 1, 2, 3, 4)
+    assert (ours.pad, ours.unk, ours.bos, ours.eos, ours.mask) == (0, 1, 2, 3, 4)
     assert ours.decode([2, 5, 6, 7, 3]) == "the cats"
     assert ours.count_unknown(ours.encode("the dog, the cat")) == 2
     folder(tmp_path, tokenizer_config_json={"do_lower_case": False, "tokenizer_class": "BertTokenizer"})
@@ -40,7 +40,7 @@ def test_word_pieces_of_bert(tmp_path: Path) -> None:
 def test_byte_level_bpe_of_gpt_2_and_roberta(tmp_path: Path) -> None:
     ours = Tokenizer.load(folder(tmp_path, vocab_json=LETTERS, merges_txt=MERGES))
     assert ours.encode_inputs(["the the"]) == [[LETTERS["the"], LETTERS["Ġthe"]]]
-    assert (ours.start, ours.end, ours.pad) == (END, END, None)
+    assert (ours.bos, ours.eos, ours.pad) == (END, END, None)
     folder(tmp_path, tokenizer_config_json={"add_bos_token": True, "pad_token": "<|pad|>", "add_prefix_space": True})
     assert Tokenizer.load(tmp_path).encode_inputs(["the"]) == [[END, LETTERS["Ġthe"]]]
     assert Tokenizer.load(tmp_path).pad == END + 1, "a token that the vocabulary lacks is added to its end"
@@ -48,7 +48,7 @@ def test_byte_level_bpe_of_gpt_2_and_roberta(tmp_path: Path) -> None:
         folder(tmp_path / "r", vocab_json=LETTERS, merges_txt=MERGES, config_json={"model_type": "bart"})
     )
     assert ours.encode_inputs(["the"]) == [[END + 1, LETTERS["the"], END + 2]]
-    assert (ours.unknown, ours.pad, ours.mask, ours.vocab) == (END + 3, END + 4, END + 5, END + 6)
+    assert (ours.unk, ours.pad, ours.mask, ours.vocab_size) == (END + 3, END + 4, END + 5, END + 6)
 
 
 def test_added_tokens_have_the_ids_that_files_say(tmp_path: Path) -> None:
@@ -69,17 +69,17 @@ def test_added_tokens_have_the_ids_that_files_say(tmp_path: Path) -> None:
 
 def test_sentencepiece_families_have_their_own_special_tokens(tmp_path: Path) -> None:
     t5 = Tokenizer.load(folder(tmp_path / "t5", spiece_model=trained("t5")))
-    assert (t5.vocab, t5.pad, t5.end, t5.unknown, t5.template.after) == (300, 0, 1, 2, (1,))
+    assert (t5.vocab_size, t5.pad, t5.eos, t5.unk, t5.template.after) == (300, 0, 1, 2, (1,))
     assert t5.token(299) == "<extra_id_0>" and 299 in t5.specials
     llama = Tokenizer.load(folder(tmp_path / "llama", tokenizer_model=trained("llama")))
-    assert (llama.start, llama.end, llama.template.before, llama.template.after) == (1, 2, (1,), ())
+    assert (llama.bos, llama.eos, llama.template.before, llama.template.after) == (1, 2, (1,), ())
     albert = Tokenizer.load(folder(tmp_path / "albert", spiece_model=trained("albert")))
     assert albert.encode("THE CAFÉ") == albert.encode("the cafe")
-    assert (albert.start, albert.end, albert.template.before) == (2, 3, (2,))
+    assert (albert.bos, albert.eos, albert.template.before) == (2, 3, (2,))
     (tmp_path / "xlm").mkdir()
     (tmp_path / "xlm/sentencepiece.bpe.model").write_bytes(trained("unigram"))
     xlm = Tokenizer.load(tmp_path / "xlm")
-    assert (xlm.start, xlm.pad, xlm.end, xlm.unknown, xlm.mask, xlm.vocab) == (0, 1, 2, 3, 201, 202)
+    assert (xlm.bos, xlm.pad, xlm.eos, xlm.unk, xlm.mask, xlm.vocab_size) == (0, 1, 2, 3, 201, 202)
 
 
 BAD = {

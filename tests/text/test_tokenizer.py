@@ -58,7 +58,7 @@ def test_a_special_token_in_a_text_is_text(bytes_: Tokenizer) -> None:
 def test_batch_and_stream_equal_one_by_one(bytes_: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [text for text in SCRIPTS if text]
     assert bytes_.encode_batch(texts) == [bytes_.encode(text) for text in texts]
-    whole = [id for text in texts for id in [*bytes_.encode(text), bytes_.end]]
+    whole = [id for text in texts for id in [*bytes_.encode(text), bytes_.eos]]
     assert [id for part in bytes_.encode_stream(texts) for id in part] == whole
     monkeypatch.setattr(corpus, "PORTION", 7)
     parts = list(bytes_.encode_stream(texts))
@@ -85,7 +85,7 @@ def test_ids_outside_the_vocabulary_are_an_error(bytes_: Tokenizer, ids: list[in
 
 def test_an_id_that_was_left_out_is_no_token() -> None:
     gap = Tokenizer(tokenizers.Tokenizer(models.WordLevel({"a": 0, "b": 2}, "a")), {})
-    assert gap.vocab == 3
+    assert gap.vocab_size == 3
     assert gap.decode([0, 2]) == "a b"
     with pytest.raises(TokenizerError, match="id 1 at position 1"):
         gap.decode([0, 1])
@@ -115,8 +115,8 @@ def test_saved_and_loaded_is_the_same(bytes_: Tokenizer, tmp_path: Path) -> None
     for path in (tmp_path / "new", tmp_path / "new" / "tokenizer.json"):
         again = Tokenizer.load(path)
         assert again.fingerprint == bytes_.fingerprint
-        assert (again.pad, again.start, again.end, again.unknown, again.mask) == (0, 1, 2, 3, 4)
-        assert again.vocab == bytes_.vocab
+        assert (again.pad, again.bos, again.eos, again.unk, again.mask) == (0, 1, 2, 3, 4)
+        assert again.vocab_size == bytes_.vocab_size
         for text in SCRIPTS:
             assert again.encode(text) == bytes_.encode(text)
             assert again.decode(again.encode(text)) == text
@@ -156,13 +156,13 @@ def test_foreign_names_for_special_tokens(tmp_path: Path) -> None:
     vocab = {token: id for id, token in enumerate(["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]", "a", "</s>"])}
     tokenizers.Tokenizer(models.WordLevel(vocab, "[UNK]")).save(str(tmp_path / "tokenizer.json"))
     plain = Tokenizer.load(tmp_path)
-    assert (plain.pad, plain.start, plain.end, plain.unknown, plain.mask) == (0, 1, 6, 3, 4)
+    assert (plain.pad, plain.bos, plain.eos, plain.unk, plain.mask) == (0, 1, 6, 3, 4)
     names = {"sep_token": {"content": "[SEP]"}, "pad_token": "not there", "mask_token": None}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
     named = Tokenizer.load(tmp_path)
-    assert (named.pad, named.end, named.mask) == (0, 2, 4)
+    assert (named.pad, named.eos, named.mask) == (0, 2, 4)
     (tmp_path / "special_tokens_map.json").write_text(json.dumps({"eos_token": "a", "sep_token": "[SEP]"}))
-    assert Tokenizer.load(tmp_path).end == 2, "the config comes first"
+    assert Tokenizer.load(tmp_path).eos == 2, "the config comes first"
     assert named.decode([0, 2, 5]) == "a", "tokens with a role are dropped, whatever the file says of them"
 
 

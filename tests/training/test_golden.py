@@ -10,11 +10,14 @@ from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
 from glassformer.training.loop import train
 from glassformer.training.objective import NEXT_TARGET_TOKEN, NEXT_TOKEN
-from tests.training.subject import PAIR_CONFIG, batches, pair_batches, recipe
+from tests.training.tiny_run import PAIR_CONFIG, batches, pair_batches, recipe
 
 FILE = Path(__file__).parent / "golden_curves.json"
 GPT = GPTConfig(vocab=11, context=6, dim=8, layers=2, heads=2)
-HOW = recipe(steps=200, rate=5e-3, warmup=10, average=0.0, accumulate=1, smoothing=0.05, evaluate_every=50)
+HOW = recipe(
+    steps=200, learning_rate=5e-3, warmup_steps=10, ema_decay=0.0, gradient_accumulation=1, label_smoothing=0.05,
+    evaluate_every=50,
+)  # fmt: skip
 
 
 def curve(name: str) -> list[float]:

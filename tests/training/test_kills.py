@@ -18,8 +18,8 @@ from glassformer.models.build import build
 from glassformer.training.loop import train
 from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.run_folder import LOG, RunFolder
-from tests.training.nursery import Nursery, nursery
-from tests.training.subject import CONFIG, STEPS, assert_same_run, batches, copy_of, go, recipe
+from tests.training.fork_server import Nursery, nursery
+from tests.training.tiny_run import CONFIG, STEPS, assert_same_run, batches, copy_of, go, recipe
 
 OPTIMIZERS = ("adamw", "muon")
 KILLS = 10  # of each
@@ -101,7 +101,7 @@ def test_a_run_resumed_at_any_step_ends_in_the_same_bits(optimizer: str, tmp_pat
     how = recipe(optimizer, save_every=1)
     go(tmp_path / "all", how, keep=STEPS)
     size = len(batches()._plan())
-    borders = {step for step in range(1, STEPS) if how.accumulate * step % size == 0}
+    borders = {step for step in range(1, STEPS) if how.gradient_accumulation * step % size == 0}
     assert len(borders) >= 3
     chance = random.Random(OPTIMIZERS.index(optimizer))
     others = sorted(set(range(1, STEPS)) - borders)

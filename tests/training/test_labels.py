@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 import glassformer as gf
 from glassformer.errors import ConfigError
-from glassformer.training.beginning import read_labels
-from glassformer.training.evaluation import ClassifierFigures
+from glassformer.training.metrics import ClassifierMetrics
+from glassformer.training.resume import read_labels
 from glassformer.training.tasks import class_labels
 
 WORDS = ("apple", "stone", "water")
 SETTINGS = {
-    "tokenizer.kind": "words", "tokenizer.vocab": 60, "model.dim": 16, "model.layers": 1, "model.heads": 2,
-    "model.hidden": 16, "model.context": 32, "data.longest": 8, "data.batch": 8, "recipe.warmup": 2,
-    "recipe.rate": 0.01, "model.dropout": 0.0, "run.device": "cpu", "run.precision": "fp32",
+    "tokenizer.kind": "words", "tokenizer.vocab_size": 60, "model.dim": 16, "model.layers": 1, "model.heads": 2,
+    "model.ffn_dim": 16, "model.context": 32, "data.max_length": 8, "data.batch_size": 8, "recipe.warmup_steps": 2,
+    "recipe.learning_rate": 0.01, "model.dropout": 0.0, "run.device": "cpu", "run.precision": "fp32",
 }  # fmt: skip
 
 
@@ -32,7 +32,7 @@ def labelled(path: Path, names: tuple[str, ...], rows: int = 60) -> str:
 
 def accuracy(folder: Path, data: str) -> float:
     figures = gf.evaluate(folder, data)
-    assert isinstance(figures, ClassifierFigures)
+    assert isinstance(figures, ClassifierMetrics)
     return figures.accuracy
 
 
@@ -45,7 +45,7 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     gf.train("classify", {**SETTINGS, **wide, "data.path": data, "recipe.steps": 120}, out=root / "run")
     loaded = gf.load(root / "run")
     with torch.no_grad():
-        for parameter in (loaded.model.classes.weight, loaded.model.classes.bias):  # pyright: ignore
+        for parameter in (loaded.model.classifier.weight, loaded.model.classifier.bias):  # pyright: ignore
             parameter.copy_(parameter.flip(-1))
     gf.save(loaded.model, root / "turned", loaded.tokenizer, ("c", "b", "a"))
     assert accuracy(root / "turned", data) == 1
@@ -54,8 +54,14 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 def test_fine_tuning_keeps_the_order_of_the_labels(classifier: tuple[Path, str], tmp_path: Path) -> None:
     start, data = classifier
-    still = {"data.path": data, "run.init": str(start), "recipe.steps": 2, "recipe.rate": 1e-9, "recipe.warmup": 1}
-    run = gf.train("classify", {"data.longest": 8, "run.device": "cpu", **still}, out=tmp_path / "run")
+    still = {
+        "data.path": data,
+        "run.init": str(start),
+        "recipe.steps": 2,
+        "recipe.learning_rate": 1e-9,
+        "recipe.warmup_steps": 1,
+    }
+    run = gf.train("classify", {"data.max_length": 8, "run.device": "cpu", **still}, out=tmp_path / "run")
     assert run.labels == ("c", "b", "a") and accuracy(tmp_path / "run", data) == 1
 
 
@@ -64,8 +70,8 @@ def test_a_resumed_run_keeps_its_labels_without_the_model_it_started_from(
 ) -> None:
     start, data = classifier
     shutil.copytree(start, tmp_path / "start")
-    asked = {"data.path": data, "run.init": str(tmp_path / "start"), "data.longest": 8, "run.device": "cpu"}
-    asked |= {"recipe.steps": 2, "recipe.rate": 1e-9, "recipe.warmup": 1, "recipe.save_every": 1}
+    asked = {"data.path": data, "run.init": str(tmp_path / "start"), "data.max_length": 8, "run.device": "cpu"}
+    asked |= {"recipe.steps": 2, "recipe.learning_rate": 1e-9, "recipe.warmup_steps": 1, "recipe.save_every": 1}
     gf.train("classify", asked, out=tmp_path / "run")
     shutil.rmtree(tmp_path / "start")
     assert gf.train(out=tmp_path / "run", resume=True).labels == ("c", "b", "a")
@@ -78,18 +84,20 @@ def test_a_resumed_run_keeps_its_labels_without_the_model_it_started_from(
 def test_other_labels_get_a_new_head(classifier: tuple[Path, str], tmp_path: Path) -> None:
     start, _ = classifier
     data = labelled(tmp_path / "data.tsv", ("x", "y", "z"))
-    asked = {"data.path": data, "run.init": str(start), "data.longest": 8, "run.device": "cpu"}
-    asked |= {"recipe.steps": 2, "recipe.rate": 1e-9, "recipe.warmup": 1}
+    asked = {"data.path": data, "run.init": str(start), "data.max_length": 8, "run.device": "cpu"}
+    asked |= {"recipe.steps": 2, "recipe.learning_rate": 1e-9, "recipe.warmup_steps": 1}
     run = gf.train("classify", asked, out=tmp_path / "run")
     assert run.labels == ("x", "y", "z")
     before, after = gf.load(start).model.state_dict(), run.model.state_dict()
     assert torch.allclose(before["pooler.weight"], after["pooler.weight"])
-    assert not torch.allclose(before["classes.weight"], after["classes.weight"])
+    assert not torch.allclose(before["classifier.weight"], after["classifier.weight"])
 
 
 def test_labels_that_look_numbered_are_remembered(tmp_path: Path) -> None:
     data = labelled(tmp_path / "data.tsv", ("LABEL_2", "LABEL_0", "LABEL_1"), 12)
-    gf.train("classify", {**SETTINGS, "data.path": data, "recipe.steps": 2, "recipe.warmup": 1}, out=tmp_path / "run")
+    gf.train(
+        "classify", {**SETTINGS, "data.path": data, "recipe.steps": 2, "recipe.warmup_steps": 1}, out=tmp_path / "run"
+    )
     assert gf.load(tmp_path / "run").labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     assert 0 <= accuracy(tmp_path / "run", data) <= 1
     numbers = labelled(tmp_path / "numbers.tsv", ("2", "0", "1"), 12)
@@ -117,11 +125,11 @@ def test_texts_are_truncated_as_in_training_wherever_the_folder_goes(
 def test_a_language_model_is_measured_over_the_length_it_was_trained_on(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("the water is on the stone and the apple is in the water\n" * 30)
-    asked = {**SETTINGS, "data.path": str(text), "data.length": 8, "data.batch": 8, "recipe.steps": 40}
-    del asked["data.longest"]
+    asked = {**SETTINGS, "data.path": str(text), "data.sequence_length": 8, "data.batch_size": 8, "recipe.steps": 40}
+    del asked["data.max_length"]
     run = gf.train("gpt", asked, out=tmp_path / "run")
-    wanted = run.measure()
-    held = [run.tokenizer.decode(run.material.validation.tokens.tolist())]  # pyright: ignore
+    wanted = run.evaluate()
+    held = [run.tokenizer.decode(run.data.validation.tokens.tolist())]  # pyright: ignore
     (tmp_path / "held.txt").write_text(held[0])
     for folder in (tmp_path / "run", tmp_path / "copy"):
         found = gf.evaluate(folder, str(tmp_path / "held.txt"))

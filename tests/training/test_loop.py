@@ -16,18 +16,20 @@ from glassformer.data.batches import IGNORE, Batch, PackedBatches, PairBatches
 from glassformer.errors import ConfigError, RunFolderError
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
-from glassformer.training.hardware import Hardware
+from glassformer.training.device import Device
+from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TARGET_TOKEN, NEXT_TOKEN, Lesson
-from glassformer.training.processes import ALONE
+from glassformer.training.objective import NEXT_TARGET_TOKEN, NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Log, Training
-from tests.training.subject import PAIR_CONFIG, pair_batches, pairs
+from tests.training.tiny_run import PAIR_CONFIG, pair_batches, pairs
 
 CONFIG = GPTConfig(vocab=17, context=8, dim=16, layers=2, heads=2, dropout=0.1)
 TOKENS = np.random.default_rng(0).integers(17, size=600)
-RECIPE = Recipe(steps=12, rate=1e-2, warmup=3, log_every=1, save_every=2, evaluate_every=4, decay=0.1)
+RECIPE = Recipe(
+    steps=12, learning_rate=1e-2, warmup_steps=3, log_every=1, save_every=2, evaluate_every=4, weight_decay=0.1
+)
 
 
 def batches(rows: int = 4, seed: int = 3) -> PackedBatches:
@@ -45,11 +47,11 @@ def pair_rows(rows: list[tuple[list[int], list[int]]]) -> Batch:
 
 def gradients(parts: list[Batch], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Loss sums and gradients of one step over these parts, before the update."""
-    how = Recipe(steps=2, warmup=1, accumulate=len(parts), clip=1e9, smoothing=0.1)
-    lesson = Lesson(build(PAIR_CONFIG).to(dtype), NEXT_TARGET_TOKEN)
-    training = Training(lesson, pair_batches(), how, Hardware(), ALONE)
+    how = Recipe(steps=2, warmup_steps=1, gradient_accumulation=len(parts), max_grad_norm=1e9, label_smoothing=0.1)
+    loss_module = LossModule(build(PAIR_CONFIG).to(dtype), NEXT_TARGET_TOKEN)
+    training = Training(loss_module, pair_batches(), how, Device(), ALONE)
     training._backward(parts)
-    training._shorten()
+    training.clip_gradients()
     return training.sums, torch.cat([p.grad.flatten() for p in training.model.parameters() if p.grad is not None])
 
 
@@ -79,7 +81,7 @@ def test_the_gradient_is_that_of_the_mean_over_all_answers() -> None:
     rows = pairs(8)
     model = build(PAIR_CONFIG).double()
     batch = pair_rows(rows)
-    scores = model(batch["source"], batch["target"], batch["keep"])
+    scores = model(batch["source"], batch["target"], batch["attention_mask"])
     flat = (scores.flatten(0, 1), batch["targets"].flatten())
     torch.nn.functional.cross_entropy(*flat, ignore_index=IGNORE, label_smoothing=0.1).backward()
     wanted = torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None])
@@ -90,7 +92,7 @@ def test_the_gradient_is_that_of_the_mean_over_all_answers() -> None:
 def test_a_full_disk_stops_a_run_before_its_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable, "free_bytes", lambda path: 1000)
     learnt: list[object] = []
-    monkeypatch.setattr(Training, "learn", learnt.append)
+    monkeypatch.setattr(Training, "train_step", learnt.append)
     with pytest.raises(RunFolderError, match="no room for the checkpoints of a run that keeps 2: .* MB wanted, 0.0 MB"):
         run(RunFolder(tmp_path / "run"))
     assert not learnt and not RunFolder(tmp_path / "run").steps()
@@ -110,30 +112,30 @@ def test_a_disk_that_fills_up_later_stops_the_run_and_keeps_what_is_saved(
 def test_no_run_goes_faster_than_the_peak(monkeypatch: pytest.MonkeyPatch) -> None:
     """A peak that was measured on a busy machine is measured again, and is never below what the run itself reaches."""
     measured = iter([1.0, 1e18, *[1.0] * 50])
-    monkeypatch.setattr(Hardware, "peak", lambda self: next(measured))
+    monkeypatch.setattr(Device, "peak", lambda self: next(measured))
     logs = list(train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE))
     assert all(0 < log.peak < 1e-3 for log in logs), "the second measurement is believed"
-    monkeypatch.setattr(Hardware, "peak", lambda self: 1.0)
+    monkeypatch.setattr(Device, "peak", lambda self: 1.0)
     shares = [log.peak for log in train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE)]
     assert max(shares) == shares[0] == 1 and min(shares) > 0
 
 
 def test_the_rate_follows_its_schedule() -> None:
     for schedule in ("noam", "cosine", "linear", "stable", "constant"):
-        recipe = Recipe(steps=100, warmup=10, rate=1.0, schedule=schedule)
-        rates = [recipe.rate_at(step) for step in range(1, 101)]
+        recipe = Recipe(steps=100, warmup_steps=10, learning_rate=1.0, schedule=schedule)
+        rates = [recipe.learning_rate_at(step) for step in range(1, 101)]
         assert max(rates) == pytest.approx(1.0) and rates[9] == pytest.approx(1.0)
         assert rates[4] == pytest.approx(0.5)
         assert (rates[-1] == 1.0) == (schedule == "constant")
     for schedule in ("cosine", "linear", "stable"):
-        late = Recipe(steps=100, warmup=90, rate=1.0, schedule=schedule, floor=0.1)
-        assert late.rate_at(100) == pytest.approx(0.1) and late.rate_at(90) == pytest.approx(1.0)
+        late = Recipe(steps=100, warmup_steps=90, learning_rate=1.0, schedule=schedule, min_lr_ratio=0.1)
+        assert late.learning_rate_at(100) == pytest.approx(0.1) and late.learning_rate_at(90) == pytest.approx(1.0)
 
 
 def test_a_recipe_that_cannot_be_is_named() -> None:
     with pytest.raises(ConfigError, match="steps is 0"):
         Recipe(steps=0)
-    with pytest.raises(ConfigError, match="warmup is 20, wanted less than steps, which is 10"):
-        Recipe(steps=10, warmup=20)
-    with pytest.raises(ConfigError, match="rate is -1"):
-        Recipe(rate=-1.0)
+    with pytest.raises(ConfigError, match="warmup_steps is 20, wanted less than steps, which is 10"):
+        Recipe(steps=10, warmup_steps=20)
+    with pytest.raises(ConfigError, match="learning_rate is -1"):
+        Recipe(learning_rate=-1.0)

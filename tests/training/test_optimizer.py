@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from glassformer.equations.adaptive import adam, rmsprop
+from glassformer.equations.adam import adam, rmsprop
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
 from glassformer.errors import ConfigError
 from glassformer.layers.linear import Linear
 from glassformer.models.build import build
 from glassformer.training.initialization import INITIALIZATIONS, initialize
-from glassformer.training.optimizer import Updates
+from glassformer.training.optimizer import Optimizers
 from glassformer.training.recipe import MOMENTS, Recipe
 from glassformer.training.run_folder import RunFolder
-from tests.training.moments import same_tensors
-from tests.training.subject import CONFIG, Optimizer, copy_of, go, recipe
+from tests.training.fake_snapshots import same_tensors
+from tests.training.tiny_run import CONFIG, Optimizer, copy_of, go, recipe
 
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 BETAS, RATE = (0.8, 0.95), 0.05
@@ -48,7 +48,7 @@ def test_updates_are_those_of_the_equations(name: Optimizer, seed: int, steps: i
     decay = 0.0 if name == "adam" else decay
     chance = torch.Generator().manual_seed(seed)
     layer = nn.Linear(3, 2).double()
-    updates = Updates(layer, Recipe(rate=RATE, optimizer=name, betas=BETAS, decay=decay))
+    updates = Optimizers(layer, Recipe(learning_rate=RATE, optimizer=name, betas=BETAS, weight_decay=decay))
     begun = {key: p.detach().clone() for key, p in layer.named_parameters()}
     gradients = {
         key: [torch.randn(p.shape, generator=chance).double() for _ in range(steps)] for key, p in begun.items()
@@ -66,7 +66,7 @@ def test_updates_are_those_of_the_equations(name: Optimizer, seed: int, steps: i
 @pytest.mark.parametrize("skipped", [True, False])
 def test_a_step_can_be_skipped_on_the_device(name: Optimizer, skipped: bool) -> None:
     layer = nn.Linear(3, 2)
-    updates = Updates(layer, Recipe(optimizer=name, decay=0.0 if name == "adam" else 0.1))
+    updates = Optimizers(layer, Recipe(optimizer=name, weight_decay=0.0 if name == "adam" else 0.1))
     before = {key: p.detach().clone() for key, p in layer.named_parameters()}
     for parameter in layer.parameters():
         parameter.grad = torch.ones_like(parameter)
@@ -76,7 +76,7 @@ def test_a_step_can_be_skipped_on_the_device(name: Optimizer, skipped: bool) -> 
 
 @pytest.mark.parametrize("name", ["adam", "momentum", "rmsprop", "sgd"])
 def test_a_run_with_each_learns_and_goes_on_exactly(name: Optimizer, tmp_path: Path) -> None:
-    how = recipe(name, decay=0.0, steps=12, rate=0.3 if name in ("momentum", "sgd") else 0.02)
+    how = recipe(name, weight_decay=0.0, steps=12, learning_rate=0.3 if name in ("momentum", "sgd") else 0.02)
     logs = go(tmp_path / "whole", how, keep=9)
     assert logs[-1].loss < logs[0].loss
     saved = RunFolder(tmp_path / "whole").load(6)
@@ -86,8 +86,10 @@ def test_a_run_with_each_learns_and_goes_on_exactly(name: Optimizer, tmp_path: P
 
 
 def test_adam_has_no_weight_decay() -> None:
-    with pytest.raises(ConfigError, match="optimizer is adam and decay is 0.1, wanted 0: adamw is Adam with weight de"):
-        Recipe(optimizer="adam", decay=0.1)
+    with pytest.raises(
+        ConfigError, match="optimizer is adam and weight_decay is 0.1, wanted 0: adamw is Adam with weight de"
+    ):
+        Recipe(optimizer="adam", weight_decay=0.1)
 
 
 @pytest.mark.parametrize("name", INITIALIZATIONS)

@@ -12,8 +12,8 @@ from glassformer.training.loop import train
 from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.run import train_task
 from glassformer.training.run_folder import RunFolder
-from tests.training.subject import CONFIG, batches, recipe
 from tests.training.test_run import settings_of, started
+from tests.training.tiny_run import CONFIG, batches, recipe
 
 
 @pytest.fixture(autouse=True)
@@ -58,7 +58,11 @@ def test_held_out_data_that_changed_is_noticed(task: str, part: str, stopped: Pa
 @pytest.mark.parametrize(
     ("line", "other", "said"),
     [
-        ("rate = 0.02", "rate = 0.5", "recipe.rate is 0.5, but the run was started with 0.02"),
+        (
+            "learning_rate = 0.02",
+            "learning_rate = 0.5",
+            "recipe.learning_rate is 0.5, but the run was started with 0.02",
+        ),
         ("dim = 8", "dim = 16", "model.dim is 16, but the run was started with 8"),
         ("seed = 0", "seed = 1", "recipe.seed is 1, but the run was started with 0"),
         (
@@ -66,7 +70,7 @@ def test_held_out_data_that_changed_is_noticed(task: str, part: str, stopped: Pa
             'kind = "words"',
             'tokenizer.kind is "words", but the run was started with "characters"',
         ),
-        ("clip = 1.0", "clip = inf", "recipe.clip is inf, but the run was started with 1.0"),
+        ("max_grad_norm = 1.0", "max_grad_norm = inf", "recipe.max_grad_norm is inf, but the run was started with 1.0"),
     ],
 )
 def test_an_edited_configuration_is_noticed(line: str, other: str, said: str, stopped: Path) -> None:
@@ -85,8 +89,31 @@ def test_an_edited_configuration_is_noticed(line: str, other: str, said: str, st
 def test_what_changes_no_number_may_be_edited(stopped: Path, tmp_path: Path) -> None:
     out = Path(shutil.copytree(stopped / "gpt", tmp_path / "run"))
     config = out / "config.toml"
-    config.write_text("# mine\n" + config.read_text().replace('compiled = "auto"', 'compiled = "no"'))
+    config.write_text("# mine\n" + config.read_text().replace('compile = "auto"', 'compile = "no"'))
     assert train_task(out=out, resume=True).model.config.dim == 8
+
+
+def test_older_names_of_keys_are_answered_with_the_new_ones(stopped: Path, tmp_path: Path) -> None:
+    out = Path(shutil.copytree(stopped / "gpt", tmp_path / "run"))
+    said = "unknown setting recipe.rate: it is now recipe.learning_rate"
+    with pytest.raises(ConfigError) as found:
+        train_task(None, {"recipe.rate": 0.5}, out=out, resume=True)
+    assert str(found.value) == f"settings: {said}"
+    config = out / "config.toml"
+    config.write_text(config.read_text().replace("\nlearning_rate =", "\nrate ="))
+    with pytest.raises(ConfigError) as found:
+        train_task(out=out, resume=True)
+    assert str(found.value) == f"{config}: {said}"
+
+
+def test_a_checkpoint_of_another_version_is_named(tmp_path: Path) -> None:
+    list(train(build(CONFIG), batches(), NEXT_TOKEN, recipe(steps=6), RunFolder(tmp_path)))
+    folder = RunFolder(tmp_path)
+    saved = folder.latest()
+    assert saved is not None
+    folder.save(replace(saved, state={key: value for key, value in saved.state.items() if key != "monitor"}))
+    with pytest.raises(CheckpointError, match="of another version of glassformer: .*`monitor`"):
+        list(train(build(CONFIG), batches(), NEXT_TOKEN, recipe(steps=6), RunFolder(tmp_path)))
 
 
 def test_a_checkpoint_of_another_model_is_named(tmp_path: Path) -> None:

@@ -17,18 +17,18 @@ from glassformer.models.encoder import Encoder
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from glassformer.training.averaging import mean_of_checkpoints
-from glassformer.training.hardware import Hardware
-from glassformer.training.keys import as_toml, shown, toml_value
-from glassformer.training.objective import Lesson
-from glassformer.training.resolve import COMMAND_LINE, Resolved, from_settings, resolve
+from glassformer.training.config import COMMAND_LINE, Resolved, from_settings, resolve
+from glassformer.training.device import Device
+from glassformer.training.ema import average_checkpoints
+from glassformer.training.objective import LossModule
 from glassformer.training.run import Run, prepare, train_task
 from glassformer.training.run_folder import LOG, RunFolder
+from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import LabelledData, RunSettings, Settings, TextData, TokenizerSettings
 from glassformer.training.step import evaluate_loss
-from tests.training.moments import same_tensors
-from tests.training.subject import recipe
+from tests.training.fake_snapshots import same_tensors
 from tests.training.test_tasks import CLASSIFY, GPT, MASKED, TEXT, TRANSLATE, pair_data, write
+from tests.training.tiny_run import recipe
 
 CPU = RunSettings(device="cpu", precision="fp32")
 TASKS = ("translate", "gpt", "masked", "classify")
@@ -40,14 +40,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings_of(task: str, tmp_path: Path, **recipe_values: object) -> Settings:
-    how = recipe(**{"steps": 6, "average": 0.0, **recipe_values})  # pyright: ignore[reportArgumentType]
-    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2)
+    how = recipe(**{"steps": 6, "ema_decay": 0.0, **recipe_values})  # pyright: ignore[reportArgumentType]
+    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
     labelled = "".join(f"{label}\t{text} {n}\n" for n in range(8) for label, text in (("a", "rose"), ("b", "thorn")))
     data = {
-        "translate": (TRANSLATE, pair_data(tmp_path, share=0.25)),
+        "translate": (TRANSLATE, pair_data(tmp_path, validation_fraction=0.25)),
         "gpt": (GPT, text),
         "masked": (MASKED, text),
-        "classify": (CLASSIFY, LabelledData(path=write(tmp_path / "l.tsv", labelled), longest=16, batch=4, share=0.25)),
+        "classify": (
+            CLASSIFY,
+            LabelledData(
+                path=write(tmp_path / "l.tsv", labelled), max_length=16, batch_size=4, validation_fraction=0.25
+            ),
+        ),
     }
     return replace(data[task][0], data=data[task][1], recipe=how, run=CPU)
 
@@ -62,7 +67,7 @@ def test_a_run_leaves_everything_and_its_model_loads_with_the_same_loss(
     task: str, average: float, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    run = started(settings_of(task, tmp_path, average=average), out)
+    run = started(settings_of(task, tmp_path, ema_decay=average), out)
     logs = list(run.train())
     assert [log.step for log in logs] == [1, 2, 3, 4, 5, 6]
     assert resolve(file=out / "config.toml").settings == run.settings
@@ -72,11 +77,11 @@ def test_a_run_leaves_everything_and_its_model_loads_with_the_same_loss(
     assert loaded.labels == run.labels == (("a", "b") if task == "classify" else None)
     assert loaded.tokenizer is not None and loaded.tokenizer.fingerprint == run.tokenizer.fingerprint
     best = min(log.validation for log in logs if log.validation is not None)
-    lesson = Lesson(loaded.model, run.material.objective)
-    assert evaluate_loss(lesson, run.material.validation, Hardware()) == pytest.approx(best, rel=1e-6)
+    loss_module = LossModule(loaded.model, run.data.objective)
+    assert evaluate_loss(loss_module, run.data.validation, Device()) == pytest.approx(best, rel=1e-6)
     with torch.no_grad():
-        batch = next(run.material.test.once())
-        inputs = [batch[name] for name in run.material.objective.inputs]
+        batch = next(run.data.test.once())
+        inputs = [batch[name] for name in run.data.objective.inputs]
         assert torch.equal(loaded.model.eval()(*inputs), run.model.eval()(*inputs))
 
 
@@ -125,7 +130,7 @@ def test_resuming_from_python_is_as_strict_as_the_command(tmp_path: Path) -> Non
         train_task("gpt", resume=True)
     list(started(settings_of("gpt", tmp_path), out).train())
     before = (out / "config.toml").read_bytes()
-    for other in ({"recipe.rate": 0.5}, {"model.dim": 16}, {"tokenizer.vocab": 100}):
+    for other in ({"recipe.learning_rate": 0.5}, {"model.dim": 16}, {"tokenizer.vocab_size": 100}):
         with pytest.raises(ConfigError, match=f"run was begun with another {next(iter(other))}; resume it without"):
             train_task("gpt", other, out=out, resume=True)
     train_task("gpt", {"recipe.steps": 6, "run.precision": "auto"}, out=out, resume=True)
@@ -143,9 +148,9 @@ def test_a_resumed_run_keeps_its_tokenizer_whatever_its_text_has_become(tmp_path
 
 
 def test_the_mean_of_the_last_checkpoints_is_the_result_if_asked_for(tmp_path: Path) -> None:
-    run = started(settings_of("gpt", tmp_path, average_last=3, save_every=1), tmp_path / "run")
+    run = started(settings_of("gpt", tmp_path, average_checkpoints=3, save_every=1), tmp_path / "run")
     list(run.train())
-    wanted = mean_of_checkpoints(RunFolder(tmp_path / "run", 3), 3)
+    wanted = average_checkpoints(RunFolder(tmp_path / "run", 3), 3)
     assert same_tensors(dict(run.model.state_dict()), wanted)
     assert same_tensors(dict(load(tmp_path / "run").model.state_dict()), wanted)
 
@@ -160,7 +165,7 @@ def test_a_run_without_a_folder_keeps_nothing(tmp_path: Path) -> None:
 
 def test_memory_depends_on_the_optimizer_and_weights_on_the_initialization(tmp_path: Path) -> None:
     for name, copies in {"sgd": 2, "momentum": 3, "rmsprop": 3, "adam": 4}.items():
-        run = started(settings_of("gpt", tmp_path, optimizer=name, decay=0.0), None)
+        run = started(settings_of("gpt", tmp_path, optimizer=name, weight_decay=0.0), None)
         assert (run.memory, run.bytes_per_checkpoint) == (
             4 * copies * run.parameters,
             4 * (copies - 1) * run.parameters,
@@ -178,14 +183,14 @@ def test_memory_depends_on_the_optimizer_and_weights_on_the_initialization(tmp_p
 
 
 def test_fine_tuning_starts_where_the_other_ended(tmp_path: Path) -> None:
-    how = settings_of("gpt", tmp_path, steps=30, rate=0.05, evaluate_every=30)
+    how = settings_of("gpt", tmp_path, steps=30, learning_rate=0.05, evaluate_every=30)
     long = list(started(how, tmp_path / "run").train())
     said: list[str] = []
     other = replace(how, run=replace(CPU, init=str(tmp_path / "run")), model=GPTConfig(dim=4, layers=3, heads=1))
     run = started(other, None, said=said)
     assert run.model.config == load(tmp_path / "run").model.config, "the model to start from decides"
-    lesson = Lesson(run.model, run.material.objective)
-    assert evaluate_loss(lesson, run.material.validation, Hardware()) == pytest.approx(long[-1].validation, rel=1e-6)
+    loss_module = LossModule(run.model, run.data.objective)
+    assert evaluate_loss(loss_module, run.data.validation, Device()) == pytest.approx(long[-1].validation, rel=1e-6)
     first = next(iter(run.train()))
     assert abs(first.loss - long[-1].loss) < 0.3 * (long[0].loss - long[-1].loss)
     assert not any("afresh" in text for text in said)
@@ -197,8 +202,8 @@ def test_a_masked_encoder_becomes_a_classifier_that_keeps_its_body(tmp_path: Pat
     said: list[str] = []
     how = settings_of("classify", tmp_path)
     run = started(replace(how, run=replace(CPU, init=str(tmp_path / "masked"))), tmp_path / "run", said=said)
-    assert isinstance(run.model, Encoder) and run.model.config.head == "classes" and run.model.config.classes == 2
-    new = {"classes.bias", "classes.weight", "pooler.bias", "pooler.weight"}
+    assert isinstance(run.model, Encoder) and run.model.config.head == "classifier" and run.model.config.classes == 2
+    new = {"classifier.bias", "classifier.weight", "pooler.bias", "pooler.weight"}
     begun = "fresh weights, which the model to start from does not give: " + ", ".join(sorted(new))
     assert said[-1] == begun
     kept = {name: value for name, value in run.model.state_dict().items() if name not in new}
@@ -230,19 +235,19 @@ def test_a_tokenizer_beside_a_model_that_brings_its_own_is_refused(tmp_path: Pat
     init, file = str(tmp_path / "model"), str(tmp_path / "tokenizer.json")
     how = replace(settings_of("gpt", tmp_path), run=replace(CPU, init=init))
     why = f"the tokenizer comes with the model of run.init, {init}; leave one of them out"
-    for name, value in {"file": file, "kind": "characters", "vocab": 300}.items():
+    for name, value in {"file": file, "kind": "characters", "vocab_size": 300}.items():
         both = replace(how, tokenizer=replace(TokenizerSettings(), **{name: value}))
         with pytest.raises(ConfigError) as found:
             prepare(asked(both, f"tokenizer.{name}"), None, print)
         assert str(found.value) == f"tokenizer.{name} is {shown(value)}, but {why}"
     usual = replace(how, tokenizer=TokenizerSettings())
-    run = prepare(asked(usual, "tokenizer.kind", "tokenizer.vocab"), None, print)
+    run = prepare(asked(usual, "tokenizer.kind", "tokenizer.vocab_size"), None, print)
     assert run.resolved.origins["tokenizer.kind"] == "not used, the tokenizer is that of run.init"
 
 
 @pytest.mark.parametrize(
     ("name", "value", "has"),
-    [("layers", 3, "1"), ("dim", 16, "8"), ("context", 32, "16"), ("tied", False, "true")],
+    [("layers", 3, "1"), ("dim", 16, "8"), ("context", 32, "16"), ("tie_embeddings", False, "true")],
 )
 def test_a_model_that_is_started_from_keeps_its_shape(name: str, value: object, has: str, tmp_path: Path) -> None:
     list(started(settings_of("gpt", tmp_path), tmp_path / "run").train())
@@ -257,9 +262,9 @@ def test_a_model_that_is_started_from_keeps_its_shape(name: str, value: object, 
 
 
 def test_fine_tuning_has_its_own_dropout_and_says_what_its_model_is(tmp_path: Path) -> None:
-    data = {"data.path": pair_data(tmp_path).path, "data.longest": 8, "data.share": 0.25}
-    small = {"recipe.steps": 6, "recipe.warmup": 1, "run.device": "cpu", "run.precision": "fp32", **data}
-    shape = {"model.dim": 8, "model.layers": 1, "model.heads": 2, "model.hidden": 8, "model.context": 16}
+    data = {"data.path": pair_data(tmp_path).path, "data.max_length": 8, "data.validation_fraction": 0.25}
+    small = {"recipe.steps": 6, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "fp32", **data}
+    shape = {"model.dim": 8, "model.layers": 1, "model.heads": 2, "model.ffn_dim": 8, "model.context": 16}
     train_task("translate", {**small, **shape, "tokenizer.kind": "words"}, out=tmp_path / "run")
     more = {"run.init": str(tmp_path / "run"), "model.dropout": 0.5, "model.heads": 2}
     tuned = train_task("translate", {**small, **more}, out=tmp_path / "tuned")
@@ -275,7 +280,7 @@ def test_fine_tuning_has_its_own_dropout_and_says_what_its_model_is(tmp_path: Pa
 def test_fine_tuning_goes_on_without_the_model_it_started_from(change: str, tmp_path: Path) -> None:
     how = settings_of("gpt", tmp_path)
     whole = started(how, None)
-    spare = replace(whole.model.config, vocab=whole.tokenizer.vocab + 3)  # as public models have
+    spare = replace(whole.model.config, vocab=whole.tokenizer.vocab_size + 3)  # as public models have
     save(build(spare), tmp_path / "start", whole.tokenizer)
     how = replace(how, run=replace(CPU, init=str(tmp_path / "start")))
     list(started(how, tmp_path / "whole").train())
@@ -313,7 +318,7 @@ def test_a_tokenizer_with_more_tokens_than_the_model_does_not_belong_to_it(tmp_p
 
 def test_the_mean_of_checkpoints_is_of_those_that_were_planned(tmp_path: Path) -> None:
     """A checkpoint that only a stop or a good evaluation made takes no part in it, and pushes none out."""
-    run = started(settings_of("gpt", tmp_path, average_last=3, save_every=2), tmp_path / "run")
+    run = started(settings_of("gpt", tmp_path, average_checkpoints=3, save_every=2), tmp_path / "run")
     list(run.train())
     assert run.folder is not None and run.folder.planned() == [2, 4, 6]
     saved = run.folder.load(6)
@@ -322,7 +327,7 @@ def test_the_mean_of_checkpoints_is_of_those_that_were_planned(tmp_path: Path) -
         folder.save(replace(saved, step=step, model={name: value * step for name, value in saved.model.items()}))
         assert folder.steps()[-1] == step
     assert folder.steps() == [20, 30, 40]
-    mean = mean_of_checkpoints(folder, 3)
+    mean = average_checkpoints(folder, 3)
     assert all(torch.allclose(mean[name], value * 30) for name, value in saved.model.items())
 
 
@@ -350,7 +355,9 @@ def test_values_of_python_become_settings(value: object) -> None:
 def test_what_python_cannot_say_in_a_setting_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="recipe.steps is of the type set, wanted text, a number"):
         train_task("gpt", {"recipe.steps": {3}})
-    with pytest.raises(ConfigError, match="average_last takes the mean of checkpoints: give a folder"):
-        train_task("gpt", {"recipe.average_last": 2, "recipe.save_every": 5, "recipe.steps": 20})
-    with pytest.raises(ConfigError, match="average_last is 5, wanted at most the checkpoints there are: 2 are made"):
-        recipe(steps=20, save_every=10, average_last=5, average=0.0)
+    with pytest.raises(ConfigError, match="average_checkpoints takes the mean of checkpoints: give a folder"):
+        train_task("gpt", {"recipe.average_checkpoints": 2, "recipe.save_every": 5, "recipe.steps": 20})
+    with pytest.raises(
+        ConfigError, match="average_checkpoints is 5, wanted at most the checkpoints there are: 2 are made"
+    ):
+        recipe(steps=20, save_every=10, average_checkpoints=5, ema_decay=0.0)

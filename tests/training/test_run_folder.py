@@ -13,7 +13,7 @@ from safetensors import safe_open
 from glassformer import durable
 from glassformer.errors import RunFolderError, RunFolderWarning
 from glassformer.training.run_folder import BEST, LOG, RunFolder, Snapshot
-from tests.training.moments import moment, same, same_tensors, whole
+from tests.training.fake_snapshots import moment, same, same_tensors, whole
 
 WORDS = st.text(st.characters(codec="utf-8"), max_size=12).filter(lambda name: name != "__metadata__")
 PLAIN = st.recursive(

@@ -19,9 +19,9 @@ import torch
 from glassformer.errors import RunFolderError
 from glassformer.training.checkpoint_files import FORMAT, Manifest, seal
 from glassformer.training.run_folder import BEST, LOG, RunFolder, Snapshot
+from tests.training.fake_snapshots import moment, same, whole
 from tests.training.faults import Faults, failing
-from tests.training.moments import moment, same, whole
-from tests.training.nursery import ROOT, Nursery, nursery
+from tests.training.fork_server import ROOT, Nursery, nursery
 
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
 

@@ -13,9 +13,9 @@ import pytest
 
 from glassformer.errors import RunFolderError
 from glassformer.training.run_folder import LOG, RunFolder
+from tests.training.fake_snapshots import moment, same, whole
 from tests.training.faults import Disk, Faults, PowerCut, cutting, failing
-from tests.training.moments import moment, same, whole
-from tests.training.nursery import Nursery, nursery
+from tests.training.fork_server import Nursery, nursery
 
 
 @pytest.fixture(scope="module")

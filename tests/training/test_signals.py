@@ -14,12 +14,12 @@ import pytest
 import torch
 
 from glassformer.errors import InterruptedRunError
-from glassformer.training.objective import Lesson
+from glassformer.training.objective import LossModule
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
 from tests.training.faults import Faults
-from tests.training.nursery import nursery
-from tests.training.subject import assert_same_run, go, recipe
+from tests.training.fork_server import nursery
+from tests.training.tiny_run import assert_same_run, go, recipe
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 LEARNT, EVALUATED, SAVED = (1, 2, 5, 11, 13, 19), (4, 8, 12, 16), (3, 6, 9, 15, 18)
@@ -35,7 +35,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @contextmanager
 def in_a_step(number: int, at: int) -> Iterator[None]:
     """Receive a signal in the forward pass of a step."""
-    real, forward = Training.learn, Lesson.forward
+    real, forward = Training.train_step, LossModule.forward
     passes = 0
 
     def learn(self: Training) -> None:
@@ -43,24 +43,24 @@ def in_a_step(number: int, at: int) -> Iterator[None]:
         passes = 2 if self.done + 1 == at else 0
         real(self)
 
-    def hear(self: Lesson, *args: object) -> object:
+    def hear(self: LossModule, *args: object) -> object:
         nonlocal passes
         passes -= 1
         if passes == 0:  # the second part of two
             os.kill(os.getpid(), number)
         return forward(self, *args)  # pyright: ignore[reportArgumentType]
 
-    with patch.object(Training, "learn", learn), patch.object(Lesson, "forward", hear):
+    with patch.object(Training, "train_step", learn), patch.object(LossModule, "forward", hear):
         yield
 
 
 @contextmanager
 def in_an_evaluation(number: int, at: int) -> Iterator[None]:
     """Receive a signal while held-out data are gone through."""
-    forward = Lesson.forward
+    forward = LossModule.forward
     passes = 0
 
-    def hear(self: Lesson, *args: object) -> object:
+    def hear(self: LossModule, *args: object) -> object:
         nonlocal passes
         if not torch.is_grad_enabled():
             passes += 1
@@ -68,7 +68,7 @@ def in_an_evaluation(number: int, at: int) -> Iterator[None]:
                 os.kill(os.getpid(), number)
         return forward(self, *args)  # pyright: ignore[reportArgumentType]
 
-    with patch.object(Lesson, "forward", hear):
+    with patch.object(LossModule, "forward", hear):
         yield
 
 
@@ -174,12 +174,12 @@ def test_signals_from_outside_end_a_process_with_their_status(tmp_path: Path, un
             path = tmp_path / status
             children.start("train_on", path)
             child = int(children.line()[1])
-            while children.line() != ["learn", "4"]:
+            while children.line() != ["train_step", "4"]:
                 pass
             os.kill(child, number)
             *lines, end = children.rest()
             assert (lines[-1], end) == (["interrupted", status], ["ended", status])
-            last = max([4, *(int(line[1]) for line in lines if line[0] == "learn")])
+            last = max([4, *(int(line[1]) for line in lines if line[0] == "train_step")])
             assert RunFolder(path).steps()[-1] == last < 20
             children.start("wait_to_be_stopped_twice", path)
             child = int(children.line()[1])
@@ -195,10 +195,17 @@ def test_the_command_ends_with_the_status_of_its_signal_and_goes_on(tmp_path: Pa
     text = tmp_path / "text.txt"
     text.write_text("a rose is a rose is a rose. " * 40)
     out = tmp_path / "run"
-    sizes = ["model.dim=8", "model.layers=1", "model.heads=2", "model.context=16", "data.length=16", "data.batch=4"]
+    sizes = [
+        "model.dim=8",
+        "model.layers=1",
+        "model.heads=2",
+        "model.context=16",
+        "data.sequence_length=16",
+        "data.batch_size=4",
+    ]
     run = [
         "recipe.steps=100000",
-        "recipe.warmup=1",
+        "recipe.warmup_steps=1",
         "recipe.log_every=1",
         "tokenizer.kind=characters",
         "run.device=cpu",

@@ -14,7 +14,7 @@ from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from glassformer.training.processes import ALONE, Processes
+from glassformer.training.distributed import ALONE, ProcessGroup
 from glassformer.training.settings import (
     ClassifySettings,
     GPTSettings,
@@ -26,16 +26,16 @@ from glassformer.training.settings import (
     TokenizerSettings,
     TranslateSettings,
 )
-from glassformer.training.tasks import Material, Preparing, cache_folder, prepare_material
-from tests.decoding.writers import with_template
+from glassformer.training.tasks import DataContext, TaskData, cache_folder, prepare_data
+from tests.decoding.tiny_generators import with_template
 
-WORDS = TokenizerSettings(kind="words", vocab=100)
+WORDS = TokenizerSettings(kind="words", vocab_size=100)
 LETTERS = TokenizerSettings(kind="characters")
-ENCODER = EncoderConfig(dim=8, layers=1, heads=2, hidden=8, context=16)
+ENCODER = EncoderConfig(dim=8, layers=1, heads=2, ffn_dim=8, context=16)
 GPT = GPTSettings(tokenizer=LETTERS, model=GPTConfig(dim=8, layers=1, heads=2, context=16))
 MASKED = MaskedSettings(tokenizer=LETTERS, model=replace(ENCODER, head="masked"))
-TRANSLATE = TranslateSettings(tokenizer=WORDS, model=Seq2SeqConfig(dim=8, layers=1, heads=2, hidden=8, context=16))
-CLASSIFY = ClassifySettings(tokenizer=LETTERS, model=replace(ENCODER, head="classes"))
+TRANSLATE = TranslateSettings(tokenizer=WORDS, model=Seq2SeqConfig(dim=8, layers=1, heads=2, ffn_dim=8, context=16))
+CLASSIFY = ClassifySettings(tokenizer=LETTERS, model=replace(ENCODER, head="classifier"))
 PAIRS = [(f"the {a} {b}", f"el {b} {a}") for a in ("cat", "dog", "sun") for b in ("sat", "ran", "is", "was")]
 TEXT = "a rose is a rose is a rose; so it is. " * 12
 
@@ -46,8 +46,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def prepared(settings: Settings, processes: Processes = ALONE, said: list[str] | None = None) -> Material:
-    return prepare_material(settings, Preparing(None, processes, [].append if said is None else said.append))
+def prepared(settings: Settings, processes: ProcessGroup = ALONE, said: list[str] | None = None) -> TaskData:
+    return prepare_data(settings, DataContext(None, processes, [].append if said is None else said.append))
 
 
 def write(path: Path, text: str | bytes) -> str:
@@ -58,7 +58,7 @@ def write(path: Path, text: str | bytes) -> str:
 
 def pair_data(tmp_path: Path, **others: object) -> PairData:
     path = write(tmp_path / "pairs.tsv", "".join(f"{one}\t{other}\n" for one, other in PAIRS))
-    return PairData(**{"path": path, "longest": 16, "tokens": 64, **others})  # pyright: ignore[reportArgumentType]
+    return PairData(**{"path": path, "max_length": 16, "tokens_per_batch": 64, **others})  # pyright: ignore[reportArgumentType]
 
 
 def pairs_of(batches: object) -> set[tuple[tuple[int, ...], ...]]:
@@ -67,9 +67,11 @@ def pairs_of(batches: object) -> set[tuple[tuple[int, ...], ...]]:
 
 
 def test_pairs_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> None:
-    one = prepared(replace(TRANSLATE, data=pair_data(tmp_path, share=0.25)))
+    one = prepared(replace(TRANSLATE, data=pair_data(tmp_path, validation_fraction=0.25)))
     sides = [write(tmp_path / name, "".join(pair[side] + "\n" for pair in PAIRS)) for side, name in enumerate("ab")]
-    two = prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=sides[0], second=sides[1], share=0.25)))
+    two = prepared(
+        replace(TRANSLATE, data=pair_data(tmp_path, path=sides[0], target_path=sides[1], validation_fraction=0.25))
+    )
     assert pairs_of(one.batches) == pairs_of(two.batches) and len(pairs_of(one.batches)) == 9
     assert pairs_of(one.validation) == pairs_of(two.validation) and len(pairs_of(one.validation)) == 3
     assert not pairs_of(one.batches) & pairs_of(one.validation)
@@ -94,7 +96,7 @@ def test_pairs_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
     said: list[str] = []
     held = write(tmp_path / "held.tsv", "a\tb\n")
     made = prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=path, validation=held)), said=said)
-    assert "1 of 6 training pairs are left out: without tokens, or with data.longest (16) or more" in said
+    assert "1 of 6 training pairs are left out: without tokens, or with data.max_length (16) or more" in said
     assert isinstance(made.batches, PairBatches) and len(made.batches.pairs) == 5
 
 
@@ -111,27 +113,27 @@ def test_running_text_of_a_file_a_folder_and_json_lines(form: str, settings: Set
     else:
         path = str(Path(write(tmp_path / "texts" / "a.txt", TEXT[:half])).parent)
         write(tmp_path / "texts" / "deep" / "b.txt", TEXT[half:])
-    data = TextData(path=path, field="body", batch=4, length=8, share=0.2)
+    data = TextData(path=path, field="body", batch_size=4, sequence_length=8, validation_fraction=0.2)
     made = prepared(replace(settings, data=data))
     assert isinstance(made.batches, MaskedBatches if settings is MASKED else PackedBatches)
     assert isinstance(made.validation, PackedBatches) and made.test is not made.validation
     ids = [*made.batches.tokens, *made.validation.tokens]  # pyright: ignore[reportAttributeAccessIssue]
-    assert made.tokenizer.decode([int(id) for id in ids if id != made.tokenizer.end]) == TEXT
+    assert made.tokenizer.decode([int(id) for id in ids if id != made.tokenizer.eos]) == TEXT
     assert len(made.validation.tokens) == pytest.approx(0.2 * len(ids), abs=1)
     assert len(list(cache_folder().glob("*.tokens"))) == 1
     batch = next(made.batches)
     made.objective.check(_model(settings, made), batch)
 
 
-def _model(settings: Settings, made: Material):  # noqa: ANN202 - one of several models
+def _model(settings: Settings, made: TaskData):  # noqa: ANN202 - one of several models
     from glassformer.models.build import build
 
-    return build(replace(settings.model, vocab=made.tokenizer.vocab))
+    return build(replace(settings.model, vocab=made.tokenizer.vocab_size))
 
 
 def test_running_text_with_files_to_be_judged_by(tmp_path: Path) -> None:
     paths = {name: write(tmp_path / f"{name}.txt", TEXT * times) for name, times in (("path", 3), ("test", 2))}
-    data = TextData(**paths, validation=write(tmp_path / "held.txt", TEXT), batch=4, length=8)
+    data = TextData(**paths, validation=write(tmp_path / "held.txt", TEXT), batch_size=4, sequence_length=8)
     made = prepared(replace(GPT, data=data))
     lengths = [len(each.tokens) for each in (made.batches, made.validation, made.test)]  # pyright: ignore
     assert lengths == [len(TEXT) * times + 1 for times in (3, 1, 2)]
@@ -141,11 +143,11 @@ def test_labelled_texts(tmp_path: Path) -> None:
     rows = [("good", "what a rose"), ("bad", "what a thorn"), ("good", "sun"), ("bad", "rain " * 10)]
     path = write(tmp_path / "texts.tsv", "".join(f"{label}\t{text}\n" for label, text in rows))
     test = write(tmp_path / "test.jsonl", json.dumps({"label": "bad", "text": "rain"}))
-    data = LabelledData(path=path, validation=path, test=test, longest=16, batch=2)
+    data = LabelledData(path=path, validation=path, test=test, max_length=16, batch_size=2)
     made = prepared(replace(CLASSIFY, data=data))
     assert made.labels == ("bad", "good")
     assert isinstance(made.batches, LabelledBatches) and made.batches.labels.tolist() == [1, 0, 1, 0]
-    assert {row[0] for row in made.batches.texts} == {made.tokenizer.start}
+    assert {row[0] for row in made.batches.texts} == {made.tokenizer.bos}
     assert max(map(len, made.batches.texts)) == 16, "a long text is cut"
     assert made.tokenizer.decode(list(made.batches.texts[0][1:])) == "what a rose"
     assert len(made.test.texts) == 1  # pyright: ignore[reportAttributeAccessIssue]
@@ -153,14 +155,16 @@ def test_labelled_texts(tmp_path: Path) -> None:
 
 def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"document {n} {'a rose ' * n}"}) for n in range(12)]
-    text = TextData(path=write(tmp_path / "t.jsonl", "\n".join(lines * 2)), batch=2, length=4, share=0.1)
+    text = TextData(
+        path=write(tmp_path / "t.jsonl", "\n".join(lines * 2)), batch_size=2, sequence_length=4, validation_fraction=0.1
+    )
     said: list[str] = []
     made = prepared(replace(GPT, data=text), said=said)
     learnt, held = (bytes(each.tokens.tolist()) for each in (made.batches, made.validation))  # pyright: ignore
     assert held not in learnt and len(held) > 20
     assert "tokens are not learnt from: copies of documents that are held out" in said[-1]
     rows = "".join(f"{one}\t{other}\n" for one, other in PAIRS * 3)
-    pairs = pair_data(tmp_path, path=write(tmp_path / "more.tsv", rows), share=0.3)
+    pairs = pair_data(tmp_path, path=write(tmp_path / "more.tsv", rows), validation_fraction=0.3)
     for data in (pairs, replace(pairs, extra=pairs.path, extra_times=2)):
         made = prepared(replace(TRANSLATE, data=data))
         assert pairs_of(made.validation) and not pairs_of(made.batches) & pairs_of(made.validation)
@@ -169,14 +173,16 @@ def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
 def test_a_rare_class_is_learnt(tmp_path: Path) -> None:
     rows = "rare\tthorn\n" + "".join(f"common\trose {n}\n" for n in range(9))
     for seed in range(20):
-        data = LabelledData(path=write(tmp_path / "texts.tsv", rows), longest=16, batch=2, share=0.4)
+        data = LabelledData(
+            path=write(tmp_path / "texts.tsv", rows), max_length=16, batch_size=2, validation_fraction=0.4
+        )
         made = prepared(replace(CLASSIFY, data=data, recipe=replace(CLASSIFY.recipe, seed=seed)))
         assert made.labels == ("common", "rare")
 
 
 def test_each_process_gets_its_rows(tmp_path: Path) -> None:
-    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2)
-    alone, first = (prepared(replace(GPT, data=data), place) for place in (ALONE, Processes(0, 2)))
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
+    alone, first = (prepared(replace(GPT, data=data), place) for place in (ALONE, ProcessGroup(0, 2)))
     assert next(first.batches)["ids"].tolist() == next(alone.batches)["ids"][::2].tolist()
 
 
@@ -194,8 +200,10 @@ def test_too_little_held_out_for_the_processes_is_said_to_be_that(
 ) -> None:
     data = few_held_out(name, count, tmp_path)
     with pytest.raises(DataError) as found:
-        prepared(replace(settings, data=data), Processes(0, 2))
-    advice = "one for each process: hold out more (data.share or data.validation), or start fewer processes"
+        prepared(replace(settings, data=data), ProcessGroup(0, 2))
+    advice = (
+        "one for each process: hold out more (data.validation_fraction or data.validation), or start fewer processes"
+    )
     assert str(found.value) == f"{message}, {advice}"
     prepared(replace(settings, data=data))  # alone it is enough
 
@@ -203,19 +211,24 @@ def test_too_little_held_out_for_the_processes_is_said_to_be_that(
 def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData | LabelledData:
     """Enough to learn from for two processes, and enough held out for one."""
     if name == "text":
-        return TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=16, share=count / len(TEXT))
+        return TextData(
+            path=write(tmp_path / "text.txt", TEXT),
+            batch_size=4,
+            sequence_length=16,
+            validation_fraction=count / len(TEXT),
+        )
     if name == "pairs":
-        return pair_data(tmp_path, share=count / len(PAIRS))
+        return pair_data(tmp_path, validation_fraction=count / len(PAIRS))
     lines = [f"{label}\t{label} {text}\n" for label in ("good", "bad") for text in ("rose", "thorn", "sun", "rain")]
     path = write(tmp_path / "texts.tsv", "".join(lines))
-    return LabelledData(path=path, longest=16, batch=4, share=count / len(lines))
+    return LabelledData(path=path, max_length=16, batch_size=4, validation_fraction=count / len(lines))
 
 
 def test_too_little_to_learn_from_is_said_too(tmp_path: Path) -> None:
     one = write(tmp_path / "one.tsv", "".join(f"{one}\t{other}\n" for one, other in PAIRS[:1]))
     held = str(tmp_path / "pairs.tsv")
     with pytest.raises(DataError, match=r"^1 training pairs, wanted at least 2, one for each process: .*\(data.path\)"):
-        prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=one, validation=held)), Processes(0, 2))
+        prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=one, validation=held)), ProcessGroup(0, 2))
 
 
 @pytest.mark.parametrize("own", [True, False], ids=["test data", "what was held out"])
@@ -223,14 +236,16 @@ def test_too_little_to_learn_from_is_said_too(tmp_path: Path) -> None:
 def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path: Path) -> None:
     """The figures at the end are the first process's work, so its test must not be cut into shares."""
     data = {
-        "gpt": TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2),
-        "translate": pair_data(tmp_path, share=0.3),
+        "gpt": TextData(
+            path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2
+        ),
+        "translate": pair_data(tmp_path, validation_fraction=0.3),
         "classify": few_held_out("texts", 4, tmp_path),
     }[task]
     settings = replace({"gpt": GPT, "translate": TRANSLATE, "classify": CLASSIFY}[task], data=data)
     if own:
         settings = replace(settings, data=replace(data, test=data.path))
-    alone, first = prepared(settings), prepared(settings, Processes(0, 2))
+    alone, first = prepared(settings), prepared(settings, ProcessGroup(0, 2))
     whole, ours = (list(made.test.once()) for made in (alone, first))
     assert len(whole) == len(ours)
     for one, other in zip(whole, ours, strict=True):
@@ -239,7 +254,7 @@ def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path:
 
 def test_the_phrase_book_can_be_judged_by_a_file(tmp_path: Path) -> None:
     held = pair_data(tmp_path)
-    made = prepared(replace(TRANSLATE, data=PairData(longest=16, validation=held.path)))
+    made = prepared(replace(TRANSLATE, data=PairData(max_length=16, validation=held.path)))
     assert list(made.pairs) == PAIRS
 
 
@@ -248,23 +263,25 @@ def test_where_nothing_is_held_out_fewer_processes_are_no_help(tmp_path: Path) -
     data = pair_data(tmp_path, validation=long)
     with pytest.raises(DataError, match=r"^0 validation pairs, wanted at least 1, .* data.validation\)$"):
         prepared(replace(TRANSLATE, data=data))
-    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=16, share=0.001)
+    text = TextData(
+        path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=16, validation_fraction=0.001
+    )
     with pytest.raises(DataError, match="^0 validation windows, wanted at least 1, "):
         prepared(replace(GPT, data=text))
 
 
 def test_more_processes_than_rows_of_a_batch_is_about_the_batch(tmp_path: Path) -> None:
-    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch=2, length=8, share=0.2)
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=2, sequence_length=8, validation_fraction=0.2)
     with pytest.raises(DataError, match="^a batch of 2 rows, wanted at least 4: one for each process$"):
-        prepared(replace(GPT, data=data), Processes(0, 4))
+        prepared(replace(GPT, data=data), ProcessGroup(0, 4))
 
 
 def test_a_tokenizer_of_a_file_is_used(tmp_path: Path) -> None:
     learn_tokenizer(["abc rose"], "characters").save(tmp_path)
-    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch=4, length=8, share=0.2)
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
     kept = TokenizerSettings(file=str(tmp_path / "tokenizer.json"))
     made = prepared(replace(GPT, data=data, tokenizer=kept))
-    assert made.tokenizer.vocab == learn_tokenizer(["abc rose"], "characters").vocab
+    assert made.tokenizer.vocab_size == learn_tokenizer(["abc rose"], "characters").vocab_size
 
 
 WRONG: list[tuple[Settings, str, str | bytes | None, str]] = [
@@ -302,7 +319,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(
     settings: Settings, name: str, content: str | bytes | None, message: str, tmp_path: Path
 ) -> None:
     path = str(tmp_path / name) if content is None else write(tmp_path / name, content)
-    sizes = {"length": 8} if isinstance(settings.data, TextData) else {"longest": 16}
+    sizes = {"sequence_length": 8} if isinstance(settings.data, TextData) else {"max_length": 16}
     with pytest.raises(GlassformerError) as found:
         prepared(replace(settings, data=replace(settings.data, path=path, **sizes)))  # pyright: ignore
     assert message in str(found.value) and "\n" not in str(found.value)
@@ -311,7 +328,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(
 def test_an_unknown_label_of_held_out_texts_is_named_with_its_place(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "good\trose\nbad\tthorn\n")
     held = write(tmp_path / "held.tsv", "good\trose\nugly\tmud\n")
-    data = LabelledData(path=path, validation=held, longest=16, batch=2)
+    data = LabelledData(path=path, validation=held, max_length=16, batch_size=2)
     with pytest.raises(GlassformerError, match=r"held.tsv:2: the label 'ugly' is not among those learnt from$"):
         prepared(replace(CLASSIFY, data=data))
 
@@ -319,16 +336,16 @@ def test_an_unknown_label_of_held_out_texts_is_named_with_its_place(tmp_path: Pa
 def test_two_files_of_unequal_length_are_counted(tmp_path: Path) -> None:
     one, other = write(tmp_path / "one", "a\nb\n"), write(tmp_path / "other", "c\n")
     with pytest.raises(GlassformerError, match="one has 2 lines and .*other has 1, wanted as many"):
-        prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=one, second=other)))
+        prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=one, target_path=other)))
 
 
 @pytest.mark.parametrize(
     ("settings", "data", "key"),
     [
-        (TRANSLATE, PairData(longest=17), "data.longest, which is 17"),
-        (GPT, TextData(length=17), "data.length, which is 17"),
-        (MASKED, TextData(length=17), "data.length, which is 17"),
-        (CLASSIFY, LabelledData(longest=17), "data.longest, 17"),
+        (TRANSLATE, PairData(max_length=17), "data.max_length, which is 17"),
+        (GPT, TextData(sequence_length=17), "data.sequence_length, which is 17"),
+        (MASKED, TextData(sequence_length=17), "data.sequence_length, which is 17"),
+        (CLASSIFY, LabelledData(max_length=17), "data.max_length, 17"),
     ],
 )
 def test_a_context_too_short_for_the_data_is_said_before_any_is_read(
@@ -352,7 +369,7 @@ def test_a_translator_is_taught_sources_as_it_will_be_asked(template: str, tmp_p
     learnt = learn_tokenizer([side for pair in PAIRS for side in pair], "words", 100)
     tokenizer = with_template(learnt, template, tmp_path)
     settings = replace(TRANSLATE, data=pair_data(tmp_path))
-    material = prepare_material(settings, Preparing(tokenizer, ALONE, [].append))
+    material = prepare_data(settings, DataContext(tokenizer, ALONE, [].append))
     taught = {tuple(source) for source, _ in material.batches.pairs}
     asked = encode_prompts(build(TRANSLATE.model), tokenizer, [source for source, _ in PAIRS])
     assert taught <= {tuple(row) for row in asked} and len(taught) > 5

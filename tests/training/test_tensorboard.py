@@ -10,9 +10,10 @@ from glassformer.errors import MissingExtraError
 from glassformer.training.tensorboard import tensorboard
 
 RECORDS = [
-    {"step": 50, "loss": 3.5, "rate": 1e-3, "norm": 2.0, "tokens": 3200, "validation": None},
-    {"step": 100, "loss": float("nan"), "rate": 2e-3, "norm": 1.0, "tokens": 6400, "validation": 3.25, "note": "slow"},
-]
+    {"step": 50, "loss": 3.5, "learning_rate": 1e-3, "grad_norm": 2.0, "tokens": 3200, "validation": None},
+    {"step": 100, "loss": float("nan"), "learning_rate": 2e-3, "grad_norm": 1.0, "tokens": 6400, "validation": 3.25,
+     "note": "slow"},
+]  # fmt: skip
 
 
 def test_records_can_be_read_back(tmp_path: Path) -> None:
@@ -33,11 +34,11 @@ def test_records_can_be_read_back(tmp_path: Path) -> None:
     assert at == len(data)
     assert found == {
         ("loss", 50): 3.5,
-        ("rate", 50): pytest.approx(1e-3),
-        ("norm", 50): 2.0,
+        ("learning_rate", 50): pytest.approx(1e-3),
+        ("grad_norm", 50): 2.0,
         ("tokens", 50): 3200.0,
-        ("rate", 100): pytest.approx(2e-3),
-        ("norm", 100): 1.0,
+        ("learning_rate", 100): pytest.approx(2e-3),
+        ("grad_norm", 100): 1.0,
         ("tokens", 100): 6400.0,
         ("validation", 100): 3.25,
         ("note/text_summary", 100): "slow",

@@ -2,7 +2,7 @@
 
 import re
 
-from glassformer.lessons.registry import lessons
+from glassformer.course.registry import lessons
 from glassformer.views.concepts import concepts
 from glassformer.views.reference import entries
 

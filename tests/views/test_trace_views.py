@@ -24,7 +24,7 @@ from glassformer.views.unicode_math import unicode_math
 from tests.models.zoo import Specimen, specimen
 from tests.probes.intervals import printed, work_out
 
-SOME = ["gpt", "llama-yarn", "lstm", "seq2seq-pre", "encoder-classes", "t5-gated", "mlp"]
+SOME = ["gpt", "llama-yarn", "lstm", "seq2seq-pre", "encoder-classifier", "t5-gated", "mlp"]
 
 
 @pytest.fixture(autouse=True)
@@ -63,12 +63,12 @@ def test_a_changed_weight_shows_in_every_rendering_behind_it_and_in_none_before(
     subject = specimen("gpt")
     before = everything(traced(subject), tmp_path / "before")
     with torch.no_grad():
-        subject.model.stack.blocks[1].attention.query.weight.add_(0.5)
+        subject.model.stack.blocks[1].attention.qkv.weight[:, : subject.model.config.dim].add_(0.5)  # the queries
     found = traced(subject)
     after = everything(found, tmp_path / "after")
     names = [step.name for step in found.steps]
-    behind = set(names[names.index("layers.1.attention.query") :])
-    quiet = {f"layers.1.attention.{word}" for word in ("key", "keys", "value", "values", "causal_mask")}
+    behind = set(names[names.index("layers.1.attention.qkv") :])
+    quiet = {f"layers.1.attention.{word}" for word in ("slice_axis.2", "keys", "slice_axis.3", "values", "causal_mask")}
     for kind, shown in after.items():
         changed = {name for name, text in shown.items() if text != before[kind][name]}
         assert changed == behind - quiet, kind
@@ -124,7 +124,10 @@ def test_rows_and_columns_of_a_translator_bear_the_right_words() -> None:
         steps["decoder.layers.0.attention.weights"]["rows"],
         steps["decoder.layers.0.attention.weights"]["columns"],
     ) == (target, target)
-    assert (steps["decoder.layers.0.cross.weights"]["rows"], steps["decoder.layers.0.cross.weights"]["columns"]) == (
+    assert (
+        steps["decoder.layers.0.cross_attention.weights"]["rows"],
+        steps["decoder.layers.0.cross_attention.weights"]["columns"],
+    ) == (
         target,
         source,
     )
@@ -233,10 +236,10 @@ def with_bad_scores(*tokens: int) -> Trace:
 def test_a_run_that_is_not_finite_is_not_said_to_agree() -> None:
     shared = "numbers of the output are NaN or infinite, in the run itself as well"
     told = {
-        (): "shown by the plain equations; the run itself came out within ",
-        (3,): f"shown by the plain equations; 7 of 91 {shared}, the others came out within ",
-        (3, 8): f"shown by the plain equations; 14 of 91 {shared}, the others came out within ",
-        tuple(range(13)): f"shown by the plain equations; 91 of 91 {shared}",
+        (): "shown by the reference equations; the run itself came out within ",
+        (3,): f"shown by the reference equations; 7 of 91 {shared}, the others came out within ",
+        (3, 8): f"shown by the reference equations; 14 of 91 {shared}, the others came out within ",
+        tuple(range(13)): f"shown by the reference equations; 91 of 91 {shared}",
     }
     for tokens, wanted in told.items():
         found = with_bad_scores(*tokens)
@@ -250,11 +253,11 @@ def test_other_infinities_in_the_run_itself_are_told(monkeypatch: pytest.MonkeyP
     subject = specimen("gpt")
     with torch.no_grad():
         subject.model.embedding.weight[3] = torch.inf
-    run = unembed.run
-    monkeypatch.setattr(unembed, "run", lambda *given: run(*given).nan_to_num(nan=torch.inf))
+    run = unembed.kernel
+    monkeypatch.setattr(unembed, "kernel", lambda *given: run(*given).nan_to_num(nan=torch.inf))
     found = trace(subject.model, {"ids": torch.tensor([[5, 6, 7]])})
     assert found.difference.difference == torch.inf
-    assert agreement_text(found).endswith("the run itself has NaN or infinities in other places")
+    assert agreement_text(found).endswith("the run itself has NaN or infinities at other positions")
 
 
 def test_files_tell_a_loss_that_is_no_number_from_none(tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ import unicodedata
 import pytest
 
 import glassformer as gf
+from glassformer.course.worked.examples import examples
 from glassformer.views.unicode_math import ACCENTS, FUNCTIONS, LATEX_TOKEN, PLAIN_TEXT, SYMBOLS, unicode_math
-from glassformer.worked.examples import examples
 
 EQUATIONS = gf.catalog().values()
 FORMULAS = [equation.latex for equation in EQUATIONS]

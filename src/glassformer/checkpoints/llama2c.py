@@ -15,8 +15,8 @@ from tokenizers import Tokenizer as Pieces
 from tokenizers import decoders, models, normalizers, processors
 from torch import Tensor
 
-from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, MOST_WIDTH
-from glassformer.checkpoints.untrusted import plain_file
+from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, MOST_WIDTH
+from glassformer.checkpoints.safe_read import plain_file
 from glassformer.errors import CheckpointError
 from glassformer.models.llama import LlamaConfig
 from glassformer.text.read_sentencepiece import SPACE, merges_by_score
@@ -95,15 +95,15 @@ def _read_sizes(path: Path) -> LlamaConfig:
         layers=layers,
         heads=heads,
         kv_heads=None if kv_heads == heads else kv_heads,
-        hidden=hidden,
-        tied=vocab > 0,  # a negative number says that the output has weights of its own
+        ffn_dim=hidden,
+        tie_embeddings=vocab > 0,  # a negative number says that the output has weights of its own
         eps=1e-5,
     )
 
 
 def _contents(config: LlamaConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Every tensor in the order of the file, those of all layers as one."""
-    layers, dim, hidden = config.layers, config.dim, config.hidden
+    layers, dim, hidden = config.layers, config.dim, config.ffn_dim
     width = dim // config.heads
     keys = (config.kv_heads or config.heads) * width
     block = "model.layers.{i}"
@@ -120,7 +120,7 @@ def _contents(config: LlamaConfig) -> Iterator[tuple[str, tuple[int, ...]]]:
     yield "model.norm.weight", (dim,)
     yield "freq_cis_real", (config.context, width // 2)
     yield "freq_cis_imag", (config.context, width // 2)
-    if not config.tied:
+    if not config.tie_embeddings:
         yield "lm_head.weight", (config.vocab, dim)
 
 

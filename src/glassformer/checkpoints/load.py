@@ -8,12 +8,11 @@ from pathlib import Path
 
 import torch
 
+from glassformer.checkpoints.atomic_save import newest_set
 from glassformer.checkpoints.families.llama import FAMILY_LLAMA
-from glassformer.checkpoints.huggingface import Twin, read_twin
+from glassformer.checkpoints.huggingface import HFModel, read_hf_model
 from glassformer.checkpoints.llama2c import Llama2C, is_llama2c, read_llama2c_tokenizer
-from glassformer.checkpoints.naming import Row, as_in_file, expand, fill_model, require_bijection
-from glassformer.checkpoints.ours import KIND, read_own
-from glassformer.checkpoints.publish import newest_set
+from glassformer.checkpoints.native import KIND, read_native
 from glassformer.checkpoints.run_checkpoints import (
     MODEL_CONFIG,
     CheckpointWeights,
@@ -21,14 +20,15 @@ from glassformer.checkpoints.run_checkpoints import (
     checkpoint_folder,
     checkpoint_steps,
 )
+from glassformer.checkpoints.safe_read import PICKLES, is_pickle, parse_table, pickle_refusal, read_table
 from glassformer.checkpoints.sentence import is_sentence_model
 from glassformer.checkpoints.tensor_files import TensorFiles, TensorSource, read_index
-from glassformer.checkpoints.untrusted import PICKLES, is_pickle, parse_table, pickle_refusal, read_table
+from glassformer.checkpoints.tensor_map import TensorMap, as_in_file, expand, fill_model, require_bijection
 from glassformer.errors import CheckpointError, ConfigError, PathError, RunFolderWarning
+from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
-from glassformer.models.presets import Config
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
 
 CONFIG_FILE, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
@@ -47,7 +47,7 @@ class Loaded:
     model: Model
     tokenizer: Tokenizer | None = None
     labels: tuple[str, ...] | None = None
-    twin: Twin | None = None
+    hf_model: HFModel | None = None
     left_out: tuple[str, ...] = ()
 
 
@@ -129,8 +129,8 @@ def _load_checkpoint(folder: Path, step: int, device: torch.device | str, dtype:
     """The model of one step of a run."""
     place = checkpoint_folder(folder, step)
     source, where = CheckpointWeights(place, WEIGHTS), str(folder / MODEL_CONFIG)
-    config, labels = read_own(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
-    rows = [Row(name, name) for name, _ in empty_model(config, where).named_parameters()]
+    config, labels = read_native(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
+    rows = [TensorMap(name, name) for name, _ in empty_model(config, where).named_parameters()]
     source.keep(row.theirs for row in rows)
     return Loaded(filled_model(config, rows, source, str(place), device, dtype), labels=labels)
 
@@ -178,13 +178,13 @@ def _build(
     """A model from a config.json and its tensors."""
     names, where = source.shapes, str(root / CONFIG_FILE)
     if KIND in table:
-        config, labels = read_own(table, len(names), where)
+        config, labels = read_native(table, len(names), where)
         model = empty_model(config, where)
-        rows = [Row(name, name) for name, _ in model.named_parameters()]
+        rows = [TensorMap(name, name) for name, _ in model.named_parameters()]
         require_bijection(rows, names, str(root))
         fill_model(model, rows, source, str(root), device, dtype)
         return Loaded(model.eval(), labels=labels)
-    twin = read_twin(table, names, where)
+    twin = read_hf_model(table, names, where)
     if (root / GENERATION).exists():
         twin = replace(twin, generation=read_table(root / GENERATION))
     if isinstance(twin.config, EncoderConfig) and is_sentence_model(root):
@@ -192,12 +192,12 @@ def _build(
     rows = as_in_file(twin.rows, names, twin.family.base)
     model = filled_model(twin.config, rows, source, str(root), device, dtype)
     left_out = tuple(row.theirs for row in rows if row.left_out and row.theirs in names)
-    return Loaded(model, labels=twin.labels, twin=twin, left_out=left_out)
+    return Loaded(model, labels=twin.labels, hf_model=twin, left_out=left_out)
 
 
 def filled_model(
     config: Config,
-    rows: Sequence[Row],
+    rows: Sequence[TensorMap],
     source: TensorSource,
     where: str,
     device: torch.device | str = "cpu",

@@ -12,7 +12,7 @@ import transformers
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from glassformer.checkpoints.huggingface import Twin, find_twin
+from glassformer.checkpoints.huggingface import HFModel, find_hf_model
 from glassformer.checkpoints.load import Loaded, load
 from glassformer.checkpoints.save import save
 from glassformer.equations.positions import sinusoidal_positions
@@ -84,28 +84,28 @@ def parity(
     """
     with tempfile.TemporaryDirectory() as scratch:
         found = Loaded(model) if isinstance(model, Model) else load(model, step=step)
-        if isinstance(model, Model) or found.twin is None:
+        if isinstance(model, Model) or found.hf_model is None:
             folder = Path(scratch)
             _export(found.model, folder)
         else:
             folder = Path(model)
         ours = load(folder, dtype=dtype)
-        twin = ours.twin or find_twin(ours.model.config)
-        rows = list(_compare(ours.model, open_twin(folder, twin, dtype), twin, dtype, seed))
+        twin = ours.hf_model or find_hf_model(ours.model.config)
+        rows = list(_compare(ours.model, open_hf_model(folder, twin, dtype), twin, dtype, seed))
     return Parity(twin.family.model_type, str(dtype).removeprefix("torch."), BOUNDS[dtype], tuple(rows))
 
 
 def _export(model: Model, folder: Path) -> None:
     """Write a model for transformers, or say that there is none to compare it with."""
     try:
-        find_twin(model.config)
+        find_hf_model(model.config)
     except CheckpointError as error:
         more = "parity needs one that can; `glassformer parity` alone compares one of every family"
         raise CheckpointError(f"{error}; {more}") from None
     save(model, folder, format="hf")
 
 
-def open_twin(folder: Path, twin: Twin, dtype: torch.dtype) -> nn.Module:
+def open_hf_model(folder: Path, twin: HFModel, dtype: torch.dtype) -> nn.Module:
     """The twin as transformers opens it, with attention written out."""
     (kind,) = twin.family.write(twin.config)["architectures"]  # pyright: ignore[reportGeneralTypeIssues]
     model_class = getattr(transformers, kind)
@@ -128,14 +128,14 @@ def in_type(dtype: torch.dtype) -> Iterator[None]:
         yield
 
 
-def twin_inputs(twin: Twin, seed: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def hf_inputs(twin: HFModel, seed: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Random tokens under our names and theirs; the padding token, which some of theirs treat apart, is not drawn."""
     config = twin.config
     generator = torch.Generator().manual_seed(seed)
     length = min(LENGTH, getattr(config, "context", None) or LENGTH)
     vocab: int = getattr(config, "vocab")  # noqa: B009 - every configuration that has a twin has one
     ids = torch.randint(vocab, (2, length), generator=generator, device=generator.device)
-    pad = getattr(config, "first_place", 0) - 1 if isinstance(config, EncoderConfig) else -1
+    pad = getattr(config, "position_offset", 0) - 1 if isinstance(config, EncoderConfig) else -1
     ids[ids == pad] = (pad + 1) % vocab
     if isinstance(config, (Seq2SeqConfig, T5Config)):
         target = torch.randint(vocab, (2, length - 1), generator=generator, device=generator.device)
@@ -166,12 +166,12 @@ class _Listener:
         calls.append(value)
 
 
-def _compare(ours: Model, theirs: nn.Module, twin: Twin, dtype: torch.dtype, seed: int) -> Iterator[Difference]:
+def _compare(ours: Model, theirs: nn.Module, twin: HFModel, dtype: torch.dtype, seed: int) -> Iterator[Difference]:
     """Run both and compare what their parts gave, in our order, then what came out."""
     pairs = _counterparts(ours, twin)
     left = _Listener(ours, [name for names in pairs for name in names])
     right = _Listener(theirs, {name for names in pairs.values() for name in names})
-    mine, yours = twin_inputs(twin, seed)
+    mine, yours = hf_inputs(twin, seed)
     with torch.no_grad():
         output = ours(**mine)
     with in_type(dtype):
@@ -186,12 +186,12 @@ def _compare(ours: Model, theirs: nn.Module, twin: Twin, dtype: torch.dtype, see
             other = [value for calls in found for value in calls][call] if len(found) > 1 else found[0][call]
             yield _apart_by(place, pairs[last[name]][0] + suffix, value, other)
     head = twin.config.head if isinstance(twin.config, EncoderConfig) else ""
-    key = {"rows": "last_hidden_state", "first": "pooler_output"}.get(head, "logits")
+    key = {"hidden": "last_hidden_state", "pooled": "pooler_output"}.get(head, "logits")
     if head != "sentence":  # theirs ends with the rows, which were the last intermediate
         yield _apart_by("output", key, output, getattr(answer, key))
 
 
-def _counterparts(ours: Model, twin: Twin) -> dict[tuple[str, ...], list[str]]:
+def _counterparts(ours: Model, twin: HFModel) -> dict[tuple[str, ...], list[str]]:
     """Which parts of theirs do what parts of ours do: those that hold the same tensors, and whole blocks."""
     pairs: dict[tuple[str, ...], list[str]] = {}
     for row in twin.written_rows:
@@ -204,10 +204,10 @@ def _counterparts(ours: Model, twin: Twin) -> dict[tuple[str, ...], list[str]]:
     return pairs
 
 
-def _comparable(ours: Model, place: str, twin: Twin) -> bool:
+def _comparable(ours: Model, place: str, twin: HFModel) -> bool:
     """Not all parts with the same tensor give the same: some of ours have added or not yet scaled."""
     part = ours.get_submodule(place)
-    scaled = place == "embedding" and isinstance(twin.config, Seq2SeqConfig) and twin.config.scaled
+    scaled = place == "embedding" and isinstance(twin.config, Seq2SeqConfig) and twin.config.scale_embeddings
     return not (scaled or isinstance(part, (LearnedPositions, RelativeBias)))
 
 

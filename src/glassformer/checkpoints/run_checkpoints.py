@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from glassformer.checkpoints.safe_read import read_table
 from glassformer.checkpoints.tensor_files import TensorFiles
-from glassformer.checkpoints.untrusted import read_table
 from glassformer.errors import CheckpointError, PathError
 
 MODEL_CONFIG = "model.json"  # in a run folder: the model's configuration and labels, in our own layout

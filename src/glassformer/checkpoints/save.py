@@ -9,17 +9,17 @@ from typing import Literal
 
 from torch import Tensor
 
-from glassformer.checkpoints.fields import HARMLESS
-from glassformer.checkpoints.huggingface import Twin, config_table, find_twin
+from glassformer.checkpoints.atomic_save import JOURNAL, atomic_save
+from glassformer.checkpoints.hf_config import HARMLESS
+from glassformer.checkpoints.huggingface import HFModel, config_table, find_hf_model
 from glassformer.checkpoints.load import CONFIG_FILE, CONFIG_TEXT, GENERATION, INDEX, WEIGHTS
-from glassformer.checkpoints.naming import Row, to_theirs
-from glassformer.checkpoints.ours import own_table, read_own
-from glassformer.checkpoints.publish import JOURNAL, publish
+from glassformer.checkpoints.native import native_config, read_native
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
 from glassformer.checkpoints.tensor_files import CHECKSUMS, checksum, write_tensors
+from glassformer.checkpoints.tensor_map import TensorMap, to_theirs
 from glassformer.errors import CheckpointError
+from glassformer.layers.config import Config
 from glassformer.layers.model import Model
-from glassformer.models.presets import Config
 from glassformer.text.tokenizer import Tokenizer
 
 Format = Literal["auto", "hf", "ours"]
@@ -35,7 +35,7 @@ class _Layout:
 
     config: Config
     table: dict[str, object]
-    rows: Sequence[Row]
+    rows: Sequence[TensorMap]
 
 
 def save(
@@ -44,7 +44,7 @@ def save(
     tokenizer: Tokenizer | None = None,
     labels: Sequence[str] | None = None,
     format: Format = "auto",
-    like: Twin | None = None,
+    like: HFModel | None = None,
     shard_bytes: int = SHARD_BYTES,
 ) -> None:
     """Write a model so that a crash at any moment leaves the old one or the new one.
@@ -57,9 +57,9 @@ def save(
     names = None if labels is None else tuple(labels)
     twin = _twin(config, names, format, like)
     if twin is None:
-        rows = [Row(name, name) for name, _ in model.named_parameters()]
-        layout = _Layout(config, own_table(config, names), rows)
-        read_own(json.loads(json.dumps(layout.table)), len(rows), f"{folder}: what would be written")
+        rows = [TensorMap(name, name) for name, _ in model.named_parameters()]
+        layout = _Layout(config, native_config(config, names), rows)
+        read_native(json.loads(json.dumps(layout.table)), len(rows), f"{folder}: what would be written")
     else:
         table = _more_fields(config_table(twin), like, tokenizer, model)
         layout = _Layout(config, table, twin.written_rows)
@@ -77,7 +77,7 @@ def save(
     def is_stale(name: str) -> bool:
         return STALE.fullmatch(name) is not None or (tokenizer is not None and name == "tokenizer.json")
 
-    publish(Path(folder), write, is_stale)
+    atomic_save(Path(folder), write, is_stale)
 
 
 def model_files(folder: Path) -> list[str]:
@@ -86,16 +86,16 @@ def model_files(folder: Path) -> list[str]:
     return [name for name in found if not name.endswith(NUMBERS_SUFFIX)]
 
 
-def _twin(config: Config, labels: tuple[str, ...] | None, format: Format, like: Twin | None) -> Twin | None:
+def _twin(config: Config, labels: tuple[str, ...] | None, format: Format, like: HFModel | None) -> HFModel | None:
     if format not in ("auto", "hf", "ours"):
         raise CheckpointError(f"format is {format!r}, wanted auto, hf or ours")
-    classes = getattr(config, "classes", None) if getattr(config, "head", "") == "classes" else None
+    classes = getattr(config, "classes", None) if getattr(config, "head", "") == "classifier" else None
     if labels is not None and classes is not None and len(labels) != classes:
         raise CheckpointError(f"{len(labels)} labels are given, but the model has {classes} classes")
     if format == "ours":
         return None
     try:
-        return find_twin(config, labels, None if like is None else like.family.model_type)
+        return find_hf_model(config, labels, None if like is None else like.family.model_type)
     except CheckpointError as error:
         if format == "hf":
             raise CheckpointError(f'{error}; format="ours" keeps it whole') from None
@@ -103,7 +103,7 @@ def _twin(config: Config, labels: tuple[str, ...] | None, format: Format, like: 
 
 
 def _more_fields(
-    table: dict[str, object], like: Twin | None, tokenizer: Tokenizer | None, model: Model
+    table: dict[str, object], like: HFModel | None, tokenizer: Tokenizer | None, model: Model
 ) -> dict[str, object]:
     """What others want to know beyond the model: its number type and the ids of special tokens."""
     fields = {} if like is None else like.fields or {}
@@ -111,8 +111,8 @@ def _more_fields(
     ids |= {name: value for name, value in fields.items() if name in HARMLESS and name not in table}
     if tokenizer is not None:
         ends = sorted(tokenizer.ends)
-        ids |= {"bos_token_id": tokenizer.start, "pad_token_id": tokenizer.pad}
-        ids["eos_token_id"] = ends if len(ends) > 1 else tokenizer.end if not ends else ends[0]
+        ids |= {"bos_token_id": tokenizer.bos, "pad_token_id": tokenizer.pad}
+        ids["eos_token_id"] = ends if len(ends) > 1 else tokenizer.eos if not ends else ends[0]
     if table.get("is_encoder_decoder"):
         ids["pad_token_id"] = ids["pad_token_id"] or 0  # they will not do without
         first = ids["pad_token_id"] if ids["bos_token_id"] is None else ids["bos_token_id"]
@@ -160,9 +160,9 @@ def _write_tensors(folder: Path, model: Model, layout: _Layout, shard_bytes: int
         _write_json(folder / INDEX, {"metadata": {"total_size": total}, "weight_map": index})
 
 
-def _shards(rows: Sequence[Row], state: Mapping[str, Tensor], shard_bytes: int) -> Iterator[list[Row]]:
+def _shards(rows: Sequence[TensorMap], state: Mapping[str, Tensor], shard_bytes: int) -> Iterator[list[TensorMap]]:
     """The rows in lists whose tensors together stay below a size, or are one tensor."""
-    shard: list[Row] = []
+    shard: list[TensorMap] = []
     size = 0
     for row in rows:
         if row.names:

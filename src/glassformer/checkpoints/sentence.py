@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from glassformer.checkpoints.untrusted import read_json, read_table
+from glassformer.checkpoints.safe_read import read_json, read_table
 from glassformer.errors import CheckpointError
 
 MODULES = "modules.json"

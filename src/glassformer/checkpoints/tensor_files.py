@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.checkpoints.untrusted import is_pickle, parse_table, pickle_refusal, plain_file, read_table
+from glassformer.checkpoints.safe_read import is_pickle, parse_table, pickle_refusal, plain_file, read_table
 from glassformer.errors import CheckpointError
 
 MOST_HEADER = 8 * 2**20  # bytes; room for 80,000 tensors

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.fields import MOST_TOKENS, MOST_WIDTH
-from glassformer.checkpoints.untrusted import is_pickle, pickle_refusal, plain_file
+from glassformer.checkpoints.hf_config import MOST_TOKENS, MOST_WIDTH
+from glassformer.checkpoints.safe_read import is_pickle, pickle_refusal, plain_file
 from glassformer.errors import CheckpointError
 from glassformer.layers.embedding import Embedding
 

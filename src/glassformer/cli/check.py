@@ -9,8 +9,8 @@ from glassformer.cli.report import Json, UsageError, did_you_mean, write, write_
 from glassformer.errors import FAILED
 
 if TYPE_CHECKING:
-    from glassformer.worked.examples import Example
-    from glassformer.worked.verdicts import Result
+    from glassformer.course.worked.examples import WorkedExample
+    from glassformer.course.worked.verdicts import Result
 
 VALUE_WIDTH = 30  # columns for a value in the table
 ENTRIES = 12  # of a list that are written out
@@ -31,7 +31,7 @@ def check(example: str | None = None, /, *, json: Json = False) -> int | None:
 
 
 def _check_all(json: bool) -> int | None:
-    from glassformer.worked.verdicts import check_all
+    from glassformer.course.worked.verdicts import check_all
 
     results = check_all()
     if json:
@@ -42,8 +42,8 @@ def _check_all(json: bool) -> int | None:
 
 
 def _check_one(name: str, json: bool) -> int | None:
-    from glassformer.worked.examples import examples
-    from glassformer.worked.verdicts import check_example
+    from glassformer.course.worked.examples import examples
+    from glassformer.course.worked.verdicts import check_example
 
     found = {example.id: example for example in examples()}
     if name not in found:
@@ -61,7 +61,7 @@ def _status(results: Iterable["Result"]) -> int | None:
 
 
 def _show_results(results: Sequence["Result"]) -> None:
-    from glassformer.worked.verdicts import Verdict
+    from glassformer.course.worked.verdicts import Verdict
 
     for source in dict.fromkeys(result.source for result in results):
         rows = [_row(result) for result in results if result.source == source]
@@ -108,7 +108,7 @@ def _brief(value: object) -> str:
     return str(value)
 
 
-def _show_result(example: "Example", result: "Result") -> None:
+def _show_result(example: "WorkedExample", result: "Result") -> None:
     from glassformer.views.unicode_math import unicode_math
 
     write(f"{result.id}: {result.verdict}\n{result.source}, {result.section}\n")

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 from glassformer.cli.report import Json, MaybePath, write, write_json
 
 if TYPE_CHECKING:
-    from glassformer.training.resolve import Resolved
+    from glassformer.training.config import Resolved
 
 
 @Parameter(name="*")
@@ -42,7 +42,7 @@ def config(*words: str, sources: Sources = NO_SOURCES, json: Json = False) -> No
         as key=value, such as recipe.steps=500. What is said later wins: defaults, then --preset, then --config,
         then these.
     """
-    from glassformer.training.resolve import tables, to_toml
+    from glassformer.training.config import tables, to_toml
 
     resolved = settle(words, sources)
     if json:
@@ -53,7 +53,7 @@ def config(*words: str, sources: Sources = NO_SOURCES, json: Json = False) -> No
 
 def settle(words: Sequence[str], sources: Sources) -> "Resolved":
     """The settings that a command line asks for."""
-    from glassformer.training.resolve import resolve
+    from glassformer.training.config import resolve
 
     task, settings = task_and_settings(words)
     return resolve(task, sources.preset, sources.config, settings)

@@ -32,12 +32,12 @@ def convert(
 
     from glassformer.checkpoints.load import load
     from glassformer.checkpoints.save import model_files, save
-    from glassformer.training.beginning import run_files
+    from glassformer.training.resume import run_files
 
     if found := [*model_files(target), *run_files(target)]:
         raise UsageError(f"{target}: holds a model or a run already ({found[0]}): name another folder")
     loaded = load(source, dtype=None if dtype is None else getattr(torch, dtype), step=step)
-    save(loaded.model, target, loaded.tokenizer, loaded.labels, format, loaded.twin)
+    save(loaded.model, target, loaded.tokenizer, loaded.labels, format, loaded.hf_model)
     for name in loaded.left_out:
         talk(f"{name} belongs to a head that was left out")
     count = loaded.model.parameter_count()

@@ -25,7 +25,7 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     """
     from glassformer.data.phrase_book import split_phrase_book
     from glassformer.decoding.translate import translate
-    from glassformer.training.evaluation import score_translations
+    from glassformer.training.metrics import score_translations
 
     if steps < 1:
         raise UsageError(f"--steps is {steps}, wanted at least 1")
@@ -70,11 +70,13 @@ def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Se
     sides = encode_pairs(tokenizer, pairs)
     pad, end = tokenizer.required("pad"), tokenizer.required("end")
     batches = PairBatches(list(zip(*sides, strict=True)), 1024, pad, tokenizer.decoder_start, end, seed)
-    config = Seq2SeqConfig(vocab=tokenizer.vocab, context=64, dim=96, layers=2, heads=4, hidden=384, order="pre")
+    config = Seq2SeqConfig(
+        vocab=tokenizer.vocab_size, context=64, dim=96, layers=2, heads=4, ffn_dim=384, norm_first=True
+    )
     model = Seq2Seq(config)
-    model.reset(torch.Generator().manual_seed(seed))
+    model.init_weights(torch.Generator().manual_seed(seed))
     talk(f"training a translator of {model.parameter_count():,} parameters for {steps} steps")
-    recipe = Recipe(steps=steps, rate=4e-3, warmup=max(1, steps // 10), seed=seed, log_every=50)
+    recipe = Recipe(steps=steps, learning_rate=4e-3, warmup_steps=max(1, steps // 10), seed=seed, log_every=50)
     for log in train(model, batches, NEXT_TARGET_TOKEN, recipe):
         left = log.seconds / log.step * (steps - log.step)
         talk(f"step {log.step} of {steps}: loss {log.loss:.3f}, {log.speed:,.0f} tokens/s, {left:.0f} s left")

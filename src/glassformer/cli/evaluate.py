@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from glassformer.cli.report import Json, RunStep, talk, write_json, write_table
 
 if TYPE_CHECKING:
-    from glassformer.training.measure import Figures
+    from glassformer.training.evaluate import Metrics
 
 TaskName = Literal["translate", "gpt", "masked", "classify"]
 T = TypeVar("T")
@@ -20,9 +20,9 @@ def evaluate(
     /,
     *,
     data: str | None = None,
-    second: str | None = None,
+    target_path: str | None = None,
     task: TaskName | None = None,
-    beam: int = 1,
+    num_beams: int = 1,
     step: RunStep = None,
     json: Json = False,
 ) -> None:
@@ -35,19 +35,19 @@ def evaluate(
     data
         A file or folder as for training, or phrasebook or stdlib, of which the part is taken that is not
         trained on; the one that suits the task if left out.
-    second
+    target_path
         The other language, line by line, of sentence pairs in two files.
     task
         What the model has to be for; it knows by itself, this only makes sure.
-    beam
+    num_beams
         Translations to weigh at a time; 1 takes the likeliest token at every step.
     """
-    from glassformer.training.measure import BUILT_IN, load_subject, measure
+    from glassformer.training.evaluate import BUILT_IN, evaluate_model, load_model
 
-    subject = load_subject(model, task, step)
+    subject = load_model(model, task, step)
     data = data or BUILT_IN[subject.task]
     talk(f"measuring {model} on {data}")
-    figures = measure(subject, data, second, beam, telling)
+    figures = evaluate_model(subject, data, target_path, num_beams, telling)
     if json:
         write_json({"model": model, "task": subject.task, "data": data, "figures": figures})
     else:
@@ -68,12 +68,12 @@ def telling(what: str) -> Callable[[Iterator[T]], Iterator[T]]:
     return follow
 
 
-def show_figures(task: str, figures: "Figures") -> None:
+def show_figures(task: str, figures: "Metrics") -> None:
     """Write figures as a table."""
-    from glassformer.training.evaluation import ClassifierFigures, Score, TranslatorFigures
+    from glassformer.training.metrics import ClassifierMetrics, Score, TranslationMetrics
 
     values = dict(vars(figures))
-    if isinstance(figures, TranslatorFigures):
+    if isinstance(figures, TranslationMetrics):
         values |= vars(values.pop("scores"))
     classes = values.pop("classes", ())
     rows = [
@@ -84,7 +84,7 @@ def show_figures(task: str, figures: "Figures") -> None:
         for name, value in values.items()
     ]
     write_table((task, "value"), rows)
-    if isinstance(figures, ClassifierFigures):
+    if isinstance(figures, ClassifierMetrics):
         write_table(("class", "F1", "texts"), [(c.name, _figure(c.f1), _figure(c.texts)) for c in classes])
 
 

@@ -9,7 +9,7 @@ from glassformer.cli.report import Json, UsageError, talk, write, write_json
 from glassformer.cli.writing import ENGINE, Choice, Engine, Stop, decoding, described, load_writer, standard_input
 
 if TYPE_CHECKING:
-    from glassformer.decoding.settings import Decoding
+    from glassformer.decoding.config import GenerationConfig
     from glassformer.layers.model import Model
     from glassformer.text.tokenizer import Tokenizer
 
@@ -44,12 +44,12 @@ def generate(
     if stream and (json or choice.n > 1):
         raise UsageError("--stream shows one text as it is written: leave out --json and --n")
     prompt = _typed() if prompt == "-" else prompt
-    how = decoding(choice, compiled=engine.compiled, stop=tuple(stop or ()))
+    config = decoding(choice, compile=engine.compile, stop=tuple(stop or ()))
     _, writer, tokenizer = load_writer(model, engine)
     if stream:
-        _show(writer, tokenizer, prompt, how)
+        _show(writer, tokenizer, prompt, config)
         return
-    texts = generate_texts(writer, tokenizer, prompt, how)
+    texts = generate_texts(writer, tokenizer, prompt, config)
     if json:
         write_json({"prompt": prompt, "texts": [described(text, tokenizer) for text in texts]})
         return
@@ -57,8 +57,8 @@ def generate(
         if number:
             write("---")
         write(text.text)
-        if text.finish in REASONS:
-            talk(f"text {number + 1} ends because {REASONS[text.finish]}")
+        if text.finish_reason in REASONS:
+            talk(f"text {number + 1} ends because {REASONS[text.finish_reason]}")
 
 
 def _typed() -> str:
@@ -70,13 +70,13 @@ def _typed() -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _show(model: "Model", tokenizer: "Tokenizer", prompt: str, how: "Decoding") -> None:
+def _show(model: "Model", tokenizer: "Tokenizer", prompt: str, config: "GenerationConfig") -> None:
     from glassformer.decoding.generate import stream as stream_texts
 
-    for piece in stream_texts(model, tokenizer, prompt, how):
+    for piece in stream_texts(model, tokenizer, prompt, config):
         sys.stdout.write(piece.text)
         sys.stdout.flush()
-        if piece.finish is not None:
+        if piece.finish_reason is not None:
             write()
-            if piece.finish in REASONS:
-                talk(f"the text ends because {REASONS[piece.finish]}")
+            if piece.finish_reason in REASONS:
+                talk(f"the text ends because {REASONS[piece.finish_reason]}")

@@ -18,12 +18,11 @@ def models(preset: str | None = None, /, *, json: Json = False) -> None:
 
 
 def _all_models(json: bool) -> None:
-    from glassformer.models.build import MODELS, build
+    from glassformer.models.build import build
     from glassformer.models.presets import presets
+    from glassformer.models.registry import architecture_of
 
-    rows = [
-        (name, MODELS[type(c)].__name__, build(c, device="meta").parameter_count()) for name, c in presets().items()
-    ]
+    rows = [(name, architecture_of(c), build(c, device="meta").parameter_count()) for name, c in presets().items()]
     if json:
         write_json([{"name": name, "model": kind, "parameters": count} for name, kind, count in rows])
     else:

@@ -73,7 +73,7 @@ class LivePanel:
         self.notes += [f"step {log.step:,}: {log.note}"] if log.note else []
         lines = [
             *self._curve(),
-            f"loss {log.loss:.4g}{self.held_out}, learning rate {log.rate:.3g}, gradient norm {log.norm:.3g}",
+            f"loss {log.loss:.4g}{self.held_out}, learning rate {log.learning_rate:.3g}, gradient norm {log.grad_norm:.3g}",
             " · ".join(self.pace.parts(log)),
             *self.notes[-NOTES_KEPT:],
         ]

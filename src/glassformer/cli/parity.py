@@ -21,8 +21,8 @@ from glassformer.errors import FAILED
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.parity import Parity
+    from glassformer.layers.config import Config
     from glassformer.layers.model import Model
-    from glassformer.models.presets import Config
 
 Type = Literal["float64", "float32", "float16", "bfloat16"]
 MOST_ROWS = 12  # intermediates in the table, the farthest apart first
@@ -115,10 +115,10 @@ def _every_family(page: Path | None, json: bool) -> int | None:
     import torch
 
     from glassformer.checkpoints.parity import parity as compare
-    from glassformer.checkpoints.specimens import SPECIMENS
+    from glassformer.checkpoints.parity_configs import PARITY_CONFIGS
 
     found: dict[str, list[Parity]] = {}
-    for name, config in SPECIMENS.items():
+    for name, config in PARITY_CONFIGS.items():
         model = _random(config).double()
         found[name] = [compare(model, dtype) for dtype in (torch.float64, torch.float32)]
     if json:

@@ -90,7 +90,7 @@ def trace(
         The folder or file of a model, or a preset's name for random weights.
     text
         What the model reads.
-    second
+    target_path
         The other sentence: a translation, which is the model's own if left out, or the second of a pair.
     backward
         The loss to go backward from: next, token:ID, token:ID@PLACE, class:N or pair.
@@ -185,7 +185,9 @@ def _inputs(
         for name, lines in rows.items()
     }
     if second is not None and "ids" in rows:
-        inputs["keep"] = torch.tensor([[i < len(line) for i in range(longest["ids"])] for line in rows["ids"]])
+        inputs["attention_mask"] = torch.tensor(
+            [[i < len(line) for i in range(longest["ids"])] for line in rows["ids"]]
+        )
     return inputs, words
 
 
@@ -205,7 +207,7 @@ def _target(model: "Model", tokenizer: "Tokenizer | None", text: str, second: st
     if second is not None:
         return [tokenizer.decoder_start, *tokenizer.encode_targets([second])[0]]
     (written,) = generate(model, tokenizer, text)
-    return [tokenizer.decoder_start, *(written.ids[:-1] if written.finish == "stop" else written.ids)]
+    return [tokenizer.decoder_start, *(written.ids[:-1] if written.finish_reason == "stop" else written.ids)]
 
 
 def _encode(model: "Model", tokenizer: "Tokenizer | None", texts: "Sequence[str]") -> list[list[int]]:

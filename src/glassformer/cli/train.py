@@ -16,7 +16,7 @@ from glassformer.cli.config import Sources, settle, task_and_settings
 from glassformer.cli.report import Json, MaybePath, UsageError, talk, write, write_json
 
 if TYPE_CHECKING:
-    from glassformer.training.resolve import Resolved
+    from glassformer.training.config import Resolved
     from glassformer.training.run import Run
     from glassformer.training.step import Log
 
@@ -35,19 +35,19 @@ class Start(Sources):
     ----------
     data
         A file or folder to learn from (data.path); built in are phrasebook for translate, stdlib for the others.
-    second
-        The other language, if the sentence pairs are in two files, line by line (data.second).
+    target_path
+        The other language, if the sentence pairs are in two files, line by line (data.target_path).
     init
         A trained model to go on from, as fine-tuning does (run.init).
     """
 
     data: str | None = None
-    second: str | None = None
+    target_path: str | None = None
     init: str | None = None
 
     def words(self) -> list[str]:
         """The same as settings."""
-        given = {"data.path": self.data, "data.second": self.second, "run.init": self.init}
+        given = {"data.path": self.data, "data.target_path": self.target_path, "run.init": self.init}
         if empty := [key for key, value in given.items() if value == ""]:
             raise UsageError(f"{empty[0]} is an empty path, wanted a file or folder")
         return [f"{key}={value}" for key, value in given.items() if value is not None]
@@ -92,7 +92,7 @@ def train(
     ----------
     words
         First the task: translate, gpt, masked or classify; not needed if --config names it. Then any settings
-        as key=value, such as recipe.steps=500 recipe.rate=3e-4 model.layers=6 tokenizer.kind=characters
+        as key=value, such as recipe.steps=500 recipe.learning_rate=3e-4 model.layers=6 tokenizer.kind=characters
         run.device=cpu; `glassformer config TASK` lists all keys of a task with their values. What is said later
         wins: defaults, then --preset, then --config, then these.
     out
@@ -127,7 +127,7 @@ def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> in
 
 
 def _saved_settings(words: Sequence[str], start: Start, out: Path | None) -> "Resolved":
-    from glassformer.training.beginning import resolve_resumed
+    from glassformer.training.resume import resolve_resumed
 
     if out is None:
         raise UsageError("--resume goes on with the run of a folder: say which by --out FOLDER")
@@ -148,9 +148,9 @@ def _new_folder(task: str, out: Path | None) -> Path:
 
 def _require_files(resolved: "Resolved") -> None:
     """Files named on the command line have to be there; what is built in has a name only."""
-    from glassformer.training.beginning import FILES
-    from glassformer.training.keys import defaults, shown, values_of
-    from glassformer.training.resolve import COMMAND_LINE
+    from glassformer.training.config import COMMAND_LINE
+    from glassformer.training.resume import FILES
+    from glassformer.training.schema import defaults, shown, values_of
 
     built_in = values_of(defaults(resolved.task))
     for key, value in values_of(resolved.settings).items():
@@ -201,7 +201,7 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
 
     if last is None:
         talk(f"the run in {folder} is finished, there was nothing left to do")
-    figures = run.measure()
+    figures = run.evaluate()
     if json:
         names = ("step", "loss", "validation", "tokens", "seconds")
         found = {"task": task, "folder": str(folder), "parameters": run.parameters, "figures": figures}
@@ -216,7 +216,7 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
 
 def _show_plan(resolved: "Resolved", json: bool) -> None:
     """What a run would be and take; as text it is still a TOML file, good for --config."""
-    from glassformer.training.resolve import tables, to_toml
+    from glassformer.training.config import tables, to_toml
     from glassformer.training.run import prepare
 
     run = prepare(resolved, None, _say, sketch=True)
@@ -238,7 +238,7 @@ def _plan(run: "Run") -> dict[str, int | str]:
     from glassformer.training.run_folder import RunFolder
 
     weights = FLOAT32 * run.parameters
-    folder = RunFolder("runs", max(run.settings.run.keep, run.settings.recipe.average_last))
+    folder = RunFolder("runs", max(run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints))
     return {
         "device": str(run.hardware.device),
         "parameters": run.parameters,

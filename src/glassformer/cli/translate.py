@@ -13,8 +13,8 @@ from glassformer.errors import DataError
 from glassformer.views.console import SafeConsole
 
 if TYPE_CHECKING:
-    from glassformer.decoding.settings import Decoding
-    from glassformer.decoding.written import Written
+    from glassformer.decoding.completion import Completion
+    from glassformer.decoding.config import GenerationConfig
     from glassformer.layers.model import Model
     from glassformer.text.tokenizer import Tokenizer
 
@@ -54,14 +54,16 @@ def translate(
         raise UsageError("a sentence and --file are both given, wanted one of them")
     if stream and json:
         raise UsageError("--stream gives each translation at once, as text: leave out --json")
-    how = decoding(choice, compiled=engine.compiled)
+    config = decoding(choice, compile=engine.compile)
     _, writer, tokenizer = load_writer(model, engine)
     _require_translator(writer)
     lines = _source_lines(file) if text in (None, "-") else [(GIVEN, text)]
     portions = _in_portions(_with_a_bar(lines, file), 1 if stream else AT_ONCE)
     found: list[dict[str, object]] = []
     try:
-        for source, written in (pair for some in portions for pair in _translate_lines(writer, tokenizer, some, how)):
+        for source, written in (
+            pair for some in portions for pair in _translate_lines(writer, tokenizer, some, config)
+        ):
             if json:
                 found.append({"source": source, "translations": [described(one, tokenizer) for one in written]})
                 continue
@@ -74,10 +76,10 @@ def translate(
 
 
 def _require_translator(model: "Model") -> None:
-    from glassformer.decoding.session import Translator
     from glassformer.errors import DecodingError
+    from glassformer.layers.encoder_decoder import EncoderDecoder
 
-    if not isinstance(model, Translator):
+    if not isinstance(model, EncoderDecoder):
         raise DecodingError(f"{type(model).__name__} does not translate: it has no encoder; try `glassformer generate`")
 
 
@@ -117,18 +119,18 @@ def _in_portions(lines: Iterable[Line], at_once: int) -> Iterator[list[Line]]:
 
 
 def _translate_lines(
-    model: "Model", tokenizer: "Tokenizer", lines: list[Line], how: "Decoding"
-) -> "Iterator[tuple[str, Sequence[Written]]]":
+    model: "Model", tokenizer: "Tokenizer", lines: list[Line], config: "GenerationConfig"
+) -> "Iterator[tuple[str, Sequence[Completion]]]":
     """Every source with its translations, up to one that is too long for the model, which an error names."""
     from glassformer.decoding.generate import encode_prompts
     from glassformer.decoding.generate import generate as generate_texts
-    from glassformer.decoding.session import context_of, require_writer
+    from glassformer.decoding.loop import require_generator
 
     sources = [source for _, source in lines]
     sizes = [len(row) for row in encode_prompts(model, tokenizer, sources)]
-    context = context_of(require_writer(model))
+    context = require_generator(model).max_length
     fit = next((i for i, size in enumerate(sizes) if context is not None and size > context), len(sizes))
-    texts = generate_texts(model, tokenizer, sources[:fit], how)
+    texts = generate_texts(model, tokenizer, sources[:fit], config)
     each = len(texts) // max(1, fit)
     for number, source in enumerate(sources[:fit]):
         yield source, texts[number * each : (number + 1) * each]

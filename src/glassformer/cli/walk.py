@@ -22,9 +22,9 @@ from glassformer.cli.report import (
 from glassformer.errors import FAILED
 
 if TYPE_CHECKING:
-    from glassformer.lessons.exercise import Exercise
-    from glassformer.lessons.registry import CourseLesson
-    from glassformer.lessons.walk import Walk
+    from glassformer.course.exercise import Exercise
+    from glassformer.course.registry import CourseLesson
+    from glassformer.course.walk import Walk
 
 CONTENTS = "index"  # the page that lists all the others
 ATTEMPTS = 2  # answers to a question of a quiz before the right one is told
@@ -58,8 +58,8 @@ def walk(
     notebook
         Write the lesson as a Jupyter notebook; without a lesson, a folder with all of them.
     """
+    from glassformer.course.registry import lesson_called, lessons
     from glassformer.errors import LessonError
-    from glassformer.lessons.registry import lesson_called, lessons
 
     if quiz and (lesson is None or html or notebook):
         raise UsageError("a quiz needs a lesson and writes no file, such as `glassformer walk slope --quiz`")
@@ -83,7 +83,7 @@ def walk(
 
 
 def _list_lessons(json: bool) -> None:
-    from glassformer.lessons.registry import lessons
+    from glassformer.course.registry import lessons
 
     found = list(lessons().values())
     if json:
@@ -116,8 +116,8 @@ def _require_free_paths(pages: dict[str, Path], notebooks: dict[str, Path]) -> N
 def _write_files(runs: list[tuple["CourseLesson", "Walk"]], pages: dict[str, Path], notebooks: dict[str, Path]) -> None:
     import msgspec
 
-    from glassformer.lessons.html import contents_page, lesson_page
-    from glassformer.lessons.notebook import lesson_notebook
+    from glassformer.course.html import contents_page, lesson_page
+    from glassformer.course.notebook import lesson_notebook
 
     if CONTENTS in pages:
         pages[CONTENTS].write_text(contents_page(), encoding="utf-8")
@@ -131,7 +131,7 @@ def _write_files(runs: list[tuple["CourseLesson", "Walk"]], pages: dict[str, Pat
 
 
 def _show_lessons(runs: list[tuple["CourseLesson", "Walk"]], json: bool, wait: bool) -> None:
-    from glassformer.lessons.data import lesson_data
+    from glassformer.course.data import lesson_data
 
     if json:
         data = [lesson_data(lesson, walk) for lesson, walk in runs]
@@ -147,7 +147,7 @@ def _show_lessons(runs: list[tuple["CourseLesson", "Walk"]], json: bool, wait: b
 
 def _show_pages(walk: "Walk", wait: bool) -> bool:
     """Write the pages one by one; false if the reader has had enough."""
-    from glassformer.lessons.terminal import page_view
+    from glassformer.course.terminal import page_view
     from glassformer.views.terminal import render
 
     colour = sys.stdout.isatty()

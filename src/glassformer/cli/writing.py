@@ -11,8 +11,8 @@ from glassformer.errors import PathError
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.load import Loaded
-    from glassformer.decoding.settings import Decoding
-    from glassformer.decoding.written import Written
+    from glassformer.decoding.completion import Completion
+    from glassformer.decoding.config import GenerationConfig
     from glassformer.layers.model import Model
     from glassformer.text.tokenizer import Tokenizer
 
@@ -24,7 +24,7 @@ class Choice:
 
     Parameters
     ----------
-    limit
+    max_new_tokens
         Tokens to write at most.
     temperature
         0 takes the likeliest token; more draws, the more the bolder.
@@ -34,9 +34,9 @@ class Choice:
         Draw among the fewest that hold this share of the probability.
     min_p
         Draw among those at least this share as likely as the best.
-    repetition
+    repetition_penalty
         Above 1, what was said becomes less likely to be said again.
-    beam
+    num_beams
         Keep so many texts in view and give the likeliest.
     length_penalty
         Above 0, a beam favours longer texts.
@@ -46,13 +46,13 @@ class Choice:
         Another seed draws other texts, where any are drawn.
     """
 
-    limit: int = 128
+    max_new_tokens: int = 128
     temperature: float = 0.0
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
-    repetition: float = 1.0
-    beam: int = 1
+    repetition_penalty: float = 1.0
+    num_beams: int = 1
     length_penalty: float = 0.6
     n: int = 1
     seed: int = 0
@@ -69,7 +69,7 @@ class Engine:
         auto, cpu, cuda or cuda:1; auto takes a GPU if there is one.
     weights
         The type of the weights: as they are stored, or another; eight or four bits are faster and a little coarser.
-    compiled
+    compile
         Make a program of each step first, then write faster on a GPU: seconds for most GPT and Llama models, else a
         minute or more.
     """
@@ -77,18 +77,18 @@ class Engine:
     step: RunStep = None
     device: str = "auto"
     weights: Literal["stored", "float32", "bfloat16", "int8", "int4"] = "stored"
-    compiled: Annotated[bool, Parameter(negative="", show_default=False)] = False
+    compile: Annotated[bool, Parameter(negative="", show_default=False)] = False
 
 
 ENGINE = Engine()
 
 
-def decoding(choice: Choice, **more: object) -> "Decoding":
+def decoding(choice: Choice, **more: object) -> "GenerationConfig":
     """The settings that flags ask for."""
-    from glassformer.decoding.settings import Decoding
+    from glassformer.decoding.config import GenerationConfig
 
     _require_sampling(choice)
-    return Decoding(**vars(choice), **more)  # pyright: ignore[reportArgumentType] - checked field by field
+    return GenerationConfig(**vars(choice), **more)  # pyright: ignore[reportArgumentType] - checked field by field
 
 
 def _require_sampling(choice: Choice) -> None:
@@ -99,8 +99,8 @@ def _require_sampling(choice: Choice) -> None:
         value = getattr(choice, name)
         if value is not None:
             raise UsageError(f"--{name.replace('_', '-')} {value} is for sampling: give a --temperature above 0 too")
-    if choice.n > 1 and choice.beam == 1:
-        raise UsageError(f"--n {choice.n} needs --beam or a --temperature above 0: greedy decoding has one text")
+    if choice.n > 1 and choice.num_beams == 1:
+        raise UsageError(f"--n {choice.n} needs --num-beams or a --temperature above 0: greedy decoding has one text")
 
 
 def standard_input() -> BinaryIO:
@@ -115,28 +115,27 @@ def load_writer(path: str, engine: Engine) -> "tuple[Loaded, Model, Tokenizer]":
     import torch
 
     from glassformer.checkpoints.load import load
-    from glassformer.decoding.quantize import in_form
-    from glassformer.models.rnn import RNN
-    from glassformer.training.hardware import choose_hardware
+    from glassformer.inference.prepare import can_convert, for_inference
+    from glassformer.training.device import choose_device
 
-    device = choose_hardware(engine.device, "fp32", "no").device
+    device = choose_device(engine.device, "fp32", "no").device
     loaded = load(path, device, {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(engine.weights), engine.step)
     tokenizer = loaded.tokenizer
     if tokenizer is None:
         raise PathError(f"{path}: has no tokenizer, so it cannot read or write text")
     form = engine.weights if engine.weights in ("int8", "int4") else "packed"
-    if form != "packed" or not isinstance(loaded.model, RNN):
-        loaded = replace(loaded, model=in_form(loaded.model, form))
+    if form != "packed" or can_convert(loaded.model):
+        loaded = replace(loaded, model=for_inference(loaded.model, form))
     return loaded, loaded.model.eval(), tokenizer
 
 
-def described(written: "Written", tokenizer: "Tokenizer") -> dict[str, object]:
+def described(written: "Completion", tokenizer: "Tokenizer") -> dict[str, object]:
     """A text as data: with every token, its log-probability, and why it ended."""
     tokens = [
         {"id": id, "token": tokenizer.token(id), "log_probability": log_probability}
         for id, log_probability in zip(written.ids, written.log_probabilities, strict=True)
     ]
-    return {"text": written.text, "finish": written.finish, "score": written.score, "tokens": tokens}
+    return {"text": written.text, "finish": written.finish_reason, "score": written.score, "tokens": tokens}
 
 
 Stop = Annotated[list[str] | None, Parameter(negative="", help="A text that ends the writing; may be given again.")]

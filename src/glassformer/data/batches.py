@@ -178,7 +178,7 @@ class Masking:
     mask: int
     vocab: int
     specials: frozenset[int] = frozenset()
-    share: float = 0.15
+    fraction: float = 0.15
     masked: float = 0.8
     replaced: float = 0.1
 
@@ -217,7 +217,7 @@ class MaskedBatches(PackedBatches):
     ) -> tuple[Int64[np.ndarray, "rows length"], Int64[np.ndarray, "rows length"]]:
         masking = self.masking
         may = np.isin(ids, self._ordinary)
-        count = np.where(may.any(1), np.maximum(np.rint(masking.share * may.sum(1)), 1), 0)
+        count = np.where(may.any(1), np.maximum(np.rint(masking.fraction * may.sum(1)), 1), 0)
         place = np.where(may, random.random(ids.shape), 1).argsort(1).argsort(1)
         chosen = place < count[:, None]
         fate = random.random(ids.shape)
@@ -228,7 +228,7 @@ class MaskedBatches(PackedBatches):
 
 
 class PairBatches(Batches):
-    """Pairs of about one length: `source`, `keep` (false for padding), `target` and `targets`, one further.
+    """Pairs of about one length: `source`, its `attention_mask`, `target` and `targets`, one further.
 
     A batch holds as many pairs as fit: rows times the longer side, padding and all, stay within
     `tokens_per_batch`. `target` begins with the start token; `targets` end with the end token.
@@ -303,14 +303,14 @@ class PairBatches(Batches):
         lengths = torch.from_numpy(self._sources[rows[self.rank :: self.world]])
         return {
             "source": source,
-            "keep": torch.arange(sources, device=lengths.device) < lengths[:, None],
+            "attention_mask": torch.arange(sources, device=lengths.device) < lengths[:, None],
             "target": _padded([[self.start, *target] for _, target in mine], targets, self.pad),
             "targets": _padded([[*target, self.end] for _, target in mine], targets, IGNORE),
         }
 
 
 class LabelledBatches(Batches):
-    """Texts with their classes: `ids` [batch, length], `keep` (false for padding) and `labels`."""
+    """Texts with their classes: `ids` [batch, length], `attention_mask` and `labels`."""
 
     def __init__(
         self,
@@ -359,7 +359,7 @@ class LabelledBatches(Batches):
         lengths = torch.from_numpy(self._lengths[mine])
         return {
             "ids": _padded([self.texts[row] for row in mine], length, self.pad),
-            "keep": torch.arange(length, device=lengths.device) < lengths[:, None],
+            "attention_mask": torch.arange(length, device=lengths.device) < lengths[:, None],
             "labels": torch.from_numpy(self.labels[mine]),
         }
 

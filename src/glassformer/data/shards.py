@@ -33,7 +33,7 @@ class Encodes(Protocol):
     """What turns texts into ids; a `Tokenizer` does."""
 
     @property
-    def vocab(self) -> int:
+    def vocab_size(self) -> int:
         """How many ids there are."""
         ...
 
@@ -139,7 +139,7 @@ def _verified(path: Path) -> ShardNote | None:
 
 
 def _write_shard(path: Path, texts: Callable[[], Iterable[str]], tokenizer: Encodes, expected: _Count) -> ShardNote:
-    dtype: Literal["<u2", "<u4"] = "<u2" if tokenizer.vocab <= _LARGEST_SHORT else "<u4"
+    dtype: Literal["<u2", "<u4"] = "<u2" if tokenizer.vocab_size <= _LARGEST_SHORT else "<u4"
     digest, count = hashlib.sha256(), _Count()
     portions: list[int] = []
     with _appearing(path) as file:

@@ -12,13 +12,14 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
+from glassformer.decoding.config import GenerationConfig
+from glassformer.decoding.loop import MOSTLY, Generator, Prompts
 from glassformer.decoding.next_token import without_ids
-from glassformer.decoding.session import MOSTLY, Prompts, Translator, Writes, open_cache, read
-from glassformer.decoding.settings import Decoding
 from glassformer.equations.probability import logsumexp
 from glassformer.equations.sampling import length_penalty
-from glassformer.layers.branches import Branches, RecurrentBranches, branched
-from glassformer.layers.cache import Cache, RecurrentState
+from glassformer.layers.beam_cache import BeamCache, RecurrentBeamState, expand_beams
+from glassformer.layers.cache import DecoderState
+from glassformer.layers.encoder_decoder import EncoderDecoder
 
 FIRST = 1e6  # lifts what has ended above all that goes on, so that it keeps its place
 STRETCH = 256  # scores whose peak is taken together
@@ -98,33 +99,33 @@ class Beam:
             getattr(self, name).copy_(value)
         self.most.copy_(most)
 
-    def rank(self, how: Decoding) -> Tensor:
+    def rank(self, config: GenerationConfig) -> Tensor:
         """Scores over the length penalty, by which hypotheses are ranked; one that goes on has no rank yet."""
-        return (self.score / self._divisors(how)[self.length]).masked_fill(~self.ended, -torch.inf)
+        return (self.score / self._divisors(config)[self.length]).masked_fill(~self.ended, -torch.inf)
 
-    def settled(self, how: Decoding) -> Tensor:
+    def settled(self, config: GenerationConfig) -> Tensor:
         """Which prompts [prompts] have their best texts for certain: nothing that goes on can still overtake them."""
-        divisors = self._divisors(how)
+        divisors = self._divisors(config)
         # a log-probability can only fall; the most a hypothesis can rank is by today's over the largest divisor
         reach = divisors[self.most]
         bound = torch.maximum(self.score / reach, self.score / divisors[self.length])
         hope = bound.masked_fill(self.ended, -torch.inf).amax(1)
-        ranked = self.rank(how).sort(1, descending=True).values
-        return self.ended.all(1) | (ranked[:, how.n - 1] >= hope)
+        ranked = self.rank(config).sort(1, descending=True).values
+        return self.ended.all(1) | (ranked[:, config.n - 1] >= hope)
 
-    def _divisors(self, how: Decoding) -> Tensor:
-        return _divisors(self.ids.shape[-1], how.length_penalty, self.score.dtype, self.score.device)
+    def _divisors(self, config: GenerationConfig) -> Tensor:
+        return _divisors(self.ids.shape[-1], config.length_penalty, self.score.dtype, self.score.device)
 
     def select(self, beams: Tensor) -> None:
         """Go on with these prompts only."""
         for name, value in vars(self).items():
             setattr(self, name, value[beams])
 
-    def best(self, prompts: Sequence[int], how: Decoding) -> list[list[Hypothesis]]:
+    def best(self, prompts: Sequence[int], config: GenerationConfig) -> list[list[Hypothesis]]:
         """The best hypotheses of these prompts, which are settled; fewer than asked for if there are no more."""
         chosen = torch.tensor(prompts, device=self.score.device)
-        rank = self.rank(how)[chosen]
-        places = rank.sort(dim=1, descending=True, stable=True).indices[:, : how.n]
+        rank = self.rank(config)[chosen]
+        places = rank.sort(dim=1, descending=True, stable=True).indices[:, : config.n]
         deep = places[..., None].expand(-1, -1, self.ids.shape[-1])
         texts = [column[chosen].gather(1, deep).tolist() for column in (self.ids, self.log_probabilities)]
         sizes = [column.gather(1, places).tolist() for column in (self.length[chosen], rank)]
@@ -158,12 +159,12 @@ def highest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return best, torch.where(place < near, inside, place - near + whole)
 
 
-class Front:
+class BeamState:
     """Where the beams of several prompts stand: what each chose last, what was read, and the step on from there."""
 
-    model: Writes
-    how: Decoding
-    cache: Branches | RecurrentBranches
+    model: Generator
+    config: GenerationConfig
+    cache: BeamCache | RecurrentBeamState
     beam: Beam
     next: Tensor
     step: Tensor
@@ -172,50 +173,50 @@ class Front:
 
     def extend(self) -> tuple[Tensor, Tensor]:
         """Read what was chosen last and choose again; gives tokens and which hypothesis each continues."""
-        ids = self.next if isinstance(self.cache, Branches) else self.next.view(-1, 1)  # a recurrent way is a row
-        scores = without_ids(read(self.model, ids, self.cache).flatten(0, 1), self.unused)
-        if self.how.minimum:
-            scores = torch.where(self.step < self.how.minimum, without_ids(scores, self.stop), scores)
+        ids = self.next if isinstance(self.cache, BeamCache) else self.next.view(-1, 1)  # a recurrent way is a row
+        scores = without_ids(self.model.decode_step(ids, self.cache).flatten(0, 1), self.unused)
+        if self.config.min_new_tokens:
+            scores = torch.where(self.step < self.config.min_new_tokens, without_ids(scores, self.stop), scores)
         chosen = self.beam.extend(scores, self.step, self.stop)
         self.step.add_(1)
         return chosen
 
 
-class Search(Front):
+class BeamSearch(BeamState):
     """Beams of several prompts on their way, step by step."""
 
     def __init__(
         self,
-        model: Writes,
+        model: Generator,
         prompts: Prompts,
         most: Sequence[int],
-        how: Decoding,
+        config: GenerationConfig,
         ends: Sequence[int],
         first: int,
         unused: Sequence[int] = (),
     ) -> None:
         self.model = model
-        self.how = how
-        translates = isinstance(model, Translator)
-        past, last = open_cache(model, prompts, 1 if translates else max(map(len, prompts)), how)
+        self.config = config
+        translates = isinstance(model, EncoderDecoder)
+        past, last = model.prefill(prompts, 1 if translates else max(map(len, prompts)), config.prefill_chunk)
         start = torch.full((len(prompts), 1), first, device=last.device) if translates else last
-        self.next = start.repeat(1, how.beam)
-        self.beam = Beam.empty([max(1, n) for n in most], how.beam, model.embedding.weight)
+        self.next = start.repeat(1, config.num_beams)
+        self.beam = Beam.empty([max(1, n) for n in most], config.num_beams, model.embedding.weight)
         self.step = torch.zeros((), dtype=torch.long, device=last.device)
         device = last.device
         self.stop, self.unused = (torch.tensor(list(ids), dtype=torch.long, device=device) for ids in (ends, unused))
         self.cache = self.carry(past, max(1, *most))
 
-    def carry(self, past: Cache | RecurrentState, steps: int) -> Branches | RecurrentBranches:
+    def carry(self, past: DecoderState, steps: int) -> BeamCache | RecurrentBeamState:
         """What was read of the prompts, for all hypotheses to go on from."""
-        return branched(past, self.how.beam, steps)
+        return expand_beams(past, self.config.num_beams, steps)
 
-    def burst(self) -> None:
+    def next_tokens(self) -> None:
         """One step of all beams."""
         self.next, parents = self.extend()
         self.cache.follow(parents)
 
-    def keep(self, going: Sequence[int]) -> bool:
+    def compact(self, going: Sequence[int]) -> bool:
         """Go on with these prompts only, if that is worth moving them; whether it was."""
         if len(going) > MOSTLY * len(self.beam.score):
             return False
@@ -226,18 +227,18 @@ class Search(Front):
         return True
 
 
-def run_search(search: Search, most: Sequence[int]) -> list[list[Hypothesis]]:
+def run_search(search: BeamSearch, most: Sequence[int]) -> list[list[Hypothesis]]:
     """Step until every prompt has its best texts, and give them."""
     found: dict[int, list[Hypothesis]] = {}
     left = list(range(len(most)))
     while len(found) < len(most):
-        search.burst()
-        settled = search.beam.settled(search.how).tolist()
+        search.next_tokens()
+        settled = search.beam.settled(search.config).tolist()
         new = [place for place, i in enumerate(left) if settled[place] and i not in found]
         if new:
-            best = search.beam.best(new, search.how)
+            best = search.beam.best(new, search.config)
             found |= {left[place]: texts for place, texts in zip(new, best, strict=True)}
         going = [place for place, i in enumerate(left) if i not in found]
-        if going and search.keep(going):
+        if going and search.compact(going):
             left = [left[place] for place in going]
-    return [found[i] if n > 0 else [Hypothesis([], [], 0.0)] * search.how.n for i, n in enumerate(most)]
+    return [found[i] if n > 0 else [Hypothesis([], [], 0.0)] * search.config.n for i, n in enumerate(most)]

@@ -15,15 +15,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from glassformer.decoding.beam import Beam, Front, Search
+from glassformer.decoding.beam import Beam, BeamSearch, BeamState
+from glassformer.decoding.config import GenerationConfig
+from glassformer.decoding.loop import DecodeLoop, Generator, Prompts
 from glassformer.decoding.next_token import log_probability, next_token, without_ids
-from glassformer.decoding.row_model import row_model
-from glassformer.decoding.session import Prompts, Session, Writes, read
-from glassformer.decoding.settings import Decoding
 from glassformer.errors import DecodingError
-from glassformer.layers.branches import GRAIN, Branches, branched_cache, round_up, shared_slots
-from glassformer.layers.cache import Cache, RecurrentState, Slots
-from glassformer.models.rnn import RNN
+from glassformer.inference.triton_decoder import triton_decoder
+from glassformer.layers.beam_cache import GRAIN, BeamCache, expand_cache, prompt_slots_of, round_up
+from glassformer.layers.cache import DecoderState, KVCache, LayerKV
 
 BURST = 16  # tokens written between two looks of the host
 SOURCE_GRAIN = 16
@@ -32,50 +31,50 @@ FASTEST: dict[str, str | int | bool | Callable[..., object]] = {
     "coordinate_descent_tuning": True
 }  # matrix times vector as a kernel of its own, at the speed of memory
 
-Kept = TypeVar("Kept", bound=Cache)
+Kept = TypeVar("Kept", bound=KVCache)
 
 
 def fixed(cache: Kept, slots: int, width: int) -> Kept:
     """An empty cache of the same kind, its count on the device, with so many slots and room for so long a source."""
-    rows, device = len(cache.own[0].keys), cache.own[0].keys.device
+    rows, device = len(cache.self_kv[0].keys), cache.self_kv[0].keys.device
 
     def stretched(store: Tensor, length: int) -> Tensor:
         return store.new_zeros(*store.shape[:2], length, store.shape[3])
 
     mask = None
-    if cache.cross:
-        mask = cache.cross[0].keys.new_zeros(len(cache.cross[0].keys), 1, 1, width)
+    if cache.cross_kv:
+        mask = cache.cross_kv[0].keys.new_zeros(len(cache.cross_kv[0].keys), 1, 1, width)
     return replace(
         cache,
-        filled=torch.zeros((), dtype=torch.long, device=device),
-        padding=torch.zeros(rows, dtype=torch.long, device=device) if rows > 1 and not cache.cross else None,
-        own=[Slots(stretched(own.keys, slots), stretched(own.values, slots)) for own in cache.own],
-        cross=[Slots(stretched(far.keys, width), stretched(far.values, width)) for far in cache.cross],
+        length=torch.zeros((), dtype=torch.long, device=device),
+        padding=torch.zeros(rows, dtype=torch.long, device=device) if rows > 1 and not cache.cross_kv else None,
+        self_kv=[LayerKV(stretched(own.keys, slots), stretched(own.values, slots)) for own in cache.self_kv],
+        cross_kv=[LayerKV(stretched(far.keys, width), stretched(far.values, width)) for far in cache.cross_kv],
         source_mask=mask,
     )
 
 
-def fill(still: Cache, cache: Cache) -> None:
+def fill(still: KVCache, cache: KVCache) -> None:
     """Copy what a cache holds into one of fixed shape; what is left in it from another time is wiped out."""
-    assert isinstance(still.filled, Tensor)
-    still.filled.fill_(cache.count)
+    assert isinstance(still.length, Tensor)
+    still.length.fill_(cache.count)
     if still.padding is not None:
         still.padding.copy_(torch.zeros_like(still.padding) if cache.padding is None else cache.padding)
     held = min(cache.count, cache.slots)
-    for mine, theirs in zip(still.own, cache.own, strict=True):
+    for mine, theirs in zip(still.self_kv, cache.self_kv, strict=True):
         _take(mine, theirs, held)
-    for mine, theirs in zip(still.cross, cache.cross, strict=True):
+    for mine, theirs in zip(still.cross_kv, cache.cross_kv, strict=True):
         _take(mine, theirs, theirs.keys.shape[2])
-    if isinstance(still, Branches):
+    if isinstance(still, BeamCache):
         still.begin(cache)
     if still.source_mask is not None:
-        length = cache.cross[0].keys.shape[2]
+        length = cache.cross_kv[0].keys.shape[2]
         mask = still.source_mask.new_zeros(1) if cache.source_mask is None else cache.source_mask
         still.source_mask.fill_(-torch.inf)
         still.source_mask[..., :length].copy_(mask)
 
 
-def _take(mine: Slots, theirs: Slots, held: int) -> None:
+def _take(mine: LayerKV, theirs: LayerKV, held: int) -> None:
     for still, store in ((mine.keys, theirs.keys), (mine.values, theirs.values)):
         still[:, :, :held].copy_(store[:, :, :held])
         still[:, :, held:].zero_()  # what is hidden is multiplied too, and by zero only a number is nothing
@@ -106,7 +105,7 @@ def captured(run: Callable[[], None], device: torch.device) -> Callable[[], None
 
 
 @dataclass
-class Board:
+class StaticBuffers:
     """Where a program's texts lie: the token to read next, and all that were written."""
 
     next: Tensor
@@ -116,35 +115,35 @@ class Board:
     ids: Tensor
     log_probabilities: Tensor
 
-    def fill(self, other: "Board") -> None:
+    def fill(self, other: "StaticBuffers") -> None:
         """Take over another board's numbers, in place."""
         for name in (field.name for field in fields(self)):
             getattr(self, name).copy_(getattr(other, name))
 
 
-class Steps:
+class GraphedStep:
     """A program of model and choice for one shape."""
 
-    def __init__(self, like: Session, cache: Cache, board: Board) -> None:
-        self.model, self.how = like.model, like.how
+    def __init__(self, like: DecodeLoop, cache: KVCache, board: StaticBuffers) -> None:
+        self.model, self.config = like.model, like.config
         self.stop, self.unused = like.stop.clone(), like.unused.clone()
         self.cache = cache
         self.board = board
         self.width = board.seen.shape[1] - board.ids.shape[1]
-        self.rows, device = row_model(self.model, cache), board.ids.device
+        self.rows, device = triton_decoder(self.model, cache), board.ids.device
         step = cast(MethodType, self._step)
         self.run = program(step, device) if self.rows is None else captured(self._step_by_rows, device)
 
     def _step(self) -> None:
-        scores = read(self.model, self.board.next, self.cache)[:, -1]
+        scores = self.model.decode_step(self.board.next, self.cache)[:, -1]
         self._write(*self._choose(without_ids(scores, self.unused)))
 
     def _step_by_rows(self) -> None:
         assert self.rows is not None
-        scores, how, board = self.rows.scores(self.board.next), self.how, self.board
+        scores, config, board = self.rows.scores(self.board.next), self.config, self.board
         if len(self.unused):  # not infinite: a portion of nothing else would have no sum
             scores.index_fill_(1, self.unused, torch.finfo(scores.dtype).min)
-        if how.temperature or how.repetition != 1 or how.minimum:
+        if config.temperature or config.repetition_penalty != 1 or config.min_new_tokens:
             self._write(*self._choose(scores.float()))
             return
         write = self.rows.kernels.write_likeliest
@@ -152,10 +151,10 @@ class Steps:
 
     def _choose(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         board = self.board
-        if self.how.minimum:
-            scores = torch.where(board.step < self.how.minimum, without_ids(scores, self.stop), scores)
+        if self.config.min_new_tokens:
+            scores = torch.where(board.step < self.config.min_new_tokens, without_ids(scores, self.stop), scores)
         u = board.numbers.index_select(1, board.step).squeeze(1)
-        chosen = next_token(scores, self.how, u, board.seen)
+        chosen = next_token(scores, self.config, u, board.seen)
         return chosen, log_probability(scores, chosen)
 
     def _write(self, chosen: Tensor, log_p: Tensor) -> None:
@@ -174,12 +173,12 @@ class Programs(dict[object, object]):
         return Programs()
 
 
-def programs(model: Writes) -> Programs:
+def programs(model: Generator) -> Programs:
     """The programs that a model has."""
     return vars(model).setdefault("_programs", Programs())
 
 
-def stored(model: Writes, key: object, make: Callable[[], object]) -> object:
+def stored(model: Generator, key: object, make: Callable[[], object]) -> object:
     """A model's program for these shapes and where its weights lie now, made on first use; the latest few are kept."""
     known, weight = programs(model), model.embedding.weight
     key = key, weight.dtype, weight.device, weight.data_ptr()
@@ -190,37 +189,44 @@ def stored(model: Writes, key: object, make: Callable[[], object]) -> object:
     return known[key]
 
 
-class CompiledSession(Session):
+class CompiledSession(DecodeLoop):
     """A session whose steps are a stored program; it begins as any other."""
 
     def __init__(
         self,
-        model: Writes,
+        model: Generator,
         prompts: Prompts,
         slots: int,
-        how: Decoding,
+        config: GenerationConfig,
         ends: Sequence[int],
         first: int,
         unused: Sequence[int] = (),
     ) -> None:
-        require_fixed(model)
-        super().__init__(model, prompts, slots, how, ends, first, unused)
-        assert isinstance(self.cache, Cache)
-        room = round_up(how.limit, BURST)
-        source = round_up(self.cache.cross[0].keys.shape[2], SOURCE_GRAIN) if self.cache.cross else 0
+        super().__init__(model, prompts, slots, config, ends, first, unused)
+        require_kv_cache(model, self.cache)
+        assert isinstance(self.cache, KVCache)
+        room = round_up(config.max_new_tokens, BURST)
+        source = round_up(self.cache.cross_kv[0].keys.shape[2], SOURCE_GRAIN) if self.cache.cross_kv else 0
         # where there is a window the slots are a ring, which goes by its own number
-        size = round_up(self.cache.count + room, GRAIN) if self.cache.reach is None else self.cache.slots
-        choice = how.temperature, how.top_k, how.top_p, how.min_p, how.repetition, how.minimum
+        size = round_up(self.cache.count + room, GRAIN) if self.cache.window is None else self.cache.slots
+        choice = (
+            config.temperature,
+            config.top_k,
+            config.top_p,
+            config.min_p,
+            config.repetition_penalty,
+            config.min_new_tokens,
+        )
         board, cache = self._board(room), self.cache
         key = ("steps", len(self.next), size, board.seen.shape[1], room, source, choice, tuple(ends), tuple(unused))
-        steps = stored(model, key, lambda: Steps(self, fixed(cache, size, source), self._board(room)))
-        assert isinstance(steps, Steps)
+        steps = stored(model, key, lambda: GraphedStep(self, fixed(cache, size, source), self._board(room)))
+        assert isinstance(steps, GraphedStep)
         self.steps = steps
         steps.board.fill(board)
         fill(steps.cache, cache)
         self.given = 0
 
-    def _board(self, room: int) -> Board:
+    def _board(self, room: int) -> StaticBuffers:
         rows, device = len(self.next), self.next.device
         numbers = torch.zeros(rows, room, dtype=torch.float64, device=device)
         if self.numbers is not None:
@@ -228,7 +234,7 @@ class CompiledSession(Session):
         width = round_up(self.seen.shape[1], GRAIN)
         before = functional.pad(self.seen, (width - self.seen.shape[1], 0), value=-1)
         before = torch.where(before < 0, self.seen[:, :1], before)
-        return Board(
+        return StaticBuffers(
             next=self.next.clone(),
             step=torch.zeros(1, dtype=torch.long, device=device),
             seen=torch.cat([before, before[:, :1].expand(-1, room)], 1),
@@ -240,10 +246,10 @@ class CompiledSession(Session):
     def _score_type(self) -> torch.dtype:
         return torch.promote_types(self.model.embedding.weight.dtype, torch.float32)
 
-    def burst(self) -> tuple[list[list[int]], list[list[float]]]:
+    def next_tokens(self) -> tuple[list[list[int]], list[list[float]]]:
         """The next tokens of every text and their log-probabilities, [tokens][texts], a burst at once."""
         board, start = self.steps.board, self.given
-        self.given += min(BURST, self.how.limit - start)
+        self.given += min(BURST, self.config.max_new_tokens - start)
         for _ in range(start, self.given):
             self.steps.run()
         return (
@@ -251,20 +257,20 @@ class CompiledSession(Session):
             board.log_probabilities[:, start : self.given].T.tolist(),
         )
 
-    def keep(self, rows: Sequence[int]) -> bool:
+    def compact(self, rows: Sequence[int]) -> bool:
         """Shapes are fixed: texts that have ended run along unread."""
         return False
 
 
-class BeamSteps(Front):
+class BeamSteps(BeamState):
     """A compiled step of model and beam for one shape, on tensors of its own."""
 
-    def __init__(self, like: Search, cache: Branches, most: int) -> None:
-        self.model, self.how = like.model, like.how
+    def __init__(self, like: BeamSearch, cache: BeamCache, most: int) -> None:
+        self.model, self.config = like.model, like.config
         self.cache = cache
         self.next, self.stop, self.unused = like.next.clone(), like.stop.clone(), like.unused.clone()
         self.step = torch.zeros((), dtype=torch.long, device=self.next.device)
-        self.beam = Beam.empty([most] * len(like.next), like.how.beam, like.model.embedding.weight)
+        self.beam = Beam.empty([most] * len(like.next), like.config.num_beams, like.model.embedding.weight)
         self.run = program(cast(MethodType, self._step), self.next.device)
 
     def _step(self) -> None:
@@ -273,56 +279,67 @@ class BeamSteps(Front):
         self.next.copy_(token)
 
 
-class CompiledSearch(Search):
+class CompiledSearch(BeamSearch):
     """A beam search whose steps are a stored program; it begins as any other."""
 
     def __init__(
         self,
-        model: Writes,
+        model: Generator,
         prompts: Prompts,
         most: Sequence[int],
-        how: Decoding,
+        config: GenerationConfig,
         ends: Sequence[int],
         first: int,
         unused: Sequence[int] = (),
     ) -> None:
-        require_fixed(model)
         self.special = tuple(ends), tuple(unused)
         self.left = max(1, *most)
-        super().__init__(model, prompts, most, how, ends, first, unused)
+        super().__init__(model, prompts, most, config, ends, first, unused)
 
-    def carry(self, past: Cache | RecurrentState, steps: int) -> Branches:
+    def carry(self, past: DecoderState, steps: int) -> BeamCache:
         """Set a stored program to where the prompts end; its beam and its cache become those of this search."""
-        assert isinstance(past, Cache)
-        how, room = self.how, round_up(self.how.limit, BURST)
-        source = round_up(past.cross[0].keys.shape[2], SOURCE_GRAIN) if past.cross else 0
-        key = ("beam", len(self.next), how.beam, shared_slots(past), room, source, how.minimum, self.special)
+        require_kv_cache(self.model, past)
+        assert isinstance(past, KVCache)
+        config, room = self.config, round_up(self.config.max_new_tokens, BURST)
+        source = round_up(past.cross_kv[0].keys.shape[2], SOURCE_GRAIN) if past.cross_kv else 0
+        key = (
+            "beam",
+            len(self.next),
+            config.num_beams,
+            prompt_slots_of(past),
+            room,
+            source,
+            config.min_new_tokens,
+            self.special,
+        )
         made = stored(self.model, key, lambda: self._program(past, room, source))
-        assert isinstance(made, BeamSteps) and isinstance(made.cache, Branches)
+        assert isinstance(made, BeamSteps) and isinstance(made.cache, BeamCache)
         self.steps = made
         fill(made.cache, past)
         made.next.copy_(self.next)
         made.step.zero_()
-        made.beam.fill(Beam.empty([room] * len(self.next), how.beam, self.model.embedding.weight), self.beam.most)
+        made.beam.fill(
+            Beam.empty([room] * len(self.next), config.num_beams, self.model.embedding.weight), self.beam.most
+        )
         self.beam = made.beam
         return made.cache
 
-    def _program(self, past: Cache, room: int, source: int) -> BeamSteps:
-        cache = branched_cache(past, self.how.beam, room)
+    def _program(self, past: KVCache, room: int, source: int) -> BeamSteps:
+        cache = expand_cache(past, self.config.num_beams, room)
         return BeamSteps(self, fixed(cache, cache.slots, source), room)
 
-    def burst(self) -> None:
+    def next_tokens(self) -> None:
         """Several steps of all beams."""
         for _ in range(min(BURST, self.left)):
             self.steps.run()
         self.left -= BURST
 
-    def keep(self, going: Sequence[int]) -> bool:
+    def compact(self, going: Sequence[int]) -> bool:
         """Shapes are fixed: beams that are settled run along unread."""
         return False
 
 
-def require_fixed(model: Writes) -> None:
-    """Refuse a model whose steps have no fixed place for what they carry on."""
-    if isinstance(model, RNN):
-        raise DecodingError("RNN cannot be run compiled: its state has no fixed place; leave compiled out")
+def require_kv_cache(model: Generator, state: DecoderState) -> None:
+    """Refuse a model whose state is not a KV cache: it has no static buffers."""
+    if not isinstance(state, KVCache):
+        raise DecodingError(f"{type(model).__name__} cannot be run compiled: its state has no static buffers")

@@ -7,7 +7,7 @@ from glassformer.errors import DecodingError
 
 
 @dataclass(frozen=True)
-class Shot:
+class Example:
     """One example: a question, its right answer, and if one is given a wrong one to tell it from."""
 
     question: str
@@ -16,7 +16,7 @@ class Shot:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wording:
+class PromptTemplate:
     """The words round questions and answers."""
 
     question: str = "Question: "
@@ -25,10 +25,12 @@ class Wording:
     between: str = "\n\n"
 
 
-USUAL_WORDS = Wording()
+USUAL_WORDS = PromptTemplate()
 
 
-def few_shot_prompt(shots: Sequence[Shot], question: str, instruction: str = "", wording: Wording = USUAL_WORDS) -> str:
+def few_shot_prompt(
+    shots: Sequence[Example], question: str, instruction: str = "", wording: PromptTemplate = USUAL_WORDS
+) -> str:
     """A prompt that shows the examples in order and ends where the model is to answer (Brown et al., 2020).
 
     An example with a wrong answer shows that first, marked as such: a contrast (Chia et al., 2023).
@@ -43,13 +45,13 @@ def few_shot_prompt(shots: Sequence[Shot], question: str, instruction: str = "",
     return wording.between.join([*([instruction] if instruction else []), *shown, asked])
 
 
-def _example(shot: Shot, wording: Wording) -> str:
+def _example(shot: Example, wording: PromptTemplate) -> str:
     lines = [f"{wording.question}{shot.question}"]
     if shot.wrong is not None:
         lines.append(f"{wording.wrong}{shot.wrong}")
     return "\n".join([*lines, f"{wording.answer}{shot.answer}"])
 
 
-def few_shot_stops(wording: Wording = USUAL_WORDS) -> tuple[str, ...]:
+def few_shot_stops(wording: PromptTemplate = USUAL_WORDS) -> tuple[str, ...]:
     """Where an answer to such a prompt ends: before the model goes on to make up the next example."""
     return (wording.between, f"\n{wording.question.rstrip()}")

@@ -2,7 +2,7 @@
 
 # isort: off - the catalog lists equations in this order
 from glassformer.equations.activations import geglu, gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, swiglu, tanh
-from glassformer.equations.adaptive import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
+from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import add, line, linear, matmul, multiply, residual, scale, transpose
 from glassformer.equations.attention import (
     apply_mask,
@@ -12,20 +12,10 @@ from glassformer.equations.attention import (
     weighted_sum,
     window_attention,
 )
-from glassformer.equations.counts import (
-    attention_operations,
-    attention_parameters,
-    crossover_length,
-    feed_forward_parameters,
-    gpt_parameters,
-    layer_operations,
-    model_operations,
-    projection_operations,
-    quadratic_share,
-)
-from glassformer.equations.embedding import look_up, one_hot, scale_embedding, unembed
+from glassformer.equations.embedding import embed, one_hot, scale_embedding, unembed
+from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm
-from glassformer.equations.heads import concat, cut_heads, merge_heads, repeat_kv, split_heads
+from glassformer.equations.heads import concat, merge_heads, repeat_kv, split_heads
 from glassformer.equations.initialization import (
     he_normal,
     normal,
@@ -39,10 +29,10 @@ from glassformer.equations.losses import (
     bits_per_byte,
     contrastive_loss,
     cross_entropy,
-    disagreement,
     label_smoothing,
     mean_squared_error,
     perplexity,
+    symmetric_kl,
 )
 from glassformer.equations.masks import (
     additive_mask,
@@ -54,12 +44,23 @@ from glassformer.equations.masks import (
     sliding_window_mask,
     visible_pairs,
 )
+from glassformer.equations.metrics import accuracy, f1
+from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import batch_norm, layer_norm, layer_norm_outside, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
-from glassformer.equations.orthogonal import frobenius_normalize, muon, newton_schulz, orthogonalize
+from glassformer.equations.parameter_counts import (
+    attention_operations,
+    attention_parameters,
+    crossover_length,
+    feed_forward_parameters,
+    gpt_parameters,
+    layer_operations,
+    model_operations,
+    projection_operations,
+    quadratic_share,
+)
 from glassformer.equations.places import (
     alibi_at,
-    cut_rows,
     own_line,
     place_mask,
     relative_bias_at,
@@ -98,14 +99,14 @@ from glassformer.equations.rotary_scaling import (
 )
 from glassformer.equations.sampling import (
     acceptance,
-    forbid,
     greedy,
     length_penalty,
     min_p,
-    pick,
     repetition_penalty,
     residual_distribution,
     sample,
+    sample_from_uniform,
+    suppress_tokens,
     temperature,
     top_k,
     top_p,
@@ -127,8 +128,7 @@ from glassformer.equations.schedules import (
     schedule_progress,
     warmup_stable_decay,
 )
-from glassformer.equations.scores import accuracy, f1
-from glassformer.equations.sequences import cut, mean_pool, relative_positions, row_at, stack_rows
+from glassformer.equations.sequences import mean_pool, relative_positions, row_at, slice_axis, stack_rows
 from glassformer.equations.similarity import (
     analogy,
     cosine_similarity,
@@ -141,7 +141,6 @@ from glassformer.equations.similarity import (
     random_cosine_rms,
     score_variance,
 )
-from glassformer.equations.tiled import tiled_attention
 
 __all__ = [
     "acceptance",
@@ -178,21 +177,17 @@ __all__ = [
     "cross_entropy",
     "cross_entropy_between",
     "crossover_length",
-    "cut",
-    "cut_heads",
-    "cut_rows",
     "difference_quotient",
     "dilated_mask",
-    "disagreement",
     "dropout",
     "dropout_mask",
     "ema_warmup",
+    "embed",
     "entropy",
     "euclidean_distance",
     "exponential_moving_average",
     "f1",
     "feed_forward_parameters",
-    "forbid",
     "frobenius_normalize",
     "geglu",
     "gelu",
@@ -222,7 +217,6 @@ __all__ = [
     "llama3_scaled_frequencies",
     "log_softmax",
     "logsumexp",
-    "look_up",
     "matmul",
     "mean_pool",
     "mean_squared_error",
@@ -246,7 +240,6 @@ __all__ = [
     "own_line",
     "padding_mask",
     "perplexity",
-    "pick",
     "place_mask",
     "projection_operations",
     "quadratic_share",
@@ -257,6 +250,7 @@ __all__ = [
     "relative_position_bucket",
     "relative_positions",
     "relu",
+    "repeat_kv",
     "repetition_penalty",
     "residual",
     "residual_distribution",
@@ -266,18 +260,19 @@ __all__ = [
     "rotary_frequencies",
     "row_at",
     "sample",
+    "sample_from_uniform",
     "scale",
     "scale_embedding",
     "scaled_normal",
     "scaling_law_loss",
     "schedule_progress",
     "score_variance",
-    "repeat_kv",
     "shift_matrix",
     "sigmoid",
     "silu",
     "sinusoidal_at",
     "sinusoidal_positions",
+    "slice_axis",
     "sliding_window_mask",
     "soft_cap",
     "softmax",
@@ -285,7 +280,9 @@ __all__ = [
     "split_heads",
     "squared_relu",
     "stack_rows",
+    "suppress_tokens",
     "swiglu",
+    "symmetric_kl",
     "tanh",
     "temperature",
     "tiled_attention",

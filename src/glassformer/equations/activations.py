@@ -18,7 +18,8 @@ from glassformer.equations.algebra import multiply
     intuition="A door that is nearly shut, half open or nearly open, never quite either.",
     symbols={"z": "pre-activation", "a": "activation"},
     names={"a": "activation"},
-    wide=True,
+    flops=lambda shape: 4 * shape,
+    upcast=True,
 )
 def sigmoid(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The logistic function."""
@@ -35,11 +36,6 @@ def _sigmoid_gradient(a_bar: Tensor, a: Tensor) -> Tensor:
     return a_bar * a * (1 - a)
 
 
-@sigmoid.def_cost
-def _sigmoid_cost(shape: int) -> int:
-    return 4 * shape
-
-
 @sigmoid.def_cell
 def _sigmoid_cell(index: tuple[int, ...], z: Tensor) -> str:
     return f"1 / (1 + e^({number(-z[index])}))"
@@ -51,7 +47,8 @@ def _sigmoid_cell(index: tuple[int, ...], z: Tensor) -> str:
     intuition="A spring that gives way at first and then will not move further, to either side.",
     symbols={"z": "pre-activation", "a": "activation"},
     names={"a": "activation"},
-    wide=True,
+    flops=lambda shape: 6 * shape,
+    upcast=True,
 )
 def tanh(z: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The hyperbolic tangent, a sigmoid stretched to be symmetric about zero."""
@@ -68,11 +65,6 @@ def _tanh_gradient(a_bar: Tensor, a: Tensor) -> Tensor:
     return a_bar * (1 - a * a)
 
 
-@tanh.def_cost
-def _tanh_cost(shape: int) -> int:
-    return 6 * shape
-
-
 @tanh.def_cell
 def _tanh_cell(index: tuple[int, ...], z: Tensor) -> str:
     return f"2 / (1 + e^(−2·{factor(z[index])})) − 1"
@@ -84,6 +76,7 @@ def _tanh_cell(index: tuple[int, ...], z: Tensor) -> str:
     intuition="A one-way valve.",
     symbols={"x": "pre-activation", "a": "activation"},
     names={"a": "activation"},
+    flops=lambda shape: shape,
 )
 def relu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The rectified linear unit (Nair and Hinton, 2010)."""
@@ -100,11 +93,6 @@ def _relu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
     return a_bar * (x > 0)
 
 
-@relu.def_cost
-def _relu_cost(shape: int) -> int:
-    return shape
-
-
 @relu.def_cell
 def _relu_cell(index: tuple[int, ...], x: Tensor) -> str:
     return f"max(0, {number(x[index])})"
@@ -116,7 +104,8 @@ def _relu_cell(index: tuple[int, ...], x: Tensor) -> str:
     intuition="A one-way valve that opens wider the harder one pushes.",
     symbols={"x": "pre-activation", "a": "activation"},
     names={"a": "activation"},
-    wide=True,
+    flops=lambda shape: 2 * shape,
+    upcast=True,
 )
 def squared_relu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The square of the rectified linear unit (So et al., 2021)."""
@@ -126,11 +115,6 @@ def squared_relu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 @squared_relu.def_gradient(r"\bar x = 2 \, \bar a \odot \max(0, x)")
 def _squared_relu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
     return 2 * a_bar * x.clamp_min(0)
-
-
-@squared_relu.def_cost
-def _squared_relu_cost(shape: int) -> int:
-    return 2 * shape
 
 
 @squared_relu.def_cell
@@ -144,7 +128,8 @@ def _squared_relu_cell(index: tuple[int, ...], x: Tensor) -> str:
     intuition="A doorman who lets the tall in, keeps the small out, and thinks it over in between.",
     symbols={"x": "pre-activation", "a": "activation"},
     names={"a": "activation"},
-    wide=True,
+    flops=lambda shape: 5 * shape,
+    upcast=True,
 )
 def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The Gaussian error linear unit, exact (Hendrycks and Gimpel, 2016)."""
@@ -163,11 +148,6 @@ def _gelu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
     return a_bar * (below + x * density)
 
 
-@gelu.def_cost
-def _gelu_cost(shape: int) -> int:
-    return 5 * shape
-
-
 @gelu.def_cell
 def _gelu_cell(index: tuple[int, ...], x: Tensor) -> str:
     return f"{number(x[index])}·Φ({number(x[index])})"
@@ -179,7 +159,8 @@ def _gelu_cell(index: tuple[int, ...], x: Tensor) -> str:
     intuition="The same doorman, judging by eye instead of by a ruler.",
     symbols={"x": "pre-activation", "a": "activation"},
     names={"a": "activation"},
-    wide=True,
+    flops=lambda shape: 8 * shape,
+    upcast=True,
 )
 def gelu_tanh(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The Gaussian error linear unit by its tanh approximation, as GPT-2 uses it."""
@@ -200,11 +181,6 @@ def _gelu_tanh_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
     return a_bar / 2 * (1 + t + x * (1 - t * t) * c * (1 + 3 * 0.044715 * x * x))
 
 
-@gelu_tanh.def_cost
-def _gelu_tanh_cost(shape: int) -> int:
-    return 8 * shape
-
-
 @gelu_tanh.def_cell
 def _gelu_tanh_cell(index: tuple[int, ...], x: Tensor) -> str:
     v = factor(x[index])
@@ -217,7 +193,8 @@ def _gelu_tanh_cell(index: tuple[int, ...], x: Tensor) -> str:
     intuition="A self-opening door: the faster one walks up to it, the wider it swings.",
     symbols={"x": "pre-activation", "a": "activation"},
     names={"a": "activation"},
-    wide=True,
+    flops=lambda shape: 5 * shape,
+    upcast=True,
 )
 def silu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The sigmoid linear unit, also called swish (Ramachandran et al., 2017)."""
@@ -235,11 +212,6 @@ def _silu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
     return a_bar * s * (1 + x * (1 - s))
 
 
-@silu.def_cost
-def _silu_cost(shape: int) -> int:
-    return 5 * shape
-
-
 @silu.def_cell
 def _silu_cell(index: tuple[int, ...], x: Tensor) -> str:
     return f"{number(x[index])} / (1 + e^({number(-x[index])}))"
@@ -250,7 +222,8 @@ def _silu_cell(index: tuple[int, ...], x: Tensor) -> str:
     meaning="One projection decides how much of another may pass.",
     intuition="Two lanes merge at a traffic light, and one of the lanes controls the light.",
     symbols={"g": "gate projection", "u": "value projection", "a": "gated value"},
-    wide=True,
+    flops=lambda shape: 6 * shape,
+    upcast=True,
 )
 def swiglu(g: Float[Tensor, "*shape"], u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     """The gated unit of modern feed-forward layers (Shazeer, 2020)."""
@@ -265,11 +238,6 @@ def _swiglu_fused(g: Tensor, u: Tensor) -> Tensor:
 @swiglu.def_gradient(r"\bar g = (\bar a \odot u) \odot \text{silu}'(g), \quad \bar u = \bar a \odot \text{silu}(g)")
 def _swiglu_gradient(a_bar: Tensor, g: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
     return _silu_gradient(a_bar * u, g), a_bar * silu.fn(g)
-
-
-@swiglu.def_cost
-def _swiglu_cost(shape: int) -> int:
-    return 6 * shape
 
 
 @swiglu.def_cell

@@ -7,6 +7,7 @@ from torch.nn import functional
 
 from glassformer.arithmetic import dot, number, times, total
 from glassformer.equation import equation
+from glassformer.equations.ranges import same_dtype
 
 
 @equation(
@@ -14,6 +15,8 @@ from glassformer.equation import equation
     meaning="Every output is a weighted sum of all inputs, plus a shift.",
     intuition="A mixing desk: each output channel has its own slider for every input channel.",
     symbols={"x": "rows going in", "W": "weights, one column per output", "b": "shift", "y": "rows coming out"},
+    flops=lambda rows, inputs, outputs, b: 2 * rows * inputs * outputs + (0 if b is None else rows * outputs),
+    where={"x W b": same_dtype},
 )
 def linear(
     x: Float[Tensor, "*rows inputs"],
@@ -36,20 +39,10 @@ def _linear_gradient(y_bar: Tensor, x: Tensor, W: Tensor, b: Tensor | None) -> t
     return y_bar @ W.T, rows.T @ outputs, None if b is None else outputs.sum(0)
 
 
-@linear.def_cost
-def _linear_cost(rows: int, inputs: int, outputs: int, b: Tensor | None) -> int:
-    return 2 * rows * inputs * outputs + (0 if b is None else rows * outputs)
-
-
 @linear.def_cell
 def _linear_cell(index: tuple[int, ...], x: Tensor, W: Tensor, b: Tensor | None) -> str:
     text = dot(x[index[:-1]], W[:, index[-1]])
     return text if b is None else total([text, number(b[index[-1]])], [])
-
-
-@linear.def_check
-def _linear_check(x: Tensor, W: Tensor, b: Tensor | None) -> None:
-    linear.require_type("x", x, W=W, b=b)
 
 
 @equation(
@@ -58,6 +51,8 @@ def _linear_check(x: Tensor, W: Tensor, b: Tensor | None) -> None:
     intuition="Ask every question of every answer, and write down how well each pair agrees.",
     symbols={"A": "left matrices", "B": "right matrices", "C": "products"},
     names={"C": "products"},
+    flops=lambda batch, rows, inner, columns: 2 * batch * rows * inner * columns,
+    where={"A B": same_dtype},
 )
 def matmul(
     A: Float[Tensor, "*#batch rows inner"], B: Float[Tensor, "*#batch inner columns"]
@@ -71,21 +66,11 @@ def _matmul_gradient(C_bar: Tensor, A: Tensor, B: Tensor) -> tuple[Tensor, Tenso
     return C_bar @ B.mT, A.mT @ C_bar
 
 
-@matmul.def_cost
-def _matmul_cost(batch: int, rows: int, inner: int, columns: int) -> int:
-    return 2 * batch * rows * inner * columns
-
-
 @matmul.def_cell
 def _matmul_cell(index: tuple[int, ...], A: Tensor, B: Tensor) -> str:
     batch = torch.broadcast_shapes(A.shape[:-2], B.shape[:-2])
     A, B = A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])
     return dot(A[index[:-1]], B[index[:-2]][:, index[-1]])
-
-
-@matmul.def_check
-def _matmul_check(A: Tensor, B: Tensor) -> None:
-    matmul.require_type("A", A, B=B)
 
 
 @equation(
@@ -94,6 +79,7 @@ def _matmul_check(A: Tensor, B: Tensor) -> None:
     intuition="Two sheets of glass laid on each other: what is written on both shows through.",
     symbols={"a": "first term", "b": "second term", "y": "sum"},
     names={"y": "sum"},
+    flops=lambda shape: shape,
 )
 def add(a: Float[Tensor, "*#shape"], b: Float[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
     """Add, repeating along axes of size one."""
@@ -103,11 +89,6 @@ def add(a: Float[Tensor, "*#shape"], b: Float[Tensor, "*#shape"]) -> Float[Tenso
 @add.def_gradient(r"\bar a = \bar y, \quad \bar b = \bar y")
 def _add_gradient(y_bar: Tensor) -> tuple[Tensor, Tensor]:
     return y_bar, y_bar
-
-
-@add.def_cost
-def _add_cost(shape: int) -> int:
-    return shape
 
 
 @add.def_cell
@@ -122,6 +103,7 @@ def _add_cell(index: tuple[int, ...], a: Tensor, b: Tensor) -> str:
     intuition="A gate: one tensor says how much of the other may pass.",
     symbols={"a": "first factor", "b": "second factor", "y": "product"},
     names={"y": "product"},
+    flops=lambda shape: shape,
 )
 def multiply(a: Float[Tensor, "*#shape"], b: Float[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
     """Multiply entry by entry, repeating along axes of size one (Hadamard product)."""
@@ -131,11 +113,6 @@ def multiply(a: Float[Tensor, "*#shape"], b: Float[Tensor, "*#shape"]) -> Float[
 @multiply.def_gradient(r"\bar a = \bar y \odot b, \quad \bar b = \bar y \odot a")
 def _multiply_gradient(y_bar: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return y_bar * b, y_bar * a
-
-
-@multiply.def_cost
-def _multiply_cost(shape: int) -> int:
-    return shape
 
 
 @multiply.def_cell
@@ -149,6 +126,7 @@ def _multiply_cell(index: tuple[int, ...], a: Tensor, b: Tensor) -> str:
     meaning="Every entry is multiplied by the same number.",
     intuition="Turning one volume knob for the whole orchestra.",
     symbols={"x": "tensor", "c": "the number", "y": "scaled tensor"},
+    flops=lambda shape: shape,
 )
 def scale(x: Float[Tensor, "*shape"], c: float) -> Float[Tensor, "*shape"]:
     """Multiply a tensor by a number."""
@@ -158,11 +136,6 @@ def scale(x: Float[Tensor, "*shape"], c: float) -> Float[Tensor, "*shape"]:
 @scale.def_gradient(r"\bar x = c \, \bar y")
 def _scale_gradient(y_bar: Tensor, c: float) -> Tensor:
     return y_bar * c
-
-
-@scale.def_cost
-def _scale_cost(shape: int) -> int:
-    return shape
 
 
 @scale.def_cell
@@ -175,6 +148,7 @@ def _scale_cell(index: tuple[int, ...], x: Tensor, c: float) -> str:
     meaning="A straight line: one step to the right changes the height by the slope.",
     intuition="A staircase: the slope is the height of a stair, the intercept the floor it starts on.",
     symbols={"x": "where", "m": "slope", "b": "intercept", "y": "height"},
+    flops=lambda shape: 2 * shape,
 )
 def line(x: Float[Tensor, "*shape"], m: float, b: float = 0.0) -> Float[Tensor, "*shape"]:
     """Evaluate a straight line."""
@@ -184,11 +158,6 @@ def line(x: Float[Tensor, "*shape"], m: float, b: float = 0.0) -> Float[Tensor, 
 @line.def_gradient(r"\bar x = m \, \bar y")
 def _line_gradient(y_bar: Tensor, m: float) -> Tensor:
     return m * y_bar
-
-
-@line.def_cost
-def _line_cost(shape: int) -> int:
-    return 2 * shape
 
 
 @line.def_cell
@@ -206,6 +175,7 @@ def _line_cell(index: tuple[int, ...], x: Tensor, m: float, b: float) -> str:
         "alpha": "weight of the correction",
         "y": "what goes on",
     },
+    flops=lambda shape, alpha: shape if alpha == 1.0 else 2 * shape,
 )
 def residual(h: Float[Tensor, "*shape"], f: Float[Tensor, "*shape"], alpha: float = 1.0) -> Float[Tensor, "*shape"]:
     """Add a sublayer's output to its input (He et al., 2015), scaled by less than one in very deep stacks."""
@@ -215,11 +185,6 @@ def residual(h: Float[Tensor, "*shape"], f: Float[Tensor, "*shape"], alpha: floa
 @residual.def_gradient(r"\bar h = \bar y, \quad \bar f = \alpha \, \bar y")
 def _residual_gradient(y_bar: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
     return y_bar, alpha * y_bar
-
-
-@residual.def_cost
-def _residual_cost(shape: int, alpha: float) -> int:
-    return shape if alpha == 1.0 else 2 * shape
 
 
 @residual.def_cell
@@ -233,6 +198,7 @@ def _residual_cell(index: tuple[int, ...], h: Tensor, f: Tensor, alpha: float) -
     meaning="Rows become columns.",
     intuition="Reading a timetable by station instead of by train.",
     symbols={"A": "matrices", "B": "the same, turned over"},
+    flops=lambda: 0,
 )
 def transpose(A: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch columns rows"]:
     """Swap the last two axes."""
@@ -242,11 +208,6 @@ def transpose(A: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch 
 @transpose.def_gradient(r"\bar A = \bar B^\top")
 def _transpose_gradient(B_bar: Tensor) -> Tensor:
     return B_bar.mT
-
-
-@transpose.def_cost
-def _transpose_cost() -> int:
-    return 0
 
 
 @transpose.def_cell

@@ -13,7 +13,7 @@ from glassformer.equations.algebra import add
 from glassformer.equations.heads import repeat_kv
 from glassformer.equations.masks import causal_mask, in_window, sliding_window_mask
 from glassformer.equations.probability import softmax
-from glassformer.equations.ranges import whole
+from glassformer.equations.ranges import same_dtype, whole
 
 SHORTEST_BLOCK = 128  # queries that are taken together where attention goes through a window
 BLOCKED = -1e9  # a mask entry this low or lower blocks a pair for good; minus infinity is the usual one
@@ -30,6 +30,8 @@ BLOCKED = -1e9  # a mask entry this low or lower blocks a pair for good; minus i
         "s": "scores",
     },
     names={"q": "queries", "k": "keys", "s": "scores"},
+    flops=lambda batch, queries, keys, head_dim: batch * queries * keys * (2 * head_dim + 1),
+    where={"q k": same_dtype},
 )
 def attention_scores(
     q: Float[Tensor, "*batch queries head_dim"], k: Float[Tensor, "*batch keys head_dim"], scale: float | None = None
@@ -45,16 +47,6 @@ def attention_scores_gradient(s_bar: Tensor, q: Tensor, k: Tensor, scale: float 
     return s_bar @ k * scale, s_bar.mT @ q * scale
 
 
-@attention_scores.def_cost
-def _attention_scores_cost(batch: int, queries: int, keys: int, head_dim: int) -> int:
-    return batch * queries * keys * (2 * head_dim + 1)
-
-
-@attention_scores.def_check
-def _attention_scores_check(q: Tensor, k: Tensor) -> None:
-    attention_scores.require_type("q", q, k=k)
-
-
 @attention_scores.def_cell
 def _attention_scores_cell(index: tuple[int, ...], q: Tensor, k: Tensor, scale: float | None) -> str:
     *batch, i, j = index
@@ -68,7 +60,8 @@ def _attention_scores_cell(index: tuple[int, ...], q: Tensor, k: Tensor, scale: 
     intuition="A soft ceiling: one can lean on it, not go through it.",
     symbols={"s": "scores", "c": "the ceiling", "t": "bent scores"},
     names={"s": "scores"},
-    wide=True,
+    flops=lambda shape: 3 * shape,
+    upcast=True,
 )
 def soft_cap(s: Float[Tensor, "*shape"], c: float) -> Float[Tensor, "*shape"]:
     """Keep scores within plus and minus the cap, smoothly (Gemma 2, 2024)."""
@@ -78,11 +71,6 @@ def soft_cap(s: Float[Tensor, "*shape"], c: float) -> Float[Tensor, "*shape"]:
 @soft_cap.def_gradient(r"\bar s = \bar t \odot \left(1 - (t/c)^2\right)")
 def _soft_cap_gradient(t_bar: Tensor, t: Tensor, c: float) -> Tensor:
     return t_bar * (1 - (t / c).square())
-
-
-@soft_cap.def_cost
-def _soft_cap_cost(shape: int) -> int:
-    return 3 * shape
 
 
 @soft_cap.def_cell
@@ -101,6 +89,7 @@ def _soft_cap_check(c: float) -> None:
     intuition="Blinkers: what is covered is not merely small, it is not there.",
     symbols={"s": "scores", "M": "what to add, or true where a query may look", "t": "masked scores"},
     names={"s": "scores"},
+    flops=lambda batch, queries, keys, M: 0 if M.dtype == torch.bool else batch * queries * keys,
 )
 def apply_mask(
     s: Float[Tensor, "*batch queries keys"],
@@ -120,11 +109,6 @@ def _apply_mask_gradient(t_bar: Tensor, M: Tensor) -> tuple[Tensor, Tensor | Non
     return allowed, allowed
 
 
-@apply_mask.def_cost
-def _apply_mask_cost(batch: int, queries: int, keys: int, M: Tensor) -> int:
-    return 0 if M.dtype == torch.bool else batch * queries * keys
-
-
 @apply_mask.def_cell
 def _apply_mask_cell(index: tuple[int, ...], s: Tensor, M: Tensor) -> str:
     seen = M.expand_as(s)[index]
@@ -139,6 +123,8 @@ def _apply_mask_cell(index: tuple[int, ...], s: Tensor, M: Tensor) -> str:
     intuition="Thirty parts of this, fifty of that, twenty of the other, stirred.",
     symbols={"a": "weights", "v": "values", "o": "outputs"},
     names={"a": "weights", "v": "values", "o": "outputs"},
+    flops=lambda batch, queries, keys, value_dim: 2 * batch * queries * keys * value_dim,
+    where={"a v": same_dtype},
 )
 def weighted_sum(
     a: Float[Tensor, "*batch queries keys"], v: Float[Tensor, "*batch keys value_dim"]
@@ -151,16 +137,6 @@ def weighted_sum(
 def weighted_sum_gradient(o_bar: Tensor, a: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
     """The rule of `weighted_sum`, which whole attention uses too."""
     return o_bar @ v.mT, a.mT @ o_bar
-
-
-@weighted_sum.def_cost
-def _weighted_sum_cost(batch: int, queries: int, keys: int, value_dim: int) -> int:
-    return 2 * batch * queries * keys * value_dim
-
-
-@weighted_sum.def_check
-def _weighted_sum_check(a: Tensor, v: Tensor) -> None:
-    weighted_sum.require_type("a", a, v=v)
 
 
 @weighted_sum.def_cell

@@ -36,30 +36,26 @@ def scatter_rows(rows: Tensor, ids: Tensor, like: Tensor) -> Tensor:
     meaning="Each token's vector is the row of the table that its id names.",
     intuition="A cloakroom: hand in the number, get back the coat.",
     symbols={"E": "table, one row per token of the vocabulary", "ids": "token ids", "e": "one vector per id"},
+    flops=lambda: 0,
 )
-def look_up(E: Float[Tensor, "vocab dim"], ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape dim"]:
+def embed(E: Float[Tensor, "vocab dim"], ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape dim"]:
     """Read one row of a table for each id."""
     return E[ids.long()]
 
 
-@look_up.def_fused
-def _look_up_fused(E: Tensor, ids: Tensor) -> Tensor:
+@embed.def_fused
+def _embed_fused(E: Tensor, ids: Tensor) -> Tensor:
     return functional.embedding(ids.long(), E)
 
 
-@look_up.def_gradient(r"\bar E_i = \sum_{\text{id} = i} \bar e")
-def _look_up_gradient(e_bar: Tensor, E: Tensor, ids: Tensor) -> Tensor:
+@embed.def_gradient(r"\bar E_i = \sum_{\text{id} = i} \bar e")
+def _embed_gradient(e_bar: Tensor, E: Tensor, ids: Tensor) -> Tensor:
     return scatter_rows(e_bar, ids, E)
 
 
-@look_up.def_cost
-def _look_up_cost() -> int:
-    return 0
-
-
-@look_up.def_check
-def _look_up_check(E: Tensor, ids: Tensor) -> None:
-    require_ids(look_up.require, ids, E.shape[0], "E")
+@embed.def_check
+def _embed_check(E: Tensor, ids: Tensor) -> None:
+    require_ids(embed.require, ids, E.shape[0], "E")
 
 
 @equation(
@@ -72,15 +68,11 @@ def _look_up_check(E: Tensor, ids: Tensor) -> None:
         "dtype": "number type of the result",
         "x": "one row per id",
     },
+    flops=lambda: 0,
 )
 def one_hot(ids: Int[Tensor, "*shape"], size: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape size"]:
     """Write each id as a row with a single one."""
     return (ids[..., None] == torch.arange(size, device=ids.device)).to(dtype)
-
-
-@one_hot.def_cost
-def _one_hot_cost() -> int:
-    return 0
 
 
 @one_hot.def_check
@@ -95,7 +87,8 @@ def _one_hot_check(ids: Tensor, size: int, dtype: torch.dtype) -> None:
     meaning="Token vectors are scaled up before positions are added, so that positions do not drown them.",
     intuition="Turning up a quiet voice before the music is mixed in.",
     symbols={"x": "token vectors of width d", "y": "the same vectors, longer"},
-    wide=True,
+    flops=lambda rows, dim: rows * dim,
+    upcast=True,
 )
 def scale_embedding(x: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
     """Multiply token vectors by the square root of their width (Vaswani et al., 2017)."""
@@ -105,11 +98,6 @@ def scale_embedding(x: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]
 @scale_embedding.def_gradient(r"\bar x = \bar y \sqrt{d}")
 def _scale_embedding_gradient(y_bar: Tensor) -> Tensor:
     return y_bar * math.sqrt(y_bar.shape[-1])
-
-
-@scale_embedding.def_cost
-def _scale_embedding_cost(rows: int, dim: int) -> int:
-    return rows * dim
 
 
 @scale_embedding.def_cell
@@ -126,6 +114,7 @@ def _scale_embedding_cell(index: tuple[int, ...], x: Tensor) -> str:
         "E": "embedding table, the same that tokens came in through",
         "z": "scores, one per token of the vocabulary",
     },
+    flops=lambda rows, dim, vocab: 2 * rows * dim * vocab,
 )
 def unembed(h: Float[Tensor, "*rows dim"], E: Float[Tensor, "vocab dim"]) -> Float[Tensor, "*rows vocab"]:
     """Score every token with the embedding table itself (weight tying: Press and Wolf, 2017)."""
@@ -140,11 +129,6 @@ def _unembed_fused(h: Tensor, E: Tensor) -> Tensor:
 @unembed.def_gradient(r"\bar h = \bar z E, \quad \bar E = \bar z^\top h")
 def _unembed_gradient(z_bar: Tensor, h: Tensor, E: Tensor) -> tuple[Tensor, Tensor]:
     return z_bar @ E, z_bar.reshape(-1, E.shape[0]).T @ h.reshape(-1, E.shape[1])
-
-
-@unembed.def_cost
-def _unembed_cost(rows: int, dim: int, vocab: int) -> int:
-    return 2 * rows * dim * vocab
 
 
 @unembed.def_cell

@@ -19,7 +19,8 @@ from glassformer.equations.ranges import not_negative, positive
     meaning="The slope over a short stretch: how much the value changes for each unit of x.",
     intuition="Walk one short pace along a hillside and read off how much height you have won or lost.",
     symbols={"f_ahead": "f(x + h)", "f_here": "f(x)", "h": "length of the stretch", "q": "slope"},
-    wide=True,
+    flops=lambda size: 2 * size,
+    upcast=True,
 )
 def difference_quotient(
     f_ahead: Float[Tensor, "*size"], f_here: Float[Tensor, "*size"], h: float
@@ -31,11 +32,6 @@ def difference_quotient(
 @difference_quotient.def_gradient(r"\bar f(x + h) = \bar q / h, \quad \bar f(x) = -\bar q / h")
 def _difference_quotient_gradient(q_bar: Tensor, h: float) -> tuple[Tensor, Tensor]:
     return q_bar / h, -q_bar / h
-
-
-@difference_quotient.def_cost
-def _difference_quotient_cost(size: int) -> int:
-    return 2 * size
 
 
 @difference_quotient.def_cell
@@ -55,6 +51,7 @@ def _difference_quotient_check(f_ahead: Tensor, f_here: Tensor, h: float) -> Non
     meaning="The length of all gradients together, laid end to end as one long vector.",
     intuition="However many axes there are, a ruler laid from start to finish gives one number.",
     symbols={"gradients": "gradients g_k of any shapes", "norm": "their length"},
+    flops=lambda gradients: sum(2 * g.numel() + 1 for g in gradients) + 1,
 )
 def global_norm(gradients: Sequence[Float[Tensor, "..."]]) -> Float[Tensor, ""]:
     """Measure many gradients as one (Pascanu et al., 2013); half precision is added up in single."""
@@ -71,11 +68,6 @@ def _global_norm_fused(gradients: Sequence[Tensor]) -> Tensor:
 @global_norm.def_gradient(r"\bar g_k = \frac{\bar n}{\lVert g \rVert} \, g_k")
 def _global_norm_gradient(norm_bar: Tensor, gradients: Sequence[Tensor], norm: Tensor) -> list[Tensor]:
     return [norm_bar * (g / norm.clamp_min(torch.finfo(norm.dtype).tiny)) for g in gradients]
-
-
-@global_norm.def_cost
-def _global_norm_cost(gradients: Sequence[Tensor]) -> int:
-    return sum(2 * g.numel() + 1 for g in gradients) + 1
 
 
 @global_norm.def_cell
@@ -103,7 +95,8 @@ def _global_norm_check(gradients: Sequence[Tensor]) -> None:
         "g_new": "gradient after",
     },
     names={"g": "gradient"},
-    wide=True,
+    flops=lambda size: size + 4,
+    upcast=True,
 )
 def clip_gradient(
     g: Float[Tensor, "*size"], norm: Float[Tensor, ""], limit: float, eps: float = 1e-6
@@ -122,11 +115,6 @@ def _clip_gradient_gradient(
     s = limit / (norm + eps)
     shorter = -s / (norm + eps) * (g_new_bar * g).sum()
     return g_new_bar * s.clamp_max(1), torch.where(s <= 1, shorter, 0)
-
-
-@clip_gradient.def_cost
-def _clip_gradient_cost(size: int) -> int:
-    return size + 4
 
 
 @clip_gradient.def_cell

@@ -6,7 +6,6 @@ import torch
 from einops import rearrange, reduce, repeat
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
@@ -17,6 +16,7 @@ from glassformer.equation import equation
     meaning="Each row is cut into equal pieces, one for each head.",
     intuition="A meeting breaks into working groups, and each takes its share of the agenda.",
     symbols={"x": "wide rows", "heads": "number of heads", "y": "narrow rows by head"},
+    flops=lambda: 0,
 )
 def split_heads(x: Float[Tensor, "*batch seq dim"], heads: int) -> Float[Tensor, "*batch heads seq head_dim"]:
     """Cut the width into heads and move the heads in front of the sequence (Vaswani et al., 2017)."""
@@ -31,11 +31,6 @@ def _split_heads_fused(x: Tensor, heads: int) -> Tensor:
 @split_heads.def_gradient(r"\bar x_{s,\,hd:(h+1)d} = \bar y_{h,s,:}")
 def _split_heads_gradient(y_bar: Tensor) -> Tensor:
     return merge_heads.fn(y_bar)
-
-
-@split_heads.def_cost
-def _split_heads_cost() -> int:
-    return 0
 
 
 @split_heads.def_cell
@@ -57,6 +52,7 @@ def _split_heads_check(x: Tensor, heads: int) -> None:
     meaning="The heads' rows are laid end to end again.",
     intuition="The working groups come back and read their notes out one after another.",
     symbols={"x": "narrow rows by head", "y": "wide rows"},
+    flops=lambda: 0,
 )
 def merge_heads(x: Float[Tensor, "*batch heads seq head_dim"]) -> Float[Tensor, "*batch seq dim"]:
     """Lay the heads side by side; the inverse of `split_heads`."""
@@ -73,11 +69,6 @@ def _merge_heads_gradient(y_bar: Tensor, x: Tensor) -> Tensor:
     return split_heads.fn(y_bar, x.shape[-3])
 
 
-@merge_heads.def_cost
-def _merge_heads_cost() -> int:
-    return 0
-
-
 @merge_heads.def_cell
 def _merge_heads_cell(index: tuple[int, ...], x: Tensor) -> str:
     *batch, row, column = index
@@ -85,44 +76,11 @@ def _merge_heads_cell(index: tuple[int, ...], x: Tensor) -> str:
 
 
 @equation(
-    r"y = x_{a:b,:,:}",
-    meaning="Some of the heads are taken, those that lie side by side.",
-    intuition="Everybody at the long table worked together; now the first few hand in as readers, the next as writers.",
-    symbols={"x": "rows by head", "start": "first head taken", "stop": "head after the last", "y": "their rows"},
-)
-def cut_heads(
-    x: Float[Tensor, "*batch heads seq head_dim"], start: int, stop: int
-) -> Float[Tensor, "*batch some seq head_dim"]:
-    """Heads `start` to `stop`: queries, keys or values of a projection that made all three at once."""
-    return x[..., start:stop, :, :]
-
-
-@cut_heads.def_gradient(r"\bar x_{a:b} = \bar y, \; 0 \text{ elsewhere}")
-def _cut_heads_gradient(y_bar: Tensor, x: Tensor, start: int, stop: int) -> Tensor:
-    return functional.pad(y_bar, (0, 0, 0, 0, start, x.shape[-3] - stop))
-
-
-@cut_heads.def_cost
-def _cut_heads_cost() -> int:
-    return 0
-
-
-@cut_heads.def_cell
-def _cut_heads_cell(index: tuple[int, ...], x: Tensor, start: int) -> str:
-    *batch, head, row, column = index
-    return number(x[(*batch, start + head, row, column)])
-
-
-@cut_heads.def_check
-def _cut_heads_check(x: Tensor, start: int, stop: int) -> None:
-    cut_heads.require(0 <= start <= stop <= x.shape[-3], "stop", f"{start}:{stop}", f"heads of 0:{x.shape[-3]}")
-
-
-@equation(
     r"y_h = x_{\lfloor h g / H \rfloor}",
     meaning="Each key-value head serves a group of query heads.",
     intuition="One reference book on the table for a whole group of readers.",
     symbols={"x": "rows of the shared heads", "heads": "number of query heads", "y": "one copy for each query head"},
+    flops=lambda: 0,
 )
 def repeat_kv(
     x: Float[Tensor, "*batch groups keys head_dim"], heads: int
@@ -132,23 +90,18 @@ def repeat_kv(
 
 
 @repeat_kv.def_gradient(r"\bar x_g = \sum_{h \in g} \bar y_h")
-def _share_heads_gradient(y_bar: Tensor, x: Tensor) -> Tensor:
+def _repeat_kv_gradient(y_bar: Tensor, x: Tensor) -> Tensor:
     return reduce(y_bar, "... (groups shared) keys dim -> ... groups keys dim", "sum", groups=x.shape[-3])
 
 
-@repeat_kv.def_cost
-def _share_heads_cost() -> int:
-    return 0
-
-
 @repeat_kv.def_cell
-def _share_heads_cell(index: tuple[int, ...], x: Tensor, heads: int) -> str:
+def _repeat_kv_cell(index: tuple[int, ...], x: Tensor, heads: int) -> str:
     *batch, head, key, column = index
     return number(x[(*batch, head * x.shape[-3] // heads, key, column)])
 
 
 @repeat_kv.def_check
-def _share_heads_check(x: Tensor, heads: int) -> None:
+def _repeat_kv_check(x: Tensor, heads: int) -> None:
     repeat_kv.require(heads >= 1, "heads", heads, "at least 1")
     repeat_kv.require(heads % x.shape[-3] == 0, "heads", heads, f"a multiple of the {x.shape[-3]} shared heads")
 
@@ -158,6 +111,7 @@ def _share_heads_check(x: Tensor, heads: int) -> None:
     meaning="Tensors are laid end to end along one axis.",
     intuition="Beads of several strings threaded onto one.",
     symbols={"parts": "the tensors", "axis": "the axis they grow along", "y": "all of them in one"},
+    flops=lambda: 0,
 )
 def concat(parts: Sequence[Float[Tensor, "..."]], axis: int = -1) -> Float[Tensor, "..."]:
     """Join tensors along an axis; all other axes must agree."""
@@ -167,11 +121,6 @@ def concat(parts: Sequence[Float[Tensor, "..."]], axis: int = -1) -> Float[Tenso
 @concat.def_gradient(r"\bar x_i = \text{the part of } \bar y \text{ that came from } x_i")
 def _concat_gradient(y_bar: Tensor, parts: Sequence[Tensor], axis: int) -> list[Tensor]:
     return list(y_bar.split([part.shape[axis] for part in parts], axis))
-
-
-@concat.def_cost
-def _concat_cost() -> int:
-    return 0
 
 
 @concat.def_cell

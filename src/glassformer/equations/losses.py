@@ -23,7 +23,8 @@ Reduction = Literal["mean", "sum", "none"]
     meaning="A little of the target's certainty is spread evenly over all classes.",
     intuition="A teacher who says almost surely instead of certainly, and so never asks for infinite confidence.",
     symbols={"y": "target shares", "smoothing": "share spread evenly, s", "smooth": "softened target shares, y'"},
-    wide=True,
+    flops=lambda rows, n: 2 * rows * n,
+    upcast=True,
 )
 def label_smoothing(y: Float[Tensor, "*rows n"], smoothing: float) -> Float[Tensor, "*rows n"]:
     """Soften one-hot or other targets (Szegedy et al., 2016)."""
@@ -33,11 +34,6 @@ def label_smoothing(y: Float[Tensor, "*rows n"], smoothing: float) -> Float[Tens
 @label_smoothing.def_gradient(r"\bar y = (1 - s) \, \bar y'")
 def _label_smoothing_gradient(smooth_bar: Tensor, smoothing: float) -> Tensor:
     return (1 - smoothing) * smooth_bar
-
-
-@label_smoothing.def_cost
-def _label_smoothing_cost(rows: int, n: int) -> int:
-    return 2 * rows * n
 
 
 @label_smoothing.def_cell
@@ -63,7 +59,13 @@ def _label_smoothing_check(y: Tensor, smoothing: float) -> None:
         "reduction": "mean over the rows that count, their sum, or each row's own loss",
         "L": "loss, in nats",
     },
-    wide=True,
+    flops=lambda rows, classes, ignore, reduction: (
+        9 * rows * classes
+        + 4 * rows
+        + (0 if ignore is None else rows * classes)
+        + {"none": 0, "sum": rows, "mean": rows + 1}[reduction]
+    ),
+    upcast=True,
 )
 def cross_entropy(
     logits: Float[Tensor, "*rows classes"],
@@ -121,16 +123,6 @@ def _cross_entropy_gradient(
     return logits_bar, (smoothing - 1) * each * _where_needed(log_softmax.fn(logits), y)
 
 
-@cross_entropy.def_cost
-def _cross_entropy_cost(rows: int, classes: int, ignore: int | None, reduction: str) -> int:
-    return (
-        9 * rows * classes
-        + 4 * rows
-        + (0 if ignore is None else rows * classes)
-        + {"none": 0, "sum": rows, "mean": rows + 1}[reduction]
-    )
-
-
 @cross_entropy.def_cell
 def _cross_entropy_cell(
     index: tuple[int, ...], logits: Tensor, targets: Tensor, smoothing: float, ignore: int | None, reduction: Reduction
@@ -165,15 +157,16 @@ def _cross_entropy_check(
     meaning="How far two answers to one question are apart: the mean of the divergence of each from the other.",
     intuition="Ask a witness twice, each time with other details left out: a sure one tells the same story.",
     symbols={"z": "scores of one pass", "w": "scores of another pass", "D": "disagreement, in nats"},
-    wide=True,
+    flops=lambda rows, n: 16 * rows * n + 7 * rows,
+    upcast=True,
 )
-def disagreement(z: Float[Tensor, "*rows n"], w: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
+def symmetric_kl(z: Float[Tensor, "*rows n"], w: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
     """The symmetric divergence of two rows of scores, as two passes with dropout give them (Liang et al., 2021)."""
     return _mutual(log_softmax.fn(z), log_softmax.fn(w))
 
 
-@disagreement.def_fused
-def _disagreement_fused(z: Tensor, w: Tensor) -> Tensor:
+@symmetric_kl.def_fused
+def _symmetric_kl_fused(z: Tensor, w: Tensor) -> Tensor:
     return _mutual(functional.log_softmax(z, -1), functional.log_softmax(w, -1))
 
 
@@ -181,12 +174,12 @@ def _mutual(log_p: Tensor, log_q: Tensor) -> Tensor:
     return ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(-1) / 2
 
 
-@disagreement.def_gradient(
+@symmetric_kl.def_gradient(
     r"\bar z_i = \tfrac{1}{2} \bar D \left( p_i - q_i + p_i \left(\log \tfrac{p_i}{q_i} - D(p \,\|\, q)\right) \right),"
     r"\quad "
     r"\bar w_i = \tfrac{1}{2} \bar D \left( q_i - p_i + q_i \left(\log \tfrac{q_i}{p_i} - D(q \,\|\, p)\right) \right)"
 )
-def _disagreement_gradient(D_bar: Tensor, z: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+def _symmetric_kl_gradient(D_bar: Tensor, z: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     log_p, log_q = log_softmax.fn(z), log_softmax.fn(w)
     return _pull(D_bar, log_p, log_q), _pull(D_bar, log_q, log_p)
 
@@ -198,23 +191,18 @@ def _pull(D_bar: Tensor, own: Tensor, other: Tensor) -> Tensor:
     return D_bar.unsqueeze(-1) / 2 * (p - other.exp() + p * (log_ratio - divergence))
 
 
-@disagreement.def_cost
-def _disagreement_cost(rows: int, n: int) -> int:
-    return 16 * rows * n + 7 * rows
-
-
-@disagreement.def_cell
-def _disagreement_cell(index: tuple[int, ...], z: Tensor, w: Tensor) -> str:
+@symmetric_kl.def_cell
+def _symmetric_kl_cell(index: tuple[int, ...], z: Tensor, w: Tensor) -> str:
     p, q = softmax.fn(z[index]), softmax.fn(w[index])
     terms = [f"({minus(a, b)})·ln({ratio(a, b)})" for a, b in zip(p, q, strict=True)]
     return f"({total(terms, ((p - q) * (p / q).log()).tolist())}) / 2"
 
 
-@disagreement.def_check
-def _disagreement_check(z: Tensor, w: Tensor) -> None:
+@symmetric_kl.def_check
+def _symmetric_kl_check(z: Tensor, w: Tensor) -> None:
     for symbol, scores in (("z", z), ("w", w)):
-        require_scores(disagreement.require, symbol, scores)
-        disagreement.require(bool(scores.isfinite().all()), symbol, "−∞ in places", "finite scores")
+        require_scores(symmetric_kl.require, symbol, scores)
+        symmetric_kl.require(bool(scores.isfinite().all()), symbol, "−∞ in places", "finite scores")
 
 
 @equation(
@@ -223,7 +211,8 @@ def _disagreement_check(z: Tensor, w: Tensor) -> None:
     intuition="Darts: the score is the square of how far each one lands from the bull's eye.",
     symbols={"y_hat": "guesses, a row per example", "y": "targets", "L": "loss"},
     names={"y": "targets", "L": "loss"},
-    wide=True,
+    flops=lambda rows, outputs: 3 * rows * outputs + 1,
+    upcast=True,
 )
 def mean_squared_error(y_hat: Float[Tensor, "*rows outputs"], y: Float[Tensor, "*rows outputs"]) -> Float[Tensor, ""]:
     """Mean squared error: N counts rows alone, the norm sums over the outputs of a row (Legendre, 1805)."""
@@ -234,11 +223,6 @@ def mean_squared_error(y_hat: Float[Tensor, "*rows outputs"], y: Float[Tensor, "
 def _mean_squared_error_gradient(L_bar: Tensor, y_hat: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     y_hat_bar = 2 * L_bar * (y_hat - y) / (y.numel() // y.shape[-1])
     return y_hat_bar, -y_hat_bar
-
-
-@mean_squared_error.def_cost
-def _mean_squared_error_cost(rows: int, outputs: int) -> int:
-    return 3 * rows * outputs + 1
 
 
 @mean_squared_error.def_cell
@@ -265,7 +249,8 @@ def _mean_squared_error_check(y_hat: Tensor, y: Tensor) -> None:
         "P": "perplexity",
     },
     names={"P": "perplexity"},
-    wide=True,
+    flops=lambda shape: shape + 3,
+    upcast=True,
 )
 def perplexity(log_probs: Float[Tensor, "*shape"], keep: Bool[Tensor, "*shape"] | None = None) -> Float[Tensor, ""]:
     """Perplexity of a text under a model: 1 when every token was certain, the vocabulary's size for a blind guess."""
@@ -277,11 +262,6 @@ def perplexity(log_probs: Float[Tensor, "*shape"], keep: Bool[Tensor, "*shape"] 
 def _perplexity_gradient(P_bar: Tensor, P: Tensor, log_probs: Tensor, keep: Tensor | None) -> Tensor:
     each = (-P_bar * P / _how_many(log_probs, keep)).expand(log_probs.shape)
     return each if keep is None else each.where(keep, 0)
-
-
-@perplexity.def_cost
-def _perplexity_cost(shape: int) -> int:
-    return shape + 3
 
 
 @perplexity.def_cell
@@ -306,6 +286,7 @@ def _perplexity_check(log_probs: Tensor, keep: Tensor | None) -> None:
         "bytes": "length of the text, in bytes",
         "bits": "bits per byte, b",
     },
+    where={"nats": not_negative, "bytes": positive},
 )
 def bits_per_byte(nats: float, bytes: int) -> float:
     """Turn a summed loss into bits per byte, which does not depend on the tokenizer."""
@@ -315,12 +296,6 @@ def bits_per_byte(nats: float, bytes: int) -> float:
 @bits_per_byte.def_cell
 def _bits_per_byte_cell(index: tuple[int, ...], nats: float, bytes: int) -> str:
     return f"{number(nats)} / ({number(bytes)}·ln(2))"
-
-
-@bits_per_byte.def_check
-def _bits_per_byte_check(nats: float, bytes: int) -> None:
-    not_negative(bits_per_byte.require, nats=nats)
-    positive(bits_per_byte.require, bytes=bytes)
 
 
 @equation(
@@ -333,7 +308,8 @@ def _bits_per_byte_check(nats: float, bytes: int) -> None:
         "temperature": "scale of the cosines, τ, a number or a trained tensor of one",
         "L": "loss, in nats",
     },
-    wide=True,
+    flops=lambda batch, dim: 2 * batch**2 * dim + 6 * batch * dim + 19 * batch**2 + 12 * batch + 4,
+    upcast=True,
 )
 def contrastive_loss(
     image: Float[Tensor, "batch dim"], text: Float[Tensor, "batch dim"], temperature: Tensor | float
@@ -358,11 +334,6 @@ def _contrastive_loss_gradient(
     image_bar = along_sphere(z_bar @ y / temperature, x, l2_norm.fn(image))
     text_bar = along_sphere(z_bar.T @ x / temperature, y, l2_norm.fn(text))
     return image_bar, text_bar, -(z_bar * z).sum() / temperature if isinstance(temperature, Tensor) else None
-
-
-@contrastive_loss.def_cost
-def _contrastive_loss_cost(batch: int, dim: int) -> int:
-    return 2 * batch**2 * dim + 6 * batch * dim + 19 * batch**2 + 12 * batch + 4
 
 
 @contrastive_loss.def_check

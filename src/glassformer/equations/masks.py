@@ -44,17 +44,13 @@ def _require_mask(require: Require, blocked: float, dtype: torch.dtype, **sizes:
         "dtype": _SETTINGS["dtype"],
         "M": "mask to add to the scores",
     },
+    flops=lambda: 0,
 )
 def additive_mask(
     visible: Bool[Tensor, "*shape"], blocked: float = -math.inf, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "*shape"]:
     """Turn true and false into zero and minus infinity."""
     return torch.zeros(visible.shape, dtype=dtype, device=visible.device).masked_fill(~visible, blocked)
-
-
-@additive_mask.def_cost
-def _additive_mask_cost() -> int:
-    return 0
 
 
 @additive_mask.def_check
@@ -73,6 +69,7 @@ def _additive_mask_check(blocked: float, dtype: torch.dtype) -> None:
         **_SETTINGS,
         "M": "mask to add to the scores",
     },
+    flops=lambda: 0,
 )
 def causal_mask(
     queries: int,
@@ -84,11 +81,6 @@ def causal_mask(
     """Hide the future from every query (Vaswani et al., 2017)."""
     r = relative_positions.fn(queries, queries if keys is None else keys, device)
     return additive_mask.fn(r <= 0, blocked, dtype)
-
-
-@causal_mask.def_cost
-def _causal_mask_cost() -> int:
-    return 0
 
 
 @causal_mask.def_check
@@ -107,17 +99,13 @@ def _causal_mask_check(queries: object, keys: object, blocked: float, dtype: tor
         "dtype": _SETTINGS["dtype"],
         "M": "mask to add to the scores of all heads and queries",
     },
+    flops=lambda: 0,
 )
 def padding_mask(
     keep: Bool[Tensor, "batch keys"], blocked: float = -math.inf, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "batch 1 1 keys"]:
     """Hide padding from every head and every query."""
     return additive_mask.fn(rearrange(keep, "batch keys -> batch 1 1 keys"), blocked, dtype)
-
-
-@padding_mask.def_cost
-def _padding_mask_cost() -> int:
-    return 0
 
 
 @padding_mask.def_check
@@ -138,6 +126,7 @@ def _padding_mask_check(blocked: float, dtype: torch.dtype) -> None:
         **_SETTINGS,
         "M": "mask to add to the scores",
     },
+    flops=lambda: 0,
 )
 def sliding_window_mask(
     queries: int,
@@ -157,11 +146,6 @@ def in_window(r: Tensor, window: int, dilation: int = 1) -> Tensor:
     """Which distances lie in a window behind the query, with every `dilation`-th place in it."""
     near = (r <= 0) & (-r < window * dilation)
     return near if dilation == 1 else near & (r % dilation == 0)
-
-
-@sliding_window_mask.def_cost
-def _sliding_window_mask_cost() -> int:
-    return 0
 
 
 @sliding_window_mask.def_check
@@ -185,6 +169,7 @@ def _sliding_window_mask_check(
         **_SETTINGS,
         "M": "mask to add to the scores",
     },
+    flops=lambda: 0,
 )
 def dilated_mask(
     queries: int,
@@ -198,11 +183,6 @@ def dilated_mask(
     """Show each query a window of keys with gaps between them (Beltagy et al., 2020)."""
     r = relative_positions.fn(queries, keys, device)
     return additive_mask.fn(in_window(r, window, dilation), blocked, dtype)
-
-
-@dilated_mask.def_cost
-def _dilated_mask_cost() -> int:
-    return 0
 
 
 @dilated_mask.def_check
@@ -226,6 +206,7 @@ def _dilated_mask_check(
         **_SETTINGS,
         "M": "mask to add to the scores",
     },
+    flops=lambda: 0,
 )
 def block_sparse_mask(
     queries: int,
@@ -250,11 +231,6 @@ def in_blocks(r: Tensor, j: Tensor, block: int) -> Tensor:
     return (r <= 0) & (same | summary)
 
 
-@block_sparse_mask.def_cost
-def _block_sparse_mask_cost() -> int:
-    return 0
-
-
 @block_sparse_mask.def_check
 def _block_sparse_mask_check(queries: object, keys: object, block: object, blocked: float, dtype: torch.dtype) -> None:
     _require_mask(block_sparse_mask.require, blocked, dtype, queries=queries, keys=keys)
@@ -266,6 +242,7 @@ def _block_sparse_mask_check(queries: object, keys: object, block: object, block
     meaning="A pair is visible only if both masks show it.",
     intuition="Two pairs of tinted glasses, one over the other: only light that passes both gets through.",
     symbols={"A": "one mask", "B": "another; the two broadcast", "M": "both at once"},
+    flops=lambda shape: shape,
 )
 def combine_masks(A: Float[Tensor, "*#shape"], B: Float[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
     """Apply two masks together; unlike a sum, the smaller of two large numbers cannot overflow."""
@@ -280,11 +257,6 @@ def _combine_masks_gradient(M_bar: Tensor, A: Tensor, B: Tensor) -> tuple[Tensor
     return A_bar, M_bar - A_bar
 
 
-@combine_masks.def_cost
-def _combine_masks_cost(shape: int) -> int:
-    return shape
-
-
 @combine_masks.def_cell
 def _combine_masks_cell(index: tuple[int, ...], A: Tensor, B: Tensor) -> str:
     A, B = torch.broadcast_tensors(A, B)
@@ -296,12 +268,8 @@ def _combine_masks_cell(index: tuple[int, ...], A: Tensor, B: Tensor) -> str:
     meaning="How many pairs of query and key a mask leaves, and so how much work attention has left.",
     intuition="Counting the lit windows of a house at night.",
     symbols={"M": "mask", "n": "number of visible pairs"},
+    flops=lambda: 0,
 )
 def visible_pairs(M: Float[Tensor, "*shape"]) -> Int[Tensor, ""]:
     """Count the pairs that a mask leaves visible."""
     return (M == 0).sum()
-
-
-@visible_pairs.def_cost
-def _visible_pairs_cost() -> int:
-    return 0

@@ -20,7 +20,8 @@ from glassformer.equation import equation
         "eps": "keeps the root from zero",
         "y": "normalised rows",
     },
-    wide=True,
+    flops=lambda rows, dim: 7 * rows * dim + 2 * rows,
+    upcast=True,
 )
 def layer_norm(
     x: Float[Tensor, "*rows dim"], gamma: Float[Tensor, " dim"], beta: Float[Tensor, " dim"], eps: float = 1e-5
@@ -46,11 +47,6 @@ def _layer_norm_gradient(y_bar: Tensor, x: Tensor, gamma: Tensor, eps: float) ->
     unit, g = centred / spread, gamma * y_bar
     x_bar = (g - g.mean(-1, keepdim=True) - unit * (g * unit).mean(-1, keepdim=True)) / spread
     return x_bar, y_bar * unit, y_bar
-
-
-@layer_norm.def_cost
-def _layer_norm_cost(rows: int, dim: int) -> int:
-    return 7 * rows * dim + 2 * rows
 
 
 @layer_norm.def_cell
@@ -79,7 +75,8 @@ def _layer_norm_check(x: Tensor, gamma: Tensor, beta: Tensor, eps: float) -> Non
         "eps": "added to the spread itself",
         "y": "normalised rows",
     },
-    wide=True,
+    flops=lambda rows, dim: 7 * rows * dim + 2 * rows,
+    upcast=True,
 )
 def layer_norm_outside(
     x: Float[Tensor, "*rows dim"], gamma: Float[Tensor, " dim"], beta: Float[Tensor, " dim"], eps: float = 1e-5
@@ -101,17 +98,13 @@ def _layer_norm_outside_gradient(y_bar: Tensor, x: Tensor, gamma: Tensor, eps: f
     return (g - g.mean(-1, keepdim=True) - pull) / (spread + eps), y_bar * unit, y_bar
 
 
-@layer_norm_outside.def_cost
-def _layer_norm_outside_cost(rows: int, dim: int) -> int:
-    return 7 * rows * dim + 2 * rows
-
-
 @equation(
     r"y = \gamma \odot \frac{x}{\sqrt{\frac1d \sum_i x_i^2 + \epsilon}}",
     meaning="Each row is brought to unit root mean square; its direction stays.",
     intuition="Every arrow is cut to the same length; only where it points still matters.",
     symbols={"x": "rows", "gamma": "learned scale, or none", "eps": "keeps the root from zero", "y": "normalised rows"},
-    wide=True,
+    flops=lambda rows, dim, gamma: (3 if gamma is None else 4) * rows * dim + 2 * rows,
+    upcast=True,
 )
 def rms_norm(
     x: Float[Tensor, "*rows dim"], gamma: Float[Tensor, " dim"] | None = None, eps: float = 1e-6
@@ -136,11 +129,6 @@ def _rms_norm_gradient(y_bar: Tensor, x: Tensor, gamma: Tensor | None, eps: floa
     g = y_bar if gamma is None else gamma * y_bar
     x_bar = (g - unit * (g * unit).mean(-1, keepdim=True)) / size
     return x_bar, None if gamma is None else y_bar * unit
-
-
-@rms_norm.def_cost
-def _rms_norm_cost(rows: int, dim: int, gamma: Tensor | None) -> int:
-    return (3 if gamma is None else 4) * rows * dim + 2 * rows
 
 
 @rms_norm.def_cell
@@ -168,7 +156,8 @@ def _rms_norm_check(x: Tensor, gamma: Tensor | None, eps: float) -> None:
         "eps": "keeps the root from zero",
         "y": "normalised examples",
     },
-    wide=True,
+    flops=lambda examples, dim: 7 * examples * dim + 2 * dim,
+    upcast=True,
 )
 def batch_norm(
     x: Float[Tensor, "examples dim"], gamma: Float[Tensor, " dim"], beta: Float[Tensor, " dim"], eps: float = 1e-5
@@ -194,11 +183,6 @@ def _batch_norm_gradient(y_bar: Tensor, x: Tensor, gamma: Tensor, eps: float) ->
     spread = (centred.square().mean(0) + eps).sqrt()
     unit, g = centred / spread, gamma * y_bar
     return (g - g.mean(0) - unit * (g * unit).mean(0)) / spread, y_bar * unit, y_bar
-
-
-@batch_norm.def_cost
-def _batch_norm_cost(examples: int, dim: int) -> int:
-    return 7 * examples * dim + 2 * dim
 
 
 @batch_norm.def_check

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer.arithmetic import factor, number, times, total
 from glassformer.equation import equation
-from glassformer.equations.ranges import below_one, finite, not_negative
+from glassformer.equations.ranges import below_one, finite, not_negative, same_dtype
 
 
 @equation(
@@ -17,7 +17,9 @@ from glassformer.equations.ranges import below_one, finite, not_negative
     intuition="In fog on a hillside, feel which way the ground falls and take one step that way.",
     symbols={"theta": "parameters", "g": "gradient", "rate": "η, the learning rate", "theta_new": "parameters after"},
     names={"theta": "parameters", "g": "gradient"},
-    wide=True,
+    flops=lambda size: 2 * size,
+    where={"theta g": same_dtype, "rate": not_negative, "g": finite},
+    upcast=True,
 )
 def gradient_descent(theta: Float[Tensor, "*size"], g: Float[Tensor, "*size"], rate: float) -> Float[Tensor, "*size"]:
     """Take one step downhill (Cauchy, 1847)."""
@@ -34,21 +36,9 @@ def _gradient_descent_gradient(theta_new_bar: Tensor, rate: float) -> tuple[Tens
     return theta_new_bar, -rate * theta_new_bar
 
 
-@gradient_descent.def_cost
-def _gradient_descent_cost(size: int) -> int:
-    return 2 * size
-
-
 @gradient_descent.def_cell
 def _gradient_descent_cell(index: tuple[int, ...], theta: Tensor, g: Tensor, rate: float) -> str:
     return total([number(theta[index]), times(-rate, g[index])], [])
-
-
-@gradient_descent.def_check
-def _gradient_descent_check(theta: Tensor, g: Tensor, rate: float) -> None:
-    not_negative(gradient_descent.require, rate=rate)
-    gradient_descent.require_type("theta", theta, g=g)
-    finite(gradient_descent.require, g=g)
 
 
 @equation(
@@ -62,7 +52,9 @@ def _gradient_descent_check(theta: Tensor, g: Tensor, rate: float) -> None:
         "theta_new": "parameters after",
     },
     names={"theta": "parameters"},
-    wide=True,
+    flops=lambda size: size,
+    where={"rate decay": not_negative},
+    upcast=True,
 )
 def weight_decay(theta: Float[Tensor, "*size"], rate: float, decay: float) -> Float[Tensor, "*size"]:
     """Shrink parameters towards zero, apart from the gradient step (Loshchilov and Hutter, 2019)."""
@@ -74,19 +66,9 @@ def _weight_decay_gradient(theta_new_bar: Tensor, rate: float, decay: float) -> 
     return (1 - rate * decay) * theta_new_bar
 
 
-@weight_decay.def_cost
-def _weight_decay_cost(size: int) -> int:
-    return size
-
-
 @weight_decay.def_cell
 def _weight_decay_cell(index: tuple[int, ...], theta: Tensor, rate: float, decay: float) -> str:
     return f"(1 − {times(rate, decay)})·{factor(theta[index])}"
-
-
-@weight_decay.def_check
-def _weight_decay_check(rate: float, decay: float) -> None:
-    not_negative(weight_decay.require, rate=rate, decay=decay)
 
 
 @equation(
@@ -94,7 +76,8 @@ def _weight_decay_check(rate: float, decay: float) -> None:
     meaning="A running average that forgets: the newest value counts a little, the older ones less and less.",
     intuition="Milk in tea: each splash changes the colour a bit, and every earlier splash fades.",
     symbols={"average": "a, the average so far", "theta": "x, the newest value", "decay": "β", "average_new": "a'"},
-    wide=True,
+    flops=lambda size: 3 * size,
+    upcast=True,
 )
 def exponential_moving_average(
     average: Float[Tensor, "*size"], theta: Float[Tensor, "*size"], decay: float
@@ -111,11 +94,6 @@ def _exponential_moving_average_fused(average: Tensor, theta: Tensor, decay: flo
 @exponential_moving_average.def_gradient(r"\bar a = \beta \, \bar a', \quad \bar x = (1 - \beta) \, \bar a'")
 def _exponential_moving_average_gradient(average_new_bar: Tensor, decay: float) -> tuple[Tensor, Tensor]:
     return decay * average_new_bar, (1 - decay) * average_new_bar
-
-
-@exponential_moving_average.def_cost
-def _exponential_moving_average_cost(size: int) -> int:
-    return 3 * size
 
 
 @exponential_moving_average.def_cell
@@ -145,7 +123,9 @@ def _exponential_moving_average_check(average: Tensor, theta: Tensor, decay: flo
         "velocity_new": "speed after",
     },
     names={"theta": "parameters", "g": "gradient"},
-    wide=True,
+    flops=lambda size, nesterov: (6 if nesterov else 4) * size,
+    where={"theta g velocity": same_dtype, "rate": not_negative, "beta": below_one, "g": finite},
+    upcast=True,
 )
 def momentum(
     theta: Float[Tensor, "*size"],
@@ -172,11 +152,6 @@ def _momentum_gradient(
     return theta_new_bar, u - step if nesterov else u, beta * u
 
 
-@momentum.def_cost
-def _momentum_cost(size: int, nesterov: bool) -> int:
-    return (6 if nesterov else 4) * size
-
-
 @momentum.def_cell
 def _momentum_cell(
     index: tuple[int, ...], theta: Tensor, g: Tensor, velocity: Tensor, rate: float, beta: float, nesterov: bool
@@ -184,11 +159,3 @@ def _momentum_cell(
     speed = total([times(beta, velocity[index]), number(g[index])], [])
     move = f"{number(g[index])} + {number(beta)}·({speed})" if nesterov else speed
     return f"{number(theta[index])} − {number(rate)}·({move})"
-
-
-@momentum.def_check
-def _momentum_check(theta: Tensor, g: Tensor, velocity: Tensor, rate: float, beta: float) -> None:
-    not_negative(momentum.require, rate=rate)
-    below_one(momentum.require, beta=beta)
-    momentum.require_type("theta", theta, g=g, velocity=velocity)
-    finite(momentum.require, g=g)

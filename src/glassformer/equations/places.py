@@ -8,9 +8,7 @@ from typing import Literal
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
-from torch.nn import functional
 
-from glassformer.arithmetic import number
 from glassformer.equation import equation
 from glassformer.equations.masks import in_blocks, in_window
 from glassformer.equations.positions import collected, fading, priced, sine_rows
@@ -101,6 +99,7 @@ def own_line(
         "dtype": "number type of the result; sines are taken in float64",
         "P": "one row per place",
     },
+    flops=lambda shape, dim: 3 * (shape + 1) * (dim // 2),
 )
 def sinusoidal_at(
     places: Int[Tensor, "*shape"],
@@ -111,11 +110,6 @@ def sinusoidal_at(
 ) -> Float[Tensor, "*shape dim"]:
     """Encode given places by sines and cosines (Vaswani et al., 2017)."""
     return sine_rows(places, dim, base, layout).to(dtype)
-
-
-@sinusoidal_at.def_cost
-def _sinusoidal_at_cost(shape: int, dim: int) -> int:
-    return 3 * (shape + 1) * (dim // 2)
 
 
 @sinusoidal_at.def_check
@@ -136,17 +130,13 @@ def _sinusoidal_at_check(dim: object, base: object, layout: str, dtype: torch.dt
         "dtype": "number type of the result",
         "B": "bias to add to the scores",
     },
+    flops=lambda heads, batch, queries, keys: batch * heads * queries * keys + 3 * heads,
 )
 def alibi_at(
     r: Int[Tensor, "*batch queries keys"], heads: int, dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "*batch heads queries keys"]:
     """Bias scores against given distances (ALiBi: Press et al., 2022)."""
     return fading(r, heads).to(dtype)
-
-
-@alibi_at.def_cost
-def _alibi_at_cost(heads: int, batch: int, queries: int, keys: int) -> int:
-    return batch * heads * queries * keys + 3 * heads
 
 
 @alibi_at.def_check
@@ -166,6 +156,7 @@ def _alibi_at_check(heads: object, dtype: torch.dtype) -> None:
         "max_distance": "distance from which all share the last bucket",
         "B": "bias to add to the scores",
     },
+    flops=lambda batch, queries, keys: 4 * batch * queries * keys,
 )
 def relative_bias_at(
     table: Float[Tensor, "buckets heads"],
@@ -182,11 +173,6 @@ def _relative_bias_at_gradient(
     B_bar: Tensor, table: Tensor, r: Tensor, bidirectional: bool, max_distance: int
 ) -> Tensor:
     return collected(B_bar, table, r, bidirectional, max_distance)
-
-
-@relative_bias_at.def_cost
-def _relative_bias_at_cost(batch: int, queries: int, keys: int) -> int:
-    return 4 * batch * queries * keys
 
 
 @relative_bias_at.def_check
@@ -207,6 +193,7 @@ def _relative_bias_at_check(table: Tensor, bidirectional: bool, max_distance: in
         "at": "the slot of each new row, no slot twice",
         "y": "the store with the new rows in it",
     },
+    flops=lambda: 0,
 )
 def write_rows(
     memory: Float[Tensor, "*batch slots dim"], rows: Float[Tensor, "*batch new dim"], at: Int[Tensor, " new"]
@@ -227,45 +214,9 @@ def _write_rows_gradient(y_bar: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
     return y_bar.index_fill(-2, at.long(), 0), y_bar[..., at.long(), :]
 
 
-@write_rows.def_cost
-def _write_rows_cost() -> int:
-    return 0
-
-
 @write_rows.def_check
 def _write_rows_check(memory: Tensor, rows: Tensor, at: Tensor) -> None:
     write_rows.require_type("memory", memory, rows=rows)
     known = not at.numel() or (int(at.min()) >= 0 and int(at.max()) < memory.shape[-2])
     write_rows.require(known, "at", f"{at.tolist()[:3]}", f"slots from 0 to {memory.shape[-2] - 1}")
     write_rows.require(len(at.unique()) == len(at), "at", f"{at.tolist()[:3]}", "each slot once")
-
-
-@equation(
-    r"y = x_{a:b}",
-    meaning="A stretch of every sequence is read, and the rest left alone.",
-    intuition="Reading a diary up to today; the empty pages after it say nothing.",
-    symbols={"x": "sequences", "start": "first row of the stretch", "stop": "row after its last", "y": "the stretch"},
-)
-def cut_rows(x: Float[Tensor, "*batch seq dim"], start: int, stop: int) -> Float[Tensor, "*batch stretch dim"]:
-    """Rows `start` to `stop` of every sequence."""
-    return x[..., start:stop, :]
-
-
-@cut_rows.def_gradient(r"\bar x_{a:b} = \bar y, \; 0 \text{ elsewhere}")
-def _cut_rows_gradient(y_bar: Tensor, x: Tensor, start: int, stop: int) -> Tensor:
-    return functional.pad(y_bar, (0, 0, start, x.shape[-2] - stop))
-
-
-@cut_rows.def_cost
-def _cut_rows_cost() -> int:
-    return 0
-
-
-@cut_rows.def_cell
-def _cut_rows_cell(index: tuple[int, ...], x: Tensor, start: int) -> str:
-    return number(x[(*index[:-2], start + index[-2], index[-1])])
-
-
-@cut_rows.def_check
-def _cut_rows_check(x: Tensor, start: int, stop: int) -> None:
-    cut_rows.require(0 <= start <= stop <= x.shape[-2], "stop", f"{start}:{stop}", f"a stretch of 0:{x.shape[-2]}")

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.embedding import look_up, scatter_rows
+from glassformer.equations.embedding import embed, scatter_rows
 from glassformer.equations.ranges import even, float_type, positive, whole
 from glassformer.equations.rotary import EXACT, rotary, rotary_frequencies
 from glassformer.equations.sequences import relative_positions
@@ -37,6 +37,7 @@ _ORDERS = {"adjacent": "(pairs two)", "halves": "(two pairs)"}
         "device": "where the result lives",
         "P": "one row per position",
     },
+    flops=lambda length, dim: 3 * (length + 1) * (dim // 2),
 )
 def sinusoidal_positions(
     length: int,
@@ -56,11 +57,6 @@ def sine_rows(p: Tensor, dim: int, base: float, layout: str) -> Tensor:
     """The row of sines and cosines of each place, in float64."""
     angle = p[..., None].double() * rotary_frequencies.fn(dim, base, torch.float64, p.device)
     return rearrange([angle.sin(), angle.cos()], f"two ... pairs -> ... {_ORDERS[layout]}")
-
-
-@sinusoidal_positions.def_cost
-def _sinusoidal_positions_cost(length: int, dim: int) -> int:
-    return 3 * (length + 1) * (dim // 2)
 
 
 @sinusoidal_positions.def_cell
@@ -94,6 +90,7 @@ def _sinusoidal_positions_check(
         "device": "where the result lives",
         "M": "matrix to multiply encodings with, from the right",
     },
+    flops=lambda dim: 3 * dim * dim + 3 * (dim + 1) * (dim // 2),
 )
 def shift_matrix(
     offset: int,
@@ -106,11 +103,6 @@ def shift_matrix(
     k = torch.full((dim,), offset, device=device)
     # A rotation acts on columns, an encoding (sin, cos) is a row: so each unit row is turned backward.
     return rotary.fn(torch.eye(dim, dtype=torch.float64, device=device), -k, base).to(dtype)
-
-
-@shift_matrix.def_cost
-def _shift_matrix_cost(dim: int) -> int:
-    return 3 * dim * dim + 3 * (dim + 1) * (dim // 2)
 
 
 @shift_matrix.def_cell
@@ -140,6 +132,7 @@ def _shift_matrix_check(offset: object, dim: object, base: object, dtype: torch.
         "start": "first position s",
         "p": "one row per position read",
     },
+    flops=lambda: 0,
 )
 def learned_positions(P: Float[Tensor, "places dim"], length: int, start: int = 0) -> Float[Tensor, "length dim"]:
     """Read the learned vectors of consecutive positions (Gehring et al., 2017)."""
@@ -149,11 +142,6 @@ def learned_positions(P: Float[Tensor, "places dim"], length: int, start: int = 
 @learned_positions.def_gradient(r"\bar P_{s + i} = \bar p_i")
 def _learned_positions_gradient(p_bar: Tensor, P: Tensor, start: int) -> Tensor:
     return functional.pad(p_bar, (0, 0, start, P.shape[0] - start - p_bar.shape[0]))
-
-
-@learned_positions.def_cost
-def _learned_positions_cost() -> int:
-    return 0
 
 
 @learned_positions.def_check
@@ -175,6 +163,7 @@ def _learned_positions_check(P: Tensor, length: int, start: int) -> None:
         "device": "where the result lives",
         "m": "one slope per head",
     },
+    flops=lambda heads: 3 * heads,
 )
 def alibi_slopes(
     heads: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
@@ -183,11 +172,6 @@ def alibi_slopes(
     n = 2 ** math.floor(math.log2(heads))
     k = torch.cat([torch.arange(1, n + 1, device=device), torch.arange(0.5, heads - n + 0.5, device=device)])
     return (2.0 ** (-8 * k.double() / n)).to(dtype)
-
-
-@alibi_slopes.def_cost
-def _alibi_slopes_cost(heads: int) -> int:
-    return 3 * heads
 
 
 @alibi_slopes.def_cell
@@ -215,6 +199,7 @@ def _alibi_slopes_check(heads: object, dtype: torch.dtype) -> None:
         "device": "where the result lives",
         "B": "bias to add to the scores",
     },
+    flops=lambda heads, queries, keys: heads * queries * keys + 3 * heads,
 )
 def alibi_bias(
     heads: int,
@@ -231,11 +216,6 @@ def fading(r: Tensor, heads: int) -> Tensor:
     """What each head takes off for these distances [..., queries, keys], in float64."""
     m = alibi_slopes.fn(heads, torch.float64, r.device)
     return m[:, None, None] * -r.abs().unsqueeze(-3)
-
-
-@alibi_bias.def_cost
-def _alibi_bias_cost(heads: int, queries: int, keys: int) -> int:
-    return heads * queries * keys + 3 * heads
 
 
 @alibi_bias.def_cell
@@ -264,6 +244,7 @@ def _alibi_bias_check(heads: object, queries: object, keys: object, dtype: torch
         "max_distance": "distance D from which all share the last bucket",
         "b": "bucket of each distance",
     },
+    flops=lambda shape: 4 * shape,
 )
 def relative_position_bucket(
     relative: Int[Tensor, "*shape"], bidirectional: bool = True, buckets: int = 32, max_distance: int = 128
@@ -276,11 +257,6 @@ def relative_position_bucket(
     far = (distance.clamp_min(e).float() / e).log() / math.log(max_distance / e) * (n - e)
     bucket = torch.where(distance < e, distance, (e + far.long()).clamp_max(n - 1))
     return bucket + n * (r > 0) if bidirectional else bucket
-
-
-@relative_position_bucket.def_cost
-def _relative_position_bucket_cost(shape: int) -> int:
-    return 4 * shape
 
 
 @relative_position_bucket.def_check
@@ -302,6 +278,7 @@ def _relative_position_bucket_check(bidirectional: bool, buckets: int, max_dista
         "max_distance": "distance from which all share the last bucket",
         "B": "bias to add to the scores",
     },
+    flops=lambda queries, keys: 4 * queries * keys,
 )
 def relative_position_bias(
     table: Float[Tensor, "buckets heads"],
@@ -317,7 +294,7 @@ def relative_position_bias(
 def priced(table: Tensor, r: Tensor, bidirectional: bool, max_distance: int) -> Tensor:
     """What each head adds for these distances [..., queries, keys]."""
     b = relative_position_bucket.fn(r, bidirectional, table.shape[0], max_distance)
-    return rearrange(look_up.fn(table, b), "... queries keys heads -> ... heads queries keys")
+    return rearrange(embed.fn(table, b), "... queries keys heads -> ... heads queries keys")
 
 
 @relative_position_bias.def_gradient(r"\bar T_{c,h} = \sum_{b(r_{ij}) = c} \bar B_{hij}")
@@ -332,11 +309,6 @@ def collected(B_bar: Tensor, table: Tensor, r: Tensor, bidirectional: bool, max_
     """What every distance of a bucket sends back to its row of the table."""
     b = relative_position_bucket.fn(r, bidirectional, table.shape[0], max_distance)
     return scatter_rows(rearrange(B_bar, "... heads queries keys -> ... queries keys heads"), b, table)
-
-
-@relative_position_bias.def_cost
-def _relative_position_bias_cost(queries: int, keys: int) -> int:
-    return 4 * queries * keys
 
 
 @relative_position_bias.def_check

@@ -33,7 +33,8 @@ def require_distribution(require: Require, symbol: str, p: Tensor) -> None:
     intuition="A dimmer switch for every choice: the best one is turned up, none is switched off for good.",
     symbols={"z": "scores", "p": "shares"},
     names={"p": "probabilities"},
-    wide=True,
+    flops=lambda rows, n: 5 * rows * n + 2 * rows,
+    upcast=True,
 )
 def softmax(z: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n"]:
     """Turn each row of scores into probabilities (Bridle, 1990).
@@ -55,11 +56,6 @@ def _softmax_gradient(p_bar: Tensor, p: Tensor) -> Tensor:
     return p * (p_bar - (p_bar * p).sum(-1, keepdim=True))
 
 
-@softmax.def_cost
-def _softmax_cost(rows: int, n: int) -> int:
-    return 5 * rows * n + 2 * rows
-
-
 @softmax.def_cell
 def _softmax_cell(index: tuple[int, ...], z: Tensor) -> str:
     row = z[index[:-1]]
@@ -76,7 +72,8 @@ def _softmax_check(z: Tensor) -> None:
     meaning="The logarithm of each share, without ever forming the share.",
     intuition="Keep counting zeros of a tiny chance: the share may be too small to write, its logarithm never is.",
     symbols={"z": "scores", "log_p": "logarithms of the shares"},
-    wide=True,
+    flops=lambda rows, n: 5 * rows * n + 3 * rows,
+    upcast=True,
 )
 def log_softmax(z: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n"]:
     """Turn each row of scores into log-probabilities; a row of −∞ stays −∞."""
@@ -95,11 +92,6 @@ def _log_softmax_gradient(log_p_bar: Tensor, log_p: Tensor) -> Tensor:
     return log_p_bar - log_p.exp() * log_p_bar.sum(-1, keepdim=True)
 
 
-@log_softmax.def_cost
-def _log_softmax_cost(rows: int, n: int) -> int:
-    return 5 * rows * n + 3 * rows
-
-
 @log_softmax.def_cell
 def _log_softmax_cell(index: tuple[int, ...], z: Tensor) -> str:
     row = z[index[:-1]]
@@ -116,7 +108,8 @@ def _log_softmax_check(z: Tensor) -> None:
     meaning="A soft maximum: the largest score, and a little more for every score near it.",
     intuition="The loudest voice in a choir, raised a bit by those who sing almost as loud.",
     symbols={"z": "scores", "s": "the logarithm of the sum of their exponentials"},
-    wide=True,
+    flops=lambda rows, n: 4 * rows * n + 4 * rows,
+    upcast=True,
 )
 def logsumexp(z: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
     """Add numbers given by their logarithms; a row of −∞ gives −∞."""
@@ -138,11 +131,6 @@ def _logsumexp_gradient(s_bar: Tensor, z: Tensor) -> Tensor:
     return s_bar.unsqueeze(-1) * softmax.fn(z)
 
 
-@logsumexp.def_cost
-def _logsumexp_cost(rows: int, n: int) -> int:
-    return 4 * rows * n + 4 * rows
-
-
 @logsumexp.def_cell
 def _logsumexp_cell(index: tuple[int, ...], z: Tensor) -> str:
     row = z[index]
@@ -159,7 +147,8 @@ def _logsumexp_check(z: Tensor) -> None:
     meaning="How each share answers to each score: it rises with its own and falls with every other.",
     intuition="A pie of fixed size: a bigger slice for one is taken from all others, most from the biggest.",
     symbols={"p": "shares", "J": "slope of share i in score j"},
-    wide=True,
+    flops=lambda rows, n: 2 * rows * n**2,
+    upcast=True,
 )
 def softmax_jacobian(p: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n n"]:
     """All slopes of a softmax, from its output alone; rows and columns sum to zero."""
@@ -170,11 +159,6 @@ def softmax_jacobian(p: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows n n"]:
 @softmax_jacobian.def_gradient(r"\bar p = \operatorname{diag}(\bar J) - (\bar J + \bar J^\top) p")
 def _softmax_jacobian_gradient(J_bar: Tensor, p: Tensor) -> Tensor:
     return J_bar.diagonal(dim1=-2, dim2=-1) - ((J_bar + J_bar.mT) @ p.unsqueeze(-1)).squeeze(-1)
-
-
-@softmax_jacobian.def_cost
-def _softmax_jacobian_cost(rows: int, n: int) -> int:
-    return 2 * rows * n**2
 
 
 @softmax_jacobian.def_cell
@@ -195,7 +179,8 @@ def _softmax_jacobian_check(p: Tensor) -> None:
     intuition="The toss of a fair coin holds ln 2 nats, about 0.69; what is certain holds none.",
     symbols={"p": "shares", "H": "entropy"},
     names={"H": "entropy"},
-    wide=True,
+    flops=lambda rows, n: 3 * rows * n + rows,
+    upcast=True,
 )
 def entropy(p: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
     """The mean surprise of a distribution (Shannon, 1948), where 0 log 0 = 0.
@@ -208,11 +193,6 @@ def entropy(p: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
 @entropy.def_gradient(r"\bar p_i = -\bar H (\log p_i + 1)")
 def _entropy_gradient(H_bar: Tensor, p: Tensor) -> Tensor:
     return torch.where(p > 0, -H_bar.unsqueeze(-1) * (p.log() + 1), 0)
-
-
-@entropy.def_cost
-def _entropy_cost(rows: int, n: int) -> int:
-    return 3 * rows * n + rows
 
 
 @entropy.def_cell
@@ -231,7 +211,8 @@ def _entropy_check(p: Tensor) -> None:
     meaning="The mean surprise of someone who believes q while p is true, in nats.",
     intuition="The length of messages packed for the wrong traffic: common words got the long codes.",
     symbols={"p": "true shares", "q": "believed shares", "H": "cross-entropy"},
-    wide=True,
+    flops=lambda rows, n: 3 * rows * n + rows,
+    upcast=True,
 )
 def cross_entropy_between(p: Float[Tensor, "*rows n"], q: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
     """Cross-entropy of two distributions: entropy plus divergence; infinite where q rules out what p allows."""
@@ -242,11 +223,6 @@ def cross_entropy_between(p: Float[Tensor, "*rows n"], q: Float[Tensor, "*rows n
 def _cross_entropy_between_gradient(H_bar: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     H_bar, q = H_bar.unsqueeze(-1), q.where((p > 0) | (q > 0), 1)
     return -H_bar * q.log(), -H_bar * p / q
-
-
-@cross_entropy_between.def_cost
-def _cross_entropy_between_cost(rows: int, n: int) -> int:
-    return 3 * rows * n + rows
 
 
 @cross_entropy_between.def_cell
@@ -268,7 +244,8 @@ def _cross_entropy_between_check(p: Tensor, q: Tensor) -> None:
     meaning="What it costs, in nats, to believe q while p is true: nothing only when they are equal.",
     intuition="The extra length of a message written with a code book made for somebody else's language.",
     symbols={"p": "true shares", "q": "believed shares", "D": "divergence"},
-    wide=True,
+    flops=lambda rows, n: 5 * rows * n,
+    upcast=True,
 )
 def kl_divergence(p: Float[Tensor, "*rows n"], q: Float[Tensor, "*rows n"]) -> Float[Tensor, "*rows"]:
     """The divergence of q from p (Kullback and Leibler, 1951); infinite where q rules out what p allows."""
@@ -281,11 +258,6 @@ def kl_divergence(p: Float[Tensor, "*rows n"], q: Float[Tensor, "*rows n"]) -> F
 def _kl_divergence_gradient(D_bar: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     D_bar, true = D_bar.unsqueeze(-1), p > 0
     return torch.where(true, D_bar * (p.log() - q.log() + 1), 0), torch.where(true, -D_bar * p / q, 0)
-
-
-@kl_divergence.def_cost
-def _kl_divergence_cost(rows: int, n: int) -> int:
-    return 5 * rows * n
 
 
 @kl_divergence.def_cell

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.equation import equation
-from glassformer.equations.ranges import whole
+from glassformer.equations.ranges import same_dtype, whole
 
 _BIAS = "shift"
 
@@ -40,6 +40,8 @@ def unpack_nibbles(packed: Tensor) -> Tensor:
         "b": _BIAS,
         "y": "rows coming out",
     },
+    flops=lambda rows, inputs, outputs, b: 2 * rows * inputs * outputs + rows * outputs * (1 if b is None else 2),
+    where={"x s b": same_dtype},
 )
 def int8_linear(
     x: Float[Tensor, "*rows inputs"],
@@ -63,16 +65,6 @@ def _int8_linear_gradient(
     return (y_bar * s) @ W.to(x.dtype), (rows * products).sum(0), None if b is None else rows.sum(0)
 
 
-@int8_linear.def_cost
-def _int8_linear_cost(rows: int, inputs: int, outputs: int, b: Tensor | None) -> int:
-    return 2 * rows * inputs * outputs + rows * outputs * (1 if b is None else 2)
-
-
-@int8_linear.def_check
-def _int8_linear_check(x: Tensor, s: Tensor, b: Tensor | None) -> None:
-    int8_linear.require_type("x", x, s=s, b=b)
-
-
 @equation(
     r"y = x (s_g Q)^\top + b, \quad Q \in \{-8, \dots, 7\}",
     meaning="Weights are whole numbers of four bits, two to a byte, with a scale for each group in a row.",
@@ -84,6 +76,9 @@ def _int8_linear_check(x: Tensor, s: Tensor, b: Tensor | None) -> None:
         "b": _BIAS,
         "y": "rows coming out",
     },
+    flops=lambda rows, inputs, outputs, b: (
+        2 * rows * inputs * outputs + inputs * outputs + (0 if b is None else rows * outputs)
+    ),
 )
 def int4_linear(
     x: Float[Tensor, "*rows inputs"],
@@ -110,11 +105,6 @@ def _int4_linear_gradient(
         weight_bar.unflatten(-1, (s.shape[1], -1)).sum(-1),
         None if b is None else rows.sum(0),
     )
-
-
-@int4_linear.def_cost
-def _int4_linear_cost(rows: int, inputs: int, outputs: int, b: Tensor | None) -> int:
-    return 2 * rows * inputs * outputs + inputs * outputs + (0 if b is None else rows * outputs)
 
 
 @int4_linear.def_check

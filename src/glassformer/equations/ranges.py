@@ -1,4 +1,4 @@
-"""Hold arguments to their ranges, in the words an error needs: sizes, rates, shares, number types."""
+"""Conditions on arguments, in the words an error needs: sizes, rates, probabilities, dtypes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -67,3 +67,12 @@ def squares(require: Require, /, **tensors: Tensor) -> None:
     """Averages of squares: none is negative, none is NaN."""
     for symbol, tensor in tensors.items():
         require(bool((tensor >= 0).all()), symbol, "negative or NaN in places", "averages of squares, zero or more")
+
+
+def same_dtype(require: Require, /, **tensors: Tensor | None) -> None:
+    """All tensors have the dtype of the first; optional ones may be missing."""
+    (first, like), *others = tensors.items()
+    assert like is not None
+    for symbol, tensor in others:
+        if tensor is not None:
+            require(tensor.dtype == like.dtype, symbol, tensor.dtype, f"{like.dtype}, the type of {first}")

@@ -19,6 +19,7 @@ from glassformer.equations.ranges import below_one
         "generator": "source of the random numbers; torch's own when none is given",
         "m": "ones to keep, zeros to drop",
     },
+    flops=lambda: 0,
 )
 def dropout_mask(
     x: Real[Tensor, "*shape"], rate: float, generator: torch.Generator | None = None
@@ -35,11 +36,6 @@ def _dropout_mask_gradient() -> None:
     return None
 
 
-@dropout_mask.def_cost
-def _dropout_mask_cost() -> int:
-    return 0
-
-
 @dropout_mask.def_check
 def _dropout_mask_check(x: Tensor, rate: float) -> None:
     below_one(dropout_mask.require, rate=rate)
@@ -51,7 +47,9 @@ def _dropout_mask_check(x: Tensor, rate: float) -> None:
     meaning="Dropped numbers become zero; kept ones grow so that the mean stays.",
     intuition="When half the choir is absent, the rest sing twice as loud.",
     symbols={"x": "numbers", "m": "ones to keep, zeros to drop", "rate": "share dropped, r", "y": "thinned numbers"},
-    wide=True,
+    flops=lambda shape: 2 * shape,
+    where={"rate": below_one},
+    upcast=True,
 )
 def apply_dropout(x: Float[Tensor, "*shape"], m: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
     """Drop numbers by a mask and scale the rest up (Srivastava et al., 2014, inverted)."""
@@ -63,19 +61,9 @@ def _apply_dropout_gradient(y_bar: Tensor, x: Tensor, m: Tensor, rate: float) ->
     return y_bar * m / (1 - rate), y_bar * x / (1 - rate)
 
 
-@apply_dropout.def_cost
-def _apply_dropout_cost(shape: int) -> int:
-    return 2 * shape
-
-
 @apply_dropout.def_cell
 def _apply_dropout_cell(index: tuple[int, ...], x: Tensor, m: Tensor, rate: float) -> str:
     return f"{number(x[index])}·{factor(m[index])} / (1 − {number(rate)})"
-
-
-@apply_dropout.def_check
-def _apply_dropout_check(rate: float) -> None:
-    below_one(apply_dropout.require, rate=rate)
 
 
 @equation(
@@ -88,14 +76,10 @@ def _apply_dropout_check(rate: float) -> None:
         "generator": "source of the random numbers; torch's own when none is given",
         "y": "thinned numbers",
     },
+    where={"rate": below_one},
 )
 def dropout(
     x: Float[Tensor, "*shape"], rate: float, generator: torch.Generator | None = None
 ) -> Float[Tensor, "*shape"]:
     """Thin out numbers at random while training (Srivastava et al., 2014)."""
     return apply_dropout(x, dropout_mask(x, rate, generator), rate)
-
-
-@dropout.def_check
-def _dropout_check(rate: float) -> None:
-    below_one(dropout.require, rate=rate)

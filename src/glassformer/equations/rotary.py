@@ -27,6 +27,7 @@ EXACT = 9  # digits for positions, bases and angles, where four would turn the p
         "device": "where the result lives",
         "theta": "radians per position, one for each pair",
     },
+    flops=lambda head_dim: 3 * (head_dim // 2),
 )
 def rotary_frequencies(
     head_dim: int,
@@ -37,11 +38,6 @@ def rotary_frequencies(
     """Give each pair of dimensions its speed of rotation (Vaswani et al., 2017; Su et al., 2021)."""
     i = torch.arange(head_dim // 2, dtype=torch.float64, device=device)
     return (base ** (-2 * i / head_dim)).to(dtype)
-
-
-@rotary_frequencies.def_cost
-def _rotary_frequencies_cost(head_dim: int) -> int:
-    return 3 * (head_dim // 2)
 
 
 @rotary_frequencies.def_cell
@@ -70,7 +66,10 @@ def _rotary_frequencies_check(head_dim: object, base: object, dtype: torch.dtype
         "layout": "which numbers make pair i: 2i and 2i+1 (adjacent), or i and i+d/2 (halves)",
         "y": "turned rows, as long as they were",
     },
-    wide=True,
+    flops=lambda batch, seq, head_dim, positions, frequencies: (
+        3 * batch * seq * head_dim + 3 * (positions.numel() + (frequencies is None)) * (head_dim // 2)
+    ),
+    upcast=True,
 )
 def rotary(
     x: Float[Tensor, "*batch seq head_dim"],
@@ -118,11 +117,6 @@ def _rotary_gradient(
     a, b = rearrange(y, f"{_PAIRS[layout]} -> two ... pairs", two=2)
     a_bar, b_bar = rearrange(y_bar, f"{_PAIRS[layout]} -> two ... pairs", two=2)
     return x_bar, positions[..., None] * (a * b_bar - b * a_bar)
-
-
-@rotary.def_cost
-def _rotary_cost(batch: int, seq: int, head_dim: int, positions: Tensor, frequencies: Tensor | None) -> int:
-    return 3 * batch * seq * head_dim + 3 * (positions.numel() + (frequencies is None)) * (head_dim // 2)
 
 
 @rotary.def_cell

@@ -21,7 +21,9 @@ from glassformer.equations.rotary import EXACT, rotary_frequencies
         "factor": "how many times longer the context becomes, s",
         "scaled": "slower frequencies θ'",
     },
-    wide=True,
+    flops=lambda pairs: pairs,
+    where={"factor": positive},
+    upcast=True,
 )
 def linear_scaled_frequencies(frequencies: Float[Tensor, " pairs"], factor: float) -> Float[Tensor, " pairs"]:
     """Stretch the context by position interpolation (Chen et al., 2023)."""
@@ -33,19 +35,9 @@ def _linear_scaled_frequencies_gradient(scaled_bar: Tensor, factor: float) -> Te
     return scaled_bar / factor
 
 
-@linear_scaled_frequencies.def_cost
-def _linear_scaled_frequencies_cost(pairs: int) -> int:
-    return pairs
-
-
 @linear_scaled_frequencies.def_cell
 def _linear_scaled_frequencies_cell(index: tuple[int, ...], frequencies: Tensor, factor: float) -> str:
     return f"{number(frequencies[index])} / {number(factor)}"
-
-
-@linear_scaled_frequencies.def_check
-def _linear_scaled_frequencies_check(factor: object) -> None:
-    positive(linear_scaled_frequencies.require, factor=factor)
 
 
 @equation(
@@ -138,7 +130,8 @@ def _ntk_scaled_frequencies_check(head_dim: int, base: float, factor: float, dty
         "truncate": "whether the ends of the ramp move outward to whole pairs",
         "scaled": "mixed frequencies θ'",
     },
-    wide=True,
+    flops=lambda pairs: 8 * pairs,
+    upcast=True,
 )
 def yarn_scaled_frequencies(
     frequencies: Float[Tensor, " pairs"],
@@ -174,11 +167,6 @@ def _yarn_scaled_frequencies_gradient(
     return yarn_scaled_frequencies.fn(scaled_bar, base, factor, original_length, fast, slow, truncate)
 
 
-@yarn_scaled_frequencies.def_cost
-def _yarn_scaled_frequencies_cost(pairs: int) -> int:
-    return 8 * pairs
-
-
 @yarn_scaled_frequencies.def_cell
 def _yarn_scaled_frequencies_cell(
     index: tuple[int, ...],
@@ -212,6 +200,7 @@ def _yarn_scaled_frequencies_check(base: float, factor: float, original_length: 
         "factor": "how many times longer the context becomes, s",
         "t": "multiplier for queries and for keys, so scores grow by its square",
     },
+    where={"factor": positive},
 )
 def yarn_temperature(factor: float) -> float:
     """Sharpen attention after stretching the context (YaRN: Peng et al., 2023)."""
@@ -221,11 +210,6 @@ def yarn_temperature(factor: float) -> float:
 @yarn_temperature.def_cell
 def _yarn_temperature_cell(index: tuple[int, ...], factor: float) -> str:
     return f"0.1·ln(max({number(factor)}, 1)) + 1"
-
-
-@yarn_temperature.def_check
-def _yarn_temperature_check(factor: object) -> None:
-    positive(yarn_temperature.require, factor=factor)
 
 
 @equation(
@@ -241,7 +225,8 @@ def _yarn_temperature_check(factor: object) -> None:
         "original_length": "context L that the model was trained on",
         "scaled": "mixed frequencies θ'",
     },
-    wide=True,
+    flops=lambda pairs: 8 * pairs,
+    upcast=True,
 )
 def llama3_scaled_frequencies(
     frequencies: Float[Tensor, " pairs"], factor: float, low_factor: float, high_factor: float, original_length: int
@@ -269,11 +254,6 @@ def _llama3_scaled_frequencies_gradient(
     r = ramp.clamp(0, 1)
     tilt = turns / (high_factor - low_factor) * (1 - 1 / factor)
     return scaled_bar * ((1 - r) / factor + r + torch.where(r == ramp, tilt, 0))
-
-
-@llama3_scaled_frequencies.def_cost
-def _llama3_scaled_frequencies_cost(pairs: int) -> int:
-    return 8 * pairs
 
 
 @llama3_scaled_frequencies.def_cell

@@ -24,7 +24,8 @@ def _require_share(require: Require, p: float) -> None:
     meaning="Scores are pulled apart when the temperature is below one, together when above.",
     intuition="Cold water freezes into one shape, hot water tries them all.",
     symbols={"z": "scores", "tau": "temperature, τ", "y": "tempered scores"},
-    wide=True,
+    flops=lambda rows, vocab: rows * vocab,
+    upcast=True,
 )
 def temperature(z: Float[Tensor, "*rows vocab"], tau: float) -> Float[Tensor, "*rows vocab"]:
     """Divide scores by a temperature; towards zero, sampling becomes the greedy choice."""
@@ -34,11 +35,6 @@ def temperature(z: Float[Tensor, "*rows vocab"], tau: float) -> Float[Tensor, "*
 @temperature.def_gradient(r"\bar z = \frac{\bar y}{\tau}")
 def _temperature_gradient(y_bar: Tensor, tau: float) -> Tensor:
     return y_bar / tau
-
-
-@temperature.def_cost
-def _temperature_cost(rows: int, vocab: int) -> int:
-    return rows * vocab
 
 
 @temperature.def_cell
@@ -57,7 +53,8 @@ def _temperature_check(z: Tensor, tau: float) -> None:
     meaning="Only the k best scores stay in play.",
     intuition="A final with k places: however close the others came, they watch.",
     symbols={"z": "scores", "k": "how many to keep", "fill": _FILL, "y": "scores of those kept"},
-    wide=True,
+    flops=lambda: 0,
+    upcast=True,
 )
 def top_k(z: Float[Tensor, "*rows vocab"], k: int, fill: float = -math.inf) -> Float[Tensor, "*rows vocab"]:
     """Keep the k largest scores (Fan et al., 2018); among equal ones, those that come first."""
@@ -70,11 +67,6 @@ def top_k(z: Float[Tensor, "*rows vocab"], k: int, fill: float = -math.inf) -> F
 @top_k.def_gradient(r"\bar z_i = \bar y_i \text{ if } i \text{ is kept, else } 0")
 def _top_k_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
     return y_bar.masked_fill(y != z, 0)
-
-
-@top_k.def_cost
-def _top_k_cost() -> int:
-    return 0
 
 
 @top_k.def_check
@@ -90,7 +82,8 @@ def _top_k_check(z: Tensor, k: int) -> None:
     meaning="Only the fewest choices that hold a share p of the probability stay in play.",
     intuition="Count votes from the top until a majority of p is reached; the rest go home.",
     symbols={"z": "scores", "p": "share to hold", "fill": _FILL, "y": "scores of those kept"},
-    wide=True,
+    flops=lambda rows, vocab: 6 * rows * vocab + 2 * rows,
+    upcast=True,
 )
 def top_p(z: Float[Tensor, "*rows vocab"], p: float, fill: float = -math.inf) -> Float[Tensor, "*rows vocab"]:
     """Nucleus sampling's cut (Holtzman et al., 2020); the best choice always stays, and the first of equals."""
@@ -107,11 +100,6 @@ def _top_p_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
     return y_bar.masked_fill(y != z, 0)
 
 
-@top_p.def_cost
-def _top_p_cost(rows: int, vocab: int) -> int:
-    return 6 * rows * vocab + 2 * rows
-
-
 @top_p.def_check
 def _top_p_check(z: Tensor, p: float) -> None:
     require_scores(top_p.require, "z", z)
@@ -123,7 +111,8 @@ def _top_p_check(z: Tensor, p: float) -> None:
     meaning="Only choices at least p times as likely as the best one stay in play.",
     intuition="A bar that the winner sets: on a clear day it is high, in doubt it is low.",
     symbols={"z": "scores", "p": "share of the best choice's probability", "fill": _FILL, "y": "scores of those kept"},
-    wide=True,
+    flops=lambda rows, vocab: rows * vocab + rows,
+    upcast=True,
 )
 def min_p(z: Float[Tensor, "*rows vocab"], p: float, fill: float = -math.inf) -> Float[Tensor, "*rows vocab"]:
     """Cut off what is unlikely beside the best choice (Nguyen et al., 2024); no softmax is needed for it."""
@@ -133,11 +122,6 @@ def min_p(z: Float[Tensor, "*rows vocab"], p: float, fill: float = -math.inf) ->
 @min_p.def_gradient(r"\bar z_i = \bar y_i \text{ if } i \text{ is kept, else } 0")
 def _min_p_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
     return y_bar.masked_fill(y != z, 0)
-
-
-@min_p.def_cost
-def _min_p_cost(rows: int, vocab: int) -> int:
-    return rows * vocab + rows
 
 
 @min_p.def_check
@@ -157,7 +141,8 @@ def _min_p_check(z: Tensor, p: float) -> None:
         "penalty": "how much fainter, θ; one changes nothing",
         "y": "penalised scores",
     },
-    wide=True,
+    flops=lambda rows, vocab: 2 * rows * vocab,
+    upcast=True,
 )
 def repetition_penalty(
     z: Float[Tensor, "*rows vocab"], ids: Int[Tensor, "*rows seen"], penalty: float
@@ -171,11 +156,6 @@ def repetition_penalty(
 )
 def _repetition_penalty_gradient(y_bar: Tensor, z: Tensor, ids: Tensor, penalty: float) -> Tensor:
     return torch.where(_seen(z, ids), torch.where(z < 0, y_bar * penalty, y_bar / penalty), y_bar)
-
-
-@repetition_penalty.def_cost
-def _repetition_penalty_cost(rows: int, vocab: int) -> int:
-    return 2 * rows * vocab
 
 
 @repetition_penalty.def_cell
@@ -204,7 +184,7 @@ def _repetition_penalty_check(z: Tensor, ids: Tensor, penalty: float) -> None:
         "generator": "source of the random numbers; torch's own when none is given",
         "ids": "the choices drawn",
     },
-    wide=True,
+    upcast=True,
 )
 def sample(p: Float[Tensor, "*rows vocab"], generator: torch.Generator | None = None) -> Int[Tensor, "*rows"]:
     """Draw one id from each row of probabilities."""
@@ -237,6 +217,7 @@ def _greedy_check(z: Tensor) -> None:
     meaning="What a hypothesis's log-probability is divided by, so that short ones do not win by being short.",
     intuition="A handicap in golf: longer courses are allowed more strokes.",
     symbols={"length": "number of tokens, n", "alpha": "strength, α; zero changes nothing", "penalty": "divisor, lp"},
+    where={"length": not_negative},
 )
 def length_penalty(length: int, alpha: float) -> float:
     """Length normalisation of beam search (Wu et al., 2016)."""
@@ -248,39 +229,30 @@ def _length_penalty_cell(index: tuple[int, ...], length: int, alpha: float) -> s
     return f"((5 + {number(length)}) / 6)^{factor(alpha)}"
 
 
-@length_penalty.def_check
-def _length_penalty_check(length: int) -> None:
-    not_negative(length_penalty.require, length=length)
-
-
 @equation(
     r"y_i = -\infty \text{ for } i \text{ forbidden, else } z_i",
     meaning="Some choices are taken out of play, whatever their score.",
     intuition="A referee who calls the game off-limits for a few players.",
     symbols={"z": "scores", "ids": "the choices to take out", "fill": _FILL, "y": "scores of the others"},
+    flops=lambda: 0,
 )
-def forbid(
+def suppress_tokens(
     z: Float[Tensor, "*rows vocab"], ids: Int[Tensor, " some"], fill: float = -math.inf
 ) -> Float[Tensor, "*rows vocab"]:
     """Take some ids out of play in every row: an end token, say, before a text is long enough."""
     return z.masked_fill(_among(z, ids), fill)
 
 
-@forbid.def_gradient(r"\bar z_i = \bar y_i \text{ unless } i \text{ is forbidden}")
-def _forbid_gradient(y_bar: Tensor, z: Tensor, ids: Tensor) -> Tensor:
+@suppress_tokens.def_gradient(r"\bar z_i = \bar y_i \text{ unless } i \text{ is forbidden}")
+def _suppress_tokens_gradient(y_bar: Tensor, z: Tensor, ids: Tensor) -> Tensor:
     return y_bar.masked_fill(_among(z, ids), 0)
 
 
-@forbid.def_cost
-def _forbid_cost() -> int:
-    return 0
-
-
-@forbid.def_check
-def _forbid_check(z: Tensor, ids: Tensor) -> None:
-    require_scores(forbid.require, "z", z)
+@suppress_tokens.def_check
+def _suppress_tokens_check(z: Tensor, ids: Tensor) -> None:
+    require_scores(suppress_tokens.require, "z", z)
     inside = not ids.numel() or (int(ids.min()) >= 0 and int(ids.max()) < z.shape[-1])
-    forbid.require(inside, "ids", f"{ids.tolist()[:3]}", f"ids from 0 to {z.shape[-1] - 1}")
+    suppress_tokens.require(inside, "ids", f"{ids.tolist()[:3]}", f"ids from 0 to {z.shape[-1] - 1}")
 
 
 @equation(
@@ -288,22 +260,20 @@ def _forbid_check(z: Tensor, ids: Tensor) -> None:
     meaning="A number between zero and one decides: the choice whose stretch of the line it falls on.",
     intuition="A ruler cut into stretches as long as the shares, and a pin dropped on it.",
     symbols={"p": "shares", "u": "where the pin falls, from 0 up to but not 1", "ids": "the choices it falls on"},
+    flops=lambda rows, vocab: rows * vocab + rows,
 )
-def pick(p: Float[Tensor, "*rows vocab"], u: Float[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
+def sample_from_uniform(p: Float[Tensor, "*rows vocab"], u: Float[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
     """Choose by given random numbers, so that a row's choice depends on nothing but its own number."""
     c = p.double().cumsum(-1)
     return (c <= u.double()[..., None] * c[..., -1:]).sum(-1).clamp_max(p.shape[-1] - 1)
 
 
-@pick.def_cost
-def _pick_cost(rows: int, vocab: int) -> int:
-    return rows * vocab + rows
-
-
-@pick.def_check
-def _pick_check(p: Tensor, u: Tensor) -> None:
-    require_distribution(pick.require, "p", p)
-    pick.require(bool(((u >= 0) & (u < 1)).all()), "u", "outside in places", "numbers from 0 up to, not including, 1")
+@sample_from_uniform.def_check
+def _sample_from_uniform_check(p: Tensor, u: Tensor) -> None:
+    require_distribution(sample_from_uniform.require, "p", p)
+    sample_from_uniform.require(
+        bool(((u >= 0) & (u < 1)).all()), "u", "outside in places", "numbers from 0 up to, not including, 1"
+    )
 
 
 @equation(
@@ -311,7 +281,8 @@ def _pick_check(p: Tensor, u: Tensor) -> None:
     meaning="A guess drawn from one distribution is kept as often as makes it fair under another.",
     intuition="A sorting office that sends back some of the letters it gets too many of.",
     symbols={"p": "the guess's true share", "q": "its share where it was drawn", "a": "how often to keep it"},
-    wide=True,
+    flops=lambda rows: 2 * rows,
+    upcast=True,
 )
 def acceptance(p: Float[Tensor, "*rows"], q: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
     """The chance to keep a draft's token in speculative sampling (Leviathan et al., 2023)."""
@@ -322,11 +293,6 @@ def acceptance(p: Float[Tensor, "*rows"], q: Float[Tensor, "*rows"]) -> Float[Te
 def _acceptance_gradient(a_bar: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     p_bar = (a_bar / q).masked_fill(p >= q, 0)
     return p_bar, -p_bar * p / q
-
-
-@acceptance.def_cost
-def _acceptance_cost(rows: int) -> int:
-    return 2 * rows
 
 
 @acceptance.def_check
@@ -340,7 +306,8 @@ def _acceptance_check(p: Tensor, q: Tensor) -> None:
     meaning="What is left of a distribution once all that another could supply has been taken from it.",
     intuition="A shopping list after the larder was emptied: only what is still missing is bought.",
     symbols={"p": "the true shares", "q": "the shares guesses were drawn from", "r": "the shares to draw from instead"},
-    wide=True,
+    flops=lambda rows, vocab: 4 * rows * vocab,
+    upcast=True,
 )
 def residual_distribution(
     p: Float[Tensor, "*rows vocab"], q: Float[Tensor, "*rows vocab"]
@@ -359,11 +326,6 @@ def _residual_distribution_gradient(r_bar: Tensor, r: Tensor, p: Tensor, q: Tens
     d_bar = (r_bar - (r_bar * r).sum(-1, keepdim=True)) / s.masked_fill(s == 0, 1)
     d_bar = d_bar.masked_fill((p <= q) | (s == 0), 0)
     return torch.where(s > 0, d_bar, r_bar), -d_bar
-
-
-@residual_distribution.def_cost
-def _residual_distribution_cost(rows: int, vocab: int) -> int:
-    return 4 * rows * vocab
 
 
 @residual_distribution.def_check

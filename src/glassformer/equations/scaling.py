@@ -13,6 +13,7 @@ from glassformer.equations.ranges import not_negative, positive, whole
     meaning="Training takes six floating-point operations for each parameter and token.",
     intuition="Each token goes through each parameter once forward and twice back, with a product and a sum each time.",
     symbols={"parameters": "N, without embeddings", "tokens": "D, tokens seen", "C": "floating-point operations"},
+    where={"parameters tokens": positive},
 )
 def training_flops(parameters: float, tokens: float) -> float:
     """Estimate the operations of a whole training run (Kaplan et al., 2020)."""
@@ -22,11 +23,6 @@ def training_flops(parameters: float, tokens: float) -> float:
 @training_flops.def_cell
 def _training_flops_cell(index: tuple[int, ...], parameters: float, tokens: float) -> str:
     return f"6·{number(parameters)}·{number(tokens)}"
-
-
-@training_flops.def_check
-def _training_flops_check(parameters: float, tokens: float) -> None:
-    positive(training_flops.require, parameters=parameters, tokens=tokens)
 
 
 @equation(
@@ -43,6 +39,7 @@ def _training_flops_check(parameters: float, tokens: float) -> None:
         "beta": "β, how fast data helps",
         "L": "loss in nats per token",
     },
+    where={"N D alpha beta": positive, "E A B": not_negative},
 )
 def scaling_law_loss(
     N: float,
@@ -64,12 +61,6 @@ def _scaling_law_loss_cell(
     return f"{number(E)} + {number(A)}/{number(N)}^{number(alpha)} + {number(B)}/{number(D)}^{number(beta)}"
 
 
-@scaling_law_loss.def_check
-def _scaling_law_loss_check(N: float, D: float, E: float, A: float, B: float, alpha: float, beta: float) -> None:
-    positive(scaling_law_loss.require, N=N, D=D, alpha=alpha, beta=beta)
-    not_negative(scaling_law_loss.require, E=E, A=A, B=B)
-
-
 @equation(
     r"N = G \left(\frac{C}{6}\right)^{\frac{\beta}{\alpha + \beta}}, \quad "
     r"D = G^{-1} \left(\frac{C}{6}\right)^{\frac{\alpha}{\alpha + \beta}}, \quad "
@@ -85,6 +76,7 @@ def _scaling_law_loss_check(N: float, D: float, E: float, A: float, B: float, al
         "N": "parameters",
         "D": "training tokens",
     },
+    where={"flops A B alpha beta": positive},
 )
 def compute_optimal_size(
     flops: float, A: float = 406.4, B: float = 410.7, alpha: float = 0.34, beta: float = 0.28
@@ -95,16 +87,12 @@ def compute_optimal_size(
     return N, (flops / 6) ** (alpha / (alpha + beta)) / G
 
 
-@compute_optimal_size.def_check
-def _compute_optimal_size_check(flops: float, A: float, B: float, alpha: float, beta: float) -> None:
-    positive(compute_optimal_size.require, flops=flops, A=A, B=B, alpha=alpha, beta=beta)
-
-
 @equation(
     r"I = \frac{\text{operations}}{\text{bytes}}",
     meaning="How much computing is done with each byte that is fetched.",
     intuition="A cook who fetches one carrot at a time spends the day walking; one who fetches a crate can cook.",
     symbols={"flops": "floating-point operations", "bytes": "bytes read and written", "I": "operations per byte"},
+    where={"flops": not_negative, "bytes": positive},
 )
 def arithmetic_intensity(flops: float, bytes: float) -> float:
     """Compare work with traffic; below a machine's own ratio its memory sets the pace (Williams et al., 2009)."""
@@ -114,12 +102,6 @@ def arithmetic_intensity(flops: float, bytes: float) -> float:
 @arithmetic_intensity.def_cell
 def _arithmetic_intensity_cell(index: tuple[int, ...], flops: float, bytes: float) -> str:
     return f"{number(flops)} / {number(bytes)}"
-
-
-@arithmetic_intensity.def_check
-def _arithmetic_intensity_check(flops: float, bytes: float) -> None:
-    not_negative(arithmetic_intensity.require, flops=flops)
-    positive(arithmetic_intensity.require, bytes=bytes)
 
 
 @equation(

@@ -17,6 +17,7 @@ from glassformer.equations.ranges import Require, below_one, not_negative, whole
         "warmup": "w, steps of climbing",
         "rate": "η, the learning rate",
     },
+    where={"step dim warmup": whole},
 )
 def noam_learning_rate(step: int, dim: int, warmup: int) -> float:
     """Learning rate of the original Transformer, highest at the end of the warm-up (Vaswani et al., 2017).
@@ -31,11 +32,6 @@ def _noam_learning_rate_cell(index: tuple[int, ...], step: int, dim: int, warmup
     return f"{dim}^(−0.5)·min({step}^(−0.5), {step}·{warmup}^(−1.5))"
 
 
-@noam_learning_rate.def_check
-def _noam_learning_rate_check(step: int, dim: int, warmup: int) -> None:
-    whole(noam_learning_rate.require, step=step, dim=dim, warmup=warmup)
-
-
 @equation(
     r"\eta = p \min\left(1,\; t / w\right)",
     meaning="The learning rate climbs in a straight line to its peak and stays there.",
@@ -46,6 +42,7 @@ def _noam_learning_rate_check(step: int, dim: int, warmup: int) -> None:
         "peak": "p, highest rate",
         "rate": "η, the learning rate",
     },
+    where={"step warmup": whole, "peak": not_negative},
 )
 def linear_warmup(step: int, warmup: int, peak: float) -> float:
     """Share of the peak rate reached so far; the peak itself from step `warmup` on (Goyal et al., 2017)."""
@@ -55,12 +52,6 @@ def linear_warmup(step: int, warmup: int, peak: float) -> float:
 @linear_warmup.def_cell
 def _linear_warmup_cell(index: tuple[int, ...], step: int, warmup: int, peak: float) -> str:
     return f"{number(peak)}·min(1, {step}/{warmup})"
-
-
-@linear_warmup.def_check
-def _linear_warmup_check(step: int, warmup: int, peak: float) -> None:
-    whole(linear_warmup.require, step=step, warmup=warmup)
-    not_negative(linear_warmup.require, peak=peak)
 
 
 @equation(
@@ -73,6 +64,7 @@ def _linear_warmup_check(step: int, warmup: int, peak: float) -> None:
         "peak": "p, highest rate",
         "rate": "η, the learning rate",
     },
+    where={"step warmup": whole, "peak": not_negative},
 )
 def inverse_square_root_schedule(step: int, warmup: int, peak: float) -> float:
     """The Noam schedule with its peak given instead of the model's width (Ott et al., 2019)."""
@@ -82,12 +74,6 @@ def inverse_square_root_schedule(step: int, warmup: int, peak: float) -> float:
 @inverse_square_root_schedule.def_cell
 def _inverse_square_root_schedule_cell(index: tuple[int, ...], step: int, warmup: int, peak: float) -> str:
     return f"{number(peak)}·min({step}/{warmup}, √({warmup}/{step}))"
-
-
-@inverse_square_root_schedule.def_check
-def _inverse_square_root_schedule_check(step: int, warmup: int, peak: float) -> None:
-    whole(inverse_square_root_schedule.require, step=step, warmup=warmup)
-    not_negative(inverse_square_root_schedule.require, peak=peak)
 
 
 @equation(
@@ -222,6 +208,7 @@ def _cosine_schedule_check(step: int, warmup: int, total: int, peak: float, floo
         "decay": "β, decay of a long average",
         "beta_t": "decay to use at this step",
     },
+    where={"step": whole, "decay": below_one},
 )
 def ema_warmup(step: int, decay: float) -> float:
     """Warm up the decay of an exponential moving average (EMA) of the weights, as TensorFlow does (Abadi et al., 2016).
@@ -234,12 +221,6 @@ def ema_warmup(step: int, decay: float) -> float:
 @ema_warmup.def_cell
 def _ema_warmup_cell(index: tuple[int, ...], step: int, decay: float) -> str:
     return f"min({number(decay)}, (1 + {step})/(10 + {step}))"
-
-
-@ema_warmup.def_check
-def _ema_warmup_check(step: int, decay: float) -> None:
-    whole(ema_warmup.require, step=step)
-    below_one(ema_warmup.require, decay=decay)
 
 
 def _check_fall(require: Require, peak: float, floor: float) -> None:

@@ -1,4 +1,4 @@
-"""Plumbing along a sequence: cut a piece out, pick a row, stack rows, average them, count from one to another."""
+"""Slice, index, stack and average along a sequence."""
 
 from collections.abc import Sequence
 
@@ -13,34 +13,40 @@ from glassformer.equations.ranges import whole
 
 
 @equation(
-    r"y = x_{\ldots,\,a:b}",
-    meaning="A piece is cut out of every row.",
+    r"y = x_{\ldots,\,a:b,\,\ldots}",
+    meaning="A contiguous piece of one axis is taken.",
     intuition="Scissors along two marks.",
-    symbols={"x": "rows", "start": "first column of the piece", "stop": "column after its last", "y": "the piece"},
+    symbols={
+        "x": "tensor",
+        "axis": "axis to slice; negative counts from the last",
+        "start": "first index taken",
+        "stop": "index after the last one taken",
+        "y": "slice",
+    },
+    flops=lambda: 0,
 )
-def cut(x: Float[Tensor, "*rows n"], start: int, stop: int) -> Float[Tensor, "*rows m"]:
-    """Columns `start` to `stop` of the last axis."""
-    return x[..., start:stop]
+def slice_axis(x: Float[Tensor, "*shape"], axis: int, start: int, stop: int) -> Float[Tensor, "*sliced"]:
+    """Indices `start` to `stop` of one axis: gates of an LSTM, heads of a fused projection, filled cache slots."""
+    return x.narrow(axis, start, stop - start)
 
 
-@cut.def_gradient(r"\bar x_{\ldots,\,a:b} = \bar y, \; 0 \text{ elsewhere}")
-def _cut_gradient(y_bar: Tensor, x: Tensor, start: int, stop: int) -> Tensor:
-    return functional.pad(y_bar, (start, x.shape[-1] - stop))
+@slice_axis.def_gradient(r"\bar x_{\ldots,\,a:b,\,\ldots} = \bar y, \; 0 \text{ elsewhere}")
+def _slice_axis_gradient(y_bar: Tensor, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    before = [0, 0] * (x.dim() - 1 - axis % x.dim())  # padding is given from the last axis back
+    return functional.pad(y_bar, (*before, start, x.shape[axis] - stop))
 
 
-@cut.def_cost
-def _cut_cost() -> int:
-    return 0
+@slice_axis.def_cell
+def _slice_axis_cell(index: tuple[int, ...], x: Tensor, axis: int, start: int) -> str:
+    there = list(index)
+    there[axis] += start
+    return number(x[tuple(there)])
 
 
-@cut.def_cell
-def _cut_cell(index: tuple[int, ...], x: Tensor, start: int) -> str:
-    return number(x[(*index[:-1], start + index[-1])])
-
-
-@cut.def_check
-def _cut_check(x: Tensor, start: int, stop: int) -> None:
-    cut.require(0 <= start <= stop <= x.shape[-1], "stop", f"{start}:{stop}", f"a piece of 0:{x.shape[-1]}")
+@slice_axis.def_check
+def _slice_axis_check(x: Tensor, axis: int, start: int, stop: int) -> None:
+    slice_axis.require(-x.dim() <= axis < x.dim(), "axis", axis, f"one of the {x.dim()} axes")
+    slice_axis.require(0 <= start <= stop <= x.shape[axis], "stop", f"{start}:{stop}", f"a slice of 0:{x.shape[axis]}")
 
 
 @equation(
@@ -48,6 +54,7 @@ def _cut_check(x: Tensor, start: int, stop: int) -> None:
     meaning="One row is picked out of each sequence.",
     intuition="Asking one witness out of the queue.",
     symbols={"x": "sequences", "t": "which row; negative counts from the end", "y": "that row"},
+    flops=lambda: 0,
 )
 def row_at(x: Float[Tensor, "*batch seq dim"], t: int) -> Float[Tensor, "*batch dim"]:
     """The row at position `t` of every sequence."""
@@ -59,11 +66,6 @@ def _row_at_gradient(y_bar: Tensor, x: Tensor, t: int) -> Tensor:
     x_bar = torch.zeros_like(x)
     x_bar[..., t, :] = y_bar
     return x_bar
-
-
-@row_at.def_cost
-def _row_at_cost() -> int:
-    return 0
 
 
 @row_at.def_cell
@@ -81,6 +83,7 @@ def _row_at_check(x: Tensor, t: int) -> None:
     meaning="Rows made one after another become a sequence.",
     intuition="Frames laid on one strip of film.",
     symbols={"rows": "rows in order", "y": "the sequence"},
+    flops=lambda: 0,
 )
 def stack_rows(rows: Sequence[Float[Tensor, "*batch dim"]]) -> Float[Tensor, "*batch seq dim"]:
     """Stack rows along a new sequence axis before the last."""
@@ -90,11 +93,6 @@ def stack_rows(rows: Sequence[Float[Tensor, "*batch dim"]]) -> Float[Tensor, "*b
 @stack_rows.def_gradient(r"\bar x^{(t)} = \bar y_t")
 def _stack_rows_gradient(y_bar: Tensor) -> list[Tensor]:
     return list(y_bar.unbind(-2))
-
-
-@stack_rows.def_cost
-def _stack_rows_cost() -> int:
-    return 0
 
 
 @stack_rows.def_cell
@@ -112,7 +110,8 @@ def _stack_rows_check(rows: Sequence[Tensor]) -> None:
     meaning="A sequence becomes one row: the average of its real tokens.",
     intuition="The centre of gravity of the words, padding weighing nothing.",
     symbols={"x": "sequences", "keep": "true for real tokens; all of them if not given", "y": "one row each"},
-    wide=True,
+    flops=lambda batch, seq, dim: batch * (2 * seq * dim + seq + 1 + dim),
+    upcast=True,
 )
 def mean_pool(
     x: Float[Tensor, "*batch seq dim"], keep: Bool[Tensor, "*batch seq"] | None = None
@@ -126,11 +125,6 @@ def mean_pool(
 def _mean_pool_gradient(y_bar: Tensor, x: Tensor, keep: Tensor | None) -> Tensor:
     m = torch.ones_like(x[..., :1]) if keep is None else keep.unsqueeze(-1).to(x.dtype)
     return m * (y_bar / m.sum(-2).clamp_min(1)).unsqueeze(-2)
-
-
-@mean_pool.def_cost
-def _mean_pool_cost(batch: int, seq: int, dim: int) -> int:
-    return batch * (2 * seq * dim + seq + 1 + dim)
 
 
 @mean_pool.def_cell

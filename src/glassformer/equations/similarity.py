@@ -39,7 +39,9 @@ def _spread(index: tuple[int, ...], *vectors: Tensor) -> list[Tensor]:
     meaning="How far two vectors agree, counting their lengths.",
     intuition="Two shopping lists against two price lists: multiply item by item and add up.",
     symbols={"u": "one vector", "v": "the other", "s": "agreement"},
-    wide=True,
+    flops=lambda rows, dim: 2 * rows * dim,
+    where={"u v": _require_finite},
+    upcast=True,
 )
 def inner_product(u: Float[Tensor, "*#rows dim"], v: Float[Tensor, "*#rows dim"]) -> Float[Tensor, "*rows"]:
     """Multiply two vectors number by number and add up."""
@@ -51,19 +53,9 @@ def _inner_product_gradient(s_bar: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor
     return s_bar.unsqueeze(-1) * v, s_bar.unsqueeze(-1) * u
 
 
-@inner_product.def_cost
-def _inner_product_cost(rows: int, dim: int) -> int:
-    return 2 * rows * dim
-
-
 @inner_product.def_cell
 def _inner_product_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str:
     return dot(*_spread(index, u, v))
-
-
-@inner_product.def_check
-def _inner_product_check(u: Tensor, v: Tensor) -> None:
-    _require_finite(inner_product.require, u=u, v=v)
 
 
 @equation(
@@ -71,7 +63,9 @@ def _inner_product_check(u: Tensor, v: Tensor) -> None:
     meaning="The length of a vector.",
     intuition="The straight way across town, when you know how far you walked along every street.",
     symbols={"u": "vector", "length": "its length"},
-    wide=True,
+    flops=lambda rows, dim: 2 * rows * dim + rows,
+    where={"u": _require_finite},
+    upcast=True,
 )
 def l2_norm(u: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows"]:
     """The Euclidean length of each vector; its slope at length zero is taken as zero."""
@@ -89,19 +83,9 @@ def _l2_norm_gradient(length_bar: Tensor, u: Tensor, length: Tensor) -> Tensor:
     return (length_bar / _or_infinite(length)).unsqueeze(-1) * u
 
 
-@l2_norm.def_cost
-def _l2_norm_cost(rows: int, dim: int) -> int:
-    return 2 * rows * dim + rows
-
-
 @l2_norm.def_cell
 def _l2_norm_cell(index: tuple[int, ...], u: Tensor) -> str:
     return _root_of_squares(u[index])
-
-
-@l2_norm.def_check
-def _l2_norm_check(u: Tensor) -> None:
-    _require_finite(l2_norm.require, u=u)
 
 
 @equation(
@@ -109,7 +93,9 @@ def _l2_norm_check(u: Tensor) -> None:
     meaning="The same direction at length one.",
     intuition="A compass needle: it shows where to go, not how far.",
     symbols={"u": "vector", "unit": "the vector of length one in its direction"},
-    wide=True,
+    flops=lambda rows, dim: 3 * rows * dim + rows,
+    where={"u": _require_finite},
+    upcast=True,
 )
 def normalize(u: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
     """Scale each vector to length one; a zero vector has no direction and stays zero."""
@@ -121,20 +107,10 @@ def _normalize_gradient(unit_bar: Tensor, unit: Tensor, u: Tensor) -> Tensor:
     return along_sphere(unit_bar, unit, l2_norm.fn(u))
 
 
-@normalize.def_cost
-def _normalize_cost(rows: int, dim: int) -> int:
-    return 3 * rows * dim + rows
-
-
 @normalize.def_cell
 def _normalize_cell(index: tuple[int, ...], u: Tensor) -> str:
     row = u[index[:-1]]
     return f"{number(row[index[-1]])} / {_root_of_squares(row)}" if row.any() else "0"
-
-
-@normalize.def_check
-def _normalize_check(u: Tensor) -> None:
-    _require_finite(normalize.require, u=u)
 
 
 @equation(
@@ -142,7 +118,9 @@ def _normalize_check(u: Tensor) -> None:
     meaning="How far two vectors point the same way, whatever their lengths.",
     intuition="Two people facing the same way (1), at right angles (0) or away from each other (−1).",
     symbols={"u": "one vector", "v": "the other", "cosine": "cosine of the angle between them"},
-    wide=True,
+    flops=lambda rows, dim, u, v: 2 * rows * dim + 3 * (u.numel() + v.numel()) + (u.numel() + v.numel()) // dim,
+    where={"u v": _require_finite},
+    upcast=True,
 )
 def cosine_similarity(u: Float[Tensor, "*#rows dim"], v: Float[Tensor, "*#rows dim"]) -> Float[Tensor, "*rows"]:
     """The cosine of the angle between two vectors; 0 where one of them is zero."""
@@ -158,11 +136,6 @@ def _cosine_similarity_gradient(cosine_bar: Tensor, u: Tensor, v: Tensor) -> tup
     return along_sphere(bar * v_hat, u_hat, l2_norm.fn(u)), along_sphere(bar * u_hat, v_hat, l2_norm.fn(v))
 
 
-@cosine_similarity.def_cost
-def _cosine_similarity_cost(rows: int, dim: int, u: Tensor, v: Tensor) -> int:
-    return 2 * rows * dim + 3 * (u.numel() + v.numel()) + (u.numel() + v.numel()) // dim
-
-
 @cosine_similarity.def_cell
 def _cosine_similarity_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str:
     u, v = _spread(index, u, v)
@@ -171,17 +144,14 @@ def _cosine_similarity_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str
     return f"({dot(u, v)}) / ({_root_of_squares(u)}·{_root_of_squares(v)})"
 
 
-@cosine_similarity.def_check
-def _cosine_similarity_check(u: Tensor, v: Tensor) -> None:
-    _require_finite(cosine_similarity.require, u=u, v=v)
-
-
 @equation(
     r"d = \|u - v\|",
     meaning="The straight-line distance between two points.",
     intuition="A taut string between two pins.",
     symbols={"u": "one point", "v": "the other", "d": "distance"},
-    wide=True,
+    flops=lambda rows, dim: 3 * rows * dim + rows,
+    where={"u v": _require_finite},
+    upcast=True,
 )
 def euclidean_distance(u: Float[Tensor, "*#rows dim"], v: Float[Tensor, "*#rows dim"]) -> Float[Tensor, "*rows"]:
     """The length of the difference of two vectors; its slope at distance zero is taken as zero."""
@@ -199,21 +169,11 @@ def _euclidean_distance_gradient(d_bar: Tensor, u: Tensor, v: Tensor) -> tuple[T
     return away, -away
 
 
-@euclidean_distance.def_cost
-def _euclidean_distance_cost(rows: int, dim: int) -> int:
-    return 3 * rows * dim + rows
-
-
 @euclidean_distance.def_cell
 def _euclidean_distance_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str:
     u, v = _spread(index, u, v)
     terms = [f"({minus(a, b)})^2" for a, b in zip(u, v, strict=True)]
     return f"√({total(terms, (u - v).square().tolist())})"
-
-
-@euclidean_distance.def_check
-def _euclidean_distance_check(u: Tensor, v: Tensor) -> None:
-    _require_finite(euclidean_distance.require, u=u, v=v)
 
 
 @equation(
@@ -227,6 +187,7 @@ def _euclidean_distance_check(u: Tensor, v: Tensor) -> None:
         "indices": "rows of the best",
         "scores": "their inner products with the query",
     },
+    flops=lambda rows, n, dim: 2 * rows * n * dim,
 )
 def nearest(
     query: Float[Tensor, "*rows dim"], vectors: Float[Tensor, "n dim"], k: int = 1
@@ -241,11 +202,6 @@ def nearest(
 def _nearest_gradient(scores_bar: Tensor, indices: Tensor, query: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
     s_bar = scores_bar.new_zeros(*query.shape[:-1], len(vectors)).scatter(-1, indices, scores_bar)
     return s_bar @ vectors, s_bar.reshape(-1, len(vectors)).T @ query.reshape(-1, vectors.shape[-1])
-
-
-@nearest.def_cost
-def _nearest_cost(rows: int, n: int, dim: int) -> int:
-    return 2 * rows * n * dim
 
 
 @nearest.def_check
@@ -286,7 +242,8 @@ def _nearest_by_cosine_check(query: Tensor, vectors: Tensor, k: int) -> None:
     meaning="What stands to c as b stands to a.",
     intuition="From man to king is a step; take the same step from woman, and look who lives there: queen.",
     symbols={"a": "man", "b": "king", "c": "woman", "d": "near queen"},
-    wide=True,
+    flops=lambda rows, dim, a, b: rows * dim + math.prod(torch.broadcast_shapes(a.shape, b.shape)),
+    upcast=True,
 )
 def analogy(
     a: Float[Tensor, "*#rows dim"], b: Float[Tensor, "*#rows dim"], c: Float[Tensor, "*#rows dim"]
@@ -300,11 +257,6 @@ def _analogy_gradient(d_bar: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return -d_bar, d_bar, d_bar
 
 
-@analogy.def_cost
-def _analogy_cost(rows: int, dim: int, a: Tensor, b: Tensor) -> int:
-    return rows * dim + math.prod(torch.broadcast_shapes(a.shape, b.shape))
-
-
 @analogy.def_cell
 def _analogy_cell(index: tuple[int, ...], a: Tensor, b: Tensor, c: Tensor) -> str:
     a, b, c = (vector[index[-1]] for vector in _spread(index[:-1], a, b, c))
@@ -316,6 +268,7 @@ def _analogy_cell(index: tuple[int, ...], a: Tensor, b: Tensor, c: Tensor) -> st
     meaning="The cosine that chance alone gives two random directions, typically.",
     intuition="In a hall with thousands of walls, almost everything is nearly at right angles to everything else.",
     symbols={"dim": "number of dimensions, d", "cosine": "root mean square of the cosine"},
+    where={"dim": whole},
 )
 def random_cosine_rms(dim: int) -> float:
     """The typical cosine of independent random directions: high dimensions are nearly orthogonal."""
@@ -325,11 +278,6 @@ def random_cosine_rms(dim: int) -> float:
 @random_cosine_rms.def_cell
 def _random_cosine_rms_cell(index: tuple[int, ...], dim: int) -> str:
     return f"1 / √({number(dim)})"
-
-
-@random_cosine_rms.def_check
-def _random_cosine_rms_check(dim: int) -> None:
-    whole(random_cosine_rms.require, dim=dim)
 
 
 @equation(
@@ -342,6 +290,7 @@ def _random_cosine_rms_check(dim: int) -> None:
         "mu": "mean of their entries, μ",
         "variance": "variance of one score",
     },
+    where={"head_dim": whole, "sigma": not_negative},
 )
 def score_variance(head_dim: int, sigma: float, mu: float = 0.0) -> float:
     """The variance of one query-key product with independent entries; with mean zero it is d_k σ⁴."""
@@ -351,12 +300,6 @@ def score_variance(head_dim: int, sigma: float, mu: float = 0.0) -> float:
 @score_variance.def_cell
 def _score_variance_cell(index: tuple[int, ...], head_dim: int, sigma: float, mu: float) -> str:
     return f"{number(head_dim)}·({number(sigma)}^4 + 2·{factor(mu)}^2·{number(sigma)}^2)"
-
-
-@score_variance.def_check
-def _score_variance_check(head_dim: int, sigma: float) -> None:
-    whole(score_variance.require, head_dim=head_dim)
-    not_negative(score_variance.require, sigma=sigma)
 
 
 def _root_of_squares(vector: Tensor) -> str:

@@ -18,157 +18,175 @@ from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
 from glassformer.equations.masks import causal_mask, combine_masks
 from glassformer.equations.probability import softmax
 from glassformer.equations.regularization import dropout
+from glassformer.equations.sequences import slice_axis
 from glassformer.errors import ConfigError
-from glassformer.layers.cache import Moment, Slots
-from glassformer.layers.checked import Checked, Size
+from glassformer.layers.cache import AttentionContext, LayerKV
+from glassformer.layers.config import Config, Size
 from glassformer.layers.linear import Linear
-from glassformer.layers.patterns import Everything, Window
+from glassformer.layers.patterns import Bidirectional, SlidingWindow
 from glassformer.layers.rotary import Rotary
 
 
 @dataclass(frozen=True, kw_only=True)
-class Heads(Checked):
+class AttentionShape(Config):
     """How a width is shared among heads; keys and values may have fewer, and a head any width."""
 
     dim: Size
     heads: Size
-    kv_heads: Size | None = None
-    head_dim: Size | None = None
-    bias: bool = True
-    output_bias: bool | None = None
+    kv_heads: Size
+    head_dim: Size
+    bias: bool
+    output_bias: bool
+
+    @classmethod
+    def of(
+        cls,
+        dim: int,
+        heads: int,
+        kv_heads: int | None = None,
+        head_dim: int | None = None,
+        bias: bool = True,
+        output_bias: bool | None = None,
+    ) -> "AttentionShape":
+        """The shape with defaults filled in: as many key-value heads as heads, heads that divide `dim`."""
+        if head_dim is None and heads > 0 and dim % heads:
+            raise ConfigError(f"heads is {heads}, which does not divide dim {dim}; or give head_dim")
+        return cls(
+            dim=dim,
+            heads=heads,
+            kv_heads=heads if kv_heads is None else kv_heads,
+            head_dim=dim // max(heads, 1) if head_dim is None else head_dim,
+            bias=bias,
+            output_bias=bias if output_bias is None else output_bias,
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.head_dim is None and self.dim % self.heads:
-            raise ConfigError(f"heads is {self.heads}, which does not divide dim {self.dim}; or give head_dim")
-        if self.heads % self.groups:
-            raise ConfigError(f"kv_heads is {self.groups}, which does not divide heads {self.heads}")
-
-    @property
-    def groups(self) -> int:
-        """Key-value heads."""
-        return self.heads if self.kv_heads is None else self.kv_heads
-
-    @property
-    def width(self) -> int:
-        """Numbers in one head."""
-        return self.dim // self.heads if self.head_dim is None else self.head_dim
+        if self.heads % self.kv_heads:
+            raise ConfigError(f"kv_heads is {self.kv_heads}, which does not divide heads {self.heads}")
 
 
 class Attention(nn.Module):
-    """Self-attention, or cross-attention when a memory is given."""
+    """Multi-head attention: self-attention, or cross-attention when an encoder output is given.
+
+    With `fused_qkv`, as in GPT-2, one linear layer makes queries, keys and values.
+    """
 
     def __init__(
         self,
-        shape: Heads,
-        pattern: Everything | None = None,
+        shape: AttentionShape,
+        pattern: Bidirectional | None = None,
         rotary: Rotary | None = None,
         norms: tuple[nn.Module, nn.Module] | None = None,
         scale: float | None = None,
-        cap: float | None = None,
-        rate: float = 0.0,
+        logit_softcap: float | None = None,
+        dropout: float = 0.0,
+        fused_qkv: bool = False,
     ) -> None:
         super().__init__()
         self.shape = shape
-        self.pattern = pattern or Everything()
-        self.query = Linear(shape.dim, shape.heads * shape.width, shape.bias)
-        self.key = Linear(shape.dim, shape.groups * shape.width, shape.bias)
-        self.value = Linear(shape.dim, shape.groups * shape.width, shape.bias)
-        output_bias = shape.bias if shape.output_bias is None else shape.output_bias
-        self.output = Linear(shape.heads * shape.width, shape.dim, output_bias)
+        self.pattern = pattern or Bidirectional()
+        queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        self.qkv: nn.Module | None = None
+        if fused_qkv:
+            self.qkv = Linear(shape.dim, queries + 2 * keys, shape.bias)
+        else:
+            self.query = Linear(shape.dim, queries, shape.bias)
+            self.key = Linear(shape.dim, keys, shape.bias)
+            self.value = Linear(shape.dim, keys, shape.bias)
+        self.output = Linear(queries, shape.dim, shape.output_bias)
         self.query_norm, self.key_norm = norms or (None, None)
         self.rotary = rotary
         self.scale = scale
-        self.cap = cap
-        self.rate = rate
+        self.logit_softcap = logit_softcap
+        self.dropout = dropout
 
     def forward(
         self,
         x: Tensor,
-        memory: Tensor | None = None,
+        encoder_output: Tensor | None = None,
         mask: Tensor | None = None,
         bias: Tensor | None = None,
         positions: Tensor | None = None,
-        slots: Slots | None = None,
-        moment: Moment | None = None,
+        kv: LayerKV | None = None,
+        context: AttentionContext | None = None,
     ) -> Tensor:
-        """Rows [batch, seq, dim] look at the memory, or at each other, and come back as rows.
+        """Hidden states [batch, seq, dim] attend to the encoder output, or to each other.
 
-        With slots they look at what these hold: at a memory, or with a moment at earlier rows and themselves.
+        With `kv` and a `context`, keys and values are appended to the cache, and all cached ones are attended to;
+        `kv` alone holds the keys and values of the encoder output.
         """
-        if slots is not None:
-            return self._recall(x, slots, mask) if moment is None else self._extend(x, slots, moment, bias)
-        source = x if memory is None else memory
-        query, key, value = self._project(x, source)
-        if self.query_norm is not None and self.key_norm is not None:
-            query, key = self.query_norm(query), self.key_norm(key)
-        if self.rotary is not None:
-            places = torch.arange(x.shape[-2], device=x.device) if positions is None else positions
-            query, key = self.rotary(query, places), self.rotary(key, places)
-        thins = self.training and self.rate > 0
-        if isinstance(self.pattern, Window) and mask is None and bias is None and not thins:
-            mixed = window_attention(query, key, value, self.pattern.window, self.scale, self.cap)
-            return self.output(merge_heads(mixed))
-        pattern = self.pattern.mask(x.shape[-2], source.shape[-2], x)
-        if pattern is not None:
-            mask = pattern if mask is None else combine_masks(pattern, mask)
-        if thins:
-            mixed = self._thinned(query, key, value, mask, bias)
+        if kv is not None and context is None:
+            query, key, value = self._query(x), kv.keys, kv.values
         else:
-            mixed = attention(query, key, value, mask, bias, self.pattern.causal, self.scale, self.cap)
-        return self.output(merge_heads(mixed))
+            query, key, value = self._project(x, x if encoder_output is None else encoder_output)
+            if self.rotary is not None:
+                positions = _positions(x, positions, context)
+                query, key = self.rotary(query, positions), self.rotary(key, positions)
+        if kv is not None and context is not None:
+            kv.write(key, value, context.slots)
+            key, value = kv.read(context.kv_length)
+        if context is not None and context.key_positions is not None:
+            return self._attend(query, key, value, context.mask(self.pattern), bias, causal=False)
+        if isinstance(self.pattern, SlidingWindow) and mask is None and bias is None and not self._drops:
+            mixed = window_attention(query, key, value, self.pattern.window, self.scale, self.logit_softcap)
+            return self.output(merge_heads(mixed))
+        allowed = self.pattern.mask(query.shape[-2], key.shape[-2], x)
+        if allowed is not None:
+            mask = allowed if mask is None else combine_masks(allowed, mask)
+        return self._attend(query, key, value, mask, bias, self.pattern.causal)
+
+    def project_memory(self, encoder_output: Tensor) -> LayerKV:
+        """Keys and values of the encoder output, computed once for all decoding steps."""
+        key = split_heads(self.key(encoder_output), self.shape.kv_heads)
+        value = split_heads(self.value(encoder_output), self.shape.kv_heads)
+        return LayerKV(key if self.key_norm is None else self.key_norm(key), value)
+
+    def _query(self, x: Tensor) -> Tensor:
+        query = split_heads(self.query(x), self.shape.heads)
+        return query if self.query_norm is None else self.query_norm(query)
 
     def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries of the rows, keys and values of their source, by head."""
-        query = split_heads(self.query(x), self.shape.heads)
-        key = split_heads(self.key(source), self.shape.groups)
-        return query, key, split_heads(self.value(source), self.shape.groups)
+        """Queries of x, keys and values of the source, by head."""
+        if self.qkv is None:
+            query, kv = self._query(x), self.project_memory(source)
+            return query, kv.keys, kv.values
+        heads, kv_heads, head_dim = self.shape.heads, self.shape.kv_heads, self.shape.head_dim
+        qkv, queries, keys = self.qkv(x), heads * head_dim, kv_heads * head_dim
+        query = split_heads(slice_axis(qkv, -1, 0, queries), heads)
+        key = split_heads(slice_axis(qkv, -1, queries, queries + keys), kv_heads)
+        value = split_heads(slice_axis(qkv, -1, queries + keys, queries + 2 * keys), kv_heads)
+        if self.query_norm is None or self.key_norm is None:
+            return query, key, value
+        return self.query_norm(query), self.key_norm(key), value
 
-    def _thinned(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None) -> Tensor:
-        """Attention whose weights are thinned out while training, part by part: fused kernels draw other lots."""
-        if self.shape.groups != self.shape.heads:
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.dropout > 0
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool
+    ) -> Tensor:
+        """Attention and its output projection; with dropout step by step, since fused kernels draw other masks."""
+        if not self._drops:
+            mixed = attention(query, key, value, mask, bias, causal, self.scale, self.logit_softcap)
+            return self.output(merge_heads(mixed))
+        if self.shape.kv_heads != self.shape.heads:
             key, value = repeat_kv(key, self.shape.heads), repeat_kv(value, self.shape.heads)
         scores = attention_scores(query, key, self.scale)
-        if self.cap is not None:
-            scores = soft_cap(scores, self.cap)
+        if self.logit_softcap is not None:
+            scores = soft_cap(scores, self.logit_softcap)
         if bias is not None:
             scores = add(scores, bias)
-        if self.pattern.causal:
+        if causal:
             past = causal_mask(query.shape[-2], key.shape[-2], dtype=scores.dtype, device=scores.device)
             scores = apply_mask(scores, past)
         if mask is not None:
             scores = apply_mask(scores, mask)
-        return weighted_sum(dropout(softmax(scores), self.rate), value)
+        return self.output(merge_heads(weighted_sum(dropout(softmax(scores), self.dropout), value)))
 
-    def remember(self, memory: Tensor) -> Slots:
-        """Keys and values of a memory, worked out once for all steps that look at it."""
-        key = split_heads(self.key(memory), self.shape.groups)
-        value = split_heads(self.value(memory), self.shape.groups)
-        return Slots(key if self.key_norm is None else self.key_norm(key), value)
 
-    def _extend(self, x: Tensor, slots: Slots, moment: Moment, bias: Tensor | None) -> Tensor:
-        """Keep the keys and values of new rows, and look at all that is kept."""
-        query, key, value = self._project(x, x)
-        if self.query_norm is not None and self.key_norm is not None:
-            query, key = self.query_norm(query), self.key_norm(key)
-        if self.rotary is not None:
-            query, key = self.rotary(query, moment.places), self.rotary(key, moment.places)
-        slots.write(key, value, moment.at)
-        key, value = slots.read(moment.read)
-        if moment.keys is None and isinstance(self.pattern, Window) and bias is None:
-            mixed = window_attention(query, key, value, self.pattern.window, self.scale, self.cap)
-            return self.output(merge_heads(mixed))
-        if moment.keys is None:
-            mask, causal = self.pattern.mask(x.shape[-2], moment.read, x), self.pattern.causal
-        else:
-            mask, causal = moment.mask(self.pattern), False
-        mixed = attention(query, key, value, mask, bias, causal, self.scale, self.cap)
-        return self.output(merge_heads(mixed))
-
-    def _recall(self, x: Tensor, slots: Slots, mask: Tensor | None) -> Tensor:
-        """Look at a remembered memory."""
-        query = split_heads(self.query(x), self.shape.heads)
-        if self.query_norm is not None:
-            query = self.query_norm(query)
-        mixed = attention(query, slots.keys, slots.values, mask, None, False, self.scale, self.cap)
-        return self.output(merge_heads(mixed))
+def _positions(x: Tensor, positions: Tensor | None, context: AttentionContext | None) -> Tensor:
+    if context is not None:
+        return context.positions
+    return torch.arange(x.shape[-2], device=x.device) if positions is None else positions

@@ -1,7 +1,6 @@
-"""A block: sublayers, each with a way past it and a norm before or after."""
+"""The Transformer block: attention and feed-forward, each added to the residual stream."""
 
 from collections.abc import Callable
-from typing import Literal
 
 from torch import Tensor, nn
 
@@ -9,64 +8,71 @@ from glassformer.equations.algebra import residual
 from glassformer.equations.regularization import dropout
 from glassformer.errors import ModelError
 from glassformer.layers.attention import Attention
-from glassformer.layers.cache import Moment, Slots
-
-Order = Literal["pre", "post"]
+from glassformer.layers.cache import AttentionContext, LayerKV
 
 
-class Around(nn.Module):
-    """The way past a sublayer: `x + F(norm(x))` with the norm before, `norm(x + F(x))` with it after."""
+class Residual(nn.Module):
+    """The residual connection `x + scale * dropout(change)`."""
 
-    def __init__(self, norm: nn.Module, order: Order = "pre", rate: float = 0.0, alpha: float = 1.0) -> None:
+    def __init__(self, dropout: float = 0.0, scale: float = 1.0) -> None:
         super().__init__()
-        self.norm = norm
-        self.order = order
-        self.rate = rate
-        self.alpha = alpha
+        self.dropout = dropout
+        self.scale = scale
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """Run the sublayer and add what it says."""
-        change = sublayer(self.norm(x) if self.order == "pre" else x)
-        if self.training and self.rate > 0:
-            change = dropout(change, self.rate)
-        y = residual(x, change, self.alpha)
-        return y if self.order == "pre" else self.norm(y)
+    def forward(self, x: Tensor, change: Tensor) -> Tensor:
+        """Add what a sublayer computed to its input."""
+        if self.training and self.dropout > 0:
+            change = dropout(change, self.dropout)
+        return residual(x, change, self.scale)
 
 
 class Block(nn.Module):
-    """Self-attention, then attention to a memory if there is one, then feed-forward."""
+    """Self-attention, cross-attention if there is an encoder, and feed-forward, with pre-norm or post-norm."""
 
     def __init__(
         self,
         attention: Attention,
         feed_forward: nn.Module,
-        around: Callable[[], Around],
-        cross: Attention | None = None,
+        norm: Callable[[], nn.Module],
+        cross_attention: Attention | None = None,
+        norm_first: bool = True,
+        dropout: float = 0.0,
+        residual_scale: float = 1.0,
     ) -> None:
         super().__init__()
-        self.attention = attention
-        self.around_attention = around()
-        self.cross = cross
-        self.around_cross = around() if cross is not None else None
-        self.feed_forward = feed_forward
-        self.around_feed_forward = around()
+        self.norm_first = norm_first
+        self.attention, self.attention_norm = attention, norm()
+        self.attention_residual = Residual(dropout, residual_scale)
+        self.cross_attention = cross_attention
+        if cross_attention is not None:
+            self.cross_norm = norm()
+            self.cross_residual = Residual(dropout, residual_scale)
+        self.feed_forward, self.feed_forward_norm = feed_forward, norm()
+        self.feed_forward_residual = Residual(dropout, residual_scale)
 
     def forward(
         self,
         x: Tensor,
         mask: Tensor | None = None,
         bias: Tensor | None = None,
-        memory: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        slots: tuple[Slots, Slots | None] | None = None,
-        moment: Moment | None = None,
+        encoder_output: Tensor | None = None,
+        encoder_mask: Tensor | None = None,
+        self_kv: LayerKV | None = None,
+        cross_kv: LayerKV | None = None,
+        context: AttentionContext | None = None,
     ) -> Tensor:
-        """Rows in, rows out, each sublayer adding to them; with slots, from what was kept of earlier rows."""
-        own, far = slots or (None, None)
-        x = self.around_attention(x, lambda h: self.attention(h, None, mask, bias, None, own, moment))
-        if self.cross is not None and self.around_cross is not None:
-            if memory is None and far is None:
-                raise ModelError("Block: memory is missing, wanted the encoder's output for the cross-attention")
-            cross = self.cross
-            x = self.around_cross(x, lambda h: cross(h, memory, memory_mask, slots=far))
-        return self.around_feed_forward(x, self.feed_forward)
+        """Update hidden states [batch, seq, dim]; with a cache, `context` says where the new tokens stand."""
+        cross = self.cross_attention
+        if cross is not None and encoder_output is None and cross_kv is None:
+            raise ModelError("Block: encoder_output is missing, wanted the encoder's output for the cross-attention")
+        if self.norm_first:
+            h = self.attention(self.attention_norm(x), mask=mask, bias=bias, kv=self_kv, context=context)
+            x = self.attention_residual(x, h)
+            if cross is not None:
+                x = self.cross_residual(x, cross(self.cross_norm(x), encoder_output, encoder_mask, kv=cross_kv))
+            return self.feed_forward_residual(x, self.feed_forward(self.feed_forward_norm(x)))
+        h = self.attention(x, mask=mask, bias=bias, kv=self_kv, context=context)
+        x = self.attention_norm(self.attention_residual(x, h))
+        if cross is not None:
+            x = self.cross_norm(self.cross_residual(x, cross(x, encoder_output, encoder_mask, kv=cross_kv)))
+        return self.feed_forward_norm(self.feed_forward_residual(x, self.feed_forward(x)))

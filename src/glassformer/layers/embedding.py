@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.embedding import look_up
+from glassformer.equations.embedding import embed
 
 
 class Embedding(nn.Module):
@@ -15,4 +15,4 @@ class Embedding(nn.Module):
 
     def forward(self, ids: Tensor) -> Tensor:
         """The rows of these tokens."""
-        return look_up(self.weight, ids)
+        return embed(self.weight, ids)

@@ -21,10 +21,10 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 class FeedForward(nn.Module):
     """Two matrices with an activation between; the same for every place."""
 
-    def __init__(self, dim: int, hidden: int, activation: Callable[[Tensor], Tensor], bias: bool = True) -> None:
+    def __init__(self, dim: int, ffn_dim: int, activation: Callable[[Tensor], Tensor], bias: bool = True) -> None:
         super().__init__()
-        self.up = Linear(dim, hidden, bias)
-        self.down = Linear(hidden, dim, bias)
+        self.up = Linear(dim, ffn_dim, bias)
+        self.down = Linear(ffn_dim, dim, bias)
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
@@ -35,11 +35,11 @@ class FeedForward(nn.Module):
 class GatedFeedForward(nn.Module):
     """Three matrices: one projection gates another, and the third narrows the result."""
 
-    def __init__(self, dim: int, hidden: int, unit: Callable[[Tensor, Tensor], Tensor], bias: bool = False) -> None:
+    def __init__(self, dim: int, ffn_dim: int, unit: Callable[[Tensor, Tensor], Tensor], bias: bool = False) -> None:
         super().__init__()
-        self.gate = Linear(dim, hidden, bias)
-        self.up = Linear(dim, hidden, bias)
-        self.down = Linear(hidden, dim, bias)
+        self.gate = Linear(dim, ffn_dim, bias)
+        self.up = Linear(dim, ffn_dim, bias)
+        self.down = Linear(ffn_dim, dim, bias)
         self.unit = unit
 
     def forward(self, x: Tensor) -> Tensor:

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.errors import ModelError
-from glassformer.layers.cache import Memory
-from glassformer.recording import MODE, unchecked
+from glassformer.layers.cache import DecoderState
+from glassformer.layers.config import Config
+from glassformer.recording import MODE, no_checks
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -20,7 +21,12 @@ class Model(nn.Module):
     """A network that checks its inputs once, at its boundary, and prints itself as a tree."""
 
     config: Any  # the frozen dataclass that it was built from
+    init_weights: Callable[..., None]  # each model's own: draws fresh weights from a generator
     check: Callable[..., None]  # each model's own: raises on inputs that its forward cannot take
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.config = config
 
     def check_tokens(self, symbol: str, ids: Tensor, vocab: int, context: int | None = None) -> None:
         """Raise unless these are whole numbers [batch, seq] inside the vocabulary and the context."""
@@ -37,24 +43,28 @@ class Model(nn.Module):
                 bad = low if low < 0 else high
                 raise ModelError(f"{where} holds the id {bad}, wanted ids from 0 to {vocab - 1}, the vocabulary")
 
-    def check_keep(self, symbol: str, keep: Tensor | None, ids: Tensor) -> None:
+    def check_mask(self, symbol: str, attention_mask: Tensor | None, ids: Tensor) -> None:
         """Raise unless a padding mask is true or false for every token."""
-        if keep is None:
+        if attention_mask is None:
             return
         where = f"{type(self).__name__}: {symbol}"
-        if keep.dtype != torch.bool:
-            raise ModelError(f"{where} has type {keep.dtype}, wanted bool, true for real tokens")
-        if keep.shape != ids.shape:
-            raise ModelError(f"{where} has shape {list(keep.shape)}, wanted {list(ids.shape)}, one for each token")
+        if attention_mask.dtype != torch.bool:
+            raise ModelError(f"{where} has type {attention_mask.dtype}, wanted bool, true for real tokens")
+        if attention_mask.shape != ids.shape:
+            raise ModelError(
+                f"{where} has shape {list(attention_mask.shape)}, wanted {list(ids.shape)}, one for each token"
+            )
 
-    def check_cache(self, ids: Tensor, keep: Tensor | None, cache: Memory | None, context: int | None) -> None:
+    def check_cache(
+        self, ids: Tensor, attention_mask: Tensor | None, cache: DecoderState | None, context: int | None
+    ) -> None:
         """Raise unless the next tokens fit behind those a cache has seen."""
         if cache is None:
             return
         where = type(self).__name__
-        if keep is not None:
-            raise ModelError(f"{where}: keep is given beside a cache, wanted its own padding")
-        wanted = cache.furthest(ids.shape[1])
+        if attention_mask is not None:
+            raise ModelError(f"{where}: attention_mask is given beside a cache, wanted the padding of the cache")
+        wanted = cache.longest(ids.shape[1])
         if context is not None and wanted > context:
             raise ModelError(f"{where}: {wanted} tokens with those in the cache, wanted at most {context}, the context")
 
@@ -90,7 +100,7 @@ def _sizes(module: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
     return [(key, tuple(value.shape)) for key, value in module.named_parameters()]
 
 
-def checked_at_the_boundary(
+def checks_inputs(
     check: Callable[Concatenate[M, P], None],
 ) -> Callable[[Callable[Concatenate[M, P], R]], Callable[Concatenate[M, P], R]]:
     """Check a model's inputs once, then run its equations without checking each.
@@ -104,7 +114,7 @@ def checked_at_the_boundary(
             if torch.compiler.is_compiling() or not MODE.checking:
                 return forward(self, *args, **kwargs)
             check(self, *args, **kwargs)
-            with unchecked():
+            with no_checks():
                 return forward(self, *args, **kwargs)
 
         return guarded

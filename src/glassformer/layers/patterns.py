@@ -7,11 +7,11 @@ from torch import Tensor
 from glassformer.equations.masks import block_sparse_mask, dilated_mask, sliding_window_mask
 from glassformer.equations.places import place_mask
 from glassformer.errors import ModelError
-from glassformer.layers.checked import Checked, Size
+from glassformer.layers.config import Config, Size
 
 
 @dataclass(frozen=True, kw_only=True)
-class Everything(Checked):
+class Bidirectional(Config):
     """Every query may look at every key."""
 
     causal: bool = False
@@ -21,7 +21,7 @@ class Everything(Checked):
         return None
 
     @property
-    def reach(self) -> int | None:
+    def window_size(self) -> int | None:
         """How many places back a query looks, its own among them; None for all of them."""
         return None
 
@@ -33,14 +33,14 @@ class Everything(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Past(Everything):
+class Causal(Bidirectional):
     """A query may look at its own place and the places before it."""
 
     causal: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window(Everything):
+class SlidingWindow(Bidirectional):
     """A query may look at the last few places, its own among them."""
 
     window: Size
@@ -50,7 +50,7 @@ class Window(Everything):
         return sliding_window_mask(queries, keys, self.window, dtype=like.dtype, device=like.device)
 
     @property
-    def reach(self) -> int | None:
+    def window_size(self) -> int | None:
         """The window."""
         return self.window
 
@@ -60,22 +60,22 @@ class Window(Everything):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Blocks(Everything):
+class BlockSparse(Bidirectional):
     """A query may look at its own block so far and at the last place of each earlier block."""
 
-    block: Size
+    block_size: Size
 
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Minus infinity outside the pattern."""
-        return block_sparse_mask(queries, keys, self.block, dtype=like.dtype, device=like.device)
+        return block_sparse_mask(queries, keys, self.block_size, dtype=like.dtype, device=like.device)
 
     def at(self, distances: Tensor, keys: Tensor) -> Tensor:
         """True inside the pattern."""
-        return place_mask(distances, keys, block=self.block)
+        return place_mask(distances, keys, block=self.block_size)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dilated(Everything):
+class Dilated(Bidirectional):
     """A query may look at every few places back, a number of them."""
 
     window: Size
@@ -86,7 +86,7 @@ class Dilated(Everything):
         return dilated_mask(queries, keys, self.window, self.dilation, dtype=like.dtype, device=like.device)
 
     @property
-    def reach(self) -> int | None:
+    def window_size(self) -> int | None:
         """From the query to the farthest place it looks at."""
         return (self.window - 1) * self.dilation + 1
 

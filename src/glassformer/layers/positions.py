@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
-from glassformer.equations.embedding import look_up
+from glassformer.equations.embedding import embed
 from glassformer.equations.places import alibi_at, relative_bias_at, sinusoidal_at
 from glassformer.equations.positions import (
     alibi_bias,
@@ -15,7 +15,7 @@ from glassformer.equations.positions import (
     relative_position_bucket,
     sinusoidal_positions,
 )
-from glassformer.layers.checked import sizes_allowed
+from glassformer.layers.config import sizes_allowed
 
 
 class SinusoidalPositions(nn.Module):
@@ -25,11 +25,11 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         self.layout: Literal["adjacent", "halves"] = layout
 
-    def forward(self, x: Tensor, start: int = 0, places: Tensor | None = None) -> Tensor:
-        """Add the waves of the places from `start` on, or of those given, counted from there."""
+    def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
+        """Add the waves of the positions from `start` on, or of those given, counted from there."""
         length, dim = x.shape[-2:]
-        if places is not None:
-            return add(x, sinusoidal_at(places + start, dim, layout=self.layout, dtype=x.dtype))
+        if positions is not None:
+            return add(x, sinusoidal_at(positions + start, dim, layout=self.layout, dtype=x.dtype))
         waves = sinusoidal_positions(length, dim, start=start, layout=self.layout, dtype=x.dtype, device=x.device)
         return add(x, waves)
 
@@ -37,22 +37,22 @@ class SinusoidalPositions(nn.Module):
 class LearnedPositions(nn.Module):
     """One learned row for each place, added to the rows."""
 
-    def __init__(self, places: int, dim: int) -> None:
+    def __init__(self, count: int, dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(places, dim))
+        self.weight = nn.Parameter(torch.empty(count, dim))
 
-    def forward(self, x: Tensor, start: int = 0, places: Tensor | None = None) -> Tensor:
-        """Add the rows of the places from `start` on, or of those given, counted from there."""
-        if places is not None:
+    def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
+        """Add the rows of the positions from `start` on, or of those given, counted from there."""
+        if positions is not None:
             # padding stands before the first place, and what is written beyond the last is never read
-            return add(x, look_up(self.weight, (places + start).clamp(0, len(self.weight) - 1)))
+            return add(x, embed(self.weight, (positions + start).clamp(0, len(self.weight) - 1)))
         return add(x, learned_positions(self.weight, x.shape[-2], start))
 
 
 class NoPositions(nn.Module):
     """Nothing added: order does not matter, or something else says where a token stands."""
 
-    def forward(self, x: Tensor, start: int = 0, places: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
         """The rows as they are."""
         return x
 

@@ -16,7 +16,7 @@ from glassformer.equations.rotary_scaling import (
     yarn_scaled_frequencies,
     yarn_temperature,
 )
-from glassformer.layers.checked import Checked, Positive, Size, sizes_allowed
+from glassformer.layers.config import Config, Positive, Size, sizes_allowed
 from glassformer.recording import MODE
 
 
@@ -31,7 +31,7 @@ def _kind(like: Tensor) -> _Kind:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scaling(Checked):
+class RopeScaling(Config):
     """How rotary frequencies are stretched for a longer context; none of it by default."""
 
     @property
@@ -45,7 +45,7 @@ class Scaling(Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BaseScaling(Scaling):
+class ThetaScaling(RopeScaling):
     """A larger base: slower turns, modest extension."""
 
     alpha: Positive
@@ -56,7 +56,7 @@ class BaseScaling(Scaling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LinearScaling(Scaling):
+class LinearScaling(RopeScaling):
     """Position interpolation: every turn slowed by the same factor."""
 
     factor: Positive
@@ -67,7 +67,7 @@ class LinearScaling(Scaling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class NTKScaling(Scaling):
+class NTKScaling(RopeScaling):
     """A base chosen so that the slowest pair is stretched by the factor and the fastest not at all."""
 
     factor: Positive
@@ -78,7 +78,7 @@ class NTKScaling(Scaling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class YarnScaling(Scaling):
+class YarnScaling(RopeScaling):
     """Slow pairs interpolated, fast ones kept, a ramp between, and a temperature."""
 
     factor: Positive
@@ -98,7 +98,7 @@ class YarnScaling(Scaling):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Llama3Scaling(Scaling):
+class Llama3Scaling(RopeScaling):
     """Long waves stretched, short ones kept, a smooth passage between, as in Llama 3.1."""
 
     factor: Positive
@@ -118,31 +118,31 @@ class Rotary(nn.Module):
     def __init__(
         self,
         head_dim: int,
-        base: float = 10000.0,
-        scaling: Scaling | None = None,
+        theta: float = 10000.0,
+        scaling: RopeScaling | None = None,
         layout: Literal["adjacent", "halves"] = "halves",
     ) -> None:
         super().__init__()
         self.head_dim = head_dim
-        self.base = base
-        self.scaling = scaling or Scaling()
+        self.theta = theta
+        self.scaling = scaling or RopeScaling()
         self.layout: Literal["adjacent", "halves"] = layout
         with sizes_allowed():
-            self.scaling.frequencies(head_dim, base, torch.empty(0, device="cpu"))
+            self.scaling.frequencies(head_dim, theta, torch.empty(0, device="cpu"))
         self._known: dict[tuple[torch.dtype, torch.device], Tensor] = {}
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         """Turn rows [batch, heads, seq, head_dim] that stand at these places [seq] or [batch, seq]."""
         frequencies = self._frequencies(x)
         places = positions if positions.dim() == 1 else positions.unsqueeze(-2)
-        turned = rotary(x, places, self.base, frequencies, self.layout)
+        turned = rotary(x, places, self.theta, frequencies, self.layout)
         return turned if self.scaling.temperature == 1.0 else scale(turned, self.scaling.temperature)
 
     def _frequencies(self, x: Tensor) -> Tensor:
         """The angle each pair turns by per place: the same in every run, so kept while nobody looks."""
-        if MODE.watcher is not None or torch.compiler.is_compiling():
-            return self.scaling.frequencies(self.head_dim, self.base, x)
+        if MODE.dispatcher is not None or torch.compiler.is_compiling():
+            return self.scaling.frequencies(self.head_dim, self.theta, x)
         key = x.dtype, x.device
         if key not in self._known:
-            self._known[key] = self.scaling.frequencies(self.head_dim, self.base, x)
+            self._known[key] = self.scaling.frequencies(self.head_dim, self.theta, x)
         return self._known[key]

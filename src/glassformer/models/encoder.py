@@ -13,24 +13,24 @@ from glassformer.equations.masks import padding_mask
 from glassformer.equations.regularization import dropout
 from glassformer.equations.sequences import mean_pool, row_at
 from glassformer.equations.similarity import normalize
-from glassformer.layers.attention import Attention, Heads
-from glassformer.layers.block import Around, Block
-from glassformer.layers.checked import Checked, Count, Layers, NotNegative, Probability, Size
+from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.block import Block
+from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.linear import Linear
-from glassformer.layers.model import Model, checked_at_the_boundary
+from glassformer.layers.model import Model, checks_inputs
 from glassformer.layers.normalization import LayerNorm
 from glassformer.layers.positions import LearnedPositions
 from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
-class EncoderConfig(Checked):
+class EncoderConfig(Config):
     """Sizes of a BERT; `head` says what comes out.
 
-    One `shared` block run many times and a narrower `embedding_dim` make it an ALBERT, places counted
-    from `first_place` a RoBERTa, no segments and a ReLU to `pool` by a DistilBERT.
+    `share_layers` and a narrower `embedding_dim` make it an ALBERT, a `position_offset` a RoBERTa, no token types
+    and a ReLU to `pool` by a DistilBERT.
     """
 
     vocab: Size = 30522
@@ -38,13 +38,13 @@ class EncoderConfig(Checked):
     dim: Size = 768
     layers: Layers = 12
     heads: Size = 12
-    hidden: Size = 3072
-    segments: Count = 2
+    ffn_dim: Size = 3072
+    token_types: Count = 2
     embedding_dim: Size | None = None
-    first_place: Count = 0
+    position_offset: Count = 0
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
-    shared: bool = False
-    head: Literal["rows", "first", "sentence", "masked", "classes"] = "rows"
+    share_layers: bool = False
+    head: Literal["hidden", "pooled", "sentence", "masked", "classifier"] = "hidden"
     pool: Literal["tanh", "relu"] = "tanh"
     classes: Size = 2
     dropout: Probability = 0.0
@@ -52,7 +52,7 @@ class EncoderConfig(Checked):
 
 
 class MaskedHead(nn.Module):
-    """Scores for the token that was masked, by the tied embedding."""
+    """Logits for the token that was masked, by the tied embedding."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -63,26 +63,27 @@ class MaskedHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(config.vocab))
 
     def forward(self, x: Tensor, embedding: Tensor) -> Tensor:
-        """Scores [batch, seq, vocab]."""
+        """Logits [batch, seq, vocab]."""
         return add(unembed(self.norm(self.activation(self.transform(x))), embedding), self.bias)
 
 
 class Encoder(Model):
-    """Tokens in; rows, a sentence vector, scores for masked tokens or scores for classes out."""
+    """Token ids in; hidden states, a sentence vector, logits for masked tokens or logits for classes out."""
+
+    config: EncoderConfig
 
     def __init__(self, config: EncoderConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         width = config.embedding_dim or config.dim
         self.embedding = Embedding(config.vocab, width)
-        self.segments = Embedding(config.segments, width) if config.segments else None
-        self.positions = LearnedPositions(config.first_place + config.context, width)
+        self.token_types = Embedding(config.token_types, width) if config.token_types else None
+        self.positions = LearnedPositions(config.position_offset + config.context, width)
         self.norm = LayerNorm(width, config.eps)
         self.widen = Linear(width, config.dim) if config.embedding_dim else None
-        self.stack = Stack([self._block()] * config.layers if config.shared else self._blocks())
-        self.pooler = Linear(config.dim, config.dim) if config.head in ("first", "classes") else None
-        self.masked = MaskedHead(config) if config.head == "masked" else None
-        self.classes = Linear(config.dim, config.classes) if config.head == "classes" else None
+        self.stack = Stack([self._block()] * config.layers if config.share_layers else self._blocks())
+        self.pooler = Linear(config.dim, config.dim) if config.head in ("pooled", "classifier") else None
+        self.masked_head = MaskedHead(config) if config.head == "masked" else None
+        self.classifier = Linear(config.dim, config.classes) if config.head == "classifier" else None
 
     def _blocks(self) -> list[Block]:
         return [self._block() for _ in range(self.config.layers)]
@@ -93,40 +94,42 @@ class Encoder(Model):
     def _block(self) -> Block:
         config = self.config
         return Block(
-            Attention(Heads(dim=config.dim, heads=config.heads), rate=config.dropout),
-            FeedForward(config.dim, config.hidden, ACTIVATIONS[config.activation]),
-            around=lambda: Around(self._norm(), "post", config.dropout),
+            Attention(AttentionShape.of(dim=config.dim, heads=config.heads), dropout=config.dropout),
+            FeedForward(config.dim, config.ffn_dim, ACTIVATIONS[config.activation]),
+            norm=self._norm,
+            norm_first=False,
+            dropout=config.dropout,
         )
 
-    def check(self, ids: Tensor, keep: Tensor | None = None, segments: Tensor | None = None) -> None:
+    def check(self, ids: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None) -> None:
         """Raise on tokens the model cannot take."""
         self.check_tokens("ids", ids, self.config.vocab, self.config.context)
-        self.check_keep("keep", keep, ids)
-        if segments is not None:
-            self.check_tokens("segments", segments, self.config.segments)
+        self.check_mask("attention_mask", attention_mask, ids)
+        if token_types is not None:
+            self.check_tokens("token_types", token_types, self.config.token_types)
 
-    @checked_at_the_boundary(check)
-    def forward(self, ids: Tensor, keep: Tensor | None = None, segments: Tensor | None = None) -> Tensor:
-        """What the head makes of the rows; `keep` is false for padding, `segments` says first or second text."""
+    @checks_inputs(check)
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None) -> Tensor:
+        """What the head returns; `attention_mask` is false for padding, `token_types` says first or second text."""
         x = self.embedding(ids)
-        if self.segments is not None:
-            x = add(x, self.segments(torch.zeros_like(ids) if segments is None else segments))
-        x = self.norm(self.positions(x, self.config.first_place))
+        if self.token_types is not None:
+            x = add(x, self.token_types(torch.zeros_like(ids) if token_types is None else token_types))
+        x = self.norm(self.positions(x, self.config.position_offset))
         if self.training and self.config.dropout > 0:
             x = dropout(x, self.config.dropout)
         x = x if self.widen is None else self.widen(x)
-        x = self.stack(x, None if keep is None else padding_mask(keep, dtype=x.dtype))
-        if self.masked is not None:
-            return self.masked(x, self.embedding.weight)
+        x = self.stack(x, None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype))
+        if self.masked_head is not None:
+            return self.masked_head(x, self.embedding.weight)
         if self.config.head == "sentence":
-            return normalize(mean_pool(x, keep))
+            return normalize(mean_pool(x, attention_mask))
         if self.pooler is None:
             return x
         first = ACTIVATIONS[self.config.pool](self.pooler(row_at(x, 0)))
-        return first if self.classes is None else self.classes(first)
+        return first if self.classifier is None else self.classifier(first)
 
     @torch.no_grad()
-    def reset(self, generator: torch.Generator | None = None) -> None:
+    def init_weights(self, generator: torch.Generator | None = None) -> None:
         """Start afresh: small normal weights, cut at two deviations."""
         for weight in self.parameters():
             if weight.dim() > 1:

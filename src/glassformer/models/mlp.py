@@ -9,18 +9,18 @@ from torch import Tensor, nn
 
 from glassformer.equations.initialization import xavier_uniform
 from glassformer.errors import ModelError
-from glassformer.layers.checked import Checked, Size
+from glassformer.layers.config import Config, Size
 from glassformer.layers.feed_forward import ACTIVATIONS
 from glassformer.layers.linear import Linear
-from glassformer.layers.model import Model, checked_at_the_boundary
+from glassformer.layers.model import Model, checks_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class MLPConfig(Checked):
+class MLPConfig(Config):
     """Widths of a perceptron, from inputs to outputs."""
 
     inputs: Size = 2
-    hidden: tuple[Size, ...] = (2,)
+    hidden_dims: tuple[Size, ...] = (2,)
     outputs: Size = 1
     activation: Literal["sigmoid", "tanh", "relu", "gelu"] = "relu"
 
@@ -28,10 +28,11 @@ class MLPConfig(Checked):
 class MLP(Model):
     """Rows of numbers in, rows of numbers out."""
 
+    config: MLPConfig
+
     def __init__(self, config: MLPConfig) -> None:
-        super().__init__()
-        self.config = config
-        widths = (config.inputs, *config.hidden, config.outputs)
+        super().__init__(config)
+        widths = (config.inputs, *config.hidden_dims, config.outputs)
         self.layers = nn.ModuleList(Linear(a, b) for a, b in pairwise(widths))
         self.activation = ACTIVATIONS[config.activation]
 
@@ -43,7 +44,7 @@ class MLP(Model):
                 f"wanted rows of {self.config.inputs} float numbers"
             )
 
-    @checked_at_the_boundary(check)
+    @checks_inputs(check)
     def forward(self, x: Tensor) -> Tensor:
         """Each row on its own."""
         for layer in self.layers[:-1]:
@@ -51,7 +52,7 @@ class MLP(Model):
         return self.layers[-1](x)
 
     @torch.no_grad()
-    def reset(self, generator: torch.Generator | None = None) -> None:
+    def init_weights(self, generator: torch.Generator | None = None) -> None:
         """Start afresh: Xavier weights, no shifts."""
         for weight in self.parameters():
             if weight.dim() > 1:

@@ -8,24 +8,22 @@ from torch import Tensor
 from glassformer.equations.activations import squared_relu
 from glassformer.equations.attention import soft_cap
 from glassformer.equations.initialization import normal
-from glassformer.equations.masks import padding_mask
 from glassformer.equations.regularization import dropout
-from glassformer.layers.attention import Attention, Heads
-from glassformer.layers.block import Around, Block
-from glassformer.layers.cache import Cache
-from glassformer.layers.checked import Checked, Layers, Positive, Probability, Size
+from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.block import Block
+from glassformer.layers.causal_lm import CausalLM
+from glassformer.layers.config import Config, Layers, Positive, Probability, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import FeedForward
 from glassformer.layers.linear import Linear
-from glassformer.layers.model import Model, checked_at_the_boundary
 from glassformer.layers.normalization import PlainRMSNorm
-from glassformer.layers.patterns import Past
+from glassformer.layers.patterns import Causal
 from glassformer.layers.rotary import Rotary
 from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
-class ModernConfig(Checked):
+class ModernConfig(Config):
     """Sizes of the fast learner."""
 
     vocab: Size = 32768
@@ -34,18 +32,19 @@ class ModernConfig(Checked):
     layers: Layers = 12
     heads: Size = 6
     kv_heads: Size | None = None
-    hidden: Size | None = None
-    base: Positive = 10000.0
-    cap: Positive = 15.0
+    ffn_dim: Size | None = None
+    rope_theta: Positive = 10000.0
+    logit_softcap: Positive = 15.0
     dropout: Probability = 0.0
 
 
-class Modern(Model):
-    """Tokens in, scores for the next token out."""
+class Modern(CausalLM):
+    """Token ids in, logits for each next token out."""
+
+    config: ModernConfig
 
     def __init__(self, config: ModernConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         self.embedding = Embedding(config.vocab, config.dim)
         self.norm = PlainRMSNorm()
         self.stack = Stack([self._block() for _ in range(config.layers)], norm=PlainRMSNorm())
@@ -53,42 +52,26 @@ class Modern(Model):
 
     def _block(self) -> Block:
         config = self.config
-        shape = Heads(dim=config.dim, heads=config.heads, kv_heads=config.kv_heads, bias=False)
+        shape = AttentionShape.of(dim=config.dim, heads=config.heads, kv_heads=config.kv_heads, bias=False)
         norms = PlainRMSNorm(), PlainRMSNorm()
         return Block(
-            Attention(shape, Past(), Rotary(shape.width, config.base), norms, rate=config.dropout),
-            FeedForward(config.dim, config.hidden or 4 * config.dim, squared_relu, bias=False),
-            around=lambda: Around(PlainRMSNorm(), "pre", config.dropout),
+            Attention(shape, Causal(), Rotary(shape.head_dim, config.rope_theta), norms, dropout=config.dropout),
+            FeedForward(config.dim, config.ffn_dim or 4 * config.dim, squared_relu, bias=False),
+            norm=PlainRMSNorm,
+            dropout=config.dropout,
         )
 
-    def check(self, ids: Tensor, keep: Tensor | None = None, cache: Cache | None = None) -> None:
-        """Raise on tokens the model cannot take."""
-        self.check_tokens("ids", ids, self.config.vocab, self.config.context)
-        self.check_keep("keep", keep, ids)
-        self.check_cache(ids, keep, cache, self.config.context)
-
-    @checked_at_the_boundary(check)
-    def forward(self, ids: Tensor, keep: Tensor | None = None, cache: Cache | None = None) -> Tensor:
-        """Scores [batch, seq, vocab] from tokens [batch, seq]; `keep` is false for padding.
-
-        With a cache the tokens go on from those it has seen, and are added to it.
-        """
-        moment = None if cache is None else cache.moment(ids.shape[1])
+    def embed(self, ids: Tensor, positions: Tensor | None) -> Tensor:
+        """Normalized token embeddings."""
         x = self.norm(self.embedding(ids))
-        if self.training and self.config.dropout > 0:
-            x = dropout(x, self.config.dropout)
-        mask = None if keep is None else padding_mask(keep, dtype=x.dtype)
-        x = self.stack(x, mask, cache=cache, moment=moment)
-        if cache is not None:
-            cache.advance(ids.shape[1])
-        return soft_cap(self.output(x), self.config.cap)
+        return dropout(x, self.config.dropout) if self.training and self.config.dropout > 0 else x
 
-    def cache(self, batch: int, slots: int, padding: Tensor | None = None, room: int = 1) -> Cache:
-        """An empty cache for sequences of up to so many tokens, the first `padding` columns of each empty."""
-        return self.stack.cache(batch, slots, self.embedding.weight, padding, room)
+    def unembed(self, x: Tensor) -> Tensor:
+        """Logits, kept within plus and minus `logit_softcap`."""
+        return soft_cap(super().unembed(x), self.config.logit_softcap)
 
     @torch.no_grad()
-    def reset(self, generator: torch.Generator | None = None) -> None:
+    def init_weights(self, generator: torch.Generator | None = None) -> None:
         """Start afresh: every block and the output begin by saying nothing."""
         for name, weight in self.named_parameters():
             if name.endswith(("output.weight", "down.weight")):

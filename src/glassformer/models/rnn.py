@@ -9,22 +9,23 @@ from torch import Tensor, nn
 from glassformer.equations.activations import sigmoid, tanh
 from glassformer.equations.algebra import add, multiply
 from glassformer.equations.initialization import xavier_uniform
-from glassformer.equations.places import cut_rows
-from glassformer.equations.sequences import cut, row_at, stack_rows
-from glassformer.layers.cache import RecurrentState
-from glassformer.layers.checked import Checked, OneOrMoreLayers, Size
+from glassformer.equations.sequences import row_at, slice_axis, stack_rows
+from glassformer.errors import ModelError
+from glassformer.layers.cache import DecoderState, RecurrentState
+from glassformer.layers.causal_lm import CausalLM
+from glassformer.layers.config import Config, OneOrMoreLayers, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.linear import Linear
-from glassformer.layers.model import Model, checked_at_the_boundary
+from glassformer.layers.model import checks_inputs
 
 
 @dataclass(frozen=True, kw_only=True)
-class RNNConfig(Checked):
+class RNNConfig(Config):
     """Sizes of a recurrent language model."""
 
     vocab: Size = 256
     dim: Size = 128
-    hidden: Size = 256
+    hidden_dim: Size = 256
     layers: OneOrMoreLayers = 1
     cell: Literal["rnn", "lstm"] = "lstm"
 
@@ -32,10 +33,10 @@ class RNNConfig(Checked):
 class PlainCell(nn.Module):
     """The new state is a bend of the input and the old state."""
 
-    def __init__(self, inputs: int, hidden: int) -> None:
+    def __init__(self, inputs: int, hidden_dim: int) -> None:
         super().__init__()
-        self.input = Linear(inputs, hidden)
-        self.state = Linear(hidden, hidden, bias=False)
+        self.input = Linear(inputs, hidden_dim)
+        self.state = Linear(hidden_dim, hidden_dim, bias=False)
 
     def forward(self, x: Tensor, past: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
         """One step: the new state."""
@@ -46,45 +47,54 @@ class PlainCell(nn.Module):
 class LSTMCell(nn.Module):
     """A memory that gates decide to keep, write and read."""
 
-    def __init__(self, inputs: int, hidden: int) -> None:
+    def __init__(self, inputs: int, hidden_dim: int) -> None:
         super().__init__()
-        self.hidden = hidden
-        self.input = Linear(inputs, 4 * hidden)
-        self.state = Linear(hidden, 4 * hidden, bias=False)
+        self.hidden_dim = hidden_dim
+        self.input = Linear(inputs, 4 * hidden_dim)
+        self.state = Linear(hidden_dim, 4 * hidden_dim, bias=False)
 
     def forward(self, x: Tensor, past: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
         """One step: the new state and the new memory."""
         z = self.input(x)
         z = z if past is None else add(z, self.state(past[0]))
-        write, keep, new, read = (cut(z, i * self.hidden, (i + 1) * self.hidden) for i in range(4))
+        write, keep, new, read = (slice_axis(z, -1, i * self.hidden_dim, (i + 1) * self.hidden_dim) for i in range(4))
         memory = multiply(sigmoid(write), tanh(new))
         if past is not None:
             memory = add(multiply(sigmoid(keep), past[1]), memory)
         return multiply(sigmoid(read), tanh(memory)), memory
 
 
-class RNN(Model):
-    """Tokens in, scores for the next token out, by a state carried from step to step."""
+class RNN(CausalLM):
+    """Token ids in, logits for each next token out, by a state carried from step to step."""
+
+    config: RNNConfig
+    can_rewind = False
 
     def __init__(self, config: RNNConfig) -> None:
-        super().__init__()
-        self.config = config
+        super().__init__(config)
         cell = LSTMCell if config.cell == "lstm" else PlainCell
-        widths = [config.dim, *[config.hidden] * (config.layers - 1)]
+        widths = [config.dim, *[config.hidden_dim] * (config.layers - 1)]
         self.embedding = Embedding(config.vocab, config.dim)
-        self.cells = nn.ModuleList(cell(width, config.hidden) for width in widths)
-        self.output = Linear(config.hidden, config.vocab)
+        self.cells = nn.ModuleList(cell(width, config.hidden_dim) for width in widths)
+        self.output = Linear(config.hidden_dim, config.vocab)
 
-    def check(self, ids: Tensor, cache: RecurrentState | None = None) -> None:
-        """Raise on tokens the model cannot take."""
-        self.check_tokens("ids", ids, self.config.vocab)
+    @property
+    def max_length(self) -> None:
+        """A state has no longest sequence."""
 
-    @checked_at_the_boundary(check)
-    def forward(self, ids: Tensor, cache: RecurrentState | None = None) -> Tensor:
-        """Scores [batch, seq, vocab] from tokens [batch, seq].
+    def check(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> None:
+        """Raise on token ids the model cannot take."""
+        super().check(ids, None, cache)
+        if attention_mask is not None:
+            raise ModelError("RNN: attention_mask is given, wanted none: a state reads what is there, padding too")
 
-        With a cache the tokens go on from the state it holds, and leave theirs in it.
+    @checks_inputs(check)
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> Tensor:
+        """Logits [batch, seq, vocab] from token ids [batch, seq].
+
+        With a cache, the tokens continue from the state it holds, and leave theirs in it.
         """
+        assert cache is None or isinstance(cache, RecurrentState)
         x = self.embedding(ids)
         kept = None if cache is None else self._kept(cache, x)
         for layer, cell in enumerate(self.cells):
@@ -99,22 +109,22 @@ class RNN(Model):
                 cache.cells[layer] = past
         if cache is not None:
             cache.advance(ids.shape[1])
-            x = x if cache.every else cut_rows(x, x.shape[-2] - 1, x.shape[-2])
-        return self.output(x)
+            x = x if cache.all_logits else slice_axis(x, -2, x.shape[-2] - 1, x.shape[-2])
+        return self.unembed(x)
 
     def _kept(self, cache: RecurrentState, x: Tensor) -> list[Tensor] | None:
-        """For each new column a one for a token and a zero for padding, which leaves no state behind."""
+        """For each new column 1 for a token and 0 for padding, which leaves no state behind."""
         if cache.padding is None or cache.count >= int(cache.padding.max()):
             return None
-        real = cache.places(x.shape[-2], x.device) >= 0
+        real = cache.positions(x.shape[-2], x.device) >= 0
         return [column[:, None].to(x.dtype) for column in real.unbind(1)]
 
-    def cache(self, batch: int, slots: int, padding: Tensor | None = None, room: int = 1) -> RecurrentState:
-        """An empty state for sequences of any length, the first `padding` columns of each empty."""
+    def new_cache(self, batch: int, slots: int, padding: Tensor | None = None, headroom: int = 1) -> RecurrentState:
+        """An empty state for sequences of any length; the first `padding` columns of each are empty."""
         return RecurrentState(cells=[None] * len(self.cells), padding=padding)
 
     @torch.no_grad()
-    def reset(self, generator: torch.Generator | None = None) -> None:
+    def init_weights(self, generator: torch.Generator | None = None) -> None:
         """Start afresh: Xavier weights, no shifts."""
         for weight in self.parameters():
             if weight.dim() > 1:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from glassformer.recording import MODE, Tape, plain
+from glassformer.recording import MODE, Tape, reference_mode
 from glassformer.steps import Recordable
 
 
@@ -38,14 +38,14 @@ class _BothWays(Tape):
         """Run an equation fast and plain on the same inputs; hand on the fast result."""
         path, _ = self._path(equation)
         state = torch.get_rng_state()
-        outside, MODE.watcher = MODE.watcher, None
+        outside, MODE.dispatcher = MODE.dispatcher, None
         try:
-            fast = equation.run(*args, **kwargs)
+            fast = equation.kernel(*args, **kwargs)
             torch.set_rng_state(state)  # both ways drop the same numbers
-            with plain():
+            with reference_mode():
                 shown = equation.fn(*args, **kwargs)
         finally:
-            MODE.watcher = outside
+            MODE.dispatcher = outside
         self.found.setdefault(equation.name, []).append(difference_between(equation.name, path, fast, shown))
         return fast
 

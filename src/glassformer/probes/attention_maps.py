@@ -9,7 +9,7 @@ from glassformer.recording import Tape
 
 
 def attention_maps(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Weights [batch, heads, queries, keys] of every attention, by its place, such as `decoder.blocks.0.cross`."""
+    """Weights [batch, heads, queries, keys] of every attention, by its place, such as `decoder.blocks.0.cross_attention`."""
     with torch.no_grad(), Tape() as tape:
         model(**inputs)
     every = [(top, step) for top in tape.steps for step in top.walk()]

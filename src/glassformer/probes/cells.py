@@ -107,7 +107,7 @@ def _weightiest(step: Step, index: tuple[int, ...]) -> list[tuple[Tensor, tuple[
     inner = maker(step)
     seeds = [torch.zeros_like(output) for output in inner.output_tensors]
     seeds[0][index] = 1
-    slopes = equation_of(inner).pull_back(inner.inputs, inner.output_tensors, seeds) or {}
+    slopes = equation_of(inner).vjp(inner.inputs, inner.output_tensors, seeds) or {}
     found: list[tuple[float, Tensor, tuple[int, ...]]] = []
     for name, slope in slopes.items():
         for tensor, part in zip(_as_list(inner.inputs[name]), _as_list(slope), strict=False):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from glassformer.probes.depth import residual_stream
+from glassformer.probes.residual_stream import residual_stream
 from glassformer.probes.trace import Trace
 
 

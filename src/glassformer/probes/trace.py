@@ -13,17 +13,17 @@ from torch import Tensor, nn
 from glassformer.equation import Cost, Equation, Symbol
 from glassformer.errors import TapeError
 from glassformer.probes.agreement import Agreement, difference_between
-from glassformer.probes.aims import Aim, read_aim
 from glassformer.probes.cells import Cell, explain, full_index
-from glassformer.probes.focus import Focus, axis_words
+from glassformer.probes.loss_targets import LossTarget, read_loss_target
 from glassformer.probes.memory import require_room, sketch, value_bytes
 from glassformer.probes.names import Names, equation_of
+from glassformer.probes.selection import Selection, axis_words
 from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundSymbol:
     """A letter of an equation with what it stood for: the number itself, where it came from, its gradient."""
 
     symbol: Symbol
@@ -33,7 +33,7 @@ class Bound:
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class TraceStep:
     """One step of a trace: where it stands, what it computed, from what, at what cost, with what gradient."""
 
     trace: "Trace" = field(repr=False)
@@ -53,26 +53,26 @@ class Shown:
 
     @property
     def output(self) -> object:
-        """All that came out first, whatever is in focus."""
+        """All that came out first, whatever is selected."""
         return self.step.outputs[0]
 
     @property
     def value(self) -> Tensor:
-        """What came out, as far as it is in focus."""
-        return self._in_focus(self.step.output.detach())
+        """What came out, as far as it is selected."""
+        return self._selected(self.step.output.detach())
 
     @property
     def gradient(self) -> Tensor | None:
         """The loss's gradient with respect to what came out, if the trace went backward and it counts."""
         full = self.trace.gradient_of(self.output)
-        return None if full is None else self._in_focus(full)
+        return None if full is None else self._selected(full)
 
     @cached_property
     def starts(self) -> dict[int, int]:
-        """Which place is in focus on each axis that is narrowed to one."""
-        return self.trace.focus.starts(self.step, self.trace.names)
+        """Which place is selected on each axis that is narrowed to one."""
+        return self.trace.selection.starts(self.step, self.trace.names)
 
-    def _in_focus(self, whole: Tensor) -> Tensor:
+    def _selected(self, whole: Tensor) -> Tensor:
         for axis, place in self.starts.items():
             whole = whole.narrow(axis, place, 1)
         return whole
@@ -84,12 +84,12 @@ class Shown:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The whole shape of what came out, whatever is in focus."""
+        """The whole shape of what came out, whatever is selected."""
         return tuple(self.output.shape) if isinstance(self.output, Tensor) else ()
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """The shape of the value, as far as it is in focus."""
+        """The shape of the value, as far as it is selected."""
         return tuple(1 if axis in self.starts else size for axis, size in enumerate(self.shape))
 
     @cached_property
@@ -98,12 +98,12 @@ class Shown:
         return self.equation.cost(**self.step.inputs)
 
     @property
-    def symbols(self) -> tuple[Bound, ...]:
+    def symbols(self) -> tuple[BoundSymbol, ...]:
         """Every letter of the equation with what it stood for."""
         results = dict(zip((result.name for result in self.equation.results), self.step.outputs, strict=False))
         values = self.step.inputs | results
         return tuple(
-            Bound(s, values[s.name], self.trace.source_of(values[s.name]), self.trace.gradient_of(values[s.name]))
+            BoundSymbol(s, values[s.name], self.trace.source_of(values[s.name]), self.trace.gradient_of(values[s.name]))
             for s in self.equation.symbols
         )
 
@@ -119,33 +119,37 @@ class Trace:
     names: Names = field(repr=False)
     inputs: Mapping[str, object] = field(repr=False)
     output: object = field(repr=False)
-    focus: Focus = field(default_factory=Focus)
+    selection: Selection = field(default_factory=Selection)
     loss: Tensor | None = None
     gradients: Gradients | None = field(default=None, repr=False)
     difference: Agreement | None = None
     tokens: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
 
     @cached_property
-    def steps(self) -> list[Shown]:
-        """The steps in focus that kept their values, in the order of the run, parts behind their whole."""
+    def steps(self) -> list[TraceStep]:
+        """The steps selected that kept their values, in the order of the run, parts behind their whole."""
         kept = [step for step, _ in self._every_step if step.kept]
-        wanted = set(self.focus.steps(kept, self.names))
-        return [Shown(self, step, self.names[step.path], depth) for step, depth in self._every_step if step in wanted]
+        wanted = set(self.selection.steps(kept, self.names))
+        return [
+            TraceStep(self, step, self.names[step.path], depth) for step, depth in self._every_step if step in wanted
+        ]
 
-    def __getitem__(self, name: str) -> Shown:
+    def __getitem__(self, name: str) -> TraceStep:
         """The step that a name means: its own, its path, or a word for it, such as `layers.0.attention.queries`."""
         step = self._by_path[self.names.path(name)]
         if not step.kept:
-            raise TapeError(f"the values of {name} were not kept: trace again with it in focus")
-        return Shown(self, step, self.names[step.path])
+            raise TapeError(f"the values of {name} were not kept: trace again with it selected")
+        return TraceStep(self, step, self.names[step.path])
 
     def select(
         self, layer: int | None = None, head: int | None = None, token: int | None = None, equation: str = "*"
     ) -> "Trace":
-        """The same run with another focus."""
-        focus = Focus(layer=layer, head=head, token=token, equation=equation)
-        focus.steps((step for step, _ in self._every_step if step.kept), self.names)  # raises where there is nothing
-        return replace(self, focus=focus)
+        """The same run with another selection."""
+        selection = Selection(layer=layer, head=head, token=token, equation=equation)
+        selection.steps(
+            (step for step, _ in self._every_step if step.kept), self.names
+        )  # raises where there is nothing
+        return replace(self, selection=selection)
 
     def labelled(self, **tokens: Sequence[str]) -> "Trace":
         """The same trace with the words of its inputs, such as `ids=["I", "love", "AI"]`, for the views."""
@@ -207,7 +211,7 @@ class Trace:
 def trace(
     model: nn.Module,
     inputs: Tensor | Mapping[str, object],
-    backward: str | Aim | None = None,
+    backward: str | LossTarget | None = None,
     *,
     layer: int | None = None,
     head: int | None = None,
@@ -215,7 +219,7 @@ def trace(
     equation: str = "*",
     limit: int | None = None,
 ) -> Trace:
-    """Run a model once as it is and once under a tape, and keep every step in focus.
+    """Run a model once as it is and once under a tape, and keep every step selected.
 
     `backward` names the loss to go back from: `next`, `token:ID`, `class:N`, `pair`, or a function of what the model
     says and its inputs; made of equations it is shown too. `limit` is how many bytes to keep at most, what is free if
@@ -223,8 +227,8 @@ def trace(
     """
     written = dict(model.named_children()).get("_orig_mod", model)  # what torch.compile was given
     given = _by_name(written, inputs)
-    focus = Focus(layer=layer, head=head, token=token, equation=equation)
-    outline = _outline(written, given, focus, backward is not None, limit)
+    selection = Selection(layer=layer, head=head, token=token, equation=equation)
+    outline = _outline(written, given, selection, backward is not None, limit)
     device = next(written.parameters()).device
     with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         fast = model(**_untouched(given))
@@ -234,13 +238,13 @@ def trace(
     gradients = None if loss is None else _gradients(written, tape, backward, given, output, loss)
     names = Names(written, tape) if outline is None else outline[0]
     found = Trace(
-        written, tape, names, given, output, focus, loss, gradients, difference_between("output", "", fast, output)
+        written, tape, names, given, output, selection, loss, gradients, difference_between("output", "", fast, output)
     )
-    return found.select(**vars(focus))  # what is not there is said here
+    return found.select(**vars(selection))  # what is not there is said here
 
 
 def _outline(
-    model: nn.Module, inputs: Mapping[str, object], focus: Focus, backward: bool, limit: int | None
+    model: nn.Module, inputs: Mapping[str, object], selection: Selection, backward: bool, limit: int | None
 ) -> tuple[Names, set[str]] | None:
     """The names of all steps and the paths of those to keep, found before anything runs; None to keep them all."""
     if not all(value is None or isinstance(value, Tensor) for value in inputs.values()):
@@ -248,7 +252,7 @@ def _outline(
     tape = sketch(model, inputs)
     names = Names(model, tape)
     every = [step for top in tape.steps for step in top.walk()]
-    chosen = every if backward else focus.steps(every, names)  # the loss may be in focus, and is not here
+    chosen = every if backward else selection.steps(every, names)  # the loss may be selected, and is not here
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     needed = 2 * value_bytes(every) + weights if backward else value_bytes(chosen)
     require_room(needed, next(model.parameters()).device, limit)
@@ -266,17 +270,22 @@ def _by_name(model: nn.Module, inputs: Tensor | Mapping[str, object]) -> dict[st
     return {next(iter(inspect.signature(model.forward).parameters)): inputs}
 
 
-def _loss(backward: str | Aim, output: object, inputs: Mapping[str, object]) -> Tensor:
+def _loss(backward: str | LossTarget, output: object, inputs: Mapping[str, object]) -> Tensor:
     if not isinstance(output, Tensor):
         raise TapeError(f"the model gives a {type(output).__name__}: go backward from a function of it")
-    loss = (read_aim(backward) if isinstance(backward, str) else backward)(output, inputs)
+    loss = (read_loss_target(backward) if isinstance(backward, str) else backward)(output, inputs)
     if loss.numel() != 1:
         raise TapeError(f"the loss has shape {list(loss.shape)}, wanted a single number")
     return loss
 
 
 def _gradients(
-    model: nn.Module, tape: Tape, backward: str | Aim | None, inputs: Mapping[str, object], output: object, loss: Tensor
+    model: nn.Module,
+    tape: Tape,
+    backward: str | LossTarget | None,
+    inputs: Mapping[str, object],
+    output: object,
+    loss: Tensor,
 ) -> Gradients:
     """Gradients by the rules; of a loss that is made of plain torch operations, autograd takes the first step."""
     weights = list(model.parameters())

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import SGD, Adam, Muon, Optimizer
 
-from glassformer.equations.adaptive import adam
+from glassformer.equations.adam import adam
 from glassformer.equations.gradients import clip_gradient, global_norm
+from glassformer.equations.muon import muon
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
-from glassformer.equations.orthogonal import muon
 from glassformer.errors import TapeError
 from glassformer.probes.names import Names, nearest_names
 from glassformer.probes.trace import Trace
@@ -41,7 +41,7 @@ class TrainingStep:
 
 
 def training_step(
-    model: nn.Module, optimizer: Optimizer, loss: Callable[[], Tensor], weight: str, clip: float | None = None
+    model: nn.Module, optimizer: Optimizer, loss: Callable[[], Tensor], weight: str, max_grad_norm: float | None = None
 ) -> TrainingStep:
     """Take one real step of training, and show by equations how one weight came by its new value.
 
@@ -65,9 +65,9 @@ def training_step(
     state = copy.deepcopy(dict(optimizer.state.get(parameter, {})))
     with torch.no_grad(), tape:
         gradient = found[parameter]
-        if clip is not None:
+        if max_grad_norm is not None:
             norm = global_norm([found[p] for p in parameters.values() if p in found])
-            gradient = clip_gradient(gradient, norm, clip)
+            gradient = clip_gradient(gradient, norm, max_grad_norm)
         shown = _update(optimizer, parameter, before[id(parameter)], gradient, state)
     names = Names(model, tape)
     part = Tape()
@@ -75,7 +75,7 @@ def training_step(
         *(_on_copies(step, before) for step in tape.steps[:begun] if _reads(step, parameter) or step.output is value),
         *tape.steps[begun:],
     ]
-    _really_step(model, optimizer, loss, clip)
+    _really_step(model, optimizer, loss, max_grad_norm)
     given = {names.readable(name): before[id(p)] for name, p in parameters.items()}
     given |= {f"gradient of {names.readable(weight)}": found[parameter]} | state
     trace = Trace(model, part, names, given, value, loss=value, gradients=found)

@@ -37,7 +37,7 @@ OLDER_FILES = (*MARIAN_FILES, *VOCABULARY_FILES)
 class Tokenizer:
     """Text to ids and back; the name of a special token in a text is text like any other.
 
-    `pad`, `start`, `end`, `unknown` and `mask` are ids, or None where the tokenizer has no such token.
+    `pad`, `bos`, `eos`, `unk` and `mask` are ids, or None where the tokenizer has no such token.
     """
 
     def __init__(
@@ -60,11 +60,11 @@ class Tokenizer:
         self.use = use
         self._sides = sides
         ids = set(inner.get_vocab().values())
-        self.vocab = max(ids, default=-1) + 1
-        if not 0 < self.vocab <= MOST_IDS:
-            raise TokenizerError(f"the largest id is {self.vocab - 1}, wanted one from 0 to {MOST_IDS - 1}")
-        self._unused = frozenset(range(self.vocab)) - ids if len(ids) < self.vocab else frozenset[int]()
-        self.pad, self.start, self.end, self.unknown, self.mask = (self._id(role) for role in get_args(Role))
+        self.vocab_size = max(ids, default=-1) + 1
+        if not 0 < self.vocab_size <= MOST_IDS:
+            raise TokenizerError(f"the largest id is {self.vocab_size - 1}, wanted one from 0 to {MOST_IDS - 1}")
+        self._unused = frozenset(range(self.vocab_size)) - ids if len(ids) < self.vocab_size else frozenset[int]()
+        self.pad, self.bos, self.eos, self.unk, self.mask = (self._id(role) for role in get_args(Role))
 
     def _id(self, role: Role) -> int | None:
         return self._inner.token_to_id(self.roles[role]) if role in self.roles else None
@@ -77,7 +77,7 @@ class Tokenizer:
         return found
 
     def __repr__(self) -> str:
-        return f"<Tokenizer {type(self._inner.model).__name__}: {self.vocab} tokens>"
+        return f"<Tokenizer {type(self._inner.model).__name__}: {self.vocab_size} tokens>"
 
     @cached_property
     def specials(self) -> frozenset[int]:
@@ -97,7 +97,7 @@ class Tokenizer:
 
     def unused_ids(self, rows: int) -> list[int]:
         """The ids below a number of vocabulary rows that are not tokens: gaps, and rows beyond the last token."""
-        return [*sorted(id for id in self._unused if id < rows), *range(self.vocab, rows)]
+        return [*sorted(id for id in self._unused if id < rows), *range(self.vocab_size, rows)]
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text, without any added at its ends."""
@@ -126,7 +126,7 @@ class Tokenizer:
 
     def count_unknown(self, ids: Iterable[int]) -> int:
         """How many of these ids stand for text that the vocabulary lacks."""
-        return 0 if self.unknown is None else sum(id == self.unknown for id in ids)
+        return 0 if self.unk is None else sum(id == self.unk for id in ids)
 
     @cached_property
     def template(self) -> TextTemplate:
@@ -144,7 +144,7 @@ class Tokenizer:
         Training separates documents by the end token, so an empty prompt begins with that where nothing else does.
         """
         rows = [[*self.template.before, *row] for row in self.encode_batch(texts)]
-        begin = [id for id in (self.end, self.start) if id is not None][:1]
+        begin = [id for id in (self.eos, self.bos) if id is not None][:1]
         for number, row in enumerate(rows):
             if not row and not begin:
                 raise TokenizerError(
@@ -170,8 +170,8 @@ class Tokenizer:
     def _borders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """What stands before and after each document of a corpus."""
         closing = self.template.after
-        if self.end is not None and self.end not in closing[-1:]:
-            closing = (*closing, self.end)
+        if self.eos is not None and self.eos not in closing[-1:]:
+            closing = (*closing, self.eos)
         return self.template.before, closing
 
     def _encode_parts(self, parts: Sequence[TextPart]) -> list[list[int]]:
@@ -223,7 +223,7 @@ class Tokenizer:
     @property
     def decoder_start(self) -> int:
         """The id that a decoder's input begins with: the model's own, or the start token, or the padding token."""
-        known = [id for id in (self.use.decoder_start, self.start, self.pad) if id is not None and id < self.vocab]
+        known = [id for id in (self.use.decoder_start, self.bos, self.pad) if id is not None and id < self.vocab_size]
         if not known:
             raise TokenizerError("the tokenizer has no start or padding token for a decoder's input to begin with")
         return known[0]
@@ -231,8 +231,8 @@ class Tokenizer:
     @property
     def ends(self) -> frozenset[int]:
         """The ids that end a generated text."""
-        known = frozenset(id for id in self.use.ends if id < self.vocab)
-        return known or frozenset(() if self.end is None else (self.end,))
+        known = frozenset(id for id in self.use.ends if id < self.vocab_size)
+        return known or frozenset(() if self.eos is None else (self.eos,))
 
     def with_use(self, **changes: int | tuple[int, ...] | None) -> "Tokenizer":
         """The same tokenizer for a model that uses it otherwise."""
@@ -248,7 +248,7 @@ class Tokenizer:
         """The tokenizer of an encoder: where the file puts nothing around a text, the start and the end token."""
         if self.template != TextTemplate():
             return self
-        return self.with_template(TextTemplate((self.required("start"),), () if self.end is None else (self.end,)))
+        return self.with_template(TextTemplate((self.required("start"),), () if self.eos is None else (self.eos,)))
 
     def for_decoder(self) -> "Tokenizer":
         """The tokenizer of a language model: prompts are to be continued, so nothing stands after them."""
@@ -258,16 +258,16 @@ class Tokenizer:
         """The text of these ids; special tokens are dropped."""
         wanted = [int(id) for id in ids]
         for position, id in enumerate(wanted):
-            if not 0 <= id < self.vocab or id in self._unused:
-                raise TokenizerError(f"id {id} at position {position} is no token, wanted 0 to {self.vocab - 1}")
+            if not 0 <= id < self.vocab_size or id in self._unused:
+                raise TokenizerError(f"id {id} at position {position} is no token, wanted 0 to {self.vocab_size - 1}")
         with guarded("decoding"):
             return self._inner.decode(wanted, skip_special_tokens=True)
 
     def token(self, id: int) -> str:
         """One token as one would show it: its text, with bytes that are no text alone written as \\x escapes."""
-        token = self._inner.id_to_token(id) if 0 <= id < self.vocab else None
+        token = self._inner.id_to_token(id) if 0 <= id < self.vocab_size else None
         if token is None:
-            raise TokenizerError(f"id {id} is no token, wanted 0 to {self.vocab - 1}")
+            raise TokenizerError(f"id {id} is no token, wanted 0 to {self.vocab_size - 1}")
         if id in self.specials or not isinstance(self._inner.decoder, decoders.ByteLevel):
             return token
         if any(character not in _BYTES for character in token):
@@ -284,7 +284,7 @@ class Tokenizer:
         config = {"tokenizer_class": kind, "clean_up_tokenization_spaces": False, **names}
         config["split_special_tokens"] = True  # the name of a special token in a text is text, there as here
         config = config if self._sides is None else {**self._sides.config, **config}
-        config |= use_fields(replace(self.use, ends=()) if self.use.ends == (self.end,) else self.use)
+        config |= use_fields(replace(self.use, ends=()) if self.use.ends == (self.eos,) else self.use)
         files = {
             "tokenizer.json": self._inner.to_str(pretty=True),
             "tokenizer_config.json": json.dumps(config, indent=2, ensure_ascii=False),

@@ -12,9 +12,9 @@ from torch import Tensor
 from glassformer.data.batches import Batches
 from glassformer.errors import InterruptedRunError, TrainingError
 from glassformer.layers.model import Model
-from glassformer.training.hardware import Hardware
-from glassformer.training.objective import Lesson, Objective
-from glassformer.training.processes import ALONE, Processes
+from glassformer.training.device import Device
+from glassformer.training.distributed import ALONE, ProcessGroup
+from glassformer.training.objective import LossModule, Objective
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.signals import StopRequest, stopping_politely
@@ -32,8 +32,8 @@ def train(
     recipe: Recipe,
     folder: RunFolder | None = None,
     validation: Batches | None = None,
-    hardware: Hardware | None = None,
-    processes: Processes = ALONE,
+    hardware: Device | None = None,
+    processes: ProcessGroup = ALONE,
 ) -> Iterator[Log]:
     """Train a model, a log line at a time; with a folder the run is saved, and goes on where it was stopped.
 
@@ -45,9 +45,9 @@ def train(
             stack.enter_context(folder.lock())
         request = StopRequest() if folder is None else stack.enter_context(stopping_politely())
         torch.manual_seed(recipe.seed + processes.rank)
-        lesson = Lesson(model, objective, recipe.agreement)
+        loss_module = LossModule(model, objective, recipe.r_drop)
         stack.callback(uncompile, model)
-        training = Training(lesson, batches, recipe, hardware or Hardware(), processes)
+        training = Training(loss_module, batches, recipe, hardware or Device(), processes)
         try:
             yield from _Loop(training, folder, validation, request).run()
         except TrainingError as error:
@@ -75,16 +75,16 @@ class _Loop:
         """Step after step until the end, or until somebody asks to stop."""
         training, recipe = self.training, self.recipe
         note = self._resume()
-        self.peak = training.hardware.peak() * training.processes.world
+        self.peak = training.hardware.peak() * training.processes.world_size
         training.model.train()
         while training.done < recipe.steps and not self._tired():
-            training.learn()
+            training.train_step()
             log = self._log() if self._due() else None
             stop = self._stop_asked()
             if stop or self._last() or self._improved(log) or training.done % recipe.save_every == 0:
                 self._save(best=self._improved(log))
             if self.folder is None and self._improved(log):
-                self.best = training.judged_weights()
+                self.best = training.evaluated_weights()
             if log is not None:
                 yield replace(log, note=log.note or note)
                 note = None
@@ -95,10 +95,10 @@ class _Loop:
         training.model.eval()
         if self.folder is None:
             training.require_finite()
-        training.settle(self.best)
+        training.load_final_weights(self.best)
 
     def _tired(self) -> bool:
-        return 0 < self.recipe.patience <= self.training.symptoms.worse
+        return 0 < self.recipe.patience <= self.training.monitor.worse
 
     def _last(self) -> bool:
         return self.training.done == self.recipe.steps or self._tired()
@@ -111,19 +111,19 @@ class _Loop:
         return self._judged() or self._last() or self.training.done % self.recipe.log_every == 0
 
     def _improved(self, log: Log | None) -> bool:
-        return log is not None and log.validation is not None and self.training.symptoms.best_step == log.step
+        return log is not None and log.validation is not None and self.training.monitor.best_step == log.step
 
     def _stop_asked(self) -> int:
         """The signal to stop by, or 0; of several processes all stop at one step, and ask each other when they look."""
         asked = 0 if self.request.signal is None else self.request.signal.value
-        if self.training.processes.world == 1:
+        if self.training.processes.world_size == 1:
             return asked
         if self.training.hardware.waits and self.training.done % self.recipe.log_every:
             return 0
         return self.training.processes.largest(asked, self.training.hardware.device)
 
     def _log(self) -> Log:
-        self.training.look()
+        self.training.raise_if_nonfinite()
         now = time.perf_counter()  # before the evaluation, which is not learning
         log = self.training.log(self.validation if self._judged() else None)
         speed = (log.tokens - self.told_tokens) / max(now - self.told, 1e-9)
@@ -145,7 +145,7 @@ class _Loop:
         if snapshot is None:
             return None
         note = restore(self.training, snapshot, self.validation, self.folder.begun)
-        best = self.training.symptoms.best_step
+        best = self.training.monitor.best_step
         if best in self.folder.steps() and self.training.processes.first:
             self.folder.mark_best(best)  # it may have been killed between the save and this, or have lost a later one
         self.told_tokens = int(self.training.tokens)
@@ -165,7 +165,7 @@ class _Loop:
         """The note of a log line, and why the run ends here if it ends early."""
         if not self._tired() or self.training.done == self.recipe.steps:
             return log.note
-        best, at, worse = self.training.symptoms.best, self.training.symptoms.best_step, self.training.symptoms.worse
+        best, at, worse = self.training.monitor.best, self.training.monitor.best_step, self.training.monitor.worse
         why = f"stopped early by recipe.patience: {worse} evaluations without a better validation loss than {best:.4g}"
         return "; ".join(filter(None, [log.note, f"{why}, at step {at}"]))
 
@@ -173,5 +173,5 @@ class _Loop:
         """The share of the device's peak; a peak that is exceeded was measured while others used the device."""
         training, reached = self.training, speed * self.training.operations
         if reached > self.peak:
-            self.peak = max(training.hardware.peak() * training.processes.world, reached)
+            self.peak = max(training.hardware.peak() * training.processes.world_size, reached)
         return reached / self.peak

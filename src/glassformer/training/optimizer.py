@@ -8,11 +8,11 @@ from torch.distributed.tensor import DTensor
 from torch.optim import SGD, AdamW, Muon, Optimizer, RMSprop
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.training.processes import parted, unsharded
+from glassformer.training.distributed import parted, unsharded
 from glassformer.training.recipe import Recipe
 
 
-class Updates:
+class Optimizers:
     """One optimizer for all parameters, or Muon for the matrices inside blocks and AdamW for the rest.
 
     Weight decay is that of AdamW for each of them: apart from the gradient, and of matrices alone.
@@ -21,12 +21,14 @@ class Updates:
     def __init__(self, model: nn.Module, recipe: Recipe) -> None:
         self.parameters = dict(model.named_parameters())
         if recipe.optimizer == "muon" and any(isinstance(p, DTensor) for p in self.parameters.values()):
-            raise ConfigError('optimizer is muon, which needs whole matrices; use adamw, or run.sharing = "copies"')
+            raise ConfigError('optimizer is muon, which needs whole matrices; use adamw, or run.strategy = "ddp"')
         self.recipe = recipe
         everything = list(self.parameters.values())
-        (beta, rho), rate = recipe.betas, recipe.rate
+        (beta, rho), rate = recipe.betas, recipe.learning_rate
         self.optimizers: list[Optimizer]
-        self.shrunk: list[Tensor] = [p for p in everything if p.dim() > 1 and recipe.decay]  # by us, not the optimizer
+        self.shrunk: list[Tensor] = [
+            p for p in everything if p.dim() > 1 and recipe.weight_decay
+        ]  # by us, not the optimizer
         match recipe.optimizer:
             case "sgd":
                 self.optimizers = [SGD(everything, rate)]
@@ -42,13 +44,17 @@ class Updates:
         inside = [n for n, p in parameters.items() if recipe.optimizer == "muon" and p.dim() == 2 and "blocks." in n]
         rest = [p for name, p in parameters.items() if name not in inside]
         groups = [
-            {"params": [p for p in rest if p.dim() > 1], "weight_decay": recipe.decay},
+            {"params": [p for p in rest if p.dim() > 1], "weight_decay": recipe.weight_decay},
             {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0},
         ]
-        found: list[Optimizer] = [AdamW([g for g in groups if g["params"]], recipe.rate, recipe.betas, fused=True)]
+        found: list[Optimizer] = [
+            AdamW([g for g in groups if g["params"]], recipe.learning_rate, recipe.betas, fused=True)
+        ]
         if inside:
             matrices = [parameters[name] for name in inside]
-            found.append(Muon(matrices, recipe.rate, recipe.decay, adjust_lr_fn="match_rms_adamw"))  # one rate for both
+            found.append(
+                Muon(matrices, recipe.learning_rate, recipe.weight_decay, adjust_lr_fn="match_rms_adamw")
+            )  # one rate for both
         return found
 
     def update(self, rate: float, skip: Tensor | None = None) -> None:
@@ -68,7 +74,7 @@ class Updates:
     @torch.no_grad()
     def _step(self, optimizer: Optimizer, rate: float) -> None:
         if self.shrunk:
-            torch._foreach_mul_(self.shrunk, 1 - rate * self.recipe.decay)  # pyright: ignore[reportPrivateImportUsage]
+            torch._foreach_mul_(self.shrunk, 1 - rate * self.recipe.weight_decay)  # pyright: ignore[reportPrivateImportUsage]
         optimizer.step()
 
     @torch.no_grad()

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from glassformer.checkpoints.load import load
-from glassformer.checkpoints.ours import own_table
+from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import AVERAGE, MODEL_CONFIG
 from glassformer.checkpoints.save import save
 from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
@@ -17,8 +17,19 @@ from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
-from glassformer.training.averaging import mean_of_checkpoints
-from glassformer.training.beginning import (
+from glassformer.training.config import PYTHON, Resolved, resolve, to_toml
+from glassformer.training.device import choose_device
+from glassformer.training.distributed import expected, process_group
+from glassformer.training.ema import average_checkpoints
+from glassformer.training.evaluate import Metrics, evaluate_pairs
+from glassformer.training.initialization import initialize
+from glassformer.training.loop import train
+from glassformer.training.metrics import (
+    evaluate_classifier,
+    evaluate_language,
+    evaluate_masked,
+)
+from glassformer.training.resume import (
     CONFIG,
     fitted,
     fixed_settings,
@@ -27,37 +38,29 @@ from glassformer.training.beginning import (
     require_real_files,
     resolve_resumed,
 )
-from glassformer.training.evaluation import (
-    evaluate_classifier,
-    evaluate_language,
-    evaluate_masked,
-)
-from glassformer.training.hardware import choose_hardware
-from glassformer.training.initialization import initialize
-from glassformer.training.keys import as_toml, toml_value
-from glassformer.training.loop import train
-from glassformer.training.measure import Figures, measure_pairs
-from glassformer.training.processes import expected, meeting
-from glassformer.training.resolve import PYTHON, Resolved, resolve, to_toml
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.schema import as_toml, toml_value
 from glassformer.training.settings import PairData, Settings
 from glassformer.training.snapshots import TEST, newest
 from glassformer.training.step import Log
-from glassformer.training.tasks import Material, Preparing, Say, prepare_material
+from glassformer.training.tasks import DataContext, Say, TaskData, prepare_data
 
-CLASS_HEAD = "classes."  # parameters of an encoder that belong to its classes
+CLASS_HEAD = "classifier."  # parameters of an encoder that belong to its classes
 
 
 class Run:
     """Data read, tokenizer and model ready: `train` goes through it, a log line at a time."""
 
-    def __init__(self, resolved: Resolved, material: Material, model: Model, out: Path | None) -> None:
-        self.resolved, self.settings, self.material, self.model = resolved, resolved.settings, material, model
+    def __init__(self, resolved: Resolved, material: TaskData, model: Model, out: Path | None) -> None:
+        self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, material, model
         self.tokenizer, self.labels = material.tokenizer, material.labels
         asked = self.settings.run
-        self.hardware = choose_hardware(asked.device, asked.precision, asked.compiled)
+        self.hardware = choose_device(asked.device, asked.precision, asked.compile)
         recipe = self.settings.recipe
-        keep, every = max(asked.keep, recipe.average_last), recipe.save_every if recipe.average_last > 1 else 1
+        keep, every = (
+            max(asked.keep_checkpoints, recipe.average_checkpoints),
+            recipe.save_every if recipe.average_checkpoints > 1 else 1,
+        )
         self.folder = None if out is None else RunFolder(out, keep, every=every)
         if self.folder is not None:
             self.folder.begun = {**fixed_settings(self.settings), TEST: material.test.identity()}
@@ -70,9 +73,9 @@ class Run:
     @cached_property
     def tokens_per_step(self) -> int:
         """Positions that one step computes on, padding among them, in a batch such as the first."""
-        batch = next(self.material.batches.once())
-        positions = max(batch[name].numel() for name in self.material.objective.inputs)
-        return positions * self.settings.recipe.accumulate * self.material.batches.world
+        batch = next(self.data.batches.once())
+        positions = max(batch[name].numel() for name in self.data.objective.inputs)
+        return positions * self.settings.recipe.gradient_accumulation * self.data.batches.world
 
     @property
     def memory(self) -> int:
@@ -90,8 +93,11 @@ class Run:
 
     def train(self, resume: bool = False) -> Iterator[Log]:
         """Train to the end, or on from where a stopped run was saved; then write the model into the folder."""
-        made, recipe = self.material, self.settings.recipe
-        with meeting(self.settings.run.sharing, self.hardware) as processes, self._opened(resume, processes.first):
+        made, recipe = self.data, self.settings.recipe
+        with (
+            process_group(self.settings.run.strategy, self.hardware) as processes,
+            self._opened(resume, processes.first),
+        ):
             parts = (made.batches, made.objective, recipe, self.folder, made.validation, self.hardware, processes)
             yield from train(self.model, *parts)
             if processes.first and self.folder is not None:
@@ -109,20 +115,20 @@ class Run:
                 require_free(self.folder.path)
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
             labels = None if self.labels is None else tuple(self.labels)
-            self.folder.write_text(MODEL_CONFIG, json.dumps(own_table(self.model.config, labels), indent=2) + "\n")
+            self.folder.write_text(MODEL_CONFIG, json.dumps(native_config(self.model.config, labels), indent=2) + "\n")
             self.tokenizer.save(self.folder.path)
             yield
 
-    def measure(self) -> Figures:
+    def evaluate(self) -> Metrics:
         """Figures on the test data, or on the validation data where there is none."""
-        test, model, data = self.material.test, self.model.eval(), self.settings.data
+        test, model, data = self.data.test, self.model.eval(), self.settings.data
         match test:
             case PairBatches() if isinstance(data, PairData):
-                return measure_pairs(model, self.tokenizer, test, self.material.pairs, data.beam)
+                return evaluate_pairs(model, self.tokenizer, test, self.data.pairs, data.num_beams)
             case MaskedBatches():
                 return evaluate_masked(model, test)
             case PackedBatches():
-                return evaluate_language(model, test, self.material.test_bytes())
+                return evaluate_language(model, test, self.data.test_bytes())
             case LabelledBatches():
                 return evaluate_classifier(model, test, self.labels or ())
         raise ConfigError(f"no figures are known for {type(test).__name__}")
@@ -130,8 +136,8 @@ class Run:
     def _finish(self, folder: RunFolder) -> None:
         """Take the weights that did best, or the mean of the last checkpoints, and write them as a model to load."""
         recipe = self.settings.recipe
-        if recipe.average_last > 1:
-            weights = mean_of_checkpoints(folder, recipe.average_last)
+        if recipe.average_checkpoints > 1:
+            weights = average_checkpoints(folder, recipe.average_checkpoints)
         else:
             best = folder.best_or_newest()
             average = {name.removeprefix(AVERAGE): v for name, v in best.optimizer.items() if name.startswith(AVERAGE)}
@@ -191,11 +197,11 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
     A sketch has sizes but no weights, and cannot be trained.
     """
     require_real_files(resolved.settings)
-    processes = expected(resolved.settings.run.sharing)
+    processes = expected(resolved.settings.run.strategy)
     if out is not None and processes.first and not resume:
         require_free(out)
-    if out is None and not sketch and resolved.settings.recipe.average_last > 1:
-        raise ConfigError("recipe.average_last takes the mean of checkpoints: give a folder to keep them in")
+    if out is None and not sketch and resolved.settings.recipe.average_checkpoints > 1:
+        raise ConfigError("recipe.average_checkpoints takes the mean of checkpoints: give a folder to keep them in")
     start, known, labels, init = None, None, None, resolved.settings.run.init
     rows = _saved_rows(out) if init and resume and out is not None else None
     if init and rows is None:
@@ -205,9 +211,9 @@ def prepare(resolved: Resolved, out: Path | None, say: Say, resume: bool = False
     if resume and out is not None and has_tokenizer(out):
         known, labels = Tokenizer.load(out), read_labels(out)
     settings = resolved.settings
-    material = prepare_material(settings, Preparing(known, processes, say, labels))
+    material = prepare_data(settings, DataContext(known, processes, say, labels))
     if start is None:
-        model = _fresh(settings, material, rows or material.tokenizer.vocab, sketch)
+        model = _fresh(settings, material, rows or material.tokenizer.vocab_size, sketch)
     else:
         model = _adopted(settings, material, start.model, say)
     return Run(resolved, material, model, out)
@@ -225,7 +231,7 @@ def _saved_rows(out: Path) -> int | None:
     return None if saved is None else len(saved.model["embedding.weight"])
 
 
-def _fresh(settings: Settings, material: Material, vocab: int, sketch: bool) -> Model:
+def _fresh(settings: Settings, material: TaskData, vocab: int, sketch: bool) -> Model:
     config = replace(settings.model, vocab=vocab)
     if isinstance(config, EncoderConfig) and material.labels is not None:
         config = replace(config, classes=len(material.labels))
@@ -236,12 +242,12 @@ def _fresh(settings: Settings, material: Material, vocab: int, sketch: bool) -> 
     return model
 
 
-def _adopted(settings: Settings, material: Material, start: Model, say: Say) -> Model:
+def _adopted(settings: Settings, material: TaskData, start: Model, say: Say) -> Model:
     """The model to start from; where its head is another than the task's, the rest of it under a fresh head."""
-    if material.tokenizer.vocab > settings.model.vocab:
+    tokens, rows = material.tokenizer.vocab_size, settings.model.vocab
+    if tokens > rows:
         raise ConfigError(
-            f"the tokenizer has {material.tokenizer.vocab} tokens and the model of run.init {settings.model.vocab}: "
-            "they do not belong together"
+            f"the tokenizer has {tokens} tokens and the model of run.init {rows}: they do not belong together"
         )
     config = settings.model
     if isinstance(config, EncoderConfig) and material.labels is not None:

@@ -1,7 +1,7 @@
 """Everything one decides before a run, as plain data: what to learn from, with which model, and how.
 
-Data held out is in files of its own (`validation`), or a `share` of the data. What `test` names is looked at once,
-at the end, by a beam of `beam` translations where it is pairs.
+Data held out is in files of its own (`validation`), or a `validation_fraction` of the data. What `test` names is
+looked at once, at the end, by a beam search over `num_beams` translations where it is pairs.
 """
 
 from dataclasses import dataclass
@@ -25,18 +25,18 @@ class PairData:
     """
 
     path: str = "phrasebook"
-    second: str = ""
+    target_path: str = ""
     extra: str = ""
     extra_times: int = 1
     validation: str = ""
-    validation_second: str = ""
+    validation_target_path: str = ""
     test: str = ""
-    test_second: str = ""
-    beam: int = 4
-    share: float = 0.02
+    test_target_path: str = ""
+    num_beams: int = 4
+    validation_fraction: float = 0.02
     fields: tuple[str, str] = ("source", "target")
-    longest: int = 128
-    tokens: int = 4096
+    max_length: int = 128
+    tokens_per_batch: int = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,10 +46,10 @@ class TextData:
     path: str = "stdlib"
     validation: str = ""
     test: str = ""
-    share: float = 0.02
+    validation_fraction: float = 0.02
     field: str = "text"
-    batch: int = 32
-    length: int = 128
+    batch_size: int = 32
+    sequence_length: int = 128
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,10 +59,10 @@ class LabelledData:
     path: str = "stdlib"
     validation: str = ""
     test: str = ""
-    share: float = 0.1
+    validation_fraction: float = 0.1
     fields: tuple[str, str] = ("label", "text")
-    longest: int = 128
-    batch: int = 64
+    max_length: int = 128
+    batch_size: int = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class TokenizerSettings:
     """A tokenizer to learn from the data, or the file of one that exists."""
 
     kind: TokenizerKind = "bpe"
-    vocab: int = 8000
+    vocab_size: int = 8000
     lowercase: bool = False
     file: str = ""
 
@@ -82,9 +82,9 @@ class RunSettings:
     init: str = ""
     device: str = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
-    compiled: Literal["auto", "yes", "no"] = "auto"
-    sharing: Literal["copies", "shards"] = "copies"
-    keep: int = 2
+    compile: Literal["auto", "yes", "no"] = "auto"
+    strategy: Literal["ddp", "fsdp"] = "ddp"
+    keep_checkpoints: int = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +103,9 @@ class TranslateSettings(Settings):
     """A translator from sentence pairs."""
 
     data: PairData = PairData()
-    model: Seq2SeqConfig | T5Config = Seq2SeqConfig(dim=128, layers=2, heads=4, hidden=512, context=256, order="pre")
+    model: Seq2SeqConfig | T5Config = Seq2SeqConfig(
+        dim=128, layers=2, heads=4, ffn_dim=512, context=256, norm_first=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +121,7 @@ class MaskedSettings(Settings):
     """An encoder that fills in hidden tokens, from running text."""
 
     data: TextData = TextData()
-    model: EncoderConfig = EncoderConfig(head="masked", dim=128, layers=4, heads=4, hidden=512, context=128)
+    model: EncoderConfig = EncoderConfig(head="masked", dim=128, layers=4, heads=4, ffn_dim=512, context=128)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +129,7 @@ class ClassifySettings(Settings):
     """An encoder that tells classes of text apart."""
 
     data: LabelledData = LabelledData()
-    model: EncoderConfig = EncoderConfig(head="classes", dim=128, layers=2, heads=4, hidden=512, context=128)
+    model: EncoderConfig = EncoderConfig(head="classifier", dim=128, layers=2, heads=4, ffn_dim=512, context=128)
 
 
 TASKS: dict[str, type[Settings]] = {

@@ -12,10 +12,10 @@ from glassformer.data.batches import Batches
 from glassformer.data.identity import require_same_data
 from glassformer.errors import CheckpointError, ConfigError, RunFolderError
 from glassformer.training.checkpoint_files import Snapshot
-from glassformer.training.processes import parted, unsharded
+from glassformer.training.distributed import parted, unsharded
+from glassformer.training.monitor import Monitor
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
-from glassformer.training.symptoms import Symptoms
 
 TEST = "test"  # of what a run was started with
 NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
@@ -27,7 +27,7 @@ class State(msgspec.Struct):
     tokens: int
     data: dict[str, int]
     random: list[str]
-    symptoms: dict[str, object]
+    monitor: dict[str, object]
     torch: str
     threads: int
     device: str
@@ -37,20 +37,20 @@ class State(msgspec.Struct):
 
 def take(training: Training, validation: Batches | None = None, begun: Mapping[str, object] = NO_SETTINGS) -> Snapshot:
     """A snapshot of a run between two steps; every process has to take part."""
-    training.look()
+    training.raise_if_nonfinite()
     training.require_finite()
     state = State(
         tokens=int(training.tokens),
         data=training.batches.state(),
         random=training.processes.gather(_random_state(training.hardware.device)),
-        symptoms=training.symptoms.state(),
+        monitor=training.monitor.state(),
         torch=str(torch.__version__),
         threads=torch.get_num_threads(),
         device=training.hardware.device.type,
         validation=None if validation is None else validation.identity(),
         begun=dict(begun),
     )
-    optimizer = training.updates.state() | (training.average.state() if training.average else {})
+    optimizer = training.updates.state() | (training.ema.state() if training.ema else {})
     weights = {name: unsharded(value.detach()) for name, value in training.model.state_dict().items()}
     return Snapshot(training.done, weights, optimizer, msgspec.to_builtins(state))
 
@@ -62,7 +62,10 @@ def restore(
     begun: Mapping[str, object] = NO_SETTINGS,
 ) -> str | None:
     """Go to where a snapshot was taken; a sentence if what follows may differ from the unbroken run."""
-    state = msgspec.convert(snapshot.state, State)
+    try:
+        state = msgspec.convert(snapshot.state, State)
+    except msgspec.ValidationError as error:
+        raise CheckpointError(f"the checkpoint is of another version of glassformer: {error}") from None
     _require_same_settings(state, begun)
     training.batches.resume(state.data)
     _require_same_held_out(state, validation, begun)
@@ -70,11 +73,16 @@ def restore(
     _require_same_shapes(weights, snapshot.model)
     training.model.load_state_dict({name: parted(value, weights[name]) for name, value in snapshot.model.items()})
     training.updates.resume(snapshot.optimizer)
-    if training.average is not None:
-        training.average.resume(snapshot.optimizer)
-    training.symptoms = replace(Symptoms.resumed(state.symptoms), uniform=training.symptoms.uniform)
+    if training.ema is not None:
+        training.ema.resume(snapshot.optimizer)
+    training.monitor = replace(Monitor.resumed(state.monitor), uniform=training.monitor.uniform)
     training.done, training.tokens = snapshot.step, torch.full_like(training.tokens, state.tokens)
-    here = (str(torch.__version__), torch.get_num_threads(), training.hardware.device.type, training.processes.world)
+    here = (
+        str(torch.__version__),
+        torch.get_num_threads(),
+        training.hardware.device.type,
+        training.processes.world_size,
+    )
     there = (state.torch, state.threads, state.device, len(state.random))
     if training.processes.rank < len(state.random):
         _set_random_state(state.random[training.processes.rank], training.hardware.device)

@@ -16,8 +16,8 @@ from glassformer.data.splitting import split, split_labelled, split_tokens
 from glassformer.errors import ConfigError, DataError
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.distributed import ProcessGroup
 from glassformer.training.objective import CLASSES, HIDDEN_TOKENS, NEXT_TARGET_TOKEN, NEXT_TOKEN, Objective
-from glassformer.training.processes import Processes
 from glassformer.training.settings import (
     ClassifySettings,
     GPTSettings,
@@ -33,7 +33,7 @@ from glassformer.training.settings import (
 PHRASES, PHRASES_HELD_OUT = 60_000, 500  # of the built-in phrase book
 MORE = {
     "training": "learn from more (data.path)",
-    "validation": "hold out more (data.share or data.validation)",
+    "validation": "hold out more (data.validation_fraction or data.validation)",
     "test": "test on more (data.test)",
 }
 Say = Callable[[str], None]
@@ -41,7 +41,7 @@ TwoTexts = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Material:
+class TaskData:
     """Everything a run learns from, is judged by while it learns, and is tested on at its end."""
 
     tokenizer: Tokenizer
@@ -56,11 +56,11 @@ class Material:
 
 
 @dataclass(frozen=True)
-class Preparing:
-    """What the making of material shares: a tokenizer if there is one, the place among processes, a voice."""
+class DataContext:
+    """What all tasks prepare their data with: a tokenizer if there is one, the place among processes, a voice."""
 
     known: Tokenizer | None
-    processes: Processes
+    processes: ProcessGroup
     say: Say
     labels: tuple[str, ...] | None = None  # of the model to start from, in the order of its head
 
@@ -71,14 +71,14 @@ class Preparing:
         if settings.file:
             return Tokenizer.load(settings.file)
         self.say(f"learning a tokenizer ({settings.kind})")
-        return learn_tokenizer(texts(), settings.kind, settings.vocab, lowercase=settings.lowercase)
+        return learn_tokenizer(texts(), settings.kind, settings.vocab_size, lowercase=settings.lowercase)
 
     def place(self, count: int, part: str, things: str) -> tuple[int, int]:
         """Which of a part's rows are ours, and of how many processes; one alone does the test at the end.
 
         A part that would leave a process without work is refused.
         """
-        rank, world = (0, 1) if part == "test" else (self.processes.rank, self.processes.world)
+        rank, world = (0, 1) if part == "test" else (self.processes.rank, self.processes.world_size)
         if count < world:
             fewer = ", or start fewer processes" if count else ""
             wanted = f"wanted at least {world}, one for each process"
@@ -86,7 +86,7 @@ class Preparing:
         return rank, world
 
 
-def prepare_material(settings: Settings, preparing: Preparing) -> Material:
+def prepare_data(settings: Settings, preparing: DataContext) -> TaskData:
     """Read the data of a task and make batches of it."""
     _look_into_held_out_files(settings)
     match settings:
@@ -102,7 +102,7 @@ def prepare_material(settings: Settings, preparing: Preparing) -> Material:
 def _look_into_held_out_files(settings: Settings) -> None:
     """Read the first row of the files that are needed last: one that cannot be read is refused before the work."""
     data = settings.data
-    for path, second in ((data.validation, "validation_second"), (data.test, "test_second")):
+    for path, second in ((data.validation, "validation_target_path"), (data.test, "test_target_path")):
         if path and path != "stdlib":
             match data:
                 case TextData():
@@ -114,11 +114,11 @@ def _look_into_held_out_files(settings: Settings) -> None:
             next(rows, None)
 
 
-def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
+def _translation(settings: TranslateSettings, preparing: DataContext) -> TaskData:
     data, seed, processes = settings.data, settings.recipe.seed, preparing.processes
     context = settings.model.context
-    if context is not None and context < data.longest:
-        raise ConfigError(f"model.context is {context}, wanted at least data.longest, which is {data.longest}")
+    if context is not None and context < data.max_length:
+        raise ConfigError(f"model.context is {context}, wanted at least data.max_length, which is {data.max_length}")
     learn, held = _pairs(data, seed)
     if data.extra:
         more = courtesies() if data.extra == "courtesies" else _pair_file(data, data.extra, "")
@@ -130,7 +130,7 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
     def batches(pairs: Sequence[TwoTexts], name: str) -> tuple[PairBatches, list[TwoTexts]]:
         """Batches of the pairs that are not too long, and these pairs."""
         sides = encode_pairs(tokenizer, pairs)
-        fits = range(1, data.longest)
+        fits = range(1, data.max_length)
         kept = [
             (row, pair)
             for row, pair in zip(zip(*sides, strict=True), pairs, strict=True)
@@ -138,27 +138,29 @@ def _translation(settings: TranslateSettings, preparing: Preparing) -> Material:
         ]
         if len(kept) < len(pairs):
             left_out = f"{len(pairs) - len(kept)} of {len(pairs)} {name} pairs"
-            preparing.say(f"{left_out} are left out: without tokens, or with data.longest ({data.longest}) or more")
+            preparing.say(
+                f"{left_out} are left out: without tokens, or with data.max_length ({data.max_length}) or more"
+            )
         rows, place = [row for row, _ in kept], preparing.place(len(kept), name, "pairs")
-        return PairBatches(rows, data.tokens, pad, start, end, seed, *place), [pair for _, pair in kept]
+        return PairBatches(rows, data.tokens_per_batch, pad, start, end, seed, *place), [pair for _, pair in kept]
 
     validation, judged = batches(held, "validation")
     test = validation
-    if data.test or processes.world > 1:
-        test, judged = batches(_pair_file(data, data.test, data.test_second) if data.test else held, "test")
-    return Material(tokenizer, NEXT_TARGET_TOKEN, batches(learn, "training")[0], validation, test, pairs=judged)
+    if data.test or processes.world_size > 1:
+        test, judged = batches(_pair_file(data, data.test, data.test_target_path) if data.test else held, "test")
+    return TaskData(tokenizer, NEXT_TARGET_TOKEN, batches(learn, "training")[0], validation, test, pairs=judged)
 
 
 def _pairs(data: PairData, seed: int) -> tuple[list[TwoTexts], list[TwoTexts]]:
     if data.path == "phrasebook":
         learn, held = split_phrase_book(PHRASES, PHRASES_HELD_OUT, seed)
     elif data.validation:
-        learn, held = _pair_file(data, data.path, data.second), []
+        learn, held = _pair_file(data, data.path, data.target_path), []
     else:
-        pairs = _pair_file(data, data.path, data.second)
+        pairs = _pair_file(data, data.path, data.target_path)
         _require_two(data.path, len(set(pairs)), "different pairs")
-        learn, held = split(pairs, data.share, seed)
-    return learn, _pair_file(data, data.validation, data.validation_second) if data.validation else held
+        learn, held = split(pairs, data.validation_fraction, seed)
+    return learn, _pair_file(data, data.validation, data.validation_target_path) if data.validation else held
 
 
 def _require_two(path: str, count: int, things: str) -> None:
@@ -173,13 +175,15 @@ def _pair_file(data: PairData, path: str, second: str) -> list[TwoTexts]:
     return [(pair.first, pair.second) for pair in read_pairs(path, second or None, data.fields)]
 
 
-def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) -> Material:
+def _running_text(settings: GPTSettings | MaskedSettings, preparing: DataContext) -> TaskData:
     data, context = settings.data, settings.model.context
-    if context < data.length:
-        raise ConfigError(f"model.context is {context}, wanted at least data.length, which is {data.length}")
+    if context < data.sequence_length:
+        raise ConfigError(
+            f"model.context is {context}, wanted at least data.sequence_length, which is {data.sequence_length}"
+        )
     tokenizer = preparing.tokenizer(settings.tokenizer, _texts(data, data.path))
     tokenizer = tokenizer.for_encoder() if isinstance(settings, MaskedSettings) else tokenizer.for_decoder()
-    tokenizer = tokenizer.with_use(max_length=data.length)
+    tokenizer = tokenizer.with_use(max_length=data.sequence_length)
     preparing.say("encoding the text")
 
     def encoded(path: str) -> TokenShard:
@@ -191,20 +195,20 @@ def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) 
         learn, held = shard.tokens, last.tokens
     else:
         _require_two(data.path, len(shard.tokens), "tokens")
-        learn, held = split_tokens(shard.tokens, data.share, tokenizer.end)
+        learn, held = split_tokens(shard.tokens, data.validation_fraction, tokenizer.eos)
         if copies := len(shard.tokens) - len(learn) - len(held):
             preparing.say(f"{copies:,} tokens are not learnt from: copies of documents that are held out")
     last = encoded(data.test) if data.test else last
     test = last.tokens if data.test else held
     masking = None
     if isinstance(settings, MaskedSettings):
-        masking = Masking(mask=tokenizer.required("mask"), vocab=tokenizer.vocab, specials=tokenizer.specials)
+        masking = Masking(mask=tokenizer.required("mask"), vocab=tokenizer.vocab_size, specials=tokenizer.specials)
     seed, made = settings.recipe.seed, []
     for name, tokens in (("training", learn), ("validation", held), ("test", test)):
-        length = min(data.length, len(tokens) - 1)
+        length = min(data.sequence_length, len(tokens) - 1)
         windows = (len(tokens) - 1) // length if length else 0
         place = preparing.place(windows, name, "windows")
-        rows = min(data.batch, windows)
+        rows = min(data.batch_size, windows)
         if masking is None:
             made.append(PackedBatches(tokens, rows, length, seed, *place))
         else:
@@ -214,7 +218,7 @@ def _running_text(settings: GPTSettings | MaskedSettings, preparing: Preparing) 
     def test_bytes() -> int:
         return tokenizer.text_bytes(tested(), last.portions, before + 1)
 
-    return Material(tokenizer, NEXT_TOKEN if masking is None else HIDDEN_TOKENS, *made, test_bytes=test_bytes)
+    return TaskData(tokenizer, NEXT_TOKEN if masking is None else HIDDEN_TOKENS, *made, test_bytes=test_bytes)
 
 
 def _texts(data: TextData, path: str) -> Callable[[], Iterable[str]]:
@@ -224,36 +228,38 @@ def _texts(data: TextData, path: str) -> Callable[[], Iterable[str]]:
     return lambda: (document.text for document in read_texts(path, data.field))
 
 
-def _classes(settings: ClassifySettings, preparing: Preparing) -> Material:
+def _classes(settings: ClassifySettings, preparing: DataContext) -> TaskData:
     data, seed = settings.data, settings.recipe.seed
-    if settings.model.context < data.longest:
-        raise ConfigError(f"model.context is {settings.model.context}, wanted at least data.longest, {data.longest}")
+    if settings.model.context < data.max_length:
+        raise ConfigError(
+            f"model.context is {settings.model.context}, wanted at least data.max_length, {data.max_length}"
+        )
     learn, held = _labelled(data, data.path), _labelled(data, data.validation) if data.validation else []
     if not held:
         _require_two(data.path, len({text.text for text in learn}), "different texts")
-        learn, held = split_labelled(learn, data.share, seed)
+        learn, held = split_labelled(learn, data.validation_fraction, seed)
     labels, fresh_head = class_labels({text.label for text in learn}, preparing.labels)
     if fresh_head:
         preparing.say(
             f"a new classification head: the model to start from has other labels ({_some(preparing.labels)})"
         )
     tokenizer = preparing.tokenizer(settings.tokenizer, lambda: (text.text for text in learn))
-    tokenizer = tokenizer.for_encoder().with_use(max_length=data.longest)
+    tokenizer = tokenizer.for_encoder().with_use(max_length=data.max_length)
 
     def batches(texts: Sequence[LabelledText], name: str) -> LabelledBatches:
         place = preparing.place(len(texts), name, "texts")
         for text in texts:
             if text.label not in labels:
                 raise DataError(f"{text.source}: the label {text.label!r} is not among those learnt from")
-        rows = tokenizer.encode_inputs([text.text for text in texts], data.longest)
+        rows = tokenizer.encode_inputs([text.text for text in texts], data.max_length)
         answers = [labels.index(text.label) for text in texts]
-        return LabelledBatches(rows, answers, data.batch, tokenizer.required("pad"), seed, *place)
+        return LabelledBatches(rows, answers, data.batch_size, tokenizer.required("pad"), seed, *place)
 
     validation = batches(held, "validation")
     test = validation
-    if data.test or preparing.processes.world > 1:
+    if data.test or preparing.processes.world_size > 1:
         test = batches(_labelled(data, data.test) if data.test else held, "test")
-    return Material(tokenizer, CLASSES, batches(learn, "training"), validation, test, labels, fresh_head=fresh_head)
+    return TaskData(tokenizer, CLASSES, batches(learn, "training"), validation, test, labels, fresh_head=fresh_head)
 
 
 def _labelled(data: LabelledData, path: str) -> list[LabelledText]:

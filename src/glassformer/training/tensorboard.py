@@ -8,7 +8,7 @@ from pathlib import Path
 
 from glassformer.errors import MissingExtraError
 
-CURVES = ("loss", "validation", "rate", "norm", "tokens")
+CURVES = ("loss", "validation", "learning_rate", "grad_norm", "tokens")
 
 
 @contextmanager

@@ -43,7 +43,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Scale:
-    """An axis: values from `low` to `high` lie at places from `start` to `end`."""
+    """An axis: values from `low` to `high` lie at pixels from `start` to `end`."""
 
     low: float
     high: float
@@ -51,7 +51,7 @@ class Scale:
     end: float
     logarithmic: bool = False
 
-    def place(self, value: float) -> float:
+    def pixel(self, value: float) -> float:
         """Where a value lies."""
         at = math.log10 if self.logarithmic else float
         return self.start + (at(value) - at(self.low)) / (at(self.high) - at(self.low)) * (self.end - self.start)
@@ -132,10 +132,10 @@ def _plot(title: str, curves: Sequence[Curve], across: Scale, top: float, bottom
         return [*parts, _text(WIDTH / 2, (top + bottom) / 2, "not recorded", "middle")]
     upwards = _value_scale(curves, top, bottom)
     for tick in upwards.ticks():
-        y = upwards.place(tick)
+        y = upwards.pixel(tick)
         parts.append(_grid(MARGIN_LEFT, y, WIDTH - MARGIN_RIGHT, y))
         parts.append(_text(MARGIN_LEFT - 6, y + 4, f"{tick:.6g}", "end", "value"))
-    for x in map(across.place, _whole_steps(across)):
+    for x in map(across.pixel, _whole_steps(across)):
         parts.append(_grid(x, top, x, bottom))
     for curve in curves:
         parts += _drawn(curve, across, upwards)
@@ -144,18 +144,18 @@ def _plot(title: str, curves: Sequence[Curve], across: Scale, top: float, bottom
 
 def _drawn(curve: Curve, across: Scale, upwards: Scale) -> list[str]:
     # A step 0 has no place on a logarithmic axis.
-    places = [(across.place(x), upwards.place(y)) for x, y in curve.points if x >= across.low]
+    points = [(across.pixel(x), upwards.pixel(y)) for x, y in curve.points if x >= across.low]
     parts = []
-    if len(places) > 1:
-        line = " L ".join(f"{x:.2f} {y:.2f}" for x, y in places)
+    if len(points) > 1:
+        line = " L ".join(f"{x:.2f} {y:.2f}" for x, y in points)
         parts.append(f'<path class="{curve.style}" data-name="{escape(curve.name)}" d="M {line}"/>')
-    if curve.marked or len(places) == 1:
-        parts += [f'<circle class="{curve.style}" cx="{x:.2f}" cy="{y:.2f}" r="2.4"/>' for x, y in places]
+    if curve.marked or len(points) == 1:
+        parts += [f'<circle class="{curve.style}" cx="{x:.2f}" cy="{y:.2f}" r="2.4"/>' for x, y in points]
     return parts
 
 
 def _step_labels(across: Scale, bottom: float) -> list[str]:
-    ticks = [_text(across.place(step), bottom + 16, f"{step:,}", "middle", "step") for step in _whole_steps(across)]
+    ticks = [_text(across.pixel(step), bottom + 16, f"{step:,}", "middle", "step") for step in _whole_steps(across)]
     return [*ticks, _text((across.start + across.end) / 2, bottom + 33, "step", "middle")]
 
 
@@ -180,7 +180,7 @@ def _notes(records: Sequence[Record], across: Scale) -> list[str]:
     for record in records:
         step, note = record.get("step"), record.get("note")
         if isinstance(note, str) and note and isinstance(step, (int, float)) and across.low <= step <= across.high:
-            x = across.place(step)
+            x = across.pixel(step)
             line = f'<line class="note" x1="{x:.2f}" y1="{TOP}" x2="{x:.2f}" y2="{TOP + HEIGHTS[0]}">'
             parts.append(f"{line}<title>{escape(_printable(f'step {step}: {note}'))}</title></line>")
     return parts

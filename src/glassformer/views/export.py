@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.checkpoints.save import NUMBERS_SUFFIX
-from glassformer.probes.trace import Bound, Shown, Trace
+from glassformer.probes.trace import BoundSymbol, Trace, TraceStep
 
 GENERATOR = "glassformer trace"  # in both files, to tell them from others
 
@@ -19,7 +19,7 @@ def trace_data(trace: Trace) -> dict[str, object]:
     """What a trace knows, less the numbers themselves, as plain data."""
     return {
         "model": type(trace.model).__name__,
-        "focus": vars(trace.focus),
+        "focus": vars(trace.selection),
         "loss": None if trace.loss is None else _fact(float(trace.loss)),
         "difference": None if trace.difference is None else _fact(trace.difference.difference),
         "tokens": {name: list(words) for name, words in trace.tokens.items()},
@@ -28,7 +28,7 @@ def trace_data(trace: Trace) -> dict[str, object]:
 
 
 def trace_tensors(trace: Trace) -> dict[str, Tensor]:
-    """Every value in focus by its step's name, and every gradient by the name with `/gradient` behind it."""
+    """Every value selected by its step's name, and every gradient by the name with `/gradient` behind it."""
     found: dict[str, Tensor] = {}
     for step in trace.steps:
         if isinstance(step.output, Tensor):
@@ -53,7 +53,7 @@ def numbers_path(path: Path) -> Path:
     return path.with_name(path.stem + NUMBERS_SUFFIX)
 
 
-def _step_facts(step: Shown) -> dict[str, object]:
+def _step_facts(step: TraceStep) -> dict[str, object]:
     rule = step.equation.gradient
     return {
         "name": step.name,
@@ -70,7 +70,7 @@ def _step_facts(step: Shown) -> dict[str, object]:
     }
 
 
-def _symbol_facts(bound: Bound) -> dict[str, object]:
+def _symbol_facts(bound: BoundSymbol) -> dict[str, object]:
     known: dict[str, object] = {"name": bound.symbol.name, "role": bound.symbol.role, "meaning": bound.symbol.meaning}
     if isinstance(bound.value, Tensor):
         return known | {"shape": list(bound.value.shape), "source": bound.source}

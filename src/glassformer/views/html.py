@@ -15,7 +15,7 @@ from torch import Tensor
 from glassformer.arithmetic import MINUS, number
 from glassformer.errors import MissingExtraError
 from glassformer.probes.cells import written
-from glassformer.probes.trace import Shown, Trace
+from glassformer.probes.trace import Trace, TraceStep
 from glassformer.views.terminal import agreement_text, number_text, shape_text, shown_shape, size_text
 from glassformer.views.windows import MatrixWindow, not_a_number, windows
 
@@ -95,13 +95,13 @@ def _matrices_that_fit(trace: Trace) -> int:
     return most
 
 
-def _numbers_shown(step: Shown, most: int) -> int:
+def _numbers_shown(step: TraceStep, most: int) -> int:
     *leading, rows, columns = (1, 1, *step.value_shape)
     shown = min(most, math.prod(leading)) * min(rows, ROWS_SHOWN) * min(columns, COLUMNS_SHOWN)
     return shown * (1 if step.gradient is None else 2)
 
 
-def _step_data(step: Shown, most: int, cells: int) -> dict[str, object]:
+def _step_data(step: TraceStep, most: int, cells: int) -> dict[str, object]:
     shown = _windows_of(step, step.value, most) if isinstance(step.output, Tensor) else []
     value, spent = [], 0
     for window in shown:
@@ -127,7 +127,7 @@ def _step_data(step: Shown, most: int, cells: int) -> dict[str, object]:
     }
 
 
-def _windows_of(step: Shown, value: Tensor, most: int) -> list[MatrixWindow]:
+def _windows_of(step: TraceStep, value: Tensor, most: int) -> list[MatrixWindow]:
     return list(windows(step, value, ROWS_SHOWN, COLUMNS_SHOWN, most))
 
 
@@ -145,7 +145,7 @@ class _Drawn(TypedDict):
     cells: list[list[str]]
 
 
-def _window_data(step: Shown, window: MatrixWindow, cells: int) -> _Drawn:
+def _window_data(step: TraceStep, window: MatrixWindow, cells: int) -> _Drawn:
     height, width = len(window.values), len(window.values[0])
     rows = min(height, max(math.isqrt(cells), cells // width)) if cells > 0 else 0
     columns = min(width, cells // rows) if rows else 0
@@ -162,9 +162,9 @@ def _window_data(step: Shown, window: MatrixWindow, cells: int) -> _Drawn:
     }
 
 
-def _arithmetic(step: Shown, window: MatrixWindow, row: int, column: int) -> str:
-    place = (*window.index, window.start[0] + row, window.start[1] + column)
-    return written(step.step, place[len(place) - len(step.shape) :])
+def _arithmetic(step: TraceStep, window: MatrixWindow, row: int, column: int) -> str:
+    index = (*window.index, window.start[0] + row, window.start[1] + column)
+    return written(step.step, index[len(index) - len(step.shape) :])
 
 
 def _bound_text(value: object) -> Sequence[str]:

@@ -14,11 +14,11 @@ const formula = (mathml) => {
   return holder;
 };
 
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim().split(" ").map(Number);
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim().split(" ").map(Number);
 
 const number = (value) => (typeof value === "number" ? String(value).replace("-", "−") : value);
 
-// NaN and the infinities stand on no scale of colours: each has its own ground and its own sign, ×, + or −.
+// NaN and the infinities stand on no scale of colors: each has its own ground and its own sign, ×, + or −.
 const APART = { NaN: "nan", "∞": "infinity", "−∞": "minus-infinity" };
 
 function paintApart(context, value, ground, x, y, size) {
@@ -46,8 +46,8 @@ function apartCounts(window) {
 }
 
 function paint(canvas, window, size, marked) {
-  const [ground, warm, cold] = ["--ground", "--warm", "--cold"].map(colour);
-  const apart = Object.fromEntries(Object.entries(APART).map(([value, name]) => [value, colour(`--${name}`)]));
+  const [ground, warm, cold] = ["--ground", "--warm", "--cold"].map(color);
+  const apart = Object.fromEntries(Object.entries(APART).map(([value, name]) => [value, color(`--${name}`)]));
   const context = canvas.getContext("2d");
   const sizes = window.values.flat().filter((value) => typeof value === "number").map(Math.abs);
   const most = sizes.reduce((a, b) => Math.max(a, b), 0) || 1;
@@ -93,10 +93,10 @@ function matrix(window, name) {
   const show = (i, j) => {
     at = [Math.max(0, Math.min(height - 1, i)), Math.max(0, Math.min(width - 1, j))];
     const [row, column] = at;
-    const place = [...window.index, row + window.start[0], column + window.start[1]].slice(-window.axes);
+    const index = [...window.index, row + window.start[0], column + window.start[1]].slice(-window.axes);
     const words = [window.rows[row], window.columns[column]].filter(Boolean).join(" → ");
     const how = (window.cells[row] || [])[column] || number(window.values[row][column]);
-    said.textContent = `[${place.join(", ")}]${words ? ` ${words}` : ""}: ${how}`;
+    said.textContent = `[${index.join(", ")}]${words ? ` ${words}` : ""}: ${how}`;
     paint(canvas, window, size, at);
   };
   const leave = () => { at = null; paint(canvas, window, size, at); };

@@ -7,41 +7,39 @@ from dataclasses import dataclass
 import glassformer.equations  # noqa: F401 - reading its files fills the catalog
 from glassformer.equation import Equation, Symbol, catalog
 
-# What the words of a shape count. A word that stands in an annotation and not here stops `make docs`.
+# Meaning of each axis name. `make docs` fails on an axis of an annotation that is missing here.
 AXES = {
-    "batch": "independent examples worked on side by side",
-    "buckets": "ranges of distance that share one learned number",
-    "bytes": "bytes that hold several small numbers each",
-    "classes": "categories to choose from",
+    "batch": "independent examples computed side by side",
+    "buckets": "ranges of relative position that share one learned bias",
+    "bytes": "bytes that each pack several quantized weights",
+    "classes": "classes to choose from",
     "columns": "columns of a matrix",
-    "dim": "numbers that describe one token: the width of the model",
+    "dim": "model width: the size of a hidden state",
     "examples": "examples that share their statistics",
-    "groups": "heads of keys and values, each shared by several heads of queries",
-    "head_dim": "numbers that describe one token inside one head",
-    "heads": "attention heads, which look for different things side by side",
-    "inner": "the axis a product sums over",
-    "inputs": "numbers going into a map",
-    "k": "how many are kept",
-    "keys": "positions that are looked at",
-    "length": "positions asked for",
-    "m": "entries of a piece of a row",
-    "n": "entries of a row",
-    "new": "tokens that have just come",
-    "outputs": "numbers coming out of a map",
-    "pairs": "pairs of numbers that turn together",
-    "places": "positions that a table has a row for",
-    "queries": "positions that look",
-    "rows": "rows treated alike, each on its own",
+    "groups": "key-value heads, each shared by several query heads; or blocks of weights that share one scale",
+    "head_dim": "width of an attention head: the size of a query or a key",
+    "heads": "attention heads",
+    "inner": "axis that a matrix product sums over",
+    "inputs": "input features of a linear layer",
+    "k": "number of results kept, as in top-k",
+    "keys": "key positions, which are attended to",
+    "length": "sequence length asked for",
+    "n": "entries along the last axis",
+    "new": "new tokens, written to a cache",
+    "outputs": "output features of a linear layer",
+    "pairs": "pairs of features that rotary embedding rotates together",
+    "places": "positions that a table has a row for: the maximum context length",
+    "queries": "query positions, which attend",
+    "rows": "rows computed independently, such as tokens",
     "seen": "tokens that have already appeared",
-    "seq": "tokens in a row, counted from position 0",
-    "shape": "axes of any number and size, worked on entry by entry",
-    "size": "numbers of a parameter, or different values of an id",
-    "slots": "places that a memory has for tokens",
-    "some": "ids that are spoken of",
-    "steps": "rows of one group, one after another",
-    "stretch": "rows of a piece of a sequence",
-    "value_dim": "numbers that describe one value inside one head",
-    "vocab": "tokens the model knows",
+    "seq": "sequence positions, counted from 0",
+    "shape": "any shape; the equation is elementwise",
+    "size": "entries of a parameter, or number of distinct ids",
+    "sliced": "the same shape, with the sliced axis shorter",
+    "slots": "token slots of a KV cache",
+    "some": "token ids given",
+    "value_dim": "size of a value inside one head",
+    "vocab": "tokens of the vocabulary",
 }
 
 
@@ -96,5 +94,5 @@ def _entry(equation: Equation[..., object]) -> Entry:
 
 
 def _axes(equation: Equation[..., object]) -> tuple[str, ...]:
-    shapes = [shape for place in (*equation.parameters, *equation.results) for shape in place.shapes]
+    shapes = [shape for each in (*equation.parameters, *equation.results) for shape in each.shapes]
     return tuple(dict.fromkeys(axis.name for shape in shapes for axis in shape.axes if axis.name.isidentifier()))

@@ -78,29 +78,29 @@ class MatrixTable:
     def _blocks(self, room: int) -> Iterator[list[int]]:
         block: list[int] = []
         left = room
-        for place in range(len(self.cells[0]) if self.cells else 0):
-            width = max(row[place].cell_len for row in self.cells)
-            width = max(width, Text(self._heading(place)).cell_len) + PER_COLUMN
+        for column in range(len(self.cells[0]) if self.cells else 0):
+            width = max(row[column].cell_len for row in self.cells)
+            width = max(width, Text(self._heading(column)).cell_len) + PER_COLUMN
             if block and width > left:
                 yield block
                 block, left = [], room
-            block.append(place)
+            block.append(column)
             left -= width
         if block:
             yield block
 
-    def _heading(self, place: int) -> str:
-        return self.columns[place] if place < len(self.columns) else ""
+    def _heading(self, column: int) -> str:
+        return self.columns[column] if column < len(self.columns) else ""
 
     def _table(self, block: Sequence[int], title: str) -> Table:
         headed = bool(self.columns)
         table = Table(box=SIMPLE, title=title or None, title_justify="left", show_header=headed, padding=(0, 1))
         if self.rows:
             table.add_column("", no_wrap=True)
-        for place in block:
-            table.add_column(self._heading(place), justify="right", no_wrap=True)
+        for column in block:
+            table.add_column(self._heading(column), justify="right", no_wrap=True)
         for i, row in enumerate(self.cells):
-            cells = [row[place] for place in block]
+            cells = [row[column] for column in block]
             table.add_row(*([self.rows[i] if i < len(self.rows) else "", *cells] if self.rows else cells))
         return table
 

@@ -1,4 +1,4 @@
-"""A trace in the terminal: a table of its steps, and each step with its formula and its matrices in colour."""
+"""A trace in the terminal: a table of its steps, and each step with its formula and its matrices in color."""
 
 import io
 import math
@@ -12,7 +12,7 @@ from rich.text import Text
 from torch import Tensor
 
 from glassformer.arithmetic import number
-from glassformer.probes.trace import Shown, Trace
+from glassformer.probes.trace import Trace, TraceStep
 from glassformer.views.console import SafeConsole
 from glassformer.views.tables import FittingTable, MatrixTable
 from glassformer.views.unicode_math import unicode_math
@@ -25,11 +25,11 @@ _WARM, _COLD = (178, 24, 43), (33, 102, 172)
 _APART = {"NaN": "rgb(123,31,162)", "∞": "rgb(154,82,0)", "−∞": "rgb(97,97,97)"}  # neither warm nor cold
 
 
-def render(view: RenderableType, width: int, colour: bool) -> str:
-    """A view as text, with or without colours."""
+def render(view: RenderableType, width: int, color: bool) -> str:
+    """A view as text, with or without colors."""
     text = io.StringIO()
     console = SafeConsole(
-        file=text, width=width, force_terminal=colour, color_system="truecolor" if colour else None,
+        file=text, width=width, force_terminal=color, color_system="truecolor" if color else None,
         markup=False, highlight=False, emoji=False,
     )  # fmt: skip
     console.print(view)
@@ -37,7 +37,7 @@ def render(view: RenderableType, width: int, colour: bool) -> str:
 
 
 def steps_table(trace: Trace) -> FittingTable:
-    """Every step in focus on a line: name, equation, shape, cost, its largest number and its largest gradient."""
+    """Each selected step on a line: name, equation, shape, cost, its largest number and its largest gradient."""
     sizes = ("largest value", "largest gradient") if trace.gradients else ("largest value",)
     rows = []
     for step in trace.steps:
@@ -49,7 +49,7 @@ def steps_table(trace: Trace) -> FittingTable:
     return FittingTable(("step", "equation", "shape", "operations", *sizes), rows)
 
 
-def step_view(step: Shown) -> Group:
+def step_view(step: TraceStep) -> Group:
     """One step whole: its formula, what each letter stands for, its value and, if there is one, its gradient."""
     rule = step.equation.gradient
     parts: list[RenderableType] = [
@@ -74,9 +74,9 @@ def matrix_table(
     title: str = "",
     digits: int = DIGITS_SHOWN,
 ) -> MatrixTable:
-    """A matrix of numbers, the large ones in strong colours: warm above zero, cold below; NaN and infinities apart."""
+    """A matrix of numbers, the large ones in strong colors: warm above zero, cold below; NaN and infinities apart."""
     most = largest(values)
-    cells = [[Text(not_a_number(x) or number(x, digits, most), style=_colour(x, most)) for x in row] for row in values]
+    cells = [[Text(not_a_number(x) or number(x, digits, most), style=_color(x, most)) for x in row] for row in values]
     return MatrixTable(cells, rows, columns, title)
 
 
@@ -87,18 +87,18 @@ def _largest(value: Tensor) -> str:
 
 
 def agreement_text(trace: Trace) -> str:
-    """How near the run itself came to the numbers that are shown, and how many of these are not finite."""
+    """How closely the run itself agrees with the reference equations shown, and how many numbers are not finite."""
     found = trace.difference
     if found is None:
         return ""
     if found.difference == math.inf:
-        return "shown by the plain equations; the run itself has NaN or infinities in other places"
+        return "shown by the reference equations; the run itself has NaN or infinities at other positions"
     within = f"came out within {found.difference:.2g} ({found.relative:.1e} of its size)"
     if not found.not_finite:
-        return f"shown by the plain equations; the run itself {within}"
+        return f"shown by the reference equations; the run itself {within}"
     bad = f"{found.not_finite:,} of {found.numbers:,} numbers of the output are NaN or infinite"
     rest = f", the others {within}" if found.not_finite < found.numbers else ""
-    return f"shown by the plain equations; {bad}, in the run itself as well{rest}"
+    return f"shown by the reference equations; {bad}, in the run itself as well{rest}"
 
 
 def shape_text(shape: Sequence[int]) -> str:
@@ -106,7 +106,7 @@ def shape_text(shape: Sequence[int]) -> str:
     return "×".join(map(str, shape)) or "1"
 
 
-def shown_shape(step: Shown) -> str:
+def shown_shape(step: TraceStep) -> str:
     """The shape of what is shown of a step, and of the whole if that is more."""
     part, whole = shape_text(step.value_shape), shape_text(step.shape)
     return part if part == whole else f"{part} of {whole}"
@@ -126,7 +126,7 @@ def number_text(value: object) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-def _symbols(step: Shown) -> Table:
+def _symbols(step: TraceStep) -> Table:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for bound in step.symbols:
         if isinstance(bound.value, Tensor):
@@ -136,7 +136,7 @@ def _symbols(step: Shown) -> Table:
     return table
 
 
-def _matrices(step: Shown, value: Tensor) -> list[RenderableType]:
+def _matrices(step: TraceStep, value: Tensor) -> list[RenderableType]:
     shown = list(windows(step, value, ROWS, COLUMNS, MATRICES))
     views = [Padding(_matrix(window), (0, 0, 0, 2)) for window in shown]
     left = value.numel() - sum(len(row) for window in shown for row in window.values)
@@ -147,7 +147,7 @@ def _matrix(window: MatrixWindow) -> MatrixTable:
     return matrix_table(window.values, window.rows, window.columns, window.title)
 
 
-def _colour(x: float, most: float) -> Style:
+def _color(x: float, most: float) -> Style:
     if special := not_a_number(x):
         return Style(bgcolor=_APART[special], color="white", bold=True)
     if not most or x == 0:  # nothing to compare with

@@ -54,7 +54,7 @@ class _Formula:
     """One formula on its way from tokens to text."""
 
     def __init__(self, tokens: list[str]) -> None:
-        self.tokens, self.place = tokens, 0
+        self.tokens, self.index = tokens, 0
         self.raised = 0  # how many scripts deep; there signs have no spaces
         self.commands: dict[str, Callable[[], str]] = {
             "frac": self._fraction,
@@ -68,7 +68,7 @@ class _Formula:
         """The text up to one of the tokens given, or to the end."""
         text = ""
         while (token := self._peek()) and token not in ends:
-            self.place += 1
+            self.index += 1
             piece = self._script(token, text) if token in ("^", "_") else self._piece(token)
             text = _appended(text, piece, spaced=not self.raised)
         return text
@@ -84,15 +84,15 @@ class _Formula:
 
     def _group(self) -> str:
         text = self.sequence("}")
-        self.place += 1
+        self.index += 1
         return text
 
     def _argument(self) -> str:
         """What a command or a script takes: a group, or the next token alone."""
         while self._peek().isspace():
-            self.place += 1
+            self.index += 1
         token = self._peek()
-        self.place += 1
+        self.index += 1
         return self._piece(token).strip(" ")
 
     def _command(self, name: str) -> str:
@@ -107,9 +107,9 @@ class _Formula:
     def _plain_text(self) -> str:
         if self._peek() != "{":
             return self._argument()
-        end = self.tokens.index("}", self.place)
-        text = "".join(self.tokens[self.place + 1 : end])
-        self.place = end + 1
+        end = self.tokens.index("}", self.index)
+        text = "".join(self.tokens[self.index + 1 : end])
+        self.index = end + 1
         return text
 
     def _fraction(self) -> str:
@@ -125,7 +125,7 @@ class _Formula:
 
     def _factor_follows(self) -> bool:
         """Whether something is multiplied right behind, which must not seem to stand below the line."""
-        rest = [token for token in self.tokens[self.place : self.place + 2] if not token.isspace()]
+        rest = [token for token in self.tokens[self.index : self.index + 2] if not token.isspace()]
         following = rest[0] if rest else ""
         signs = ("\\quad", "\\;", "\\right", "\\to", "\\in", "\\le", "\\text", "\\end", "\\odot", "\\\\")
         return following.isalnum() or following == "(" or (following.startswith("\\") and following not in signs)
@@ -159,14 +159,14 @@ class _Formula:
             if token == "\\\\":
                 rows.append([])
             if token in ("&", "\\\\"):
-                self.place += 1
+                self.index += 1
             rows[-1].append(self.sequence("&", "\\\\", "\\end").strip())
-        self.place += 1
+        self.index += 1
         self._argument()
         return _cases(rows) if name == "cases" else f"({'; '.join(', '.join(row) for row in rows)})"
 
     def _peek(self) -> str:
-        return self.tokens[self.place] if self.place < len(self.tokens) else ""
+        return self.tokens[self.index] if self.index < len(self.tokens) else ""
 
 
 def _cases(rows: list[list[str]]) -> str:

@@ -1,4 +1,4 @@
-"""What of a large number is shown: matrices one after another, a corner of each, with the words of its axes."""
+"""The part of a large tensor that is shown: a corner of each matrix, with labels for its axes."""
 
 import itertools
 import math
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.probes.focus import TOKEN
-from glassformer.probes.trace import Shown
+from glassformer.probes.selection import TOKEN
+from glassformer.probes.trace import TraceStep
 
 
 @dataclass(frozen=True)
@@ -25,16 +25,16 @@ class MatrixWindow:
     title: str
 
 
-def windows(step: Shown, value: Tensor, rows: int, columns: int, most: int) -> Iterator[MatrixWindow]:
+def windows(step: TraceStep, value: Tensor, rows: int, columns: int, most: int) -> Iterator[MatrixWindow]:
     """The first matrices of a value that belongs to a step, at most `rows` by `columns` of each."""
     step_shape, axes = value.shape, step.axes
     offset = [step.starts.get(axis, 0) for axis in range(value.dim())]
     flat = value.detach().double().cpu().reshape((1,) * (2 - min(2, value.dim())) + tuple(step_shape))
     leading = list(itertools.product(*map(range, flat.shape[:-2])))
     names = step_labels(step)
-    for place in leading[:most]:
-        matrix = flat[place]
-        begin = tuple(a + b for a, b in zip(place, offset, strict=False))
+    for index in leading[:most]:
+        matrix = flat[index]
+        begin = tuple(a + b for a, b in zip(index, offset, strict=False))
         title = ", ".join(f"{word.removesuffix('s')} {n}" for word, n in zip(axes, begin, strict=False))
         first = (offset[-2] if value.dim() > 1 else 0, offset[-1] if offset else 0)
         yield MatrixWindow(
@@ -48,21 +48,21 @@ def windows(step: Shown, value: Tensor, rows: int, columns: int, most: int) -> I
         )
 
 
-def step_labels(step: Shown) -> tuple[Sequence[str], Sequence[str]]:
+def step_labels(step: TraceStep) -> tuple[Sequence[str], Sequence[str]]:
     """The tokens that the rows and the columns of a step's value stand for, where they are known."""
     tokens = list(step.trace.tokens.items())
     axes = step.axes
     if not tokens or len(axes) < 2:
         return (), ()
     own = tokens[-1] if len(tokens) == 1 or _after_target(step, tokens[-1][0]) else tokens[0]
-    keys = tokens[0] if ".cross." in f".{step.name}." else own
+    keys = tokens[0] if ".cross_attention." in f".{step.name}." else own
     rows = own[1] if axes[-2] in TOKEN and step.shape[-2] == len(own[1]) else ()
     columns = keys[1] if axes[-1] == "keys" and step.shape[-1] == len(keys[1]) else ()
     return rows, columns
 
 
-def _after_target(step: Shown, name: str) -> bool:
-    """Whether a step comes after the second sequence went in."""
+def _after_target(step: TraceStep, name: str) -> bool:
+    """Whether a step comes after the second input sequence was embedded."""
     target = step.trace.inputs.get(name)
     for each in step.trace.tape.steps:
         if any(tensor is target for tensor in each.input_tensors):
@@ -73,7 +73,7 @@ def _after_target(step: Shown, name: str) -> bool:
 
 
 def not_a_number(x: float) -> str | None:
-    """How NaN and the infinities are written, which no colour of a scale stands for; None for finite numbers."""
+    """How NaN and the infinities are written, which no color of a scale stands for; None for finite numbers."""
     if math.isfinite(x):
         return None
     return "NaN" if math.isnan(x) else "∞" if x > 0 else "−∞"
@@ -86,7 +86,7 @@ def not_finite_text(value: Tensor) -> str:
 
 
 def largest(values: Sequence[Sequence[float]]) -> float:
-    """The largest size of the finite numbers, which gets the strongest colour."""
+    """The largest size of the finite numbers, which gets the strongest color."""
     numbers = torch.tensor(values, dtype=torch.float64, device="cpu").abs()
     finite = numbers[numbers.isfinite()]
     return float(finite.max()) if finite.numel() else 0.0

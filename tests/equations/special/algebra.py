@@ -21,7 +21,7 @@ def split_heads(draw: Draw) -> dict:
     return {"x": draw.normal(*draw.lead(), draw.integer(1, 4), heads * draw.integer(1, 3)), "heads": heads}
 
 
-def share_heads(draw: Draw) -> dict:
+def repeat_kv(draw: Draw) -> dict:
     groups = draw.integer(1, 3)
     x = draw.normal(*draw.lead(1), groups, draw.integer(1, 3), draw.integer(1, 3))
     return {"x": x, "heads": groups * draw.integer(1, 3)}

@@ -5,7 +5,7 @@ import torch
 from tests.equations.drawing import Draw
 
 
-def look_up(draw: Draw) -> dict:
+def embed(draw: Draw) -> dict:
     """Ids within the table, some more than once."""
     vocab = draw.integer(1, 5)
     ids = draw.below(vocab, *draw.lead(), draw.integer(1, 5)).to(draw.choose(torch.int32, torch.int64))

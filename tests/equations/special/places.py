@@ -55,24 +55,3 @@ def write_rows(draw: Draw) -> dict:
     new = draw.integer(1, slots)
     at = torch.randperm(slots, generator=draw.generator)[:new]
     return {"memory": draw.normal(*lead, slots, dim), "rows": draw.normal(*lead, new, dim), "at": at}
-
-
-def cut_rows(draw: Draw) -> dict:
-    """A stretch in the middle, at an end, or all of it."""
-    seq = draw.integer(1, 5)
-    start = draw.integer(0, seq - 1)
-    return {"x": draw.normal(*draw.lead(), seq, 2), "start": start, "stop": draw.integer(start + 1, seq)}
-
-
-def regroup(draw: Draw) -> dict:
-    """From many short to few long sequences and back."""
-    groups, beams, seq = (draw.integer(1, 3) for _ in range(3))
-    x = draw.normal(*draw.choose((groups * beams, seq), (groups, beams * seq)), draw.integer(1, 3))
-    return {"x": x, "groups": draw.choose(groups, groups * beams)}
-
-
-def cut_heads(draw: Draw) -> dict:
-    """A stretch in the middle, at an end, or all of them."""
-    heads = draw.integer(1, 5)
-    start = draw.integer(0, heads - 1)
-    return {"x": draw.normal(*draw.lead(), heads, 2, 3), "start": start, "stop": draw.integer(start + 1, heads)}

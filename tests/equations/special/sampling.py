@@ -45,13 +45,13 @@ def length_penalty(draw: Draw) -> dict[str, object]:
     return {"length": draw.integer(0, 100), "alpha": draw.number(-1, 2)}
 
 
-def forbid(draw: Draw) -> dict[str, object]:
+def suppress_tokens(draw: Draw) -> dict[str, object]:
     """Scores and some ids, perhaps none."""
     vocab = draw.integer(1, 8)
     return {"z": draw.normal(*draw.lead(), vocab), "ids": draw.below(vocab, draw.integer(0, 3)), "fill": -50.0}
 
 
-def pick(draw: Draw) -> dict[str, object]:
+def sample_from_uniform(draw: Draw) -> dict[str, object]:
     """Distributions and a number for each."""
     rows = draw.lead()
     u = torch.rand(rows, generator=draw.generator, dtype=torch.float64)

@@ -3,10 +3,12 @@
 from tests.equations.drawing import Draw
 
 
-def cut(draw: Draw) -> dict:
-    n = draw.integer(1, 5)
-    start = draw.integer(0, n - 1)
-    return {"x": draw.normal(*draw.lead(), n), "start": start, "stop": draw.integer(start + 1, n)}
+def slice_axis(draw: Draw) -> dict:
+    """A piece of any axis: in the middle, at an end, or all of it."""
+    shape = (*draw.lead(), draw.integer(1, 5), draw.integer(1, 3))
+    axis = draw.integer(-len(shape), len(shape) - 1)
+    start = draw.integer(0, shape[axis] - 1)
+    return {"x": draw.normal(*shape), "axis": axis, "start": start, "stop": draw.integer(start + 1, shape[axis])}
 
 
 def row_at(draw: Draw) -> dict:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal, TypeAlias
 
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
-from glassformer.checkpoints.fields import MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.hf_config import MOST_PLACES, MOST_TOKENS, HFConfig
 from glassformer.checkpoints.names.bert import (
     BERT,
     BERT_CLASSES,
@@ -13,23 +13,23 @@ from glassformer.checkpoints.names.bert import (
     BERT_POOLER,
     bert_segments,
 )
-from glassformer.checkpoints.naming import Row, without
+from glassformer.checkpoints.tensor_map import TensorMap, without
 from glassformer.errors import CheckpointError
 from glassformer.models.encoder import EncoderConfig
 
-Head: TypeAlias = Literal["rows", "first", "sentence", "masked", "classes"]
+Head: TypeAlias = Literal["hidden", "pooled", "sentence", "masked", "classifier"]
 
 
-def read_head(fields: Fields, names: Collection[str], heads: Mapping[str, Head], pooler: str) -> Head:
+def read_head(fields: HFConfig, names: Collection[str], heads: Mapping[str, Head], pooler: str) -> Head:
     """What comes out, by the class that the file says it is of; without one, by its tensors."""
     (kind,) = fields.words("architectures")[:1] or [next(iter(heads))]
     if kind not in heads:
         raise CheckpointError(f"{fields.where}: architectures is {kind[:80]!r}, wanted {' or '.join(heads)}")
     pooled = any(pooler in name for name in names)
-    return "rows" if heads[kind] == "first" and not pooled else heads[kind]
+    return "hidden" if heads[kind] == "pooled" and not pooled else heads[kind]
 
 
-def read_encoder(fields: Fields, head: Head, default: EncoderConfig) -> EncoderConfig:
+def read_encoder(fields: HFConfig, head: Head, default: EncoderConfig) -> EncoderConfig:
     """The sizes that BERT, RoBERTa and ALBERT call alike; a missing one is what the family has by default."""
     fields.must("position_embedding_type", "absolute", None)
     fields.must("tie_word_embeddings", True)
@@ -37,10 +37,10 @@ def read_encoder(fields: Fields, head: Head, default: EncoderConfig) -> EncoderC
         vocab=fields.whole("vocab_size", default.vocab, most=MOST_TOKENS),
         context=fields.whole("max_position_embeddings", default.context, most=MOST_PLACES),
         dim=fields.whole("hidden_size", default.dim),
-        layers=fields.layers("num_hidden_layers", default.layers, least=int(default.shared)),
+        layers=fields.layers("num_hidden_layers", default.layers, least=int(default.share_layers)),
         heads=fields.whole("num_attention_heads", default.heads),
-        hidden=fields.whole("intermediate_size", default.hidden),
-        segments=fields.whole("type_vocab_size", default.segments),
+        ffn_dim=fields.whole("intermediate_size", default.ffn_dim),
+        token_types=fields.whole("type_vocab_size", default.token_types),
         activation=fields.choice("hidden_act", activation_word(default.activation), ACTIVATION_WORDS),
         head=head,
         classes=fields.classes(),
@@ -51,7 +51,7 @@ def read_encoder(fields: Fields, head: Head, default: EncoderConfig) -> EncoderC
 
 def write_encoder(config: EncoderConfig, heads: Mapping[str, Head]) -> dict[str, object]:
     """The sizes under their names, and the class that has this head."""
-    head = "first" if config.head in ("rows", "sentence") else config.head
+    head = "pooled" if config.head in ("hidden", "sentence") else config.head
     kind = next((name for name, ours in heads.items() if ours == head), None)
     if kind is None:
         raise CheckpointError(f"head is {config.head!r}, for which this family has no class")
@@ -62,8 +62,8 @@ def write_encoder(config: EncoderConfig, heads: Mapping[str, Head]) -> dict[str,
         "hidden_size": config.dim,
         "num_hidden_layers": config.layers,
         "num_attention_heads": config.heads,
-        "intermediate_size": config.hidden,
-        "type_vocab_size": config.segments,
+        "intermediate_size": config.ffn_dim,
+        "type_vocab_size": config.token_types,
         "hidden_act": activation_word(config.activation),
         "hidden_dropout_prob": config.dropout,
         "attention_probs_dropout_prob": config.dropout,
@@ -71,18 +71,20 @@ def write_encoder(config: EncoderConfig, heads: Mapping[str, Head]) -> dict[str,
     }
 
 
-def head_rows(config: EncoderConfig, pooler: list[Row], classes: list[Row], masked: list[Row]) -> list[Row]:
+def head_rows(
+    config: EncoderConfig, pooler: list[TensorMap], classes: list[TensorMap], masked: list[TensorMap]
+) -> list[TensorMap]:
     """The tensors of the head; a pooler that the head does without may be in the file all the same."""
-    heads = {"first": pooler, "classes": classes, "masked": masked}
+    heads = {"pooled": pooler, "classifier": classes, "masked": masked}
     used = heads.get(config.head, [])
     filled = {name for row in used for name in row.names}
     return used + (without(pooler) if not filled & {name for row in pooler for name in row.names} else [])
 
 
 _BERT_HEADS: dict[str, Head] = {
-    "BertModel": "first",
+    "BertModel": "pooled",
     "BertForMaskedLM": "masked",
-    "BertForSequenceClassification": "classes",
+    "BertForSequenceClassification": "classifier",
     "BertForPreTraining": "masked",
 }
 
@@ -90,7 +92,7 @@ _BERT_HEADS: dict[str, Head] = {
 _BERT_DEFAULTS = EncoderConfig(dropout=0.1)
 
 
-def _read_bert(fields: Fields, names: Collection[str]) -> EncoderConfig:
+def _read_bert(fields: HFConfig, names: Collection[str]) -> EncoderConfig:
     fields.must("directionality", "bidi")
     return read_encoder(fields, read_head(fields, names, _BERT_HEADS, "pooler.dense."), _BERT_DEFAULTS)
 
@@ -99,22 +101,22 @@ def _write_bert(config: EncoderConfig) -> dict[str, object]:
     require(
         "BERT",
         embedding_dim=(config.embedding_dim, None),
-        first_place=(config.first_place, 0),
-        shared=(config.shared, False),
+        position_offset=(config.position_offset, 0),
+        share_layers=(config.share_layers, False),
         pool=(config.pool, "tanh"),
-        segments=(config.segments > 0, True),
+        token_types=(config.token_types > 0, True),
     )
     return write_encoder(config, _BERT_HEADS)
 
 
-def _bert_rows(config: EncoderConfig) -> list[Row]:
+def _bert_rows(config: EncoderConfig) -> list[TensorMap]:
     heads = head_rows(config, BERT_POOLER, BERT_POOLER + BERT_CLASSES, BERT_MASKED)
     return BERT + bert_segments("bert") + heads + (without(BERT_NEXT_SENTENCE) if config.head == "masked" else [])
 
 
 def is_bare(config: EncoderConfig) -> bool:
     """Whether the encoder stands alone, or with its pooler, under names without a base."""
-    return config.head in ("rows", "first", "sentence")
+    return config.head in ("hidden", "pooled", "sentence")
 
 
 # How a pooler of another kind would be shaped; the only kind there is takes the first row.

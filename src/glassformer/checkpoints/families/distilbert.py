@@ -4,20 +4,20 @@ from collections.abc import Collection
 
 from glassformer.checkpoints.families.bert import Head, head_rows, is_bare, read_head
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
-from glassformer.checkpoints.fields import MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.hf_config import MOST_PLACES, MOST_TOKENS, HFConfig
 from glassformer.checkpoints.names.distilbert import DISTILBERT, DISTILBERT_CLASSES, DISTILBERT_MASKED
-from glassformer.checkpoints.naming import Row
+from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
 from glassformer.models.encoder import EncoderConfig
 
 _DISTILBERT_HEADS: dict[str, Head] = {
-    "DistilBertModel": "rows",
+    "DistilBertModel": "hidden",
     "DistilBertForMaskedLM": "masked",
-    "DistilBertForSequenceClassification": "classes",
+    "DistilBertForSequenceClassification": "classifier",
 }
 
 
-def _read_distilbert(fields: Fields, names: Collection[str]) -> EncoderConfig:
+def _read_distilbert(fields: HFConfig, names: Collection[str]) -> EncoderConfig:
     fields.must("sinusoidal_pos_embds", False, True)  # how places began; the file has them as they are now
     fields.must("tie_weights_", True)
     fields.must("tie_word_embeddings", True)
@@ -28,11 +28,11 @@ def _read_distilbert(fields: Fields, names: Collection[str]) -> EncoderConfig:
         dim=fields.whole("dim", 768),
         layers=fields.layers("n_layers", 6),
         heads=fields.whole("n_heads", 12),
-        hidden=fields.whole("hidden_dim", 4 * 768),
-        segments=0,
+        ffn_dim=fields.whole("hidden_dim", 4 * 768),
+        token_types=0,
         activation=fields.choice("activation", "gelu", ACTIVATION_WORDS),
         head=head,
-        pool="relu" if head == "classes" else "tanh",
+        pool="relu" if head == "classifier" else "tanh",
         classes=fields.classes(),
         dropout=fields.number("dropout", 0.1),
     )
@@ -42,14 +42,14 @@ def _write_distilbert(config: EncoderConfig) -> dict[str, object]:
     require(
         "DistilBERT",
         embedding_dim=(config.embedding_dim, None),
-        first_place=(config.first_place, 0),
-        shared=(config.shared, False),
-        segments=(config.segments, 0),
+        position_offset=(config.position_offset, 0),
+        share_layers=(config.share_layers, False),
+        token_types=(config.token_types, 0),
         eps=(config.eps, 1e-12),
     )
-    if config.head == "classes":
+    if config.head == "classifier":
         require("DistilBERT", pool=(config.pool, "relu"))
-    head = "rows" if config.head == "sentence" else config.head
+    head = "hidden" if config.head == "sentence" else config.head
     kinds = [name for name, ours in _DISTILBERT_HEADS.items() if ours == head]
     if not kinds:
         raise CheckpointError(f"head is {config.head!r}, for which DistilBERT has no class")
@@ -60,14 +60,14 @@ def _write_distilbert(config: EncoderConfig) -> dict[str, object]:
         "dim": config.dim,
         "n_layers": config.layers,
         "n_heads": config.heads,
-        "hidden_dim": config.hidden,
+        "hidden_dim": config.ffn_dim,
         "activation": activation_word(config.activation),
         "dropout": config.dropout,
         "attention_dropout": config.dropout,
     }
 
 
-def _distilbert_rows(config: EncoderConfig) -> list[Row]:
+def _distilbert_rows(config: EncoderConfig) -> list[TensorMap]:
     return DISTILBERT + head_rows(config, [], DISTILBERT_CLASSES, DISTILBERT_MASKED)
 
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeVar
 
-from glassformer.checkpoints.fields import Fields
-from glassformer.checkpoints.naming import Row
+from glassformer.checkpoints.hf_config import HFConfig
+from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
-from glassformer.models.presets import Config
+from glassformer.layers.config import Config
 
 C = TypeVar("C", bound=Config)
 
@@ -24,9 +24,9 @@ class ModelFamily(Generic[C]):
 
     model_type: str
     kind: type[C]
-    read: Callable[[Fields, Collection[str]], C]
+    read: Callable[[HFConfig, Collection[str]], C]
     write: Callable[[C], dict[str, object]]
-    rows: Callable[[C], Sequence[Row]]
+    rows: Callable[[C], Sequence[TensorMap]]
     base: str = ""
     bare: Callable[[C], bool] = field(default=lambda _: False)
     synonyms: Mapping[str, str] = field(default_factory=dict)

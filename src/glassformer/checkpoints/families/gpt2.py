@@ -3,13 +3,13 @@
 from collections.abc import Collection
 
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
-from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, HFConfig
 from glassformer.checkpoints.names.gpt2 import GPT2, GPT2_TIED, GPT2_UNTIED, MINGPT
-from glassformer.checkpoints.naming import Row
+from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.models.gpt import GPTConfig
 
 
-def _read_gpt2(fields: Fields, names: Collection[str]) -> GPTConfig:
+def _read_gpt2(fields: HFConfig, names: Collection[str]) -> GPTConfig:
     fields.must("scale_attn_weights", True)
     fields.must("scale_attn_by_inverse_layer_idx", False)
     fields.must("reorder_and_upcast_attn", False, True)  # another order of the same product
@@ -19,9 +19,9 @@ def _read_gpt2(fields: Fields, names: Collection[str]) -> GPTConfig:
         dim=fields.whole("n_embd", 768),
         layers=fields.layers("n_layer", 12),
         heads=fields.whole("n_head", 12),
-        hidden=fields.maybe_whole("n_inner"),
+        ffn_dim=fields.maybe_whole("n_inner"),
         activation=fields.choice("activation_function", "gelu_new", ACTIVATION_WORDS),
-        tied=fields.flag("tie_word_embeddings", True),
+        tie_embeddings=fields.flag("tie_word_embeddings", True),
         dropout=fields.number("resid_pdrop", 0.1),
         eps=fields.number("layer_norm_epsilon", 1e-5),
     )
@@ -35,9 +35,9 @@ def _write_gpt2(config: GPTConfig) -> dict[str, object]:
         "n_embd": config.dim,
         "n_layer": config.layers,
         "n_head": config.heads,
-        "n_inner": config.hidden,
+        "n_inner": config.ffn_dim,
         "activation_function": activation_word(config.activation),
-        "tie_word_embeddings": config.tied,
+        "tie_word_embeddings": config.tie_embeddings,
         "resid_pdrop": config.dropout,
         "embd_pdrop": config.dropout,
         "attn_pdrop": config.dropout,
@@ -45,18 +45,18 @@ def _write_gpt2(config: GPTConfig) -> dict[str, object]:
     }
 
 
-def _gpt2_rows(config: GPTConfig) -> list[Row]:
-    return GPT2 + (GPT2_TIED if config.tied else GPT2_UNTIED)
+def _gpt2_rows(config: GPTConfig) -> list[TensorMap]:
+    return GPT2 + (GPT2_TIED if config.tie_embeddings else GPT2_UNTIED)
 
 
-def _read_mingpt(fields: Fields, names: Collection[str]) -> GPTConfig:
+def _read_mingpt(fields: HFConfig, names: Collection[str]) -> GPTConfig:
     return GPTConfig(
         vocab=fields.whole("vocab_size", most=MOST_TOKENS),
         context=fields.whole("block_size", most=MOST_PLACES),
         dim=fields.whole("n_embd"),
         layers=fields.whole("n_layer", most=MOST_LAYERS),
         heads=fields.whole("n_head"),
-        tied=False,
+        tie_embeddings=False,
         dropout=fields.number("resid_pdrop", 0.1),
     )
 
@@ -64,8 +64,8 @@ def _read_mingpt(fields: Fields, names: Collection[str]) -> GPTConfig:
 def _write_mingpt(config: GPTConfig) -> dict[str, object]:
     require(
         "minGPT",
-        tied=(config.tied, False),
-        hidden=(config.hidden or 4 * config.dim, 4 * config.dim),
+        tie_embeddings=(config.tie_embeddings, False),
+        ffn_dim=(config.ffn_dim or 4 * config.dim, 4 * config.dim),
         activation=(config.activation, "gelu_tanh"),
         eps=(config.eps, 1e-5),
     )

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from glassformer.checkpoints.families.family import ModelFamily, require
-from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, HFConfig
 from glassformer.checkpoints.names.llama import (
     LLAMA,
     LLAMA_BIASES,
@@ -13,16 +13,16 @@ from glassformer.checkpoints.names.llama import (
     LLAMA_TIED,
     LLAMA_UNTIED,
 )
-from glassformer.checkpoints.naming import Row
+from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
-from glassformer.layers.rotary import LinearScaling, Llama3Scaling, Scaling, YarnScaling
+from glassformer.layers.rotary import LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
 from glassformer.models.llama import LlamaConfig
 
 
-def _read_rope(fields: Fields, context: int) -> tuple[float, Scaling | None]:
+def _read_rope(fields: HFConfig, context: int) -> tuple[float, RopeScaling | None]:
     """The base of the rotary frequencies and how they are stretched, from either place where files say it."""
     new, old = fields.table("rope_parameters"), fields.table("rope_scaling")
-    table = old or new or Fields({}, fields.where)
+    table = old or new or HFConfig({}, fields.where)
     fields.must("partial_rotary_factor", 1.0, 1, None)
     table.must("partial_rotary_factor", 1.0, 1, None)
     base = fields.number("rope_theta", 10000.0)
@@ -39,7 +39,7 @@ def _read_rope(fields: Fields, context: int) -> tuple[float, Scaling | None]:
     return base, scaling
 
 
-def _read_yarn(table: Fields, length: int, context: int) -> YarnScaling:
+def _read_yarn(table: HFConfig, length: int, context: int) -> YarnScaling:
     table.must("attention_factor", None)
     if table.maybe_number("mscale") and table.maybe_number("mscale_all_dim"):
         raise CheckpointError(f"{table.where}: mscale and mscale_all_dim are given, wanted one of them at most")
@@ -52,7 +52,7 @@ def _read_yarn(table: Fields, length: int, context: int) -> YarnScaling:
     )
 
 
-def _read_llama3(table: Fields, length: int, _context: int) -> Llama3Scaling:
+def _read_llama3(table: HFConfig, length: int, _context: int) -> Llama3Scaling:
     return Llama3Scaling(
         factor=table.number("factor"),
         low_factor=table.number("low_freq_factor"),
@@ -77,7 +77,7 @@ _OTHER_ROPES = {
 
 def _write_rope(config: LlamaConfig) -> dict[str, object]:
     """Their table of rotary parameters."""
-    match config.scaling:
+    match config.rope_scaling:
         case None:
             words: dict[str, object] = {"rope_type": "default"}
         case LinearScaling(factor=factor):
@@ -91,10 +91,10 @@ def _write_rope(config: LlamaConfig) -> dict[str, object]:
             words["original_max_position_embeddings"] = three.original_length
         case other:
             raise CheckpointError(f"scaling is {type(other).__name__}, for which Hugging Face has no word")
-    return {"rope_theta": config.base, **words}
+    return {"rope_theta": config.rope_theta, **words}
 
 
-def _read_shared(fields: Fields, default: LlamaConfig) -> LlamaConfig:
+def _read_shared(fields: HFConfig, default: LlamaConfig) -> LlamaConfig:
     """What the three have in common; a missing size is what the family has by default."""
     fields.must("hidden_act", "silu", "swish")
     context = fields.whole("max_position_embeddings", default.context, most=MOST_PLACES)
@@ -109,10 +109,10 @@ def _read_shared(fields: Fields, default: LlamaConfig) -> LlamaConfig:
         heads=heads,
         kv_heads=None if kv_heads == heads else kv_heads,
         head_dim=None if head_dim == dim / heads else head_dim,
-        hidden=fields.whole("intermediate_size", default.hidden),
-        base=base,
-        scaling=scaling,
-        tied=fields.flag("tie_word_embeddings", False),
+        ffn_dim=fields.whole("intermediate_size", default.ffn_dim),
+        rope_theta=base,
+        rope_scaling=scaling,
+        tie_embeddings=fields.flag("tie_word_embeddings", False),
         eps=fields.number("rms_norm_eps", 1e-6),
     )
 
@@ -126,15 +126,15 @@ def _write_shared(config: LlamaConfig) -> dict[str, object]:
         "num_attention_heads": config.heads,
         "num_key_value_heads": config.kv_heads or config.heads,
         "head_dim": config.head_dim or config.dim // config.heads,
-        "intermediate_size": config.hidden,
+        "intermediate_size": config.ffn_dim,
         "hidden_act": "silu",
         "rope_parameters": _write_rope(config),
-        "tie_word_embeddings": config.tied,
+        "tie_word_embeddings": config.tie_embeddings,
         "rms_norm_eps": config.eps,
     }
 
 
-def _read_llama(fields: Fields, names: Collection[str]) -> LlamaConfig:
+def _read_llama(fields: HFConfig, names: Collection[str]) -> LlamaConfig:
     bias, wide = fields.flag("attention_bias", False), fields.flag("mlp_bias", False)
     return replace(_read_shared(fields, LlamaConfig()), qkv_bias=bias, output_bias=bias, feed_forward_bias=wide)
 
@@ -145,8 +145,8 @@ def _write_llama(config: LlamaConfig) -> dict[str, object]:
     return {"architectures": ["LlamaForCausalLM"], **_write_shared(config), **biases}
 
 
-def _read_mistral(fields: Fields, names: Collection[str]) -> LlamaConfig:
-    default = LlamaConfig(context=131072, kv_heads=8, hidden=14336)
+def _read_mistral(fields: HFConfig, names: Collection[str]) -> LlamaConfig:
+    default = LlamaConfig(context=131072, kv_heads=8, ffn_dim=14336)
     return replace(_read_shared(fields, default), window=fields.maybe_whole("sliding_window", 4096, MOST_PLACES))
 
 
@@ -159,8 +159,8 @@ def _no_biases(config: LlamaConfig) -> dict[str, tuple[object, object]]:
     return {"output_bias": (config.output_bias, False), "feed_forward_bias": (config.feed_forward_bias, False)}
 
 
-def _read_qwen2(fields: Fields, names: Collection[str]) -> LlamaConfig:
-    shared = _read_shared(fields, LlamaConfig(vocab=151936, context=32768, kv_heads=32, hidden=22016))
+def _read_qwen2(fields: HFConfig, names: Collection[str]) -> LlamaConfig:
+    shared = _read_shared(fields, LlamaConfig(vocab=151936, context=32768, kv_heads=32, ffn_dim=22016))
     window = fields.maybe_whole("sliding_window", 4096, MOST_PLACES)
     full = fields.whole("max_window_layers", 28, least=0, most=MOST_LAYERS)
     if not fields.flag("use_sliding_window", False) or full >= shared.layers:
@@ -179,8 +179,8 @@ def _write_qwen2(config: LlamaConfig) -> dict[str, object]:
     return {"architectures": ["Qwen2ForCausalLM"], **_write_shared(config), **windows}
 
 
-def _llama_rows(config: LlamaConfig) -> list[Row]:
-    rows = LLAMA + (LLAMA_TIED if config.tied else LLAMA_UNTIED)
+def _llama_rows(config: LlamaConfig) -> list[TensorMap]:
+    rows = LLAMA + (LLAMA_TIED if config.tie_embeddings else LLAMA_UNTIED)
     rows += LLAMA_BIASES if config.qkv_bias else []
     rows += LLAMA_OUTPUT_BIAS if config.output_bias else []
     return rows + (LLAMA_FEED_FORWARD_BIASES if config.feed_forward_bias else [])

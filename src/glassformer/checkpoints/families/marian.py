@@ -4,16 +4,16 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
-from glassformer.checkpoints.fields import MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.hf_config import MOST_PLACES, MOST_TOKENS, HFConfig
 from glassformer.checkpoints.names.marian import BART, MARIAN, OUTPUT_BIAS
-from glassformer.checkpoints.naming import Row
+from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
 from glassformer.models.seq2seq import Seq2SeqConfig
 
 BART_FIRST_PLACE = 2  # places are counted from here, for padding was once given one
 
 
-def _read_translator(fields: Fields, names: Collection[str], vocab: int) -> Seq2SeqConfig:
+def _read_translator(fields: HFConfig, names: Collection[str], vocab: int) -> Seq2SeqConfig:
     """The sizes that both call alike; theirs differ between the two sides, ours do not."""
     layers, decoder_layers = fields.layers("encoder_layers", 12), fields.layers("decoder_layers", 12)
     heads, hidden = fields.whole("encoder_attention_heads", 16), fields.whole("encoder_ffn_dim", 4096)
@@ -30,9 +30,9 @@ def _read_translator(fields: Fields, names: Collection[str], vocab: int) -> Seq2
         layers=layers,
         decoder_layers=None if decoder_layers == layers else decoder_layers,
         heads=heads,
-        hidden=hidden,
+        ffn_dim=hidden,
         activation=fields.choice("activation_function", "gelu", ACTIVATION_WORDS),
-        scaled=fields.flag("scale_embedding", False),
+        scale_embeddings=fields.flag("scale_embedding", False),
         output_bias="final_logits_bias" in names,
         dropout=fields.number("dropout", 0.1),
     )
@@ -48,20 +48,20 @@ def _write_translator(config: Seq2SeqConfig) -> dict[str, object]:
         "decoder_layers": config.layers if config.decoder_layers is None else config.decoder_layers,
         "encoder_attention_heads": config.heads,
         "decoder_attention_heads": config.heads,
-        "encoder_ffn_dim": config.hidden,
-        "decoder_ffn_dim": config.hidden,
+        "encoder_ffn_dim": config.ffn_dim,
+        "decoder_ffn_dim": config.ffn_dim,
         "activation_function": activation_word(config.activation),
-        "scale_embedding": config.scaled,
+        "scale_embedding": config.scale_embeddings,
         "dropout": config.dropout,
         "tie_word_embeddings": True,
     }
 
 
 def _require_common(family: str, config: Seq2SeqConfig) -> None:
-    require(family, order=(config.order, "post"), eps=(config.eps, 1e-5))
+    require(family, norm_first=(config.norm_first, False), eps=(config.eps, 1e-5))
 
 
-def _read_marian(fields: Fields, names: Collection[str]) -> Seq2SeqConfig:
+def _read_marian(fields: HFConfig, names: Collection[str]) -> Seq2SeqConfig:
     config = _read_translator(fields, names, vocab=58101)
     fields.must("share_encoder_decoder_embeddings", True)
     fields.must("decoder_vocab_size", config.vocab, None, 0)
@@ -75,18 +75,18 @@ def _write_marian(config: Seq2SeqConfig) -> dict[str, object]:
     require(
         "Marian",
         positions=(config.positions, "halves"),
-        first_place=(config.first_place, 0),
+        position_offset=(config.position_offset, 0),
         embedding_norm=(config.embedding_norm, False),
     )
     more = {"decoder_vocab_size": config.vocab, "share_encoder_decoder_embeddings": True}
     return {"architectures": ["MarianMTModel"], **_write_translator(config), **more}
 
 
-def _read_bart(fields: Fields, names: Collection[str]) -> Seq2SeqConfig:
+def _read_bart(fields: HFConfig, names: Collection[str]) -> Seq2SeqConfig:
     config = _read_translator(fields, names, vocab=50265)
     fields.must("static_position_embeddings", False)
     fields.must("normalize_embedding", True)
-    return replace(config, positions="learned", first_place=BART_FIRST_PLACE, embedding_norm=True)
+    return replace(config, positions="learned", position_offset=BART_FIRST_PLACE, embedding_norm=True)
 
 
 def _write_bart(config: Seq2SeqConfig) -> dict[str, object]:
@@ -94,17 +94,17 @@ def _write_bart(config: Seq2SeqConfig) -> dict[str, object]:
     require(
         "BART",
         positions=(config.positions, "learned"),
-        first_place=(config.first_place, BART_FIRST_PLACE),
+        position_offset=(config.position_offset, BART_FIRST_PLACE),
         embedding_norm=(config.embedding_norm, True),
     )
     return {"architectures": ["BartForConditionalGeneration"], **_write_translator(config)}
 
 
-def _marian_rows(config: Seq2SeqConfig) -> list[Row]:
+def _marian_rows(config: Seq2SeqConfig) -> list[TensorMap]:
     return MARIAN + (OUTPUT_BIAS if config.output_bias else [])
 
 
-def _bart_rows(config: Seq2SeqConfig) -> list[Row]:
+def _bart_rows(config: Seq2SeqConfig) -> list[TensorMap]:
     return BART + (OUTPUT_BIAS if config.output_bias else [])
 
 

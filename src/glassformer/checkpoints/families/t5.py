@@ -3,14 +3,14 @@
 from collections.abc import Collection
 
 from glassformer.checkpoints.families.family import ModelFamily, require
-from glassformer.checkpoints.fields import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, Fields
+from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, HFConfig
 from glassformer.checkpoints.names.t5 import T5_GATED, T5_PLAIN, T5_SHARED, T5_TIED, T5_UNTIED
-from glassformer.checkpoints.naming import Row
+from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
 from glassformer.models.t5 import T5Config
 
 
-def _read_t5(fields: Fields, names: Collection[str]) -> T5Config:
+def _read_t5(fields: HFConfig, names: Collection[str]) -> T5Config:
     # Older files say by one word whether the output is tied and, for then they are, whether rows are scaled
     # before it; in newer ones a tied output may go without the scale, and is one of its own to us.
     tied = fields.flag("tie_word_embeddings", True)
@@ -30,9 +30,9 @@ def _read_t5(fields: Fields, names: Collection[str]) -> T5Config:
         decoder_layers=None if decoder_layers == layers else decoder_layers,
         heads=fields.whole("num_heads", 8),
         head_dim=fields.whole("d_kv", 64),
-        hidden=fields.whole("d_ff", 2048),
+        ffn_dim=fields.whole("d_ff", 2048),
         gated=gated,
-        tied=scaled,
+        tie_embeddings=scaled,
         buckets=fields.whole("relative_attention_num_buckets", 32),
         max_distance=fields.whole("relative_attention_max_distance", 128, most=MOST_PLACES),
         dropout=fields.number("dropout_rate", 0.1),
@@ -52,9 +52,9 @@ def _write_t5(config: T5Config) -> dict[str, object]:
         "num_decoder_layers": config.decoder_layers or config.layers,
         "num_heads": config.heads,
         "d_kv": config.head_dim,
-        "d_ff": config.hidden,
+        "d_ff": config.ffn_dim,
         "feed_forward_proj": "gated-gelu" if config.gated else "relu",
-        "tie_word_embeddings": config.tied,
+        "tie_word_embeddings": config.tie_embeddings,
         "relative_attention_num_buckets": config.buckets,
         "relative_attention_max_distance": config.max_distance,
         "dropout_rate": config.dropout,
@@ -62,8 +62,8 @@ def _write_t5(config: T5Config) -> dict[str, object]:
     }
 
 
-def _t5_rows(config: T5Config) -> list[Row]:
-    return T5_SHARED + (T5_GATED if config.gated else T5_PLAIN) + (T5_TIED if config.tied else T5_UNTIED)
+def _t5_rows(config: T5Config) -> list[TensorMap]:
+    return T5_SHARED + (T5_GATED if config.gated else T5_PLAIN) + (T5_TIED if config.tie_embeddings else T5_UNTIED)
 
 
 _T5_SYNONYMS = {

@@ -1,0 +1,80 @@
+"""Put several files into a folder as one: whatever moment a writer dies at, a reader finds all the old or all the new.
+
+The new files are written whole into a folder of their own, which one rename makes the truth. From then
+on a reader takes what is in it before what is beside it, until copies of all of them are in place.
+"""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from glassformer import durable
+
+JOURNAL = ".saving"
+
+
+def atomic_save(folder: Path, write: Callable[[Path], None], is_stale: Callable[[str], bool]) -> None:
+    """Run `write` on an empty folder and give its files their places; stale ones of an earlier save go."""
+    with durable.explained(f"{folder}: not saved, what was there is untouched"):
+        durable.make_folder(folder)
+        for leftover in folder.glob(f"{durable.SCRATCH}*saving-*"):
+            durable.remove(leftover)
+        _finish(folder, is_stale)
+        scratch = folder / durable.scratch_name("saving")
+        os.mkdir(scratch)
+        try:
+            write(scratch)
+            for path in (*_files(scratch), *(path for path in scratch.rglob("*") if path.is_dir()), scratch):
+                durable.sync(path)
+            durable.move(scratch, folder / JOURNAL)
+        except BaseException:
+            durable.discard(scratch)
+            raise
+    with durable.explained(f"{folder}: saved, but not tidied up; the next save goes on with it"):
+        _finish(folder, is_stale)
+
+
+def newest_set(folder: Path) -> Path:
+    """Where the newest whole set of files in a folder is: the folder itself, unless a writer died on the way."""
+    return folder / JOURNAL if (folder / JOURNAL).is_dir() else folder
+
+
+def _finish(folder: Path, is_stale: Callable[[str], bool]) -> None:
+    """Give the files of a published set their places beside it, then clear it away."""
+    journal = folder / JOURNAL
+    if not journal.is_dir():
+        return
+    files = _files(journal)
+    for path in files:
+        target = folder / path.relative_to(journal)
+        durable.make_folder(target.parent)
+        _put(path, target)
+    fresh = {path.name for path in files}
+    for path in list(folder.iterdir()):
+        if is_stale(path.name) and path.name not in fresh and not path.is_dir():
+            path.unlink()
+    durable.sync(folder)
+    durable.remove(journal)
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _put(source: Path, target: Path) -> None:
+    """Make the target the same file as the source, at once; the source stays for readers that began with it."""
+    if target.is_file() and not target.is_symlink() and target.samefile(source):
+        return  # placed before a writer died; renaming one link to a file over another would leave both
+    scratch = target.with_name(durable.scratch_name(f"saving-{target.name}"))
+    try:
+        try:
+            os.link(source, scratch)
+        except OSError:  # a file system without links
+            shutil.copyfile(source, scratch)
+            durable.sync(scratch)
+        os.replace(scratch, target)
+    except BaseException:
+        durable.discard(scratch)
+        raise
+    durable.sync(target.parent)

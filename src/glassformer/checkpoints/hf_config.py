@@ -1,0 +1,164 @@
+"""A foreign config.json as an allow-list: typed fields are asked for by name, and one that nobody knows is an error."""
+
+from collections.abc import Collection, Mapping
+from typing import TypeVar
+
+from glassformer.errors import CheckpointError
+from glassformer.layers.config import MOST_LAYERS
+
+T = TypeVar("T")
+
+MOST_WIDTH = 2**20
+MOST_TOKENS = 10_000_000
+MOST_PLACES = 2**27
+
+# Fields that change no number of a forward run: they are kept as data, and nothing is ever looked up by them. Many are
+# what a file's writer noted down about itself.
+HARMLESS = {
+    "_num_labels", "_commit_hash", "_attn_implementation_autoset", "_from_auto", "xla_device",
+    "unsloth_version", "unsloth_fixed", "is_llama_config", "max_sequence_length", "save_step", "author",
+    "force_bos_token_to_be_generated", "max_new_tokens", "predict_special_tokens", "n_special", "model_max_length",
+    "_name_or_path", "architectures", "transformers_version", "torch_dtype", "dtype", "return_dict",
+    "output_hidden_states", "output_attentions", "output_past", "use_cache", "chunk_size_feed_forward", "torchscript",
+    "use_bfloat16", "problem_type", "initializer_range", "initializer_factor", "init_std", "gradient_checkpointing",
+    "finetuning_task", "task_specific_params", "prefix", "tokenizer_class", "label2id", "num_labels", "bos_token_id",
+    "eos_token_id", "eos_token_ids", "pad_token_id", "sep_token_id", "unk_token_id", "decoder_start_token_id",
+    "forced_bos_token_id", "forced_eos_token_id", "is_encoder_decoder", "attention_dropout", "activation_dropout",
+    "classifier_dropout", "classifier_dropout_prob", "attention_probs_dropout_prob", "attn_pdrop", "embd_pdrop",
+    "seq_classif_dropout", "qa_dropout", "classif_dropout", "summary_type", "summary_use_proj", "summary_activation",
+    "summary_proj_to_labels", "summary_first_dropout", "encoder_layerdrop", "decoder_layerdrop", "max_length",
+    "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups", "diversity_penalty", "temperature",
+    "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores",
+    "return_dict_in_generate", "remove_invalid_values", "suppress_tokens", "begin_suppress_tokens",
+    "exponential_decay_length_penalty", "cross_attention_hidden_size",
+}  # fmt: skip
+
+
+def _is_off(value: object) -> bool:
+    """Whether a field that nobody knows switches nothing on: null, false or empty."""
+    return value is None or value is False or value in ({}, [])
+
+
+class HFConfig:
+    """The fields of a config.json; `where` is what errors name."""
+
+    def __init__(self, table: Mapping[str, object], where: str, synonyms: Mapping[str, str] | None = None) -> None:
+        self._table = dict(table)
+        for other, name in (synonyms or {}).items():
+            if other in self._table:
+                value = self._table.pop(other)
+                if self._table.setdefault(name, value) != value:
+                    raise CheckpointError(f"{where}: {other} is {value!r}, but {name} is {self._table[name]!r}")
+        self._asked: set[str] = set()
+        self.where = where
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._table
+
+    def is_null(self, name: str) -> bool:
+        """Whether a field is there and says nothing."""
+        return name in self._table and self._table[name] is None
+
+    def whole(self, name: str, default: int | None = None, least: int = 1, most: int = MOST_WIDTH) -> int:
+        """A whole number within bounds; without a default it must be there."""
+        value = self._ask(name, default)
+        if type(value) is not int or not least <= value <= most:
+            raise self._wrong(name, value, f"a whole number from {least} to {most}")
+        return value
+
+    def maybe_whole(self, name: str, default: int | None = None, most: int = MOST_WIDTH) -> int | None:
+        """A whole number, or None where it is null."""
+        return None if self._ask(name, default, optional=True) is None else self.whole(name, default, most=most)
+
+    def layers(self, name: str, default: int, least: int = 0) -> int:
+        """How many blocks there are."""
+        return self.whole(name, default, least, MOST_LAYERS)
+
+    def number(self, name: str, default: float | None = None, least: float = 0.0, most: float = 1e12) -> float:
+        """A number within bounds."""
+        value = self._ask(name, default)
+        if type(value) not in (int, float) or not isinstance(value, (int, float)) or not least <= value <= most:
+            raise self._wrong(name, value, f"a number from {least} to {most}")
+        return float(value)
+
+    def maybe_number(self, name: str) -> float | None:
+        """A number, or None where it is null or missing."""
+        return None if self._ask(name, None, optional=True) is None else self.number(name)
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false."""
+        value = self._ask(name, default)
+        if not isinstance(value, bool):
+            raise self._wrong(name, value, "true or false")
+        return value
+
+    def choice(self, name: str, default: str, meanings: Mapping[str, T]) -> T:
+        """What one of several words means."""
+        value = self._ask(name, default)
+        if not isinstance(value, str) or value not in meanings:
+            raise self._wrong(name, value, " or ".join(meanings))
+        return meanings[value]
+
+    def table(self, name: str) -> "HFConfig | None":
+        """A table inside the table, or None where it is null, empty or missing."""
+        value = self._ask(name, None, optional=True)
+        if value is None or value == {}:
+            return None
+        if not isinstance(value, dict):
+            raise self._wrong(name, value, "a table")
+        return HFConfig(value, f"{self.where}: {name}")
+
+    def words(self, name: str) -> list[str]:
+        """A list of texts, empty where it is null or missing."""
+        value = self._ask(name, [], optional=True) or []
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            raise self._wrong(name, value, "a list of texts")
+        return value
+
+    def must(self, name: str, *allowed: object) -> None:
+        """Raise unless a field is missing or has a value that changes nothing."""
+        value = self._ask(name, allowed[0], optional=True)
+        if not any(value == item and type(value) is type(item) for item in allowed):
+            raise self._wrong(name, value, " or ".join(map(repr, allowed)) + ", the only one this version honours")
+
+    def classes(self) -> int:
+        """How many classes there are, by their names or by their number."""
+        names = self.labels()
+        count = self.whole("num_labels", 2 if names is None else len(names))
+        if names is not None and count != len(names):
+            raise self._wrong("num_labels", count, f"{len(names)}, as many as id2label has")
+        return count
+
+    def labels(self) -> tuple[str, ...] | None:
+        """The names of the classes in order; None where they are only numbered."""
+        value = self._ask("id2label", None, optional=True)
+        if value is None:
+            return None
+        if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
+            raise self._wrong("id2label", value, "a table from numbers to names")
+        if set(value) != {str(i) for i in range(len(value))}:
+            raise self._wrong("id2label", list(value)[:5], "the numbers from 0 on")
+        return tuple(value[str(i)] for i in range(len(value)))
+
+    def rest(self, harmless: Collection[str] = ()) -> dict[str, object]:
+        """The fields that were not asked for and change no number; any other is an error that names it."""
+        known = {*HARMLESS, *harmless, *self._asked}
+        if unknown := sorted(name for name, value in self._table.items() if name not in known and not _is_off(value)):
+            shown = repr(self._table[unknown[0]])[:60]
+            raise CheckpointError(
+                f"{self.where}: the field {unknown[0][:80]!r}, here {shown}, is not one this version honours; "
+                "take it out if it changes no number of the model"
+            )
+        return {name: value for name, value in self._table.items() if name not in self._asked}
+
+    def _ask(self, name: str, default: object, optional: bool = False) -> object:
+        """A field's value; null is a value as any other, and only a missing field has the default."""
+        self._asked.add(name)
+        if name not in self._table and default is None and not optional:
+            raise CheckpointError(f"{self.where}: the field {name} is missing")
+        return self._table.get(name, default)
+
+    def _wrong(self, name: str, value: object, wanted: str) -> CheckpointError:
+        shown = repr(value)
+        return CheckpointError(f"{self.where}: {name} is {shown[:60]}{'…' * (len(shown) > 60)}, wanted {wanted}")

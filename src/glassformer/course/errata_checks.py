@@ -1,0 +1,206 @@
+"""Errata that no worked example settles: each is computed here, with a sentence about what comes out."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from glassformer.arithmetic import number
+from glassformer.course.page import value_text
+from glassformer.course.small_models import fresh_translator, token_ids
+from glassformer.course.walk import Walk
+from glassformer.equations.activations import relu, sigmoid
+from glassformer.equations.algebra import linear, matmul, multiply, residual
+from glassformer.equations.attention import attention
+from glassformer.equations.embedding import embed, one_hot
+from glassformer.equations.heads import concat, merge_heads, split_heads
+from glassformer.equations.losses import cross_entropy, mean_squared_error
+from glassformer.equations.normalization import layer_norm
+from glassformer.equations.parameter_counts import projection_operations
+from glassformer.equations.probability import cross_entropy_between
+from glassformer.equations.similarity import inner_product
+from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.models.seq2seq import Seq2SeqConfig
+from glassformer.views.terminal import shape_text
+
+Check: TypeAlias = Callable[[Walk], tuple[str, bool]]
+CHECKED: dict[int, Check] = {}
+DIFFERENT = 0.1  # apart by more than any rounding explains
+THREE_SUBLAYERS = (3, 3)  # additions and norms of a decoder block
+
+
+def _settles(erratum: int) -> Callable[[Check], Check]:
+    """Enter a computation as the one that settles an erratum."""
+
+    def enter(check: Check) -> Check:
+        CHECKED[erratum] = check
+        return check
+
+    return enter
+
+
+@_settles(14)
+def _zero_gradient(walk: Walk) -> tuple[str, bool]:
+    here, moved = walk.tensor(0.0), walk.tensor(0.5)
+    flat, higher = multiply(here, here), multiply(moved, moved)
+    slope = walk.back(flat)[here]
+    text = f"x² at 0 has gradient {number(slope)}, and a move of {number(moved)} adds {number(higher - flat)}"
+    return text, bool(slope == 0) and bool(higher > flat)
+
+
+@_settles(15)
+def _direction_of_the_error(walk: Walk) -> tuple[str, bool]:
+    X, W1, b1, W2, b2, Y = walk.given("mlp-backprop-prefactor").tensors("X", "W1", "b1", "W2", "b2", "Y_true")
+    Z1 = linear(X, W1, b1)
+    A1 = sigmoid(Z1)
+    out = linear(A1, W2, b2)
+    found = walk.back(mean_squared_error(out, Y))
+    hidden = torch.allclose(found[Z1], found[out] @ W2.T * A1 * (1 - A1))
+    weights = torch.allclose(found[W1], X.T @ found[Z1])
+    return "δ₁ comes out of δ₂, and the gradient of W₁ out of δ₁", hidden and weights
+
+
+@_settles(16)
+def _of_the_logits(walk: Walk) -> tuple[str, bool]:
+    y, p = walk.given("gradient-p-minus-y").tensors("y", "p")
+    logits = p.log()
+    by_logits = walk.back(cross_entropy(logits, y))[logits]
+    by_probabilities = walk.back(cross_entropy_between(y, p))[p]
+    text = f"of the logits {value_text(by_logits)}, of the probabilities {value_text(by_probabilities)}"
+    return text, torch.allclose(by_logits, p - y) and not torch.allclose(by_probabilities, p - y)
+
+
+@_settles(17)
+def _shape_of_the_gradient(walk: Walk) -> tuple[str, bool]:
+    q, k, v = walk.tensor([[1.0, 0.0]]), walk.tensor([[1.0, 1.0], [0.0, 1.0]]), walk.tensor([[1.0], [2.0]])
+    out = attention(q, k, v)
+    found = walk.back(out, torch.ones_like(out))[v]
+    return f"V and its gradient are both {shape_text(found.shape)}", found.shape == v.shape
+
+
+@_settles(19)
+def _the_function(walk: Walk) -> tuple[str, bool]:
+    point = walk.given("gd-two-variable").tensor("point")
+    found = walk.back(inner_product(point, point))[point]
+    text = f"at {value_text(point)} its gradient is {value_text(found)}"
+    return text, torch.allclose(found, 2 * point)
+
+
+@_settles(33)
+def _without_residuals(walk: Walk) -> tuple[str, bool]:
+    given = walk.given("encoder-block-with-residuals")
+    x, M, W1, b1, W2, b2 = given.tensors("X_plus_PE", "M", "W1", "b1", "W2", "b2")
+    one, zero, eps = x.new_ones(x.shape[-1]), x.new_zeros(x.shape[-1]), given.get("eps", float)
+    h = layer_norm(residual(x, M), one, zero, eps)
+    right = layer_norm(residual(h, linear(relu(linear(h, W1, b1)), W2, b2)), one, zero, eps)
+    bare = layer_norm(M, one, zero, eps)
+    printed = layer_norm(linear(relu(linear(bare, W1, b1)), W2, b2), one, zero, eps)
+    apart = float((right - printed).abs().max())
+    return f"without the additions the encoder's numbers differ by up to {number(apart)}", apart > DIFFERENT
+
+
+@_settles(49)
+def _columns_or_rows(walk: Walk) -> tuple[str, bool]:
+    W, c, w, x = walk.given("xor-sigmoid").tensors("W", "c", "w", "inputs")
+    b, wanted = walk.given("xor-sigmoid").tensor("b")[None], torch.tensor([0, 1, 1, 0])
+
+    def classes(matrix: Tensor) -> Tensor:
+        hidden = sigmoid(linear(x, matrix, c))
+        return sigmoid(linear(hidden, w[:, None], b))[:, 0].round().long()
+
+    as_rows, turned = classes(W), classes(W.T)
+    text = f"as xW it gives {value_text(as_rows)}, transposed {value_text(turned)}"
+    return text, torch.equal(turned, wanted) and not torch.equal(as_rows, wanted)
+
+
+@_settles(50)
+def _on_the_threshold(walk: Walk) -> tuple[str, bool]:
+    given = walk.given("xor-relu")
+    W, c, w, x = given.tensors("W", "c", "w", "inputs")
+    hidden = relu(linear(x, W, c))
+    with_bias, without = (
+        relu(linear(hidden, w[:, None], b[None]))[:, 0] for b in (given.tensor("b"), walk.tensor(0.0))
+    )
+    text = f"outputs {value_text(with_bias)} at a threshold of {number(given.get('threshold', float))}; "
+    at_the_edge = bool((with_bias == given.get("threshold", float)).any())
+    return f"{text}without the bias {value_text(without)}", at_the_edge and without.tolist() == [0, 1, 1, 0]
+
+
+@_settles(53)
+def _padding_in_gpt(walk: Walk) -> tuple[str, bool]:
+    model = GPT(GPTConfig(vocab=10, context=8, dim=4, layers=1, heads=2)).double()
+    model.init_weights(torch.Generator().manual_seed(0))
+    ids = token_ids("you are welcome", "thanks")
+    with torch.no_grad():
+        together, alone = model(ids, ids != 0), model(ids[1:, :1])
+    padding = int((ids == 0).sum())
+    text = f"two prompts in one batch need {padding} padding tokens, and masked they change nothing"
+    return text, padding > 0 and torch.allclose(together[1:, :1], alone)
+
+
+@_settles(57)
+def _width_of_values(walk: Walk) -> tuple[str, bool]:
+    q, k = walk.tensor([[1.0, 0.0]]), walk.tensor([[1.0, 1.0], [0.0, 1.0]])
+    out = attention(q, k, walk.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+    return f"keys of width {k.shape[-1]} and values of width {out.shape[-1]} work together", out.shape[-1] != k.shape[
+        -1
+    ]
+
+
+@_settles(58)
+def _projected_once(walk: Walk) -> tuple[str, bool]:
+    X, W, head = walk.given("multihead-fused-equals-per-head").tensors("X", "WQ", "WK")
+    twice, once = linear(linear(X, W), head), linear(X, matmul(W, head))
+    return "two projections in a row are one, by the product of both", torch.allclose(twice, once)
+
+
+@_settles(59)
+def _around_three_sublayers(walk: Walk) -> tuple[str, bool]:
+    names = _decoder_block(walk)
+    count = names.count("residual"), names.count("layer_norm")
+    return (
+        f"a decoder block of the library has {count[0]} residual additions and {count[1]} norms",
+        count == THREE_SUBLAYERS,
+    )
+
+
+@_settles(60)
+def _head_defined(walk: Walk) -> tuple[str, bool]:
+    given = walk.given("multihead-fused-equals-per-head")
+    X, *weights = given.tensors("X", "WQ", "WK", "WV")
+    count = given.get("h", int)
+    q, k, v = (split_heads(linear(X, W), count) for W in weights)
+    together = merge_heads(attention(q, k, v))
+    parts = zip(*(W.chunk(count, 1) for W in weights), strict=True)
+    each = [attention(linear(X, q), linear(X, k), linear(X, v)) for q, k, v in parts]
+    return f"{count} heads by that definition give what the fused form gives", torch.allclose(concat(each), together)
+
+
+@_settles(61)
+def _embedding_lookup(walk: Walk) -> tuple[str, bool]:
+    table = walk.tensor([[0.1, 0.2, 0.3], [0.4, 0.5, 0.6]])
+    token = torch.tensor([2])
+    by_column = matmul(table, one_hot(token, 3, torch.float64).T)
+    by_row = embed(table.T.contiguous(), token)
+    return f"both give {value_text(by_row[0])}", torch.equal(by_column.T, by_row)
+
+
+@_settles(62)
+def _cost_of_projections(walk: Walk) -> tuple[str, bool]:
+    given = walk.given("attention-cost-quadratic")
+    length, dim = given.get("n", list[int])[0], given.get("d", int)
+    pairs = walk.worked("attention-cost-quadratic").get("multiply_adds", list[int])[0]
+    beside = projection_operations(length, dim)
+    text = f"for {length} tokens of width {dim}: {pairs:,} multiply-adds between pairs, {beside:,} in projections"
+    return text, beside > pairs
+
+
+def _decoder_block(walk: Walk) -> list[str]:
+    """The equations that one decoder block runs."""
+    begun = len(walk.tape.steps)
+    model = fresh_translator(Seq2SeqConfig(vocab=10, context=8, dim=4, layers=1, heads=2, ffn_dim=8), seed=0)
+    with torch.no_grad():
+        model(token_ids("you are welcome"), token_ids("<start> de nada"))
+    steps = walk.tape.steps[begun:]
+    return [each.equation.name for each in steps if each.path.startswith("decoder.blocks.0")]

@@ -1,0 +1,197 @@
+"""What a step of a lesson holds: words, equations as they ran, gradients, tables, curves, claims that were checked."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from torch import Tensor
+
+from glassformer.arithmetic import DIGITS, MINUS, digits_apart, number
+from glassformer.course.worked.comparing import Standing
+from glassformer.equation import Equation
+from glassformer.views.curves import Curve
+
+UNGROUPED = 9999  # whole numbers beyond it have their digits in groups of three, except in lists
+WRITTEN_OUT = 24  # numbers of an input that are written out; of a longer one only its shape is told
+
+
+@dataclass(frozen=True)
+class Prose:
+    """Some sentences."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A letter of an equation and what it stood for."""
+
+    name: str
+    meaning: str
+    value: object = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One equation as the tape recorded it: what went in, what came out, the arithmetic of chosen numbers."""
+
+    equation: Equation[..., object]
+    inputs: tuple[Operand, ...]
+    output: Operand
+    cells: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+    again: bool = False  # shown before on the same page, formula and all
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A gradient as the tape's reverse run found it, and the rules of the equations that sent it back."""
+
+    name: str
+    value: Tensor = field(repr=False)
+    rules: tuple[Equation[..., object], ...]
+    rows: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of words and numbers."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """Curves over one axis."""
+
+    title: str
+    curves: tuple[Curve, ...]
+    across: str
+    logarithmic: bool = False
+    joined: bool = True
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence that was checked while the lesson ran; only in a notebook, with other numbers, may it not hold."""
+
+    text: str
+    holds: bool = True
+
+
+@dataclass(frozen=True)
+class InPrint:
+    """One number as it is printed, and whether it is wrong."""
+
+    text: str
+    wrong: bool
+
+
+@dataclass(frozen=True)
+class BesideRow:
+    """A row of a table: its name, our numbers, and those in print, if there are any."""
+
+    name: str
+    right: str
+    printed: tuple[InPrint, ...] = ()
+    listed: bool = False  # several numbers, in brackets
+
+
+@dataclass(frozen=True)
+class Beside:
+    """Our numbers beside those in print."""
+
+    example: str
+    where: str
+    rows: tuple[BesideRow, ...]
+    standing: Standing | None  # none where nothing is in print
+    how: str
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A picture made of characters."""
+
+    lines: tuple[str, ...]
+
+
+PagePart: TypeAlias = Prose | Work | Slope | Grid | Chart | Claim | Beside | Drawing
+
+
+@dataclass
+class Page:
+    """One step of a lesson."""
+
+    title: str
+    text: str = ""
+    like: str = ""
+    parts: list[PagePart] = field(default_factory=list)
+
+
+def value_text(value: object, digits: int = DIGITS) -> str:
+    """A value in a line: numbers in few digits, a long table as its shape."""
+    if isinstance(value, Tensor):
+        if value.numel() > WRITTEN_OUT:
+            return f"{'×'.join(map(str, value.shape))} numbers"
+        return value_text(value.tolist(), digits)
+    if isinstance(value, (list, tuple)):
+        return _list_text(value, digits, _largest_of(value))
+    if isinstance(value, int) and abs(value) > UNGROUPED:
+        return f"{value:,}".replace("-", MINUS)
+    return _single_text(value, digits, 0.0)
+
+
+def operand_texts(operands: Sequence[Operand]) -> list[str]:
+    """What each operand stood for; single numbers that differ show in which digits."""
+    texts = [value_text(operand.value) for operand in operands]
+    singles = [_single_number(operand.value) for operand in operands]
+    known = [(value, text) for value, text in zip(singles, texts, strict=True) if value is not None]
+    return [
+        text if value is None else number(value, max(digits_apart(value, x) for x, other in known if other == text))
+        for value, text in zip(singles, texts, strict=True)
+    ]
+
+
+def _single_number(value: object) -> float | None:
+    """A value that is one number with a fraction."""
+    if isinstance(value, Tensor) and value.dim() == 0 and value.is_floating_point():
+        return float(value)
+    return value if isinstance(value, float) else None
+
+
+def _list_text(value: object, digits: int, among: float) -> str:
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_list_text(item, digits, among) for item in value) + "]"
+    if isinstance(value, Tensor):
+        return value_text(value, digits)
+    return _single_text(value, digits, among)
+
+
+def _single_text(value: object, digits: int, among: float) -> str:
+    if isinstance(value, bool) or value is None:
+        return {True: "yes", False: "no", None: "none"}[value]
+    if isinstance(value, int):
+        return str(value).replace("-", MINUS)
+    return number(value, digits, among) if isinstance(value, float) else str(value)
+
+
+def _largest_of(value: object) -> float:
+    if isinstance(value, (list, tuple)):
+        return max(map(_largest_of, value), default=0.0)
+    return abs(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
+
+
+def as_matrix(value: object) -> list[list[float]] | None:
+    """The rows of a small table of numbers; nothing for what is better told in a line."""
+    if not isinstance(value, Tensor) or value.dim() == 0 or not value.numel():
+        return None
+    flat = value.detach().double()
+    while flat.dim() > 2 and flat.shape[0] == 1:
+        flat = flat[0]
+    if flat.dim() > 2:
+        flat = flat.reshape(-1, flat.shape[-1])
+    return (flat[None] if flat.dim() == 1 else flat).tolist()

@@ -1,0 +1,138 @@
+"""Compute every example again, and say how its document's numbers stand: reproduced, rounding, corrected or stated."""
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+import msgspec
+import torch
+
+from glassformer.course.worked import (  # noqa: F401 - reading these files fills the list of recomputations
+    attention,
+    claims,
+    decoder,
+    descent,
+    encoder,
+    geometry,
+    gpt,
+    networks,
+    positions,
+    probability,
+    sine,
+)
+from glassformer.course.worked.comparing import (
+    STANDINGS,
+    Compared,
+    Rule,
+    Standing,
+    as_data,
+    below,
+    compare,
+    near,
+    same,
+)
+from glassformer.course.worked.examples import WorkedExample, examples
+from glassformer.course.worked.recomputing import CLAIMS, RECOMPUTATIONS, STATED_EXAMPLES, Given
+from glassformer.recording import reference_mode
+
+NETWORK, SATURATION = "linear-regression-vs-network-sin", "unscaled-softmax-saturates"
+
+# Values that are not compared digit by digit, and what is asked of them instead.
+RULES: dict[tuple[str, str], Rule] = {
+    (SATURATION, "mean_max_weight_unscaled"): near,
+    (SATURATION, "mean_max_weight_scaled"): near,
+    (NETWORK, "network_mse_min_over_20_seeds"): below("mse_linear"),
+    (NETWORK, "network_mse_median"): below("mse_linear"),
+    (NETWORK, "network_mse_max"): below("mse_linear"),
+}
+# What the examples call the three ways a number in print can stand.
+RECORDED: dict[str, Standing] = {"reproduced": "reproduced", "rounding": "rounding", "erratum": "corrected"}
+
+
+# How an example stands in the end: `stated` is a fact that no computation here gives, `wrong` is a fault of ours.
+Verdict: TypeAlias = Literal["reproduced", "rounding", "corrected", "stated", "wrong"]
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """How one example stands: what its document prints, what is right, and whether we get what is right."""
+
+    id: str
+    source: str
+    section: str
+    what: str
+    equation: str
+    verdict: Verdict
+    printed: dict[str, object] | None
+    value: dict[str, object]
+    claims: dict[str, bool]
+    farthest: Compared | None
+    expected_ok: bool
+    differing: list[str]
+    note: str
+
+
+def check_all() -> list[Result]:
+    """Compute every example again, in the order of the documents."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the tables are small: threads would spend more time waiting for each other than working
+    try:
+        return [check_example(example) for example in examples()]
+    finally:
+        torch.set_num_threads(threads)
+
+
+def check_example(example: WorkedExample) -> Result:
+    """Compute one example by the plain equations and judge it; an error on the way is a wrong answer."""
+    values, truths, note = _recomputed(example)
+    farthest = compare_with_print(example, values, truths)
+    verdict = "reproduced" if farthest is None else farthest.standing
+    differing = [key for key in example.expected if not _is_right(example, key, values)]
+    if verdict != RECORDED[example.verdict]:
+        differing.append("verdict")
+    return Result(
+        id=example.id,
+        source=example.source,
+        section=example.section,
+        what=example.what,
+        equation=example.equation,
+        verdict="wrong" if differing else "stated" if example.id in STATED_EXAMPLES else verdict,
+        printed=example.printed,
+        value={key: values[key] for key in example.expected if key in values},
+        claims=truths,
+        farthest=farthest,
+        expected_ok=not differing,
+        differing=differing,
+        note=note,
+    )
+
+
+def _recomputed(example: WorkedExample) -> tuple[dict[str, object], dict[str, bool], str]:
+    """Values by key, truth values of claims in words, and what there is to say."""
+    try:
+        # By the formula as it is written, not by a fused form of it: the formula is what the documents show.
+        with reference_mode(), torch.no_grad():
+            answer = RECOMPUTATIONS[example.id](Given(example.inputs, example.printed or {}))
+    except Exception as error:  # whatever a broken equation raises, the other examples still have their say
+        return {}, {}, f"{type(error).__name__}: {error}"
+    values = {key: as_data(value) for key, value in answer.items()}
+    return values, msgspec.convert(values.pop(CLAIMS, {}), dict[str, bool]), example.note
+
+
+def _is_right(example: WorkedExample, key: str, values: Mapping[str, object]) -> bool:
+    if key not in values:
+        return False
+    rule = RULES.get((example.id, key))
+    ours, right = values[key], example.expected[key]
+    return same(ours, right) if rule is None else rule(ours, right, values)
+
+
+def compare_with_print(
+    example: WorkedExample, values: Mapping[str, object], truths: Mapping[str, bool]
+) -> Compared | None:
+    """What in print is farthest from ours, which decides the verdict; nothing where nothing is printed."""
+    found: list[Compared] = []
+    for key, printed in (example.printed or {}).items():
+        if key in truths:
+            found.append(Compared(key, printed, truths[key], "reproduced" if truths[key] else "corrected"))
+        else:
+            found.append(compare(key, printed, values.get(key), (example.printed_decimals or {}).get(key)))
+    return max(found, key=lambda entry: STANDINGS.index(entry.standing), default=None)

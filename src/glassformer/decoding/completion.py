@@ -1,0 +1,113 @@
+"""A text as it is written: its tokens, where it ends, and which part of it can be shown already."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from glassformer.errors import NonFiniteError
+from glassformer.text.tokenizer import Tokenizer
+
+Finish = Literal["stop", "length", "context"]
+BEFORE = 4  # tokens of the prompt to decode with: how a token is spelt can depend on those before it
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # what a decoder gives for a character whose bytes have not all come yet
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A finished text: its tokens, each one's log-probability under the model, and why it ended.
+
+    `finish` is "stop" after an end token or a stop, "length" at the limit, "context" where the model can read no
+    further. `score` is the log-probability of the whole.
+    """
+
+    text: str
+    ids: list[int]
+    log_probabilities: list[float]
+    finish_reason: Finish
+
+    @property
+    def score(self) -> float:
+        """The log-probability of all tokens together."""
+        return sum(self.log_probabilities)
+
+
+@dataclass
+class PartialText:
+    """A text that is still being written, after a prompt; at most `most` tokens, where it ends with `last`."""
+
+    tokenizer: Tokenizer
+    prompt: Sequence[int]
+    ends: frozenset[int]
+    stops: tuple[str, ...]
+    max_tokens: int
+    limit_reason: Finish
+    ids: list[int] = field(default_factory=list)
+    log_probabilities: list[float] = field(default_factory=list)
+    finish_reason: Finish | None = None
+    _text: str = ""
+    _shown: int = 0
+
+    def __post_init__(self) -> None:
+        if self.max_tokens <= 0:
+            self.finish_reason = self.limit_reason
+
+    def add(self, token: int, log_probability: float) -> None:
+        """Take one more token; nothing comes after the end."""
+        if self.finish_reason is not None:
+            return
+        if not log_probability < math.inf:  # it is NaN or infinite wherever a logit is
+            raise NonFiniteError(
+                f"the logits of token {len(self.ids) + 1} are not finite numbers: the model's weights are damaged, "
+                "or its numbers overflow in this dtype"
+            )
+        self.ids.append(token)
+        self.log_probabilities.append(log_probability)
+        if token in self.ends:
+            self.finish_reason = "stop"
+        elif self.stops:
+            self._stop()
+        if self.finish_reason is None and len(self.ids) >= self.max_tokens:
+            self.finish_reason = self.limit_reason
+
+    def _stop(self) -> None:
+        text = self._decoded()
+        found = [place for place in (text.find(stop) for stop in self.stops) if place >= 0]
+        if found:
+            self.finish_reason = "stop"
+            self._text = text[: min(found)]
+
+    def _decoded(self) -> str:
+        """What was written, spelt as it is behind the prompt."""
+        before = list(self.prompt[-BEFORE:])
+        known, both = self.tokenizer.decode(before), self.tokenizer.decode([*before, *self.ids])
+        return both[len(known) :] if both.startswith(known) else self.tokenizer.decode(self.ids)
+
+    def new_text(self) -> str:
+        """What can be shown now and was not before: whole characters that cannot begin a stop."""
+        if self.finish_reason is None:
+            text = self._decoded().rstrip(UNFINISHED)
+            end = len(text) - max((_overlap(text, stop) for stop in self.stops), default=0)
+        else:
+            text = self.text
+            end = len(text)
+        piece = text[self._shown : end]
+        self._shown = max(self._shown, end)
+        return piece
+
+    @property
+    def text(self) -> str:
+        """The text so far, or up to where it was stopped."""
+        return self._text if self._text or self._stopped_by_text() else self._decoded()
+
+    def _stopped_by_text(self) -> bool:
+        return self.finish_reason == "stop" and bool(self.stops) and bool(self.ids) and self.ids[-1] not in self.ends
+
+    def done(self) -> Completion:
+        """The finished text."""
+        return Completion(self.text, self.ids, self.log_probabilities, self.finish_reason or self.limit_reason)
+
+
+def _overlap(text: str, stop: str) -> int:
+    """How many characters at the end of a text could be the beginning of a stop."""
+    return next((size for size in range(min(len(stop), len(text)), 0, -1) if text.endswith(stop[:size])), 0)

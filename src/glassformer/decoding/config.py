@@ -1,0 +1,105 @@
+"""How to write: how long, by which choice of tokens, until what."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+
+from glassformer.errors import DecodingError
+
+COLDEST = 1e-6  # temperature by which float32 logits can be divided without overflow
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerationConfig:
+    """Settings of one call; with none given the likeliest token is taken every time.
+
+    `stop` holds texts and token ids that end a text, beside the tokenizer's own end token. `seed`, the prompt and
+    the number of the sample decide every draw, so a text does not depend on what else is written with it.
+    """
+
+    max_new_tokens: int = 128
+    min_new_tokens: int = 0
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float = 1.0
+    stop: Sequence[str | int] = ()
+    n: int = 1
+    seed: int = 0
+    num_beams: int = 1
+    length_penalty: float = 0.6
+    prefill_chunk: int = 512
+    batch_tokens: int = 8192
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("max_new_tokens", "n", "num_beams", "prefill_chunk", "batch_tokens"):
+            _whole(name, getattr(self, name), 1)
+        _whole("min_new_tokens", self.min_new_tokens, 0)
+        _number("temperature", self.temperature, 0)
+        sane = self.temperature == 0 or self.temperature >= COLDEST
+        _require(sane, "temperature", self.temperature, f"0 or at least {COLDEST}: below that, logits overflow")
+        _number("repetition_penalty", self.repetition_penalty, 0, above=True)
+        if self.top_k is not None:
+            _whole("top_k", self.top_k, 1)
+        for name, share in (("top_p", self.top_p), ("min_p", self.min_p)):
+            if share is not None:
+                _number(name, share, 0, above=True)
+                _require(share <= 1, name, share, "a probability of at most 1")
+        _require(not isinstance(self.stop, str), "stop", repr(self.stop), "a list of texts and token ids")
+        _require(all(self.stop_texts) and all(id >= 0 for id in self.stop_ids), "stop", self.stop, "no empty text")
+        _require(math.isfinite(self.length_penalty), "length_penalty", self.length_penalty, "a number")
+        _require(
+            self.min_new_tokens <= self.max_new_tokens,
+            "min_new_tokens",
+            self.min_new_tokens,
+            f"at most max_new_tokens, {self.max_new_tokens}",
+        )
+        if self.num_beams > 1:
+            self._check_beam()
+
+    def _check_beam(self) -> None:
+        sampled = self.temperature > 0
+        _require(not sampled, "num_beams", self.num_beams, "1 with a temperature: a beam draws nothing")
+        _require(
+            self.repetition_penalty == 1,
+            "repetition_penalty",
+            self.repetition_penalty,
+            "1 with a beam, whose scores are probabilities",
+        )
+        _require(not self.stop_texts, "stop", list(self.stop_texts), "no texts with a beam, which ranks whole ones")
+        _require(self.n <= self.num_beams, "n", self.n, f"at most num_beams, {self.num_beams}")
+
+    @property
+    def stop_texts(self) -> tuple[str, ...]:
+        """The texts that end a text."""
+        return tuple(stop for stop in self.stop if isinstance(stop, str))
+
+    @property
+    def stop_ids(self) -> tuple[int, ...]:
+        """The tokens that end a text."""
+        return tuple(stop for stop in self.stop if not isinstance(stop, str))
+
+    def check_vocabulary(self, vocab: int) -> None:
+        """Raise on settings that reach beyond a model's vocabulary."""
+        wanted = f"at most {vocab}, the vocabulary"
+        _require(self.top_k is None or self.top_k <= vocab, "top_k", self.top_k, wanted)
+        _require(all(id < vocab for id in self.stop_ids), "stop", self.stop, f"token ids below {vocab}, the vocabulary")
+
+
+def _require(holds: bool, name: str, got: object, wanted: str) -> None:
+    if not holds:
+        raise DecodingError(f"{name} is {got}, wanted {wanted}")
+
+
+def _whole(name: str, value: object, least: int) -> None:
+    fits = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+    _require(fits, name, repr(value), f"a whole number, at least {least}")
+
+
+def _number(name: str, value: object, least: float, above: bool = False) -> None:
+    fits = isinstance(value, Real) and math.isfinite(value) and float(value) >= least
+    fits = fits and not (above and value == least)
+    _require(fits, name, repr(value), f"a number {'above' if above else 'of at least'} {least}")

@@ -1,0 +1,144 @@
+"""A cache whose sequences go on in several ways at once: all that was written stays, and each way knows its line.
+
+A step writes a column for every way of a sequence, side by side. Which columns a way goes on from is a row of marks;
+when ways are dropped and others go on twice the marks move, and no key or value does. What came before the ways is
+kept once for all of them.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from glassformer.errors import ModelError
+from glassformer.layers.cache import AttentionContext, DecoderState, KVCache, LayerKV, RecurrentState
+
+GRAIN = 32  # slots come in multiples of this, for which products are fast and calls of like length share a program
+
+
+@dataclass(kw_only=True)
+class BeamCache(KVCache):
+    """Keys and values of sequences and their ways; `filled` counts the steps of all ways.
+
+    The first slots are `shared` by all ways. `columns` [slots] says which column of a sequence a slot holds or will
+    hold, below zero where nothing of the past lies, and `lines` [batch, ways, slots] is true where a slot is on the
+    line of a way. Nothing is forgotten, not even behind a window.
+    """
+
+    beams: int
+    prompt_slots: int
+    columns: Tensor
+    ancestors: Tensor
+
+    def begin(self, past: KVCache) -> None:
+        """Count and mark from where a cache ends, whose keys and values lie in the first slots: all ways share them."""
+        slot, last = torch.arange(self.slots, device=self.columns.device), past.count - 1
+        held = torch.where(slot < min(past.count, past.slots), last - (last - slot) % past.slots, -1)
+        self.columns.copy_(
+            torch.where(slot < self.prompt_slots, held, past.count + (slot - self.prompt_slots) // self.beams)
+        )
+        self.ancestors.copy_(slot < self.prompt_slots)
+        self.length *= 0
+
+    def attention_context(self, new: int) -> AttentionContext:
+        """What attention must know to read the next token of every way."""
+        start = self.prompt_slots + self.length * self.beams
+        known = not isinstance(start, Tensor)
+        if known and start + self.beams > self.slots:
+            room = (self.slots - self.prompt_slots) // self.beams
+            raise ModelError(f"the branches have room for {room} steps, wanted {self.count + 1}: make more")
+        at = start + torch.arange(self.beams, device=self.ancestors.device)
+        self._mark(self.ancestors | (at[:, None] == torch.arange(self.slots, device=self.ancestors.device)))
+        read = round_up(start + self.beams, GRAIN) if known else self.slots
+        places, columns = self.columns[at], self.columns[:read]
+        if self.padding is not None:
+            places, columns = places - self.padding[:, None], columns - self.padding[:, None]
+        return AttentionContext(places, at, read, columns, start if known else None, self.ancestors[:, None, :, :read])
+
+    def longest(self, new: int) -> int:
+        """How many places the longest sequence takes up once every way has read its next token."""
+        return int(self.columns[self.prompt_slots]) + super().longest(1)
+
+    def advance(self, new: int) -> None:
+        """Count a column that every way has read."""
+        super().advance(1)
+
+    def follow(self, parents: Tensor) -> None:
+        """Every way goes on from what its parent [batch, ways] has read."""
+        self._mark(self.ancestors.gather(1, parents[..., None].expand_as(self.ancestors)))
+
+    def _mark(self, lines: Tensor) -> None:
+        """Take over new marks; compiled, in place."""
+        if torch.compiler.is_compiling():
+            self.ancestors.copy_(lines)
+        else:
+            self.ancestors = lines
+
+    def select(self, rows: Tensor) -> None:
+        """Take these sequences in this order, each with its source and its ways."""
+        self.ancestors = self.ancestors[rows]
+        super().select(rows)
+
+
+@dataclass(kw_only=True)
+class RecurrentBeamState(RecurrentState):
+    """What a recurrent network carries on for every way of its sequences, those of one side by side."""
+
+    beams: int
+
+    def follow(self, parents: Tensor) -> None:
+        """Every way goes on from the state of its parent [batch, ways]."""
+        self._take(torch.arange(len(parents), device=parents.device), parents)
+
+    def select(self, rows: Tensor) -> None:
+        """Take these sequences in this order, each with its ways."""
+        self._take(rows, torch.arange(self.beams, device=rows.device))
+
+    def _take(self, rows: Tensor, ways: Tensor) -> None:
+        super().select((rows[:, None] * self.beams + ways).flatten())
+
+
+def expand_beams(state: DecoderState, beams: int, steps: int) -> BeamCache | RecurrentBeamState:
+    """What a memory holds, to go on from in so many ways for so many steps."""
+    if isinstance(state, KVCache):
+        return expand_cache(state, beams, steps)
+    if not isinstance(state, RecurrentState):
+        raise ModelError(f"beam search cannot expand a {type(state).__name__}, wanted a KVCache or a RecurrentState")
+    every = [None if cell is None else tuple(part.repeat_interleave(beams, 0) for part in cell) for cell in state.cells]
+    return RecurrentBeamState(cells=every, beams=beams)  # padding has been read by now
+
+
+def expand_cache(cache: KVCache, beams: int, steps: int) -> BeamCache:
+    """What a cache holds, kept once, with room for what its ways will add."""
+    device, rows = cache.self_kv[0].keys.device, len(cache.self_kv[0].keys)
+    shared, held = prompt_slots_of(cache), min(cache.count, cache.slots)
+    slots = shared + round_up(beams * steps, GRAIN)
+
+    def stretched(store: Tensor) -> Tensor:
+        wide = store.new_zeros(*store.shape[:2], slots, store.shape[3])
+        wide[:, :, :held] = store[:, :, :held]
+        return wide
+
+    branches = BeamCache(
+        padding=cache.padding,
+        all_logits=True,
+        self_kv=[LayerKV(stretched(own.keys), stretched(own.values)) for own in cache.self_kv],
+        cross_kv=cache.cross_kv,
+        source_mask=cache.source_mask,
+        beams=beams,
+        prompt_slots=shared,
+        columns=torch.empty(slots, dtype=torch.long, device=device),
+        ancestors=torch.empty(rows, beams, slots, dtype=torch.bool, device=device),
+    )
+    branches.begin(cache)
+    return branches
+
+
+def prompt_slots_of(cache: KVCache) -> int:
+    """How many slots what a cache holds takes up once its sequences branch."""
+    return round_up(min(cache.count, cache.slots), GRAIN)
+
+
+def round_up(size: int, grain: int) -> int:
+    """The next multiple of a grain."""
+    return -(-size // grain) * grain

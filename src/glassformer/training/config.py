@@ -1,0 +1,315 @@
+"""Where settings come from: defaults, then a preset, then a file, then words; and back to TOML."""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import cast
+
+from glassformer.errors import ConfigError
+from glassformer.layers.config import LARGEST_WHOLE
+from glassformer.models.presets import presets
+from glassformer.training.schema import (
+    FAMILY,
+    FOLLOWS,
+    MODEL_CONFIGS,
+    RENAMED,
+    SECTIONS,
+    VALUE_LENGTH,
+    as_toml,
+    converted,
+    defaults,
+    families,
+    family_of,
+    in_words,
+    keys,
+    printable,
+    shown,
+    toml_value,
+    values_of,
+)
+from glassformer.training.settings import TASKS, Settings
+
+DEFAULT, COMMAND_LINE, PYTHON = "default", "command line", "settings"
+DIM, FFN_DIM = "model.dim", "model.ffn_dim"
+CONFIG_LENGTH = 1_000_000  # characters of a file of settings
+WIDEST = 40  # columns before the comments, which stand below each other but for the longest values
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The settings of a run, and where the value of each key comes from."""
+
+    task: str
+    settings: Settings
+    origins: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A value that somebody chose: as TOML, as it was typed if it was, and where."""
+
+    value: object
+    origin: str
+    typed: str | None = None
+
+
+def resolve(
+    task: str | None = None,
+    preset: str | None = None,
+    file: Path | str | None = None,
+    words: Iterable[str] = (),
+    origin: str = COMMAND_LINE,
+) -> Resolved:
+    """Settings of a task from its defaults < a preset < a TOML file < words such as `recipe.steps=500`.
+
+    `origin` is where the words come from, which errors and the comments of a configuration say.
+    """
+    table = {} if file is None else _read_toml(file)
+    task = _task(task, table.pop("task", None), file)
+    given = {**_from_tables(table, printable(str(file))), **_from_words(words, origin)}
+    values = values_of(defaults(task))
+    origins = dict.fromkeys(values, DEFAULT)
+    if preset is not None:
+        _start_model(values, origins, _fitting_preset(task, preset), f"preset {preset}")
+    _choose_family(task, preset, given, values, origins)
+    usual = dict(values)
+    for key, chosen in given.items():
+        values[key] = _value_of(task, str(values[FAMILY]), key, chosen)
+        origins[key] = chosen.origin
+    if origins["recipe.warmup_steps"] == DEFAULT:
+        values["recipe.warmup_steps"] = _usual_warmup(values)
+    if FFN_DIM not in given:
+        values[FFN_DIM] = _proportional_ffn_dim(usual, values)
+    return Resolved(task, _build_settings(task, values, origins), origins)
+
+
+def from_settings(settings: Settings) -> Resolved:
+    """Settings that were put together in Python, all of them as if by default."""
+    task = next(name for name, kind in TASKS.items() if kind is type(settings))
+    return Resolved(task, settings, dict.fromkeys(values_of(settings), DEFAULT))
+
+
+def tables(resolved: Resolved) -> dict[str, object]:
+    """The whole configuration as plain data, in the shape of the TOML file."""
+    found: dict[str, object] = {"task": resolved.task}
+    values = values_of(resolved.settings)
+    for section in SECTIONS:
+        inside = [key for key in values if key.startswith(f"{section}.")]
+        found[section] = {key.removeprefix(f"{section}."): as_toml(values[key]) for key in inside}
+    return found
+
+
+def to_toml(resolved: Resolved, *, origins: bool = False) -> str:
+    """The whole configuration as TOML, which `resolve` reads back; with origins, a comment says where from."""
+    lines = [f"task = {toml_value(resolved.task)}"]
+    values = values_of(resolved.settings)
+    for section in SECTIONS:
+        lines += ["", f"[{section}]"]
+        inside = [key for key in values if key.startswith(f"{section}.")]
+        pairs = [f"{key.removeprefix(f'{section}.')} = {toml_value(as_toml(values[key]))}" for key in inside]
+        widest = min(max(map(len, pairs)), WIDEST)
+        comments = [f"{' ' * (widest - len(p))}  # {resolved.origins[k]}" for k, p in zip(inside, pairs, strict=True)]
+        lines += [pair + (comment if origins else "") for pair, comment in zip(pairs, comments, strict=True)]
+    return "\n".join(lines) + "\n"
+
+
+def differing_keys(saved: Resolved, asked: Resolved) -> list[str]:
+    """Keys that somebody gave another value than is saved."""
+    before, now = values_of(saved.settings), values_of(asked.settings)
+    given = [key for key in now if asked.origins[key] != DEFAULT]
+    return [key for key in given if key not in before or before[key] != now[key]]
+
+
+def nearest_key(name: str, known: Iterable[str]) -> str | None:
+    """The key that was probably meant: one spelt almost alike, or else one whose last part is."""
+    by_end = {key.rpartition(".")[2]: key for key in known}
+    if close := difflib.get_close_matches(name, by_end.values(), 1, 0.85):
+        return close[0]
+    close = difflib.get_close_matches(name.rpartition(".")[2], by_end, 1)
+    return by_end[close[0]] if close else None
+
+
+def _read_toml(file: Path | str) -> dict[str, object]:
+    shown = printable(str(file))
+    try:
+        with Path(file).open(encoding="utf-8-sig") as opened:
+            text = opened.read(CONFIG_LENGTH + 1)  # a device can be read without end
+    except OSError as error:
+        raise ConfigError(f"{shown}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{shown}: is not UTF-8 text at byte {error.start}, wanted a TOML file") from error
+    if len(text) > CONFIG_LENGTH:
+        raise ConfigError(f"{shown}: has more than {CONFIG_LENGTH:,} characters, wanted a TOML file of settings")
+    try:
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{shown}: is not valid TOML: {printable(str(error))}") from error
+
+
+def _task(asked: str | None, named: object, file: Path | str | None) -> str:
+    """The task asked for, or the one a file names; they must agree."""
+    place = "" if file is None else f"{printable(str(file))}: "
+    wanted = f"wanted one of {', '.join(TASKS)}"
+    if named is not None and (not isinstance(named, str) or named not in TASKS):
+        raise ConfigError(f"{place}task is {shown(named)}, {wanted}")
+    task = named if asked is None else asked
+    if task is None:
+        raise ConfigError(f"{place}no task is named, {wanted}")
+    if task not in TASKS:
+        close = difflib.get_close_matches(task, TASKS, 1)
+        raise ConfigError(
+            f"there is no task {shown(task)}, {wanted}" + (f"; did you mean {close[0]}?" if close else "")
+        )
+    if named is not None and named != task:
+        raise ConfigError(f"{place}task is {shown(named)}, but {task} was asked for")
+    return task
+
+
+def _from_tables(table: Mapping[str, object], origin: str) -> dict[str, Chosen]:
+    given: dict[str, Chosen] = {}
+    for section, entries in table.items():
+        if section not in SECTIONS and isinstance(entries, dict):
+            close = difflib.get_close_matches(section, SECTIONS, 1)
+            hint = f"did you mean [{close[0]}]?" if close else f"wanted one of {', '.join(SECTIONS)}"
+            raise ConfigError(f"{origin}: there is no table {_brief_key(section)}; {hint}")
+        if section not in SECTIONS:
+            given[section] = Chosen(entries, origin)  # no key has this name: reported with the nearest
+        elif not isinstance(entries, dict):
+            raise ConfigError(f"{origin}: {section} is {shown(entries)}, wanted a table: [{section}] and its keys")
+        else:
+            given.update({f"{section}.{name}": Chosen(value, origin) for name, value in entries.items()})
+    return given
+
+
+def _from_words(words: Iterable[str], origin: str) -> dict[str, Chosen]:
+    given: dict[str, Chosen] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key:
+            raise ConfigError(f"{origin}: {shown(word)} sets nothing, wanted key=value, as in recipe.steps=500")
+        if any(map(_is_lone_surrogate, word)):
+            raise ConfigError(f"{origin}: {_brief_key(key)} is not UTF-8, wanted text")
+        if key in given:
+            raise ConfigError(f"{origin}: {_brief_key(key)} is given twice, wanted once")
+        given[key] = Chosen(_typed_value(text), origin, text)
+    return given
+
+
+def _typed_value(text: str) -> object:
+    """A word's value: what TOML makes of it, and the text itself where that is nothing."""
+    try:
+        found = tomllib.loads(f"value = {text}")
+    except (ValueError, RecursionError):
+        return text
+    return found["value"] if len(found) == 1 else text
+
+
+def _fitting_preset(task: str, name: str) -> object:
+    fitting = [preset for preset, config in presets().items() if family_of(config) in families(task)]
+    if name not in fitting:
+        what = f"preset {name} is no model for {task}" if name in presets() else f"there is no preset {shown(name)}"
+        raise ConfigError(f"{what}; those that fit: {', '.join(fitting)}")
+    return presets()[name]
+
+
+def _start_model(values: dict[str, object], origins: dict[str, str], config: object, origin: str) -> None:
+    """Begin with another model: all its keys, and none of those before."""
+    for key in [key for key in values if key.startswith("model.")]:
+        del values[key], origins[key]
+    fields = {f"model.{name}": value for name, value in vars(config).items()}
+    fresh = {FAMILY: family_of(config), **{key: value for key, value in fields.items() if key not in FOLLOWS}}
+    values.update(fresh)
+    origins.update(dict.fromkeys(fresh, origin))
+
+
+def _choose_family(
+    task: str, preset: str | None, given: Mapping[str, Chosen], values: dict[str, object], origins: dict[str, str]
+) -> None:
+    """Begin with the defaults of the family that is asked for, if it is another."""
+    if FAMILY not in given:
+        return
+    family = str(_value_of(task, str(values[FAMILY]), FAMILY, given[FAMILY]))
+    if family == values[FAMILY]:
+        return
+    if preset is not None:
+        where = given[FAMILY].origin
+        raise ConfigError(f"{where}: {FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out")
+    _start_model(values, origins, MODEL_CONFIGS[family](), DEFAULT)
+
+
+def _usual_warmup(values: Mapping[str, object]) -> int:
+    """At most a tenth of the steps: in a short run the usual one would be most of it."""
+    return min(cast(int, values["recipe.warmup_steps"]), max(cast(int, values["recipe.steps"]) // 10, 1))
+
+
+def _proportional_ffn_dim(usual: Mapping[str, object], values: Mapping[str, object]) -> object:
+    """The width of the feed-forward layers, in the usual proportion to that of the model."""
+    if usual[FFN_DIM] is None:  # the model derives it
+        return None
+    before, dim, ffn_dim = (cast(int, number) for number in (usual[DIM], values[DIM], usual[FFN_DIM]))
+    return min(max(ffn_dim * dim // before, 1), LARGEST_WHOLE)
+
+
+def _value_of(task: str, family: str, key: str, chosen: Chosen) -> object:
+    """What was chosen for a key as that key's type."""
+    known = keys(task, family)
+    if key not in known:
+        raise ConfigError(f"{chosen.origin}: {_no_such_key(task, family, key)}")
+    try:
+        return converted(key, chosen.value, known[key])
+    except ConfigError as error:
+        if chosen.typed is not None and known[key] is str:
+            return chosen.typed  # a path may look like a number
+        raise ConfigError(f"{chosen.origin}: {error}") from None
+
+
+def _no_such_key(task: str, family: str, key: str) -> str:
+    if key in FOLLOWS:
+        return f"{key} cannot be set, it follows from {FOLLOWS[key]}"
+    if any(RENAMED.get(key) in keys(task, each) for each in families(task)):
+        return f"unknown setting {key}: it is now {RENAMED[key]}"
+    others = [other for other in families(task) if key in keys(task, other)]
+    if others:
+        return f"{key} is no key of a {family}; {FAMILY} can be {' or '.join(others)}, which have it"
+    known = keys(task, family)
+    whole = key.rpartition(".")[0]
+    if whole in known:
+        return f"{whole} is one value and has no key {_brief_key(key)}, wanted {in_words(whole, known[whole])}"
+    close = nearest_key(_brief_key(key), known)
+    hint = f"`glassformer config {task}` lists them all"
+    if close is not None:
+        hint = f"did you mean {close} ({in_words(close, known[close])})?"
+    return f"there is no key {_brief_key(key)} in {task}; {hint}"
+
+
+def _build_settings(task: str, values: Mapping[str, object], origins: Mapping[str, str]) -> Settings:
+    """Settings from the value of every key; what follows from other things stays as the task has it."""
+    start = defaults(task)
+    family = MODEL_CONFIGS[str(values[FAMILY])]
+    parts: dict[str, object] = {}
+    for section in SECTIONS:
+        part = getattr(start, section)
+        if section == "model" and not isinstance(part, family):
+            part = family()
+        prefix = f"{section}."
+        chosen = {key.removeprefix(prefix): values[key] for key in values if key.startswith(prefix) and key != FAMILY}
+        try:
+            parts[section] = replace(part, **chosen)
+        except ConfigError as error:
+            named = [name for name in chosen if re.search(rf"\b{name}\b", str(error))]
+            places = ", ".join(f"{prefix}{name}: {origins[prefix + name]}" for name in named)
+            raise ConfigError(f"{section}: {error} ({places})") from error
+    return replace(start, **parts)
+
+
+def _brief_key(key: str) -> str:
+    """A key in an error, where it may be anything."""
+    return printable(key if len(key) <= VALUE_LENGTH else key[:VALUE_LENGTH] + "…")
+
+
+def _is_lone_surrogate(letter: str) -> bool:
+    """Whether this is a byte of the command line that was no text."""
+    return "\ud800" <= letter <= "\udfff"

@@ -1,0 +1,133 @@
+"""One process or many: `torchrun` starts them, each learns from its rows, and together they take one step.
+
+With "ddp" (distributed data parallel) every process has the whole model; with "fsdp" (fully sharded data parallel,
+FSDP2) each keeps a shard of every weight, gradient and moment, and borrows the rest while it computes.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule, fully_shard
+from torch.distributed.tensor import DTensor, distribute_tensor
+from torch.nn.parallel import DistributedDataParallel
+
+from glassformer.equations.gradients import global_norm
+from glassformer.layers.block import Block
+from glassformer.training.device import Device
+
+Strategy = Literal["ddp", "fsdp"]
+
+
+@dataclass(frozen=True)
+class ProcessGroup:
+    """This process among those of a run; alone there is nothing to share and every method is free."""
+
+    rank: int = 0
+    world_size: int = 1
+    strategy: Strategy = "ddp"
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that writes and talks."""
+        return self.rank == 0
+
+    def wrap(self, module: nn.Module, hardware: Device) -> nn.Module:
+        """The module as all processes together train it."""
+        if self.world_size == 1:
+            return module
+        if self.strategy == "fsdp":
+            for part in module.modules():
+                if isinstance(part, Block):
+                    fully_shard(part)
+            fully_shard(module, reshard_after_forward=True)  # else its weights stay whole after an evaluation
+            return module
+        devices = [hardware.device.index or 0] if hardware.device.type == "cuda" else None
+        return DistributedDataParallel(module, device_ids=devices)
+
+    @contextmanager
+    def part(self, module: nn.Module, last: bool) -> Iterator[None]:
+        """Gradients of several parts of a batch are exchanged once, with the last."""
+        if isinstance(module, FSDPModule):
+            module.set_requires_gradient_sync(last)
+            yield
+        elif isinstance(module, DistributedDataParallel) and not last:
+            with module.no_sync():
+                yield
+        else:
+            yield
+
+    def sum(self, numbers: Tensor) -> Tensor:
+        """Numbers added up over all processes."""
+        if self.world_size > 1:
+            dist.all_reduce(numbers)
+        return numbers
+
+    def largest(self, number: int, device: torch.device) -> int:
+        """The largest of the numbers that the processes have."""
+        there = torch.tensor(number, device=device)
+        dist.all_reduce(there, dist.ReduceOp.MAX)
+        return int(there)
+
+    def norm(self, gradients: Sequence[Tensor]) -> Tensor:
+        """The length of all gradients together, whoever holds them."""
+        if self.world_size == 1 or self.strategy == "ddp":
+            return global_norm(gradients)
+        mine = global_norm([g.to_local() if isinstance(g, DTensor) else g for g in gradients])
+        return self.sum(mine.square()).sqrt()
+
+    def gather(self, text: str) -> list[str]:
+        """A text from each process."""
+        if self.world_size == 1:
+            return [text]
+        device = "cuda" if dist.get_backend() == "nccl" else "cpu"
+        size = self.largest(len(text.encode()), torch.device(device))
+        data = torch.tensor(list(text.encode().ljust(size)), dtype=torch.uint8, device=device)
+        parts = [torch.empty_like(data) for _ in range(self.world_size)]
+        dist.all_gather(parts, data)
+        return [bytes(part.tolist()).decode().rstrip() for part in parts]
+
+    def wait(self) -> None:
+        """Go on when all are here."""
+        if self.world_size > 1:
+            dist.barrier()
+
+
+ALONE = ProcessGroup()
+
+
+def unsharded(tensor: Tensor) -> Tensor:
+    """All of a tensor of which this process may hold a part; every process has to ask."""
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def parted(tensor: Tensor, like: Tensor) -> Tensor:
+    """A whole tensor, of which this process keeps the part that it keeps of another."""
+    if isinstance(like, DTensor) and tensor.shape == like.shape and tensor.dim() > 0:
+        return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
+    return tensor
+
+
+def expected(strategy: Strategy) -> ProcessGroup:
+    """This process's place among those `torchrun` started, before they have met."""
+    return ProcessGroup(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")), strategy)
+
+
+@contextmanager
+def process_group(strategy: Strategy, hardware: Device) -> Iterator[ProcessGroup]:
+    """Join the processes that `torchrun` started, if it did; leave them at the end."""
+    if "RANK" not in os.environ:
+        yield ALONE
+        return
+    if hardware.device.type == "cuda":
+        torch.cuda.set_device(hardware.device)
+    dist.init_process_group("nccl" if hardware.device.type == "cuda" else "gloo")
+    try:
+        yield ProcessGroup(dist.get_rank(), dist.get_world_size(), strategy)
+    finally:
+        dist.destroy_process_group()

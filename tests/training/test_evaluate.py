@@ -1,0 +1,129 @@
+"""A run measured from its folder is judged by what that run held out, and by nothing it learnt from."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from glassformer.data.batches import LabelledBatches, PackedBatches
+from glassformer.data.files import Document, LabelledText
+from glassformer.decoding.translate import translate
+from glassformer.errors import ConfigError
+from glassformer.training.evaluate import evaluate
+from glassformer.training.run import Run, train_task
+from glassformer.training.settings import TextData
+from tests.training.test_tasks import TEXT, write
+
+SMALL = {
+    "tokenizer.kind": "characters", "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 8,
+    "recipe.steps": 2, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "fp32",
+}  # fmt: skip
+WINDOWS = {"data.sequence_length": 8, "data.batch_size": 4}
+SNIPPETS = [LabelledText(("rose", "thorn")[n % 2], f"a {('rose', 'thorn')[n % 2]} {n}", f"a.py:{n}") for n in range(60)]
+
+
+@pytest.fixture(autouse=True)
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A standard library of a few lines."""
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
+    for module in ("evaluate", "tasks"):
+        monkeypatch.setattr(f"glassformer.training.{module}.stdlib_text", lambda: iter([Document(TEXT, "a.py")]))
+        monkeypatch.setattr(f"glassformer.training.{module}.stdlib_labelled", lambda: SNIPPETS)
+
+
+def trained(task: str, out: Path, **chosen: object) -> Run:
+    given = {key.replace("__", "."): value for key, value in chosen.items()}
+    hidden = {"model.ffn_dim": 8} if task in ("masked", "classify") else {}
+    sizes = {"data.max_length": 8, "data.batch_size": 4} if task == "classify" else WINDOWS
+    return train_task(task, {**SMALL, **hidden, **sizes, **given}, out=out)
+
+
+def test_a_language_model_by_the_share_of_its_run(tmp_path: Path) -> None:
+    run = trained("gpt", tmp_path / "run", data__validation_fraction=0.3)
+    held = run.data.validation
+    assert isinstance(held, PackedBatches) and len(held.tokens) > 5 * TextData().validation_fraction * len(TEXT)
+    here, there = evaluate(tmp_path / "run"), run.evaluate()
+    assert vars(here) == pytest.approx(vars(there), rel=1e-6)
+    assert vars(evaluate(tmp_path / "run", "stdlib")) == vars(here), "by name it is the same data"
+
+
+@pytest.mark.parametrize("share", [0.05, 0.3])
+def test_an_encoder_by_the_share_of_its_run(share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = trained("masked", tmp_path / "run", data__validation_fraction=share)
+    seen: list[list[int]] = []
+    monkeypatch.setattr(
+        "glassformer.training.evaluate.evaluate_masked",
+        lambda model, batches, follow: seen.append(batches.tokens.tolist()),
+    )
+    evaluate(tmp_path / "run")
+    held = run.data.validation
+    assert isinstance(held, PackedBatches) and seen == [held.tokens.tolist()]
+
+
+def test_a_classifier_by_the_share_and_the_seed_of_its_run(tmp_path: Path) -> None:
+    run = trained("classify", tmp_path / "run", data__validation_fraction=0.4, recipe__seed=3)
+    held = run.data.validation
+    assert isinstance(held, LabelledBatches) and len(held.texts) == 24
+    assert evaluate(tmp_path / "run") == run.evaluate()
+
+
+PAIRS = [(f"the {a} {b} here", f"el {b} {a}") for a in ("cat", "dog", "sun") for b in ("sat", "ran", "is", "was")]
+SHAPE = {"model.ffn_dim": 8, "data.max_length": 8, "data.tokens_per_batch": 64, "tokenizer.kind": "words"}
+
+
+def pair_file(path: Path, pairs: list[tuple[str, str]]) -> str:
+    return write(path, "".join(json.dumps({"en": one, "es": other}) + "\n" for one, other in pairs))
+
+
+def test_a_translator_gets_the_same_figures_at_its_end_and_from_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[object, ...]] = []
+
+    def heard(model: object, tokenizer: object, texts: list[str], *how: object, **more: object) -> list[str]:
+        asked.append((texts, how, more))
+        return translate(model, tokenizer, texts, *how, **more)  # pyright: ignore
+
+    long = [("the " * 20, "el"), ("the sun", "el " * 20)]
+    held = pair_file(tmp_path / "held.jsonl", PAIRS[:4] + long)
+    paths = {"data.path": pair_file(tmp_path / "a.jsonl", PAIRS), "data.validation": held}
+    how = {**SMALL, **SHAPE, **paths, "data.fields": ["en", "es"], "data.num_beams": 3}
+    run = train_task("translate", how, out=tmp_path / "run")
+    monkeypatch.setattr("glassformer.training.evaluate.translate", heard)
+    there = run.evaluate()
+    assert vars(there)["pairs"] == 4 and vars(there)["num_beams"] == 3, "those too long are left out of every figure"
+    here = evaluate(tmp_path / "run", pair_file(tmp_path / "short.jsonl", PAIRS[:4]), num_beams=3)
+    assert asked[0] == asked[1] == ([one for one, _ in PAIRS[:4]], (8,), {"num_beams": 3, "length_penalty": 1.0})
+    assert here.loss == pytest.approx(there.loss, rel=1e-6)
+    assert {**vars(here), "loss": 0, "perplexity": 0} == {**vars(there), "loss": 0, "perplexity": 0}
+
+
+def test_files_are_read_by_the_fields_of_the_run(tmp_path: Path) -> None:
+    rows = "".join(json.dumps({"kind": text.label, "body": text.text}) + "\n" for text in SNIPPETS)
+    path = write(tmp_path / "a.jsonl", rows)
+    for task, fields in {"gpt": {"data__field": "body"}, "classify": {"data__fields": ["kind", "body"]}}.items():
+        run = trained(task, tmp_path / task, data__path=path, data__validation=path, **fields)
+        assert evaluate(tmp_path / task, path).loss == pytest.approx(run.evaluate().loss, rel=1e-5)
+
+
+def test_data_that_the_run_did_not_learn_from_is_held_out_by_the_usual_share(tmp_path: Path) -> None:
+    path = write(tmp_path / "text.txt", TEXT)
+    trained("gpt", tmp_path / "run", data__path=path, data__validation_fraction=0.3)
+    usual = round(TextData().validation_fraction * (len(TEXT) + 1))
+    assert vars(evaluate(tmp_path / "run"))["tokens"] == usual - 1
+    assert vars(evaluate(tmp_path / "run", path))["tokens"] == len(TEXT), "a file that is named is read whole"
+
+
+@pytest.mark.parametrize("task", ["gpt", "classify"])
+def test_a_run_that_learnt_from_all_of_it_is_not_judged_by_it(task: str, tmp_path: Path) -> None:
+    if task == "gpt":
+        held = write(tmp_path / "held.txt", TEXT)
+    else:
+        held = write(tmp_path / "held.tsv", "rose\ta rose\nthorn\ta thorn\n")
+    run = trained(task, tmp_path / "run", data__validation=held)
+    with pytest.raises(ConfigError) as found:
+        evaluate(tmp_path / "run")
+    why = f"learnt from all of stdlib (its data.validation is {held}), so name other data to judge it by"
+    assert str(found.value) == f"{tmp_path / 'run'}: {why}"
+    figures = vars(evaluate(tmp_path / "run", held))
+    assert figures["loss"] == pytest.approx(run.evaluate().loss, rel=1e-6)

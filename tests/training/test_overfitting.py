@@ -1,0 +1,48 @@
+"""A tiny translator learns sentence pairs by heart, and to copy; whatever the seed, and through real decoding."""
+
+import random
+
+import pytest
+
+from glassformer.data.batches import PairBatches
+from glassformer.data.phrase_book import phrase_book
+from glassformer.decoding.translate import translate
+from glassformer.models.build import build
+from glassformer.models.seq2seq import Seq2SeqConfig
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.training.loop import train
+from glassformer.training.objective import NEXT_TARGET_TOKEN
+from glassformer.training.recipe import Recipe
+
+SEEDS = range(5)
+
+
+def learnt_share(pairs: list[tuple[str, str]], steps: int, seed: int) -> float:
+    """Train on pairs; the share of them that then comes out exactly."""
+    tokenizer = learn_tokenizer((side for pair in pairs for side in pair), "words", 1000)
+    sides = [tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1)]
+    pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
+    batches = PairBatches(list(zip(*sides, strict=True)), 600, pad, start, end, seed)
+    config = Seq2SeqConfig(
+        vocab=tokenizer.vocab_size, context=20, dim=48, layers=1, heads=4, ffn_dim=96, norm_first=True
+    )
+    model = build(config, seed)
+    recipe = Recipe(steps=steps, learning_rate=5e-3, warmup_steps=10, log_every=steps, seed=seed)
+    list(train(model, batches, NEXT_TARGET_TOKEN, recipe))
+    written = translate(model, tokenizer, [source for source, _ in pairs])
+    return sum(one == target for one, (_, target) in zip(written, pairs, strict=True)) / len(pairs)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sentence_pairs_are_learnt_by_heart(seed: int) -> None:
+    known = phrase_book(100, seed)
+    pairs = list(dict(known).items())[:32]  # no sentence with two translations
+    assert len(pairs) == 32
+    assert learnt_share(pairs, 100, seed) == 1
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_copying_is_learnt(seed: int) -> None:
+    chance = random.Random(seed)
+    texts = {" ".join(chance.choices("abcdefgh", k=chance.randrange(2, 7))) for _ in range(32)}
+    assert learnt_share([(text, text) for text in sorted(texts)], 120, seed) == 1

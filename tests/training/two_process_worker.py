@@ -1,0 +1,172 @@
+"""A program that two processes run together: each case trains a small model in both and writes what came out."""
+
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from glassformer.data.batches import Batches, MaskedBatches, Masking
+from glassformer.errors import GlassformerError, InterruptedRunError
+from glassformer.layers.model import Model
+from glassformer.models.build import build
+from glassformer.models.encoder import EncoderConfig
+from glassformer.models.gpt import GPTConfig
+from glassformer.training import run as run_module
+from glassformer.training.config import from_settings
+from glassformer.training.device import Device
+from glassformer.training.distributed import ALONE, ProcessGroup, process_group, unsharded
+from glassformer.training.loop import train
+from glassformer.training.objective import HIDDEN_TOKENS, NEXT_TARGET_TOKEN, Objective
+from glassformer.training.recipe import Recipe
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.settings import GPTSettings, RunSettings, TextData, TokenizerSettings
+from tests.training.tiny_run import PAIR_CONFIG, TOKENS, pair_batches, recipe
+
+MASKED = EncoderConfig(vocab=13, context=6, dim=8, layers=2, heads=2, ffn_dim=16, token_types=0, head="masked")
+Subject = tuple[Model, Callable[[int, int], Batches], Objective]
+
+
+def translator() -> Subject:
+    """Pairs of uneven lengths, padded; some of the last batch of a pass have one row."""
+    return build(PAIR_CONFIG).double(), pair_batches, NEXT_TARGET_TOKEN
+
+
+def masked() -> Subject:
+    """Windows with as many hidden tokens here as there, and a short one at the end of a pass."""
+
+    def batches(rank: int, world: int) -> MaskedBatches:
+        return MaskedBatches(TOKENS, 3, 6, Masking(mask=12, vocab=11), 1, rank, world)
+
+    return build(MASKED).double(), batches, HIDDEN_TOKENS
+
+
+SUBJECTS = {"translator": translator, "masked": masked}
+HOW, RESUMED = recipe(steps=10), recipe(steps=10, ema_decay=0.9)
+
+
+def learn(subject: str, how: Recipe, processes: ProcessGroup = ALONE, folder: Path | None = None) -> dict[str, Any]:
+    """Train to the end; the record and the weights, whole, as numbers."""
+    model, batches, objective = SUBJECTS[subject]()
+    place = (processes.rank, processes.world_size)
+    kept = None if folder is None else RunFolder(folder, keep=20)
+    parts = (batches(*place), objective, how, kept, batches(*place), Device(), processes)
+    logs = [[log.step, log.loss, log.grad_norm, log.tokens, log.validation, log.note] for log in train(model, *parts)]
+    return {"logs": logs, "weights": {name: unsharded(p.detach()).tolist() for name, p in model.named_parameters()}}
+
+
+def said(error: BaseException) -> dict[str, object]:
+    """What an error says."""
+    kind = "ours" if isinstance(error, GlassformerError) else "".join(traceback.format_exception(error))
+    return {"error": str(error), "kind": kind, "status": getattr(error, "status", None)}
+
+
+def resumed(processes: ProcessGroup, path: Path) -> dict[str, object]:
+    """A run unbroken, and one that both processes are told to stop, of which only one is in time to hear it."""
+    unbroken = learn("translator", RESUMED, processes, path / "unbroken")
+    stopped: dict[str, object] = {}
+    handle = signal.getsignal(signal.SIGTERM)
+    try:
+        Stopping.at, Stopping.rank = 5, processes.rank
+        learn("stopping", RESUMED, processes, path / "stopped")
+    except InterruptedRunError as error:
+        stopped = said(error)
+    finally:
+        signal.signal(signal.SIGTERM, handle)
+    return {
+        "unbroken": unbroken,
+        "stopped": stopped,
+        "resumed": learn("translator", RESUMED, processes, path / "stopped"),
+    }
+
+
+class Stopping:
+    """Batches in the middle of which the first process alone is told to stop."""
+
+    at, rank = 0, 0
+
+    def __new__(cls, rank: int, world: int) -> Batches:
+        made = pair_batches(rank, world)
+        give, given = made._make, 0
+
+        def make(*args: object) -> object:
+            nonlocal given
+            given += 1
+            if given == 2 * cls.at and cls.rank == 0:
+                os.kill(os.getpid(), signal.SIGTERM)
+            return give(*args)  # pyright: ignore[reportArgumentType]
+
+        made._make = make  # pyright: ignore[reportAttributeAccessIssue]
+        return made
+
+
+SUBJECTS["stopping"] = lambda: (build(PAIR_CONFIG).double(), Stopping, NEXT_TARGET_TOKEN)
+
+
+def spoilt(processes: ProcessGroup) -> dict[str, object]:
+    """A number that is not finite: in what only the second process computes, or in a weight that both share."""
+    model, batches, objective = translator()
+    layer = dict(model.named_modules())["encoder.blocks.0.feed_forward.down"]
+    if processes.strategy == "fsdp":
+        dict(layer.named_parameters())["weight"].data[-1, -1] = torch.inf
+    elif processes.rank == 1:
+        layer.register_forward_hook(lambda module, inputs, output: output * torch.inf)
+    list(train(model, batches(processes.rank, processes.world_size), objective, HOW, processes=processes))
+    return {}
+
+
+def ran(processes: ProcessGroup, path: Path) -> dict[str, object]:
+    """A whole run, from a file to a model in a folder, by processes that have met already."""
+    strategy = processes.strategy
+    settings = GPTSettings(
+        data=TextData(path=str(path / "text.txt"), batch_size=4, sequence_length=8, validation_fraction=0.2),
+        tokenizer=TokenizerSettings(kind="characters"),
+        model=GPTConfig(dim=8, layers=1, heads=2, context=8),
+        recipe=recipe(steps=4, ema_decay=0.5),
+        run=RunSettings(device="cpu", precision="fp32", strategy=strategy),
+    )
+    run = run_module.prepare(from_settings(settings), path / f"run {strategy}", lambda text: None)
+    with patch.object(run_module, "process_group", lambda *_: nullcontext(processes)):
+        return {"logs": [[log.step, log.loss, log.validation] for log in run.train()]}
+
+
+def cases(processes: ProcessGroup, path: Path) -> dict[str, object]:
+    """Everything, in one pair of processes, since they take seconds to start."""
+    found: dict[str, object] = {}
+    for strategy in ("ddp", "fsdp"):
+        here = replace(processes, strategy=strategy)
+        for subject in ("translator", "masked"):
+            found[f"{strategy} {subject}"] = attempt(lambda s=subject, h=here: learn(s, HOW, h))
+        found[f"{strategy} resumed"] = attempt(lambda h=here, s=strategy: resumed(h, path / s))
+        found[f"{strategy} spoilt"] = attempt(lambda h=here: spoilt(h))
+        muon = replace(HOW, optimizer="muon")
+        found[f"{strategy} run"] = attempt(lambda h=here: ran(h, path))
+        found[f"{strategy} muon"] = attempt(lambda h=here, how=muon: learn("translator", how, h))
+    return found
+
+
+def attempt(case: Callable[[], dict[str, object]]) -> dict[str, object]:
+    """What a case gives, or what went wrong with it."""
+    try:
+        return case()
+    except Exception as error:
+        return said(error)
+
+
+def main() -> None:
+    """Do all cases and write what came out."""
+    path = Path(sys.argv[1])
+    with process_group("ddp", Device()) as processes:
+        (path / f"{processes.rank}.json").write_text(json.dumps(cases(processes, path)))
+
+
+if __name__ == "__main__":
+    main()
