@@ -6,14 +6,15 @@ from torch.testing import assert_close
 
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
+from glassformer.equation import no_checks
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.quantization import pack_nibbles, quantize_rows, unpack_nibbles
 from glassformer.errors import DecodingError
 from glassformer.inference import fused_block
-from glassformer.layers.attention import Attention
 from glassformer.inference.linear import Int4Linear, Int8Linear, PackedLinear
 from glassformer.inference.prepare import FORMS, for_inference
-from glassformer.recording import Tape, no_checks
+from glassformer.layers.attention import Attention
+from glassformer.recording import Tape
 from tests.decoding.tiny_generators import DECODING, PROMPTS, words, writer
 from tests.models.zoo import TRANSLATORS
 

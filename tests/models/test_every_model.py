@@ -7,10 +7,11 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from glassformer.equation import CHECKS, MODE
 from glassformer.errors import ModelError
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
-from glassformer.recording import CHECKS, MODE, Tape
+from glassformer.recording import Tape
 from tests.models.zoo import CAUSAL, READERS, TRANSLATORS, VOCAB, ZOO, specimen
 
 EVERY = pytest.mark.parametrize("name", ZOO)

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from glassformer.equation import CHECKS, MODE
 from glassformer.equations.attention import attention
 from glassformer.probes.agreement import agreement
-from glassformer.recording import CHECKS, MODE
 from tests.models.zoo import ZOO, specimen
 
 

@@ -32,12 +32,11 @@ from glassformer.course.worked.comparing import as_data, same
 from glassformer.course.worked.examples import WorkedExample, examples
 from glassformer.course.worked.recomputing import Given
 from glassformer.course.worked.verdicts import Result, check_example, compare_with_print
-from glassformer.equation import Equation
+from glassformer.equation import Equation, reference_mode
 from glassformer.equations.gradients import difference_quotient
 from glassformer.errors import LessonError
 from glassformer.probes.cells import written
-from glassformer.probes.names import equation_of
-from glassformer.recording import Tape, reference_mode
+from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
 from glassformer.views.curves import Curve
 
@@ -198,7 +197,7 @@ class Walk:
     def show(self, value: object, *cells: Sequence[int], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
         """Show the equation that made a value, and the arithmetic of some of its numbers."""
         step = self._maker(value)
-        equation = equation_of(step)
+        equation = step.equation
         symbols = {symbol.name: symbol for symbol in equation.symbols}
         inputs = [Operand(name, symbols[name].meaning, given) for name, given in step.inputs.items()]
         result = equation.results[[output is value for output in step.outputs].index(True)]
@@ -216,7 +215,7 @@ class Walk:
         """Show the gradient of a tensor, and the rules that sent it back."""
         users = [step for step in self.tape.steps if any(tensor is given for given in step.input_tensors)]
         sent = [step for step in users if any(output in found for output in step.output_tensors)]
-        rules = {equation_of(step).name: equation_of(step) for step in sent}
+        rules = {step.equation.name: step.equation for step in sent}
         self._add(Slope(name, found[tensor], tuple(rules.values()), tuple(rows), tuple(columns)))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -329,7 +328,7 @@ def _farthest_apart(a: Tensor | float, b: Tensor | float) -> float:
 
 def _single(step: Step) -> str:
     """The arithmetic of a result that is one number; nothing where there is none to show."""
-    equation, first = equation_of(step), step.outputs[0]
+    equation, first = step.equation, step.outputs[0]
     if not equation.has_cell:
         return ""
     if isinstance(first, Tensor):

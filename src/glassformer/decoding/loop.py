@@ -7,10 +7,10 @@ import torch
 
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.next_token import log_probability, next_token, random_numbers, without_ids
+from glassformer.equation import no_checks
 from glassformer.errors import DecodingError
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
-from glassformer.recording import no_checks
 
 Generator = CausalLM | EncoderDecoder
 Prompts = Sequence[Sequence[int]]

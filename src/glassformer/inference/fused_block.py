@@ -8,12 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from glassformer.equation import MODE
 from glassformer.equations.algebra import residual
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
 from glassformer.layers.cache import AttentionContext, LayerKV
 from glassformer.layers.patterns import Bidirectional, Causal
-from glassformer.recording import MODE
 
 
 class FusedBlock(Block):

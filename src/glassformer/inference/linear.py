@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from glassformer.equation import MODE
 from glassformer.equations.algebra import add, linear
 from glassformer.equations.quantization import int4_linear, int8_linear, pack_nibbles, quantize_rows
-from glassformer.recording import MODE
 
 # the kernel itself: its wrapper looks for things to trace at every call, which costs as much as a small product
 _ROUNDED_LINEAR = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op

@@ -7,10 +7,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import torch
 from torch import Tensor, nn
 
+from glassformer.equation import MODE, no_checks
 from glassformer.errors import ModelError
 from glassformer.layers.cache import DecoderState
 from glassformer.layers.config import Config
-from glassformer.recording import MODE, no_checks
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -6,6 +6,7 @@ from typing import Literal, TypedDict
 import torch
 from torch import Tensor, nn
 
+from glassformer.equation import MODE
 from glassformer.equations.algebra import scale
 from glassformer.equations.rotary import rotary, rotary_frequencies
 from glassformer.equations.rotary_scaling import (
@@ -17,7 +18,6 @@ from glassformer.equations.rotary_scaling import (
     yarn_temperature,
 )
 from glassformer.layers.config import Config, Positive, Size, sizes_allowed
-from glassformer.recording import MODE
 
 
 class _Kind(TypedDict):

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from glassformer.recording import MODE, Tape, reference_mode
-from glassformer.steps import Recordable
+from glassformer.equation import MODE, AnyEquation, reference_mode
+from glassformer.recording import Tape
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class _BothWays(Tape):
         super().__init__()
         self.found: dict[str, list[Agreement]] = {}
 
-    def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    def record(self, equation: AnyEquation, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run an equation fast and plain on the same inputs; hand on the fast result."""
         path, _ = self._path(equation)
         state = torch.get_rng_state()

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.errors import TapeError
-from glassformer.probes.names import equation_of
 from glassformer.steps import Step
 
 _MOST = 16  # entries of one input that are weighed against those of the others
@@ -38,7 +37,7 @@ class Cell:
 
 def maker(step: Step) -> Step:
     """The innermost step that made a step's first output and can write out its arithmetic."""
-    while not equation_of(step).has_cell:
+    while not step.equation.has_cell:
         inner = next((child for child in step.children if child.kept and child.output is step.output), None)
         if inner is None:
             return step
@@ -64,7 +63,7 @@ def full_index(name: str, value: Tensor, index: Sequence[int]) -> tuple[int, ...
 def written(step: Step, index: tuple[int, ...]) -> str:
     """How a step made the number at an index; a number that was only read stands for itself."""
     inner, value = maker(step), number(step.output[index].detach())
-    text = equation_of(inner).arithmetic(index, inner.inputs) if equation_of(inner).has_cell else value
+    text = inner.equation.arithmetic(index, inner.inputs) if inner.equation.has_cell else value
     return value if text == value else f"{text} = {value}"
 
 
@@ -107,7 +106,7 @@ def _weightiest(step: Step, index: tuple[int, ...]) -> list[tuple[Tensor, tuple[
     inner = maker(step)
     seeds = [torch.zeros_like(output) for output in inner.output_tensors]
     seeds[0][index] = 1
-    slopes = equation_of(inner).vjp(inner.inputs, inner.output_tensors, seeds) or {}
+    slopes = inner.equation.vjp(inner.inputs, inner.output_tensors, seeds) or {}
     found: list[tuple[float, Tensor, tuple[int, ...]]] = []
     for name, slope in slopes.items():
         for tensor, part in zip(_as_list(inner.inputs[name]), _as_list(slope), strict=False):

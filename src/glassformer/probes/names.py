@@ -6,18 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from torch import Tensor, nn
 
-from glassformer.equation import Equation
 from glassformer.errors import TapeError
 from glassformer.layers.attention import Attention
 from glassformer.recording import Tape
 from glassformer.steps import Step
-
-
-def equation_of(step: Step) -> Equation[..., object]:
-    """The equation of a step, with everything known about it."""
-    if not isinstance(step.equation, Equation):
-        raise TapeError(f"{step.path}: {step.equation.name} is not an equation of the catalog")
-    return step.equation
 
 
 def nearest_names(name: str, names: Iterable[str]) -> str:
@@ -89,13 +81,13 @@ class Names:
 
     def _note_words(self, step: Step) -> None:
         """Note the words for what a step reads and makes, in the order of the run; a word stays with its first."""
-        words = equation_of(step).step_names
+        words = step.equation.step_names
         for name, value in step.inputs.items():
             if name in words and isinstance(value, Tensor):
                 self._note(step, words[name], value)
         for child in step.children:
             self._note_words(child)
-        for result, value in zip(equation_of(step).results, step.outputs, strict=False):
+        for result, value in zip(step.equation.results, step.outputs, strict=False):
             if result.name in words and isinstance(value, Tensor):
                 self._note(step, words[result.name], value, made=True)
 

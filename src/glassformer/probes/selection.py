@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from torch import Tensor
 
 from glassformer.errors import TapeError
-from glassformer.probes.names import Names, equation_of, nearest_names
+from glassformer.probes.names import Names, nearest_names
 from glassformer.steps import Step
 
 HEAD = frozenset({"heads", "groups"})
@@ -19,7 +19,7 @@ _USUAL = {2: ("batch", "dim"), 3: ("batch", "seq", "dim"), 4: ("batch", "heads",
 def axis_words(step: Step) -> tuple[str, ...]:
     """A word for each axis of a step's first output: its equation's own, or by the usual order of axes."""
     shape = step.output.shape
-    words = [axis for kind in equation_of(step).results[0].shapes[:1] for axis in kind.axes]
+    words = [axis for kind in step.equation.results[0].shapes[:1] for axis in kind.axes]
     usual = _USUAL.get(len(shape), ("batch",) * len(shape))
     behind = next((len(words) - i - 1 for i, axis in enumerate(words) if axis.many), len(words))
     named = [axis.name for axis in words[len(words) - behind :]]

@@ -16,7 +16,7 @@ from glassformer.probes.agreement import Agreement, difference_between
 from glassformer.probes.cells import Cell, explain, full_index
 from glassformer.probes.loss_targets import LossTarget, read_loss_target
 from glassformer.probes.memory import require_room, sketch, value_bytes
-from glassformer.probes.names import Names, equation_of
+from glassformer.probes.names import Names
 from glassformer.probes.selection import Selection, axis_words
 from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
@@ -49,7 +49,7 @@ class TraceStep:
     @property
     def equation(self) -> Equation[..., object]:
         """What was computed, with its LaTeX, its meaning and its rule."""
-        return equation_of(self.step)
+        return self.step.equation
 
     @property
     def output(self) -> object:

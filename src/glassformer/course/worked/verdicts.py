@@ -32,7 +32,7 @@ from glassformer.course.worked.comparing import (
 )
 from glassformer.course.worked.examples import WorkedExample, examples
 from glassformer.course.worked.recomputing import CLAIMS, RECOMPUTATIONS, STATED_EXAMPLES, Given
-from glassformer.recording import reference_mode
+from glassformer.equation import reference_mode
 
 NETWORK, SATURATION = "linear-regression-vs-network-sin", "unscaled-softmax-saturates"
 
