@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.errors import ModelError
+from glassformer.layers.block import Stack
 from glassformer.layers.cache import DecoderState, KVCache, left_padded
-from glassformer.layers.stack import Stack
 from glassformer.recording import Tape
 from tests.layers.test_combinations import PATTERNS, POSITIONS, small
 from tests.models.zoo import CAUSAL, TRANSLATORS, VOCAB, specimen

@@ -17,8 +17,9 @@ from glassformer.checkpoints.load import Loaded, load
 from glassformer.checkpoints.save import save
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.errors import CheckpointError
+from glassformer.layers.embedding import LearnedPositions
 from glassformer.layers.model import Model
-from glassformer.layers.positions import LearnedPositions, RelativeBias
+from glassformer.layers.positions import RelativeBias
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config

@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
 from glassformer.errors import ModelError
+from glassformer.layers.block import Stack
 from glassformer.layers.cache import DecoderState, KVCache, left_padded
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.model import Model, checks_inputs
-from glassformer.layers.stack import Stack
 
 
 class CausalLM(Model):

@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
+from glassformer.layers.block import Stack
 from glassformer.layers.cache import DecoderState, KVCache, right_padded
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.model import Model, checks_inputs
-from glassformer.layers.stack import Stack
 
 
 class EncoderDecoder(Model):

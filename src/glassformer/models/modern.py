@@ -10,7 +10,7 @@ from glassformer.equations.attention import soft_cap
 from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.block import Block
+from glassformer.layers.block import Block, Stack
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, Positive, Probability, Size
 from glassformer.layers.embedding import Embedding
@@ -19,7 +19,6 @@ from glassformer.layers.linear import Linear
 from glassformer.layers.normalization import PlainRMSNorm
 from glassformer.layers.patterns import Causal
 from glassformer.layers.rotary import Rotary
-from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
