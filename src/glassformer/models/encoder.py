@@ -128,7 +128,7 @@ class Encoder(Model):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: small normal weights, cut at two deviations."""
+        """Draw fresh weights: normal with std 0.02, truncated at two deviations."""
         for weight in self.parameters():
             if weight.dim() > 1:
                 weight.copy_(truncated_normal(tuple(weight.shape), 0.02, generator=generator))

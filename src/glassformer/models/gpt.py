@@ -69,9 +69,9 @@ class GPT(CausalLM):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: small normal weights, smaller still where a block adds to the rows."""
+        """Draw fresh weights: normal with std 0.02, scaled down where a block adds to the residual stream."""
         for name, weight in self.named_parameters():
             if weight.dim() > 1:
-                into_rows = name.startswith("stack") and name.endswith(("output.weight", "down.weight"))
-                std = 0.02 / math.sqrt(2 * self.config.layers) if into_rows else 0.02
+                into_stream = name.startswith("stack") and name.endswith(("output.weight", "down.weight"))
+                std = 0.02 / math.sqrt(2 * self.config.layers) if into_stream else 0.02
                 weight.copy_(normal(tuple(weight.shape), std, generator))

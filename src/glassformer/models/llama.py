@@ -74,7 +74,7 @@ class Llama(CausalLM):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: small normal weights."""
+        """Draw fresh weights: normal with std 0.02."""
         for weight in self.parameters():
             if weight.dim() > 1:
                 weight.copy_(normal(tuple(weight.shape), 0.02, generator))

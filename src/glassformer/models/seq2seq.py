@@ -110,7 +110,7 @@ class Seq2Seq(EncoderDecoder):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: Xavier for matrices, normal of one over root width for embeddings."""
+        """Draw fresh weights: Xavier for matrices, normal with std 1/sqrt(dim) for embeddings."""
         for name, weight in self.named_parameters():
             if weight.dim() > 1 and ("embedding" in name or "_start" in name):
                 weight.copy_(normal(tuple(weight.shape), self.config.dim**-0.5, generator))

@@ -99,7 +99,7 @@ class T5(EncoderDecoder):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: each matrix scaled to its inputs; queries smaller, for scores are not divided by the root."""
+        """Draw fresh weights: scaled by fan-in; queries smaller, since T5 does not divide scores by sqrt(head_dim)."""
         for name, weight in self.named_parameters():
             if name == "embedding.weight":
                 weight.copy_(normal(tuple(weight.shape), 1.0, generator))
