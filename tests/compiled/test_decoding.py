@@ -39,8 +39,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
-    ("name", "how"),
-    [("gpt", "drawn"), ("gpt", "beam"), ("mistral", "greedy"), ("seq2seq-learned", "drawn"), ("t5", "beam")],
+    ("name", "config"),
+    [("gpt", "drawn"), ("gpt", "num_beams"), ("mistral", "greedy"), ("seq2seq-learned", "drawn"), ("t5", "num_beams")],
 )
 def test_compiled_equals_eager(name: str, config: str) -> None:
     model, choice = writer(name), dataclasses.replace(HOW[config], compile=True)
@@ -134,7 +134,7 @@ def test_programs_go_with_their_model() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("config", ["greedy", "beam"])
+@pytest.mark.parametrize("config", ["greedy", "num_beams"])
 def test_a_row_without_a_token_is_never_chosen(config: str) -> None:
     rows = words().vocab_size + 5
     unused, choice = words().unused_ids(rows), dataclasses.replace(HOW[config], compile=True)

@@ -181,7 +181,7 @@ HOW = {
 @pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")
 @pytest.mark.parametrize("form", ["packed", "int8"])
 @pytest.mark.parametrize(
-    ("name", "how"),
+    ("name", "config"),
     [
         ("gpt", "greedy"), ("gpt", "drawn"), ("gpt", "long"), ("llama", "greedy"), ("llama-yarn", "drawn"),
         ("llama-multi-query-tied", "greedy"), ("llama-3", "long"), ("qwen2", "greedy"),
