@@ -9,8 +9,7 @@ if TYPE_CHECKING:
     from glassformer.checkpoints.parity import parity
     from glassformer.checkpoints.save import save
     from glassformer.checkpoints.vectors import load_vectors
-    from glassformer.decoding.generate import generate
-    from glassformer.decoding.translate import translate
+    from glassformer.decoding.generate import generate, translate
     from glassformer.equation import Equation, catalog
     from glassformer.errors import ConfigError, EquationError, GlassformerError, ModelError, TapeError
     from glassformer.layers.config import Config
@@ -71,7 +70,7 @@ _HOMES = {
     "tape": ("glassformer.recording", "Tape"),
     "trace": ("glassformer.views.notebook", "trace"),
     "train": ("glassformer.training.run", "train_task"),
-    "translate": ("glassformer.decoding.translate", "translate"),
+    "translate": ("glassformer.decoding.generate", "translate"),
 }
 
 

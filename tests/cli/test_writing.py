@@ -87,7 +87,24 @@ def test_it_translates_a_sentence_a_file_and_standard_input(
         typed(monkeypatch, "\r\n".join(LINES).encode() + b"\n")
         assert main(["translate", "seq2seq", *more]) == 0
         assert capsys.readouterr().out.splitlines() == wanted
-    assert main(["translate", "seq2seq", "--file", str(file), "--json", "--num-beams", "2", "--n", "2", "--max-new-tokens", "3"]) == 0
+    assert (
+        main(
+            [
+                "translate",
+                "seq2seq",
+                "--file",
+                str(file),
+                "--json",
+                "--num-beams",
+                "2",
+                "--n",
+                "2",
+                "--max-new-tokens",
+                "3",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert [entry["source"] for entry in found] == LINES
     assert all(len(entry["translations"]) == 2 for entry in found)
@@ -96,7 +113,11 @@ def test_it_translates_a_sentence_a_file_and_standard_input(
 REFUSED = [
     (["generate", "gpt", "one", "--n", "0"], 2, "n is 0, wanted a whole number, at least 1"),
     (["generate", "gpt", "one", "--temperature", "-1"], 2, "temperature is -1.0"),
-    (["generate", "gpt", "one", "--temperature", "1", "--num-beams", "2"], 2, "num_beams is 2, wanted 1 with a temperature"),
+    (
+        ["generate", "gpt", "one", "--temperature", "1", "--num-beams", "2"],
+        2,
+        "num_beams is 2, wanted 1 with a temperature",
+    ),
     (["generate", "gpt", "one", "--temperature", "1", "--top-k", "99"], 2, "top_k is 99, wanted at most 15"),
     (["generate", "gpt", "one " * 65], 2, "tokens, wanted at most 64, the model's context"),
     (["generate", "encoder", "one"], 2, "Encoder does not write text"),

@@ -64,7 +64,9 @@ def _definition(module: str, name: str) -> ast.ClassDef | ast.FunctionDef | ast.
     for node in trees()[module].body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)) and node.name == name:
             return node
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and name in map(ast.unparse, targets):
             return node
     return None
@@ -107,7 +109,9 @@ def _parts(module: str, node: ast.ClassDef) -> Iterator[ast.AST]:
 
 def _names(module: str, node: ast.AST) -> Iterator[tuple[str, str]]:
     """The definitions behind the names that a body uses; annotations and decorators do not count."""
-    body = node.body if isinstance(node, ast.FunctionDef) else [node.value] if isinstance(node, ast.AnnAssign) else [node]
+    body = (
+        node.body if isinstance(node, ast.FunctionDef) else [node.value] if isinstance(node, ast.AnnAssign) else [node]
+    )
     for part in (part for statement in body for part in ast.walk(statement)):
         if isinstance(part, ast.Name) and (place := _resolved(module, part.id)):
             yield place

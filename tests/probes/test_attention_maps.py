@@ -24,7 +24,9 @@ def test_a_changed_weight_changes_the_maps_behind_it_and_no_other() -> None:
     subject = specimen("gpt")
     before = attention_maps(subject.model, subject.inputs)
     with torch.no_grad():
-        subject.model.stack.blocks[1].attention.qkv.weight.add_(torch.randn(8, 24, generator=torch.Generator().manual_seed(0)))
+        subject.model.stack.blocks[1].attention.qkv.weight.add_(
+            torch.randn(8, 24, generator=torch.Generator().manual_seed(0))
+        )
     after = attention_maps(subject.model, subject.inputs)
     assert torch.equal(before["stack.blocks.0.attention"], after["stack.blocks.0.attention"])
     assert not torch.allclose(before["stack.blocks.1.attention"], after["stack.blocks.1.attention"])

@@ -24,7 +24,7 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
         Another seed draws other sentences and other weights.
     """
     from glassformer.data.phrase_book import split_phrase_book
-    from glassformer.decoding.translate import translate
+    from glassformer.decoding.generate import translate
     from glassformer.training.metrics import score_translations
 
     if steps < 1:

@@ -124,7 +124,7 @@ def _translate_lines(
     """Every source with its translations, up to one that is too long for the model, which an error names."""
     from glassformer.decoding.generate import encode_prompts
     from glassformer.decoding.generate import generate as generate_texts
-    from glassformer.decoding.loop import require_generator
+    from glassformer.inference.prepare import require_generator
 
     sources = [source for _, source in lines]
     sizes = [len(row) for row in encode_prompts(model, tokenizer, sources)]

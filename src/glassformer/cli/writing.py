@@ -125,7 +125,7 @@ def load_writer(path: str, engine: Engine) -> "tuple[Loaded, Model, Tokenizer]":
         raise PathError(f"{path}: has no tokenizer, so it cannot read or write text")
     form = engine.weights if engine.weights in ("int8", "int4") else "packed"
     if form != "packed" or can_convert(loaded.model):
-        loaded = replace(loaded, model=for_inference(loaded.model, form))
+        loaded = replace(loaded, model=for_inference(loaded.model, form, copy=False))
     return loaded, loaded.model.eval(), tokenizer
 
 

@@ -1,4 +1,4 @@
-"""How to write: how long, by which choice of tokens, until what."""
+"""Generation settings: length, sampling or beam search, and stop conditions."""
 
 import math
 from collections.abc import Sequence
@@ -8,14 +8,15 @@ from numbers import Integral, Real
 from glassformer.errors import DecodingError
 
 COLDEST = 1e-6  # temperature by which float32 logits can be divided without overflow
+COMPACT_BELOW = 0.75  # fraction of a batch; once no more are unfinished they are moved together
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
-    """Settings of one call; with none given the likeliest token is taken every time.
+    """Settings of one call; the default is greedy decoding.
 
-    `stop` holds texts and token ids that end a text, beside the tokenizer's own end token. `seed`, the prompt and
-    the number of the sample decide every draw, so a text does not depend on what else is written with it.
+    `stop` holds texts and token ids that end a text, beside the tokenizer's end token. Random numbers depend on `seed`,
+    the prompt and the sample's number alone, so a text does not depend on the rest of its batch.
     """
 
     max_new_tokens: int = 128
@@ -39,15 +40,15 @@ class GenerationConfig:
             _whole(name, getattr(self, name), 1)
         _whole("min_new_tokens", self.min_new_tokens, 0)
         _number("temperature", self.temperature, 0)
-        sane = self.temperature == 0 or self.temperature >= COLDEST
-        _require(sane, "temperature", self.temperature, f"0 or at least {COLDEST}: below that, logits overflow")
+        divides = self.temperature == 0 or self.temperature >= COLDEST
+        _require(divides, "temperature", self.temperature, f"0 or at least {COLDEST}: below that, logits overflow")
         _number("repetition_penalty", self.repetition_penalty, 0, above=True)
         if self.top_k is not None:
             _whole("top_k", self.top_k, 1)
-        for name, share in (("top_p", self.top_p), ("min_p", self.min_p)):
-            if share is not None:
-                _number(name, share, 0, above=True)
-                _require(share <= 1, name, share, "a probability of at most 1")
+        for name, p in (("top_p", self.top_p), ("min_p", self.min_p)):
+            if p is not None:
+                _number(name, p, 0, above=True)
+                _require(p <= 1, name, p, "a probability of at most 1")
         _require(not isinstance(self.stop, str), "stop", repr(self.stop), "a list of texts and token ids")
         _require(all(self.stop_texts) and all(id >= 0 for id in self.stop_ids), "stop", self.stop, "no empty text")
         _require(math.isfinite(self.length_penalty), "length_penalty", self.length_penalty, "a number")
