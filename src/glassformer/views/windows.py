@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from glassformer.probes.selection import TOKEN
+from glassformer.probes.names import TOKEN_AXES
 from glassformer.probes.trace import TraceStep
 
 
@@ -56,7 +56,7 @@ def step_labels(step: TraceStep) -> tuple[Sequence[str], Sequence[str]]:
         return (), ()
     own = tokens[-1] if len(tokens) == 1 or _after_target(step, tokens[-1][0]) else tokens[0]
     keys = tokens[0] if ".cross_attention." in f".{step.name}." else own
-    rows = own[1] if axes[-2] in TOKEN and step.shape[-2] == len(own[1]) else ()
+    rows = own[1] if axes[-2] in TOKEN_AXES and step.shape[-2] == len(own[1]) else ()
     columns = keys[1] if axes[-1] == "keys" and step.shape[-1] == len(keys[1]) else ()
     return rows, columns
 
