@@ -118,7 +118,7 @@ BAD = [
     (("FOLDER", "the cat", "--head", "7"), "there is no head 7; there are heads 0 to 1"),
     (("FOLDER", "the cat", "--token", "70"), "there is no token 70"),
     (("FOLDER", "the cat", "--equation", "softmx"), "the nearest"),
-    (("FOLDER", "the cat", "--backward", "nothing"), "'nothing' is no loss"),
+    (("FOLDER", "the cat", "--backward", "nothing"), "'nothing' is not a loss"),
     (("FOLDER", "the cat", "--cell", "layers.0.attention.weigths", "0", "0", "0"), "layers.0.attention.weights"),
     (("FOLDER", "the cat", "--cell", "embedding", "x"), "--cell takes a name and whole numbers, not x"),
     (("FOLDER", "the cat", "--cell", "embedding", "99", "0"), "99 is not on axis 1"),

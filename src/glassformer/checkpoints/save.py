@@ -15,7 +15,7 @@ from glassformer.checkpoints.huggingface import HFModel, config_table, find_hf_m
 from glassformer.checkpoints.load import CONFIG_FILE, CONFIG_TEXT, GENERATION, INDEX, WEIGHTS
 from glassformer.checkpoints.native import native_config, read_native
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
-from glassformer.checkpoints.tensor_files import CHECKSUMS, checksum, write_tensors
+from glassformer.checkpoints.tensor_files import CHECKSUMS, NUMBERS_SUFFIX, checksum, write_tensors
 from glassformer.checkpoints.tensor_map import TensorMap, to_theirs
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config
@@ -25,7 +25,6 @@ from glassformer.text.tokenizer import Tokenizer
 Format = Literal["auto", "hf", "ours"]
 SHARD_BYTES = 5_000_000_000
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
-NUMBERS_SUFFIX = ".numbers.safetensors"  # of the values of a trace, which are not a model
 OWN_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 

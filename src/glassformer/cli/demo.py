@@ -87,7 +87,7 @@ def _show_attention(model: "Seq2Seq", tokenizer: "Tokenizer", english: str, span
     """A table of how much each word written looked at each word read, all heads of the last block together."""
     import torch
 
-    from glassformer.probes.attention_maps import attention_maps
+    from glassformer.probes.readout import attention_maps
 
     (source,), (target,) = tokenizer.encode_inputs([english]), tokenizer.encode_targets([spanish])
     inputs = {"source": torch.tensor([source]), "target": torch.tensor([[tokenizer.decoder_start, *target]])}

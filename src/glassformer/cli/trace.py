@@ -93,7 +93,7 @@ def trace(
     target_path
         The other sentence: a translation, which is the model's own if left out, or the second of a pair.
     backward
-        The loss to go backward from: next, token:ID, token:ID@PLACE, class:N or pair.
+        The loss to go backward from: next, token:ID, token:ID@POSITION, class:N or pair.
     """
     from glassformer.errors import ModelError, TapeError
     from glassformer.probes import trace as traced
@@ -102,7 +102,7 @@ def trace(
     subject, tokenizer = _model(model, step)
     inputs, words = _inputs(subject, tokenizer, text, second)
     try:
-        found = traced(subject, inputs, backward, **vars(part)).labelled(**words)
+        found = traced(subject, inputs, backward, **vars(part)).labeled(**words)
         if output.cell:
             _write_cell(found, output.cell, output.deep)
     except (ModelError, TapeError) as error:  # a text that is too long; a place, head or loss that is not there
@@ -153,7 +153,7 @@ def _with_random_weights(name: str) -> "Model":
     import torch
 
     from glassformer.models.build import build
-    from glassformer.probes.memory import free_memory
+    from glassformer.probes.trace import free_memory
 
     needed, free = build(name, device="meta").parameter_count() * FLOAT_BYTES, free_memory(torch.device("cpu"))
     if free is not None and needed > free:

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
-from glassformer.course.beside import rows_beside
+from glassformer.course.diagrams import flow_lines
 from glassformer.course.exercise import Answered, Exercise, gives_away, operands_given
-from glassformer.course.flow import flow_lines
 from glassformer.course.page import (
     Beside,
     Chart,
@@ -26,6 +25,7 @@ from glassformer.course.page import (
     Prose,
     Slope,
     Work,
+    rows_beside,
     value_text,
 )
 from glassformer.course.worked.comparing import as_data, same
@@ -262,9 +262,13 @@ class Walk:
         where = f"{wanted.source}, {wanted.section}"
         self._add(Beside(example, where, rows, None if judged is None else judged.standing, how))
 
+    def diagram(self, lines: Sequence[str]) -> None:
+        """Show a diagram made of characters."""
+        self._add(Drawing(tuple(lines)))
+
     def flow(self, of: Tensor) -> None:
-        """Draw the graph of the equations that led to a number, branches and all."""
-        self._add(Drawing(tuple(flow_lines(self.tape.steps, of))))
+        """Draw the graph of the equations behind a number."""
+        self.diagram(flow_lines(self.tape.steps, of))
 
     # Exercises.
 
