@@ -1,7 +1,8 @@
-"""A foreign config.json as an allow-list: typed fields are asked for by name, and one that nobody knows is an error."""
+"""Read a Hugging Face config.json strictly: fields are asked for by name and type, and an unknown one is an error."""
 
-from collections.abc import Collection, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar, cast
 
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import MOST_LAYERS
@@ -10,10 +11,11 @@ T = TypeVar("T")
 
 MOST_WIDTH = 2**20
 MOST_TOKENS = 10_000_000
-MOST_PLACES = 2**27
+MOST_POSITIONS = 2**27
+MOST_NUMBER = 1e12
 
-# Fields that change no number of a forward run: they are kept as data, and nothing is ever looked up by them. Many are
-# what a file's writer noted down about itself.
+# Fields that change no number of a forward pass. They are kept as data and never acted on; many are notes of the
+# program that wrote the file.
 HARMLESS = {
     "_num_labels", "_commit_hash", "_attn_implementation_autoset", "_from_auto", "xla_device",
     "unsloth_version", "unsloth_fixed", "is_llama_config", "max_sequence_length", "save_step", "author",
@@ -35,8 +37,51 @@ HARMLESS = {
 }  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Kind(Generic[T]):
+    """The values that a field may have; `words` gives the meaning of each where they are words."""
+
+    wanted: str
+    accepts: Callable[[object], bool]
+    words: Mapping[str, T] | None = None
+
+    def from_theirs(self, value: object) -> T:
+        """Our value for an accepted value of theirs."""
+        return cast(T, value) if self.words is None else self.words[cast(str, value)]
+
+    def to_theirs(self, value: object) -> object:
+        """Their value for one of ours: of several words with the same meaning, the first."""
+        if self.words is None:
+            return value
+        return next((word for word, meaning in self.words.items() if meaning == value), None)
+
+
+def whole_number(least: int, most: int) -> Kind[int]:
+    """Whole numbers within bounds."""
+    return Kind(f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most)
+
+
+def one_of(words: Mapping[str, T]) -> Kind[T]:
+    """Words with a meaning each."""
+    return Kind(" or ".join(words), lambda value: isinstance(value, str) and value in words, words)
+
+
+def optional(kind: Kind[T]) -> Kind[T | None]:
+    """The same values, or null."""
+    return Kind(kind.wanted, lambda value: value is None or kind.accepts(value))
+
+
+SIZE, TOKENS, POSITIONS = (whole_number(1, most) for most in (MOST_WIDTH, MOST_TOKENS, MOST_POSITIONS))
+LAYERS, ONE_OR_MORE_LAYERS = (whole_number(least, MOST_LAYERS) for least in (0, 1))
+NUMBER: Kind[float] = Kind(
+    f"a number from 0.0 to {MOST_NUMBER}",
+    lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_NUMBER,
+)
+FLAG: Kind[bool] = Kind("true or false", lambda value: isinstance(value, bool))
+
+
 def _is_off(value: object) -> bool:
-    """Whether a field that nobody knows switches nothing on: null, false or empty."""
+    """Whether an unknown field switches nothing on: null, false or empty."""
     return value is None or value is False or value in ({}, [])
 
 
@@ -56,89 +101,52 @@ class HFConfig:
     def __contains__(self, name: str) -> bool:
         return name in self._table
 
-    def is_null(self, name: str) -> bool:
-        """Whether a field is there and says nothing."""
-        return name in self._table and self._table[name] is None
-
-    def whole(self, name: str, default: int | None = None, least: int = 1, most: int = MOST_WIDTH) -> int:
-        """A whole number within bounds; without a default it must be there."""
-        value = self._ask(name, default)
-        if type(value) is not int or not least <= value <= most:
-            raise self._wrong(name, value, f"a whole number from {least} to {most}")
-        return value
-
-    def maybe_whole(self, name: str, default: int | None = None, most: int = MOST_WIDTH) -> int | None:
-        """A whole number, or None where it is null."""
-        return None if self._ask(name, default, optional=True) is None else self.whole(name, default, most=most)
-
-    def layers(self, name: str, default: int, least: int = 0) -> int:
-        """How many blocks there are."""
-        return self.whole(name, default, least, MOST_LAYERS)
-
-    def number(self, name: str, default: float | None = None, least: float = 0.0, most: float = 1e12) -> float:
-        """A number within bounds."""
-        value = self._ask(name, default)
-        if type(value) not in (int, float) or not isinstance(value, (int, float)) or not least <= value <= most:
-            raise self._wrong(name, value, f"a number from {least} to {most}")
-        return float(value)
-
-    def maybe_number(self, name: str) -> float | None:
-        """A number, or None where it is null or missing."""
-        return None if self._ask(name, None, optional=True) is None else self.number(name)
-
-    def flag(self, name: str, default: bool) -> bool:
-        """True or false."""
-        value = self._ask(name, default)
-        if not isinstance(value, bool):
-            raise self._wrong(name, value, "true or false")
-        return value
-
-    def choice(self, name: str, default: str, meanings: Mapping[str, T]) -> T:
-        """What one of several words means."""
-        value = self._ask(name, default)
-        if not isinstance(value, str) or value not in meanings:
-            raise self._wrong(name, value, " or ".join(meanings))
-        return meanings[value]
+    def get(self, name: str, kind: Kind[T], *default: object) -> T:
+        """Our value of a field; without a default it must be there. Null is a value like any other."""
+        value = self._ask(name, *default)
+        if not kind.accepts(value):
+            raise self.wrong(name, value, kind.wanted)
+        return kind.from_theirs(value)
 
     def table(self, name: str) -> "HFConfig | None":
         """A table inside the table, or None where it is null, empty or missing."""
-        value = self._ask(name, None, optional=True)
+        value = self._ask(name, None)
         if value is None or value == {}:
             return None
         if not isinstance(value, dict):
-            raise self._wrong(name, value, "a table")
+            raise self.wrong(name, value, "a table")
         return HFConfig(value, f"{self.where}: {name}")
 
-    def words(self, name: str) -> list[str]:
-        """A list of texts, empty where it is null or missing."""
-        value = self._ask(name, [], optional=True) or []
+    def strings(self, name: str) -> list[str]:
+        """A list of strings, empty where it is null or missing."""
+        value = self._ask(name, None) or []
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._wrong(name, value, "a list of texts")
+            raise self.wrong(name, value, "a list of strings")
         return value
 
     def must(self, name: str, *allowed: object) -> None:
         """Raise unless a field is missing or has a value that changes nothing."""
-        value = self._ask(name, allowed[0], optional=True)
+        value = self._ask(name, allowed[0])
         if not any(value == item and type(value) is type(item) for item in allowed):
-            raise self._wrong(name, value, " or ".join(map(repr, allowed)) + ", the only one this version honours")
+            raise self.wrong(name, value, " or ".join(map(repr, allowed)) + ", the only one this version supports")
 
     def classes(self) -> int:
-        """How many classes there are, by their names or by their number."""
+        """The number of classes, by their names or by their count."""
         names = self.labels()
-        count = self.whole("num_labels", 2 if names is None else len(names))
+        count = self.get("num_labels", SIZE, 2 if names is None else len(names))
         if names is not None and count != len(names):
-            raise self._wrong("num_labels", count, f"{len(names)}, as many as id2label has")
+            raise self.wrong("num_labels", count, f"{len(names)}, as many as id2label has")
         return count
 
     def labels(self) -> tuple[str, ...] | None:
-        """The names of the classes in order; None where they are only numbered."""
-        value = self._ask("id2label", None, optional=True)
+        """The names of the classes in order; None where there are none."""
+        value = self._ask("id2label", None)
         if value is None:
             return None
         if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
-            raise self._wrong("id2label", value, "a table from numbers to names")
+            raise self.wrong("id2label", value, "a table from numbers to names")
         if set(value) != {str(i) for i in range(len(value))}:
-            raise self._wrong("id2label", list(value)[:5], "the numbers from 0 on")
+            raise self.wrong("id2label", list(value)[:5], "the numbers from 0 on")
         return tuple(value[str(i)] for i in range(len(value)))
 
     def rest(self, harmless: Collection[str] = ()) -> dict[str, object]:
@@ -147,18 +155,18 @@ class HFConfig:
         if unknown := sorted(name for name, value in self._table.items() if name not in known and not _is_off(value)):
             shown = repr(self._table[unknown[0]])[:60]
             raise CheckpointError(
-                f"{self.where}: the field {unknown[0][:80]!r}, here {shown}, is not one this version honours; "
-                "take it out if it changes no number of the model"
+                f"{self.where}: the field {unknown[0][:80]!r}, here {shown}, is not one this version supports; "
+                "remove it if it changes no number of the model"
             )
         return {name: value for name, value in self._table.items() if name not in self._asked}
 
-    def _ask(self, name: str, default: object, optional: bool = False) -> object:
-        """A field's value; null is a value as any other, and only a missing field has the default."""
-        self._asked.add(name)
-        if name not in self._table and default is None and not optional:
-            raise CheckpointError(f"{self.where}: the field {name} is missing")
-        return self._table.get(name, default)
-
-    def _wrong(self, name: str, value: object, wanted: str) -> CheckpointError:
+    def wrong(self, name: str, value: object, wanted: str) -> CheckpointError:
+        """The error for a field with a value that cannot be followed."""
         shown = repr(value)
         return CheckpointError(f"{self.where}: {name} is {shown[:60]}{'…' * (len(shown) > 60)}, wanted {wanted}")
+
+    def _ask(self, name: str, *default: object) -> object:
+        self._asked.add(name)
+        if name not in self._table and not default:
+            raise CheckpointError(f"{self.where}: the field {name} is missing")
+        return self._table.get(name, *default)
