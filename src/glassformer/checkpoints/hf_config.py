@@ -1,18 +1,17 @@
 """Read a Hugging Face config.json strictly: fields are asked for by name and type, and an unknown one is an error."""
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
-from typing import Generic, TypeVar, cast
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
+from typing import TypeVar
 
-from glassformer.errors import CheckpointError
-from glassformer.layers.config import MOST_LAYERS
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.layers.config import MOST_LAYERS, Config, Size, as_declared
 
 T = TypeVar("T")
 
 MOST_WIDTH = 2**20
 MOST_TOKENS = 10_000_000
 MOST_POSITIONS = 2**27
-MOST_NUMBER = 1e12
 
 # Fields that change no number of a forward pass. They are kept as data and never acted on; many are notes of the
 # program that wrote the file.
@@ -37,47 +36,26 @@ HARMLESS = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Kind(Generic[T]):
-    """The values that a field may have; `words` gives the meaning of each where they are words."""
-
-    wanted: str
-    accepts: Callable[[object], bool]
-    words: Mapping[str, T] | None = None
-
-    def from_theirs(self, value: object) -> T:
-        """Our value for an accepted value of theirs."""
-        return cast(T, value) if self.words is None else self.words[cast(str, value)]
-
-    def to_theirs(self, value: object) -> object:
-        """Their value for one of ours: of several words with the same meaning, the first."""
-        if self.words is None:
-            return value
-        return next((word for word, meaning in self.words.items() if meaning == value), None)
+def require_sane(config: Config, tensors: int, where: str) -> None:
+    """Refuse absurd sizes, and more layers than the file has tensors, before anything is built from them."""
+    for name, value in _whole_numbers(config):
+        most = MOST_POSITIONS
+        if name.endswith("layers"):
+            most = MOST_LAYERS if vars(config).get("share_layers") else min(tensors, MOST_LAYERS)
+        if not 0 <= value <= most:
+            raise CheckpointError(f"{where}: {name} is {value}, wanted at most {most} beside {tensors} tensors")
 
 
-def whole_number(least: int, most: int) -> Kind[int]:
-    """Whole numbers within bounds."""
-    return Kind(f"a whole number from {least} to {most}", lambda value: type(value) is int and least <= value <= most)
-
-
-def one_of(words: Mapping[str, T]) -> Kind[T]:
-    """Words with a meaning each."""
-    return Kind(" or ".join(words), lambda value: isinstance(value, str) and value in words, words)
-
-
-def optional(kind: Kind[T]) -> Kind[T | None]:
-    """The same values, or null."""
-    return Kind(kind.wanted, lambda value: value is None or kind.accepts(value))
-
-
-SIZE, TOKENS, POSITIONS = (whole_number(1, most) for most in (MOST_WIDTH, MOST_TOKENS, MOST_POSITIONS))
-LAYERS, ONE_OR_MORE_LAYERS = (whole_number(least, MOST_LAYERS) for least in (0, 1))
-NUMBER: Kind[float] = Kind(
-    f"a number from 0.0 to {MOST_NUMBER}",
-    lambda value: isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= MOST_NUMBER,
-)
-FLAG: Kind[bool] = Kind("true or false", lambda value: isinstance(value, bool))
+def _whole_numbers(value: object, name: str = "") -> Iterator[tuple[str, int]]:
+    """Every whole number in a configuration, with its field."""
+    if type(value) is int:
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _whole_numbers(item, name)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _whole_numbers(vars(value)[field.name], field.name)
 
 
 def _is_off(value: object) -> bool:
@@ -101,12 +79,30 @@ class HFConfig:
     def __contains__(self, name: str) -> bool:
         return name in self._table
 
-    def get(self, name: str, kind: Kind[T], *default: object) -> T:
-        """Our value of a field; without a default it must be there. Null is a value like any other."""
+    def get(self, name: str, kind: object, *default: object) -> object:
+        """A field of this type and range; without a default it must be there. Null is a value like any other."""
         value = self._ask(name, *default)
-        if not kind.accepts(value):
-            raise self.wrong(name, value, kind.wanted)
-        return kind.from_theirs(value)
+        try:
+            return as_declared(name, value, kind)
+        except ConfigError as error:
+            raise CheckpointError(f"{self.where}: {error}") from None
+
+    def whole(self, name: str, default: int, kind: object = Size) -> int:
+        """A whole number."""
+        value = self.get(name, kind, default)
+        assert isinstance(value, int)
+        return value
+
+    def flag(self, name: str, default: bool) -> bool:
+        """True or false."""
+        return self.get(name, bool, default) is True
+
+    def word(self, name: str, meanings: Mapping[str, T], *default: object) -> T:
+        """The meaning of one of several words."""
+        value = self._ask(name, *default)
+        if not isinstance(value, str) or value not in meanings:
+            raise self._wrong(name, value, " or ".join(meanings))
+        return meanings[value]
 
     def table(self, name: str) -> "HFConfig | None":
         """A table inside the table, or None where it is null, empty or missing."""
@@ -114,28 +110,28 @@ class HFConfig:
         if value is None or value == {}:
             return None
         if not isinstance(value, dict):
-            raise self.wrong(name, value, "a table")
+            raise self._wrong(name, value, "a table")
         return HFConfig(value, f"{self.where}: {name}")
 
     def strings(self, name: str) -> list[str]:
         """A list of strings, empty where it is null or missing."""
         value = self._ask(name, None) or []
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.wrong(name, value, "a list of strings")
+            raise self._wrong(name, value, "a list of strings")
         return value
 
     def must(self, name: str, *allowed: object) -> None:
         """Raise unless a field is missing or has a value that changes nothing."""
         value = self._ask(name, allowed[0])
         if not any(value == item and type(value) is type(item) for item in allowed):
-            raise self.wrong(name, value, " or ".join(map(repr, allowed)) + ", the only one this version supports")
+            raise self._wrong(name, value, " or ".join(map(repr, allowed)) + ", the only one this version supports")
 
     def classes(self) -> int:
         """The number of classes, by their names or by their count."""
         names = self.labels()
-        count = self.get("num_labels", SIZE, 2 if names is None else len(names))
+        count = self.whole("num_labels", 2 if names is None else len(names))
         if names is not None and count != len(names):
-            raise self.wrong("num_labels", count, f"{len(names)}, as many as id2label has")
+            raise self._wrong("num_labels", count, f"{len(names)}, as many as id2label has")
         return count
 
     def labels(self) -> tuple[str, ...] | None:
@@ -144,9 +140,9 @@ class HFConfig:
         if value is None:
             return None
         if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
-            raise self.wrong("id2label", value, "a table from numbers to names")
+            raise self._wrong("id2label", value, "a table from numbers to names")
         if set(value) != {str(i) for i in range(len(value))}:
-            raise self.wrong("id2label", list(value)[:5], "the numbers from 0 on")
+            raise self._wrong("id2label", list(value)[:5], "the numbers from 0 on")
         return tuple(value[str(i)] for i in range(len(value)))
 
     def rest(self, harmless: Collection[str] = ()) -> dict[str, object]:
@@ -160,8 +156,7 @@ class HFConfig:
             )
         return {name: value for name, value in self._table.items() if name not in self._asked}
 
-    def wrong(self, name: str, value: object, wanted: str) -> CheckpointError:
-        """The error for a field with a value that cannot be followed."""
+    def _wrong(self, name: str, value: object, wanted: str) -> CheckpointError:
         shown = repr(value)
         return CheckpointError(f"{self.where}: {name} is {shown[:60]}{'…' * (len(shown) > 60)}, wanted {wanted}")
 

@@ -12,10 +12,10 @@ from glassformer.checkpoints.families.llama import FAMILY_LLAMA, FAMILY_MISTRAL,
 from glassformer.checkpoints.families.marian import FAMILY_BART, FAMILY_MARIAN
 from glassformer.checkpoints.families.roberta import FAMILY_FAIRSEQ, FAMILY_ROBERTA
 from glassformer.checkpoints.families.t5 import FAMILY_T5
-from glassformer.checkpoints.hf_config import HFConfig
+from glassformer.checkpoints.hf_config import HFConfig, require_sane
 from glassformer.checkpoints.tensor_map import TensorMap, expand
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.layers.config import Config
+from glassformer.layers.config import Config, as_declared, in_plain_words
 
 # Every family by its model_type: to add one, write its file and add it here.
 FAMILIES: dict[str, ModelFamily] = {
@@ -60,7 +60,8 @@ class HFModel:
     @property
     def rows(self) -> list[TensorMap]:
         """The table of tensors, one row for each layer, under the names of the model with its head."""
-        return list(expand(self.family.tensors(self.config), self.layer_counts))
+        counts = {row.ours: row.value(self.config) for row in self.family.fields}
+        return list(expand(self.family.tensors(self.config), counts))
 
     @property
     def written_rows(self) -> list[TensorMap]:
@@ -68,12 +69,6 @@ class HFModel:
         if self.head not in ("hidden", "pooled", "sentence"):
             return self.rows
         return [replace(row, theirs=row.theirs.removeprefix(self.family.base)) for row in self.rows]
-
-    @property
-    def layer_counts(self) -> dict[str, int]:
-        """How many layers each name in the table of tensors stands for."""
-        counts = {row.ours: row.value(self.config) for row in self.family.fields if row.ours.endswith("layers")}
-        return {name: count for name, count in counts.items() if isinstance(count, int)}
 
 
 def read_hf_model(table: Mapping[str, object], names: Collection[str], where: str) -> HFModel:
@@ -90,10 +85,7 @@ def read_hf_model(table: Mapping[str, object], names: Collection[str], where: st
         config = _read_config(family, fields, names)
     except ConfigError as error:
         raise CheckpointError(f"{where}: {error}") from None
-    found = HFModel(family, config, labels)
-    for name in {row.per for row in family.tensors(config) if row.per}:  # before layers are listed one by one
-        if (count := found.layer_counts[name]) > len(names):
-            raise CheckpointError(f"{where}: says {count} {name}, but the file has only {len(names)} tensors")
+    require_sane(config, len(names), where)
     if not family.classes(config) and labels == numbered_labels(len(labels or ())):
         labels = None  # every config.json has these, whether there are classes or not
     return HFModel(family, config, labels, fields.rest(family.harmless))
@@ -104,8 +96,7 @@ def _read_config(family: ModelFamily, fields: HFConfig, names: Collection[str]) 
         fields.must(name, *allowed)
     values: dict[str, object] = {}
     for row in family.fields:
-        default = [] if row.required else [row.kind.to_theirs(vars(family.defaults)[row.ours])]
-        value = fields.get(row.theirs, row.kind, *default)
+        value = row.read(fields, family.defaults)
         if values.setdefault(row.ours, value) != value:
             first = next(other.theirs for other in family.fields if other.ours == row.ours)
             raise CheckpointError(f"{fields.where}: {row.theirs} differs from {first}, wanted the same number")
@@ -174,12 +165,13 @@ def config_table(model: HFModel) -> dict[str, object]:
             raise family.refusal(name, value, repr(vars(family.defaults)[name]))
     table: dict[str, object] = {"model_type": family.model_type, "architectures": [_architecture(model)]}
     for row in family.fields:
-        value = row.value(config)
-        theirs = row.kind.to_theirs(value)
-        if not row.kind.accepts(theirs):
-            raise family.refusal(row.ours, value, row.kind.wanted)
+        value, kind = row.value(config), row.kind_for(config)
+        try:
+            as_declared(row.ours, value, kind)
+        except ConfigError:
+            raise family.refusal(row.ours, value, in_plain_words(kind)) from None
         for name in (row.theirs, *row.also):
-            if table.setdefault(name, theirs) != theirs:
+            if table.setdefault(name, row.to_theirs(value)) != row.to_theirs(value):
                 raise family.refusal(row.ours, value, repr(table[name]))
     table |= {**family.constants, **family.write(config)}
     if names := model.labels or numbered_labels(family.classes(config)):

@@ -1,11 +1,11 @@
 """Our own layout: config.json holds the name of the architecture and its configuration, tensors keep our names."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
-from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_POSITIONS
+from glassformer.checkpoints.hf_config import require_sane
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config
 from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling
@@ -60,7 +60,7 @@ def read_native(table: Mapping[str, object], tensors: int, where: str) -> tuple[
             config = dataclasses.replace(config, rope_scaling=scaling)
     except (msgspec.ValidationError, TypeError) as error:
         raise CheckpointError(f"{where}: {error}") from None
-    _require_sane(config, tensors, where)
+    require_sane(config, tensors, where)
     return config, labels
 
 
@@ -91,25 +91,3 @@ def _read_scaling(value: object) -> RopeScaling | None:
     if unknown := sorted(rest.keys() - {field.name for field in dataclasses.fields(ROPE_SCALINGS[kind])}):
         raise msgspec.ValidationError(f"rope_scaling of kind {kind} has no field {unknown[0][:80]!r}")
     return msgspec.convert(rest, ROPE_SCALINGS[kind])
-
-
-def _require_sane(config: Config, tensors: int, where: str) -> None:
-    """Refuse absurd sizes before anything is built from them."""
-    for name, value in _whole_numbers(config):
-        most = MOST_POSITIONS
-        if name.endswith("layers"):
-            most = MOST_LAYERS if vars(config).get("share_layers") else min(tensors, MOST_LAYERS)
-        if not 0 <= value <= most:
-            raise CheckpointError(f"{where}: {name} is {value}, wanted from 0 to {most}")
-
-
-def _whole_numbers(value: object, name: str = "") -> Iterator[tuple[str, int]]:
-    """Every whole number in a configuration, with its field."""
-    if type(value) is int:
-        yield name, value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _whole_numbers(item, name)
-    elif dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield from _whole_numbers(vars(value)[field.name], field.name)

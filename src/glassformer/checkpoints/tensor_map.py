@@ -72,13 +72,15 @@ def without(rows: Sequence[TensorMap]) -> list[TensorMap]:
     return [replace(row, ours="", left_out=True) for row in rows]
 
 
-def expand(table: Sequence[TensorMap], counts: Mapping[str, int]) -> Iterator[TensorMap]:
+def expand(table: Sequence[TensorMap], counts: Mapping[str, object]) -> Iterator[TensorMap]:
     """One row for each layer."""
     for row in table:
-        if not row.per:
+        count = counts.get(row.per)
+        if not isinstance(count, int):
             yield row
-        for i in range(counts[row.per] if row.per else 0):
-            yield replace(row, ours=row.ours.replace("{i}", str(i)), theirs=row.theirs.replace("{i}", str(i)))
+        else:
+            for i in map(str, range(count)):
+                yield replace(row, ours=row.ours.replace("{i}", i), theirs=row.theirs.replace("{i}", i))
 
 
 def as_in_file(rows: Sequence[TensorMap], present: Collection[str], base: str = "") -> list[TensorMap]:

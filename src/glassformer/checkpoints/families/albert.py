@@ -2,17 +2,10 @@
 
 from dataclasses import replace
 
-from glassformer.checkpoints.families.bert import (
-    ENCODER,
-    TOKEN_TYPES,
-    embedding_rows,
-    head_rows,
-    heads,
-    masked_rows,
-)
+from glassformer.checkpoints.families.bert import ENCODER, embedding_rows, head_rows, heads, masked_rows
 from glassformer.checkpoints.families.family import FieldMap
-from glassformer.checkpoints.hf_config import ONE_OR_MORE_LAYERS, SIZE
 from glassformer.checkpoints.tensor_map import TensorMap, parts
+from glassformer.layers.config import OneOrMoreLayers, Size
 from glassformer.models.encoder import EncoderConfig
 
 _BLOCK = {
@@ -26,14 +19,12 @@ _BLOCK = {
     "feed_forward_norm": "full_layer_layer_norm",
 }
 _POOLER = {"pooler": "albert.pooler"}
-_MASKED = masked_rows(
-    "predictions.dense", "predictions.LayerNorm", "predictions", "albert.embeddings.word_embeddings.weight"
-)
+_MASKED = masked_rows("albert", "predictions", "dense", "LayerNorm")
 
 
 def _tensors(config: EncoderConfig) -> list[TensorMap]:
     return [
-        *embedding_rows("albert", TOKEN_TYPES),
+        *embedding_rows("albert"),
         *parts({"widen": "albert.encoder.embedding_hidden_mapping_in"}),
         *parts(_BLOCK, ("stack.blocks.0.", "albert.encoder.albert_layer_groups.0.albert_layers.0.")),
         *head_rows(config, _POOLER, {**_POOLER, "classifier": "classifier"}, _MASKED),
@@ -44,21 +35,13 @@ FAMILY_ALBERT = replace(
     ENCODER,
     model_type="albert",
     name="ALBERT",
-    defaults=replace(
-        ENCODER.defaults,
-        vocab=30000,
-        dim=4096,
-        heads=64,
-        ffn_dim=16384,
-        embedding_dim=128,
-        activation="gelu_tanh",
-        share_layers=True,
-        dropout=0.0,
+    defaults=EncoderConfig(
+        vocab=30000, dim=4096, heads=64, ffn_dim=16384, embedding_dim=128, activation="gelu_tanh", share_layers=True
     ),
     fields=[
         *(row for row in ENCODER.fields if row.ours != "layers"),
-        FieldMap("layers", "num_hidden_layers", ONE_OR_MORE_LAYERS),
-        FieldMap("embedding_dim", "embedding_size", SIZE),
+        FieldMap("layers", "num_hidden_layers", OneOrMoreLayers),
+        FieldMap("embedding_dim", "embedding_size", Size),
     ],
     tensors=_tensors,
     architectures=heads("Albert"),

@@ -6,9 +6,9 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import ACTIVATION, FieldMap, Head, ModelFamily
-from glassformer.checkpoints.hf_config import LAYERS, NUMBER, POSITIONS, SIZE, TOKENS
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, Head, ModelFamily
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts, without
+from glassformer.layers.config import Size
 from glassformer.layers.model import Model
 from glassformer.models.encoder import EncoderConfig
 
@@ -27,12 +27,12 @@ BERT_BLOCK = {
     "feed_forward.down": "output.dense",
     "feed_forward_norm": "output.LayerNorm",
 }
-TOKEN_TYPES = {"token_types": "token_type_embeddings"}
 
 
-def embedding_rows(base: str, more: dict[str, str] | None = None) -> list[TensorMap]:
-    """Embeddings of tokens and positions, and the norm on their sum."""
-    names = {"embedding": "word_embeddings", "positions": "position_embeddings", **(more or {})}
+def embedding_rows(base: str, token_types: bool = True) -> list[TensorMap]:
+    """Embeddings of tokens, positions and token types, and the norm on their sum."""
+    names = {"embedding": "word_embeddings", "positions": "position_embeddings"}
+    names |= {"token_types": "token_type_embeddings"} if token_types else {}
     return [
         *parts(names, ("", f"{base}.embeddings."), tensors=["weight"], transposed=False),
         *parts({"norm": f"{base}.embeddings.LayerNorm"}),
@@ -40,18 +40,13 @@ def embedding_rows(base: str, more: dict[str, str] | None = None) -> list[Tensor
     ]
 
 
-def block_rows(names: dict[str, str], layer: str) -> list[TensorMap]:
-    """The parts of every block."""
-    return parts(names, ("stack.blocks.{i}.", f"{layer}.{{i}}."), "layers")
-
-
-def masked_rows(dense: str, norm: str, output: str, embedding: str) -> list[TensorMap]:
-    """The head for masked tokens, whose output matrix is the embedding; `output` has the bias."""
+def masked_rows(base: str, output: str, dense: str, norm: str) -> list[TensorMap]:
+    """The head for masked tokens, which multiplies with the embedding; its parts are named from `output` on."""
     return [
-        *parts({"masked_head.transform": dense, "masked_head.norm": norm}),
+        *parts({"masked_head.transform": dense, "masked_head.norm": norm}, ("", f"{output}.")),
         TensorMap("masked_head.bias", f"{output}.bias"),
         TensorMap("", f"{output}.decoder.bias", same_as=f"{output}.bias"),
-        TensorMap("", f"{output}.decoder.weight", same_as=embedding),
+        TensorMap("", f"{output}.decoder.weight", same_as=f"{base}.embeddings.word_embeddings.weight"),
     ]
 
 
@@ -64,16 +59,16 @@ def head_rows(
 
 
 _FIELDS: Sequence[FieldMap[EncoderConfig]] = [
-    FieldMap("vocab", "vocab_size", TOKENS),
-    FieldMap("context", "max_position_embeddings", POSITIONS),
-    FieldMap("dim", "hidden_size", SIZE),
-    FieldMap("layers", "num_hidden_layers", LAYERS),
-    FieldMap("heads", "num_attention_heads", SIZE),
-    FieldMap("ffn_dim", "intermediate_size", SIZE),
-    FieldMap("token_types", "type_vocab_size", SIZE),
-    FieldMap("activation", "hidden_act", ACTIVATION),
-    FieldMap("dropout", "hidden_dropout_prob", NUMBER, also=("attention_probs_dropout_prob",)),
-    FieldMap("eps", "layer_norm_eps", NUMBER),
+    FieldMap("vocab", "vocab_size"),
+    FieldMap("context", "max_position_embeddings"),
+    FieldMap("dim", "hidden_size"),
+    FieldMap("layers", "num_hidden_layers"),
+    FieldMap("heads", "num_attention_heads"),
+    FieldMap("ffn_dim", "intermediate_size"),
+    FieldMap("token_types", "type_vocab_size", Size),
+    FieldMap("activation", "hidden_act", words=ACTIVATION_WORDS),
+    FieldMap("dropout", "hidden_dropout_prob", also=("attention_probs_dropout_prob",)),
+    FieldMap("eps", "layer_norm_eps"),
 ]
 
 
@@ -84,20 +79,17 @@ def heads(prefix: str, bare: Head = "pooled") -> dict[str, Head]:
 
 
 _POOLER = {"pooler": "bert.pooler.dense"}
-_MASKED = masked_rows(
-    "cls.predictions.transform.dense",
-    "cls.predictions.transform.LayerNorm",
-    "cls.predictions",
-    "bert.embeddings.word_embeddings.weight",
-)
+_MASKED = [
+    *masked_rows("bert", "cls.predictions", "transform.dense", "transform.LayerNorm"),
+    *without(parts({"next_sentence": "cls.seq_relationship"})),
+]
 
 
 def _tensors(config: EncoderConfig) -> list[TensorMap]:
-    next_sentence = without(parts({"next": "cls.seq_relationship"}))
     return [
-        *embedding_rows("bert", TOKEN_TYPES),
-        *block_rows(BERT_BLOCK, "bert.encoder.layer"),
-        *head_rows(config, _POOLER, {**_POOLER, "classifier": "classifier"}, [*_MASKED, *next_sentence]),
+        *embedding_rows("bert"),
+        *parts(BERT_BLOCK, ("stack.blocks.{i}.", "bert.encoder.layer.{i}."), "layers"),
+        *head_rows(config, _POOLER, {**_POOLER, "classifier": "classifier"}, _MASKED),
     ]
 
 
@@ -111,10 +103,7 @@ ENCODER = ModelFamily(
     _tensors,
     {**heads("Bert"), "BertForPreTraining": "masked"},
     exceptions={"head", "classes"},
-    fixed={
-        "position_embedding_type": ("absolute", None),
-        "tie_word_embeddings": (True,),
-    },
+    fixed={"position_embedding_type": ("absolute", None), "tie_word_embeddings": (True,)},
     base="bert.",
     head=lambda config: config.head,
     classes=lambda config: config.classes if config.head == "classifier" else 0,

@@ -3,9 +3,9 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from glassformer.checkpoints.families.bert import ENCODER, block_rows, embedding_rows, head_rows, heads
-from glassformer.checkpoints.families.family import ACTIVATION, FieldMap
-from glassformer.checkpoints.hf_config import LAYERS, NUMBER, POSITIONS, SIZE, TOKENS, HFConfig
+from glassformer.checkpoints.families.bert import ENCODER, embedding_rows, head_rows, heads
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap
+from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import TensorMap, parts
 from glassformer.models.encoder import EncoderConfig
 
@@ -29,8 +29,8 @@ _MASKED = [
 
 def _tensors(config: EncoderConfig) -> list[TensorMap]:
     return [
-        *embedding_rows("distilbert"),
-        *block_rows(_BLOCK, "distilbert.transformer.layer"),
+        *embedding_rows("distilbert", token_types=False),
+        *parts(_BLOCK, ("stack.blocks.{i}.", "distilbert.transformer.layer.{i}."), "layers"),
         *head_rows(config, {}, _CLASSIFIER, _MASKED),
     ]
 
@@ -51,14 +51,14 @@ FAMILY_DISTILBERT = replace(
     name="DistilBERT",
     defaults=replace(ENCODER.defaults, layers=6, token_types=0),
     fields=[
-        FieldMap("vocab", "vocab_size", TOKENS),
-        FieldMap("context", "max_position_embeddings", POSITIONS),
-        FieldMap("dim", "dim", SIZE),
-        FieldMap("layers", "n_layers", LAYERS),
-        FieldMap("heads", "n_heads", SIZE),
-        FieldMap("ffn_dim", "hidden_dim", SIZE),
-        FieldMap("activation", "activation", ACTIVATION),
-        FieldMap("dropout", "dropout", NUMBER, also=("attention_dropout",)),
+        FieldMap("vocab", "vocab_size"),
+        FieldMap("context", "max_position_embeddings"),
+        FieldMap("dim", "dim"),
+        FieldMap("layers", "n_layers"),
+        FieldMap("heads", "n_heads"),
+        FieldMap("ffn_dim", "hidden_dim"),
+        FieldMap("activation", "activation", words=ACTIVATION_WORDS),
+        FieldMap("dropout", "dropout", also=("attention_dropout",)),
     ],
     tensors=_tensors,
     architectures=heads("DistilBert", bare="hidden"),

@@ -4,10 +4,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
-from glassformer.checkpoints.hf_config import HFConfig, Kind, one_of
+from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
-from glassformer.layers.config import Config
+from glassformer.layers.config import Config, field_types
 
 C = TypeVar("C", bound=Config)
 Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classifier"]
@@ -15,23 +15,41 @@ Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classif
 
 @dataclass(frozen=True)
 class FieldMap(Generic[C]):
-    """One setting under both names, and the values that the field may have.
+    """One setting under both names.
 
-    A setting with several rows must be the same in all fields; the fields in `also` are written and not read. Where
-    ours is None, `otherwise` says what that stands for. Without a value a `required` field is an error.
+    Their values have the declared type and range of ours, unless `kind` gives another or they are `words` that stand
+    for our values; of several words for the same value, the first is written. A setting with several rows must be the
+    same in all fields; the fields in `also` are written and not read. Where ours is None, `otherwise` says what that
+    stands for. A file without a `required` field is an error.
     """
 
     ours: str
     theirs: str
-    kind: Kind
+    kind: object = None
+    words: Mapping[str, object] | None = None
     also: tuple[str, ...] = ()
     otherwise: Callable[[C], object] | None = None
     required: bool = False
+
+    def kind_for(self, config: C) -> object:
+        """The type and range of the field."""
+        return field_types(type(config))[self.ours] if self.kind is None else self.kind
 
     def value(self, config: C) -> object:
         """Our value, with what None stands for."""
         value = vars(config)[self.ours]
         return self.otherwise(config) if value is None and self.otherwise else value
+
+    def to_theirs(self, value: object) -> object:
+        """Their value for one of ours."""
+        return value if self.words is None else next(word for word, ours in self.words.items() if ours == value)
+
+    def read(self, fields: HFConfig, defaults: C) -> object:
+        """Our value of the field, or the default."""
+        default = [] if self.required else [self.to_theirs(vars(defaults)[self.ours])]
+        if self.words is not None:
+            return fields.word(self.theirs, self.words, *default)
+        return fields.get(self.theirs, self.kind_for(defaults), *default)
 
 
 @dataclass(frozen=True)
@@ -70,7 +88,6 @@ class ModelFamily(Generic[C]):
         return CheckpointError(f"{setting} is {value!r}, but {self.name} can only say {wanted}")
 
 
-# Their words for activations; of several for the same one, the first is written.
 ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",
@@ -82,4 +99,3 @@ ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
     "silu": "silu",
     "swish": "silu",
 }
-ACTIVATION = one_of(ACTIVATION_WORDS)

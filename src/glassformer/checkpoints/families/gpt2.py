@@ -5,17 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import ACTIVATION, FieldMap, ModelFamily
-from glassformer.checkpoints.hf_config import (
-    FLAG,
-    LAYERS,
-    NUMBER,
-    ONE_OR_MORE_LAYERS,
-    POSITIONS,
-    SIZE,
-    TOKENS,
-    optional,
-)
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
@@ -51,24 +41,22 @@ def _tensors(tied: bool, transposed: bool) -> list[TensorMap]:
     ]
 
 
-_DEFAULTS = GPTConfig(
-    vocab=50257, context=1024, dim=768, layers=12, heads=12, activation="gelu_tanh", dropout=0.1, eps=1e-5
-)
+_DEFAULTS = GPTConfig(vocab=50257, context=1024, dim=768, layers=12, heads=12, activation="gelu_tanh", dropout=0.1)
 FAMILY_GPT2 = ModelFamily(
     "gpt2",
     "GPT-2",
     _DEFAULTS,
     [
-        FieldMap("vocab", "vocab_size", TOKENS),
-        FieldMap("context", "n_positions", POSITIONS),
-        FieldMap("dim", "n_embd", SIZE),
-        FieldMap("layers", "n_layer", LAYERS),
-        FieldMap("heads", "n_head", SIZE),
-        FieldMap("ffn_dim", "n_inner", optional(SIZE)),
-        FieldMap("activation", "activation_function", ACTIVATION),
-        FieldMap("tie_embeddings", "tie_word_embeddings", FLAG),
-        FieldMap("dropout", "resid_pdrop", NUMBER, also=("embd_pdrop", "attn_pdrop")),
-        FieldMap("eps", "layer_norm_epsilon", NUMBER),
+        FieldMap("vocab", "vocab_size"),
+        FieldMap("context", "n_positions"),
+        FieldMap("dim", "n_embd"),
+        FieldMap("layers", "n_layer"),
+        FieldMap("heads", "n_head"),
+        FieldMap("ffn_dim", "n_inner"),
+        FieldMap("activation", "activation_function", words=ACTIVATION_WORDS),
+        FieldMap("tie_embeddings", "tie_word_embeddings"),
+        FieldMap("dropout", "resid_pdrop", also=("embd_pdrop", "attn_pdrop")),
+        FieldMap("eps", "layer_norm_epsilon"),
     ],
     lambda config: _tensors(config.tie_embeddings, transposed=False),
     {"GPT2LMHeadModel": ""},
@@ -91,12 +79,12 @@ FAMILY_MINGPT = ModelFamily(
     "minGPT",
     replace(_DEFAULTS, tie_embeddings=False),
     [
-        FieldMap("vocab", "vocab_size", TOKENS, required=True),
-        FieldMap("context", "block_size", POSITIONS, required=True),
-        FieldMap("dim", "n_embd", SIZE, required=True),
-        FieldMap("layers", "n_layer", ONE_OR_MORE_LAYERS, required=True),
-        FieldMap("heads", "n_head", SIZE, required=True),
-        FieldMap("dropout", "resid_pdrop", NUMBER),
+        FieldMap("vocab", "vocab_size", required=True),
+        FieldMap("context", "block_size", required=True),
+        FieldMap("dim", "n_embd", required=True),
+        FieldMap("layers", "n_layer", required=True),
+        FieldMap("heads", "n_head", required=True),
+        FieldMap("dropout", "resid_pdrop"),
     ],
     lambda _: _tensors(tied=False, transposed=True),
     read_only=True,

@@ -7,21 +7,12 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoints.families.family import FieldMap, ModelFamily
-from glassformer.checkpoints.hf_config import (
-    FLAG,
-    LAYERS,
-    NUMBER,
-    POSITIONS,
-    SIZE,
-    TOKENS,
-    HFConfig,
-    one_of,
-    optional,
-)
+from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.errors import CheckpointError
+from glassformer.layers.config import Layers, NotNegative, Positive, Size
 from glassformer.layers.model import Model
-from glassformer.layers.rotary import ROPE_SCALINGS, LinearScaling, Llama3Scaling, RopeScaling, Rotary, YarnScaling
+from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling, Rotary
 from glassformer.models.llama import LlamaConfig
 
 
@@ -63,78 +54,73 @@ def _tensors(config: LlamaConfig) -> list[TensorMap]:
     ]
 
 
-def _read_rope(fields: HFConfig, context: int) -> tuple[float, RopeScaling | None]:
-    """The base and the scaling of the rotary frequencies, from either table that files have them in."""
-    new, old = fields.table("rope_parameters"), fields.table("rope_scaling")
-    table = old or new or HFConfig({}, fields.where)
-    fields.must("partial_rotary_factor", 1.0, 1, None)
-    table.must("partial_rotary_factor", 1.0, 1, None)
-    theta = fields.get("rope_theta", NUMBER, 10000.0)
-    if "rope_theta" in table:
-        theta = table.get("rope_theta", NUMBER)
-        fields.must("rope_theta", float(theta), None)
-    # A length beside the table takes precedence over the one in the table.
-    length = fields.get("original_max_position_embeddings", optional(POSITIONS), None)
-    length = length or table.get("original_max_position_embeddings", POSITIONS, context)
-    read = table.get("rope_type" if "rope_type" in table else "type", one_of(_SCALINGS), "default")
-    scaling = read(table, length, context)
-    table.must("type", None, *_SCALINGS)
-    table.rest(_OF_OTHER_SCALINGS)
-    return theta, scaling
-
-
-def _read_yarn(table: HFConfig, length: int, context: int) -> YarnScaling:
-    number = optional(NUMBER)
-    table.must("attention_factor", None)
-    if table.get("mscale", number, None) and table.get("mscale_all_dim", number, None):
-        raise CheckpointError(f"{table.where}: mscale and mscale_all_dim are given, wanted one of them at most")
-    table.must("truncate", True)
-    factor = table.get("factor", number)
-    return YarnScaling(
-        factor=context / length if factor is None else factor,
-        original_length=length,
-        fast=table.get("beta_fast", number, None) or 32.0,  # zero means the same as null
-        slow=table.get("beta_slow", number, None) or 1.0,
-    )
-
-
-def _read_llama3(table: HFConfig, length: int, _context: int) -> Llama3Scaling:
-    return Llama3Scaling(
-        factor=table.get("factor", NUMBER),
-        low_factor=table.get("low_freq_factor", NUMBER),
-        high_factor=table.get("high_freq_factor", NUMBER),
-        original_length=length,
-    )
-
-
-_SCALINGS = {
-    "default": lambda _table, _length, _context: None,
-    "linear": lambda table, _length, _context: LinearScaling(factor=table.get("factor", NUMBER)),
-    "yarn": _read_yarn,
-    "llama3": _read_llama3,
-}
+_NUMBER = NotNegative | None
+_SCALINGS = {kind: kind for kind in ("default", "linear", "yarn", "llama3")}  # in transformers; the first is none
 _SCALING_FIELDS = {
     "factor": "factor",
-    "original_length": "original_max_position_embeddings",
-    "fast": "beta_fast",
-    "slow": "beta_slow",
     "low_factor": "low_freq_factor",
     "high_factor": "high_freq_factor",
+    "fast": "beta_fast",
+    "slow": "beta_slow",
+    "original_length": "original_max_position_embeddings",
 }
 _OF_OTHER_SCALINGS = {
     *_SCALING_FIELDS.values(), "attention_factor", "mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor"
 }  # fmt: skip
 
 
+def _read_rope(fields: HFConfig, names: Collection[str], config: LlamaConfig) -> LlamaConfig:
+    """The base and the scaling of the rotary frequencies, from either table that files have them in."""
+    new, old = fields.table("rope_parameters"), fields.table("rope_scaling")
+    table = old or new or HFConfig({}, fields.where)
+    fields.must("partial_rotary_factor", 1.0, 1, None)
+    table.must("partial_rotary_factor", 1.0, 1, None)
+    theta = fields.get("rope_theta", Positive, 10000.0)
+    if "rope_theta" in table:
+        theta = table.get("rope_theta", Positive)
+        fields.must("rope_theta", theta, None)
+    length = table.whole("original_max_position_embeddings", config.context)
+    beside = fields.get("original_max_position_embeddings", Size | None, None)
+    length = beside if isinstance(beside, int) else length  # the one beside the table takes precedence
+    kind = table.word("rope_type" if "rope_type" in table else "type", _SCALINGS, "default")
+    scaling = None
+    if kind != "default":
+        scaling = ROPE_SCALINGS[kind](**_scaling_values(kind, table, length, config.context))
+    table.must("type", None, *_SCALINGS)
+    table.rest(_OF_OTHER_SCALINGS)
+    return replace(config, rope_theta=theta, rope_scaling=scaling)
+
+
+def _scaling_values(kind: str, table: HFConfig, length: int, context: int) -> dict[str, object]:
+    if kind == "linear":
+        return {"factor": table.get("factor", Positive)}
+    if kind == "llama3":
+        factors = {ours: table.get(_SCALING_FIELDS[ours], Positive) for ours in ("factor", "low_factor", "high_factor")}
+        return {**factors, "original_length": length}
+    table.must("attention_factor", None)
+    table.must("truncate", True)
+    if table.get("mscale", _NUMBER, None) and table.get("mscale_all_dim", _NUMBER, None):
+        raise CheckpointError(f"{table.where}: mscale and mscale_all_dim are given, wanted one of them at most")
+    factor = table.get("factor", _NUMBER)
+    return {
+        "factor": context / length if factor is None else factor,
+        "original_length": length,
+        "fast": table.get("beta_fast", _NUMBER, None) or 32.0,  # zero means the same as null
+        "slow": table.get("beta_slow", _NUMBER, None) or 1.0,
+    }
+
+
 def _write_rope(config: LlamaConfig) -> dict[str, object]:
     """The table of rotary parameters."""
-    scaling, kind = config.rope_scaling, "default"
+    scaling = config.rope_scaling
+    words: dict[str, object] = {"rope_theta": config.rope_theta, "rope_type": "default"}
     if scaling is not None:
-        kind = next((name for name in _SCALINGS if ROPE_SCALINGS.get(name) is type(scaling)), None)
-        if kind is None:
-            raise CheckpointError(f"scaling is {type(scaling).__name__}, for which Hugging Face has no word")
-    values = {} if scaling is None else {_SCALING_FIELDS[name]: value for name, value in vars(scaling).items()}
-    return {"rope_parameters": {"rope_theta": config.rope_theta, "rope_type": kind, **values}}
+        kinds = [kind for kind in _SCALINGS if ROPE_SCALINGS.get(kind) is type(scaling)]
+        if not kinds:
+            raise CheckpointError(f"rope_scaling is {type(scaling).__name__}, for which Hugging Face has no word")
+        words["rope_type"] = kinds[0]
+        words |= {_SCALING_FIELDS[name]: value for name, value in vars(scaling).items()}
+    return {"rope_parameters": words}
 
 
 def _head_dim(config: LlamaConfig) -> int | None:
@@ -142,34 +128,29 @@ def _head_dim(config: LlamaConfig) -> int | None:
 
 
 _FIELDS: Sequence[FieldMap[LlamaConfig]] = [
-    FieldMap("vocab", "vocab_size", TOKENS),
-    FieldMap("context", "max_position_embeddings", POSITIONS),
-    FieldMap("dim", "hidden_size", SIZE),
-    FieldMap("layers", "num_hidden_layers", LAYERS),
-    FieldMap("heads", "num_attention_heads", SIZE),
-    FieldMap("kv_heads", "num_key_value_heads", optional(SIZE), otherwise=lambda config: config.heads),
-    FieldMap("head_dim", "head_dim", optional(SIZE), otherwise=_head_dim),
-    FieldMap("ffn_dim", "intermediate_size", SIZE),
-    FieldMap("tie_embeddings", "tie_word_embeddings", FLAG),
-    FieldMap("eps", "rms_norm_eps", NUMBER),
+    FieldMap("vocab", "vocab_size"),
+    FieldMap("context", "max_position_embeddings"),
+    FieldMap("dim", "hidden_size"),
+    FieldMap("layers", "num_hidden_layers"),
+    FieldMap("heads", "num_attention_heads"),
+    FieldMap("kv_heads", "num_key_value_heads", otherwise=lambda config: config.heads),
+    FieldMap("head_dim", "head_dim", otherwise=_head_dim),
+    FieldMap("ffn_dim", "intermediate_size"),
+    FieldMap("tie_embeddings", "tie_word_embeddings"),
+    FieldMap("eps", "rms_norm_eps"),
 ]
-_WINDOW = FieldMap("window", "sliding_window", optional(POSITIONS))
-
-
-def _read_common(fields: HFConfig, names: Collection[str], config: LlamaConfig) -> LlamaConfig:
-    theta, scaling = _read_rope(fields, config.context)
-    return replace(config, rope_theta=theta, rope_scaling=scaling)
+_WINDOW = FieldMap("window", "sliding_window")
 
 
 def _read_qwen2(fields: HFConfig, names: Collection[str], config: LlamaConfig) -> LlamaConfig:
     window, layers = config.window, config.layers
-    full = fields.get("max_window_layers", LAYERS, 28)
-    if not fields.get("use_sliding_window", FLAG, False) or full >= layers:
+    full = fields.whole("max_window_layers", 28, Layers)
+    if not fields.flag("use_sliding_window", False) or full >= layers:
         window = None
     elif full > 0 and window is not None:
         raise CheckpointError(f"{fields.where}: max_window_layers is {full}, wanted 0 or all {layers} layers")
     fields.must("layer_types", None, ["full_attention" if window is None else "sliding_attention"] * layers)
-    return replace(_read_common(fields, names, config), window=window)
+    return replace(_read_rope(fields, names, config), window=window)
 
 
 def _write_qwen2(config: LlamaConfig) -> dict[str, object]:
@@ -192,7 +173,7 @@ def _family(
         [*_FIELDS, *more],
         _tensors,
         {f"{name}ForCausalLM": ""},
-        _read_common,
+        _read_rope,
         _write_rope,
         exceptions={"rope_theta", "rope_scaling"},
         fixed={"hidden_act": ("silu", "swish")},
@@ -205,9 +186,9 @@ _LLAMA = LlamaConfig(vocab=32000, context=2048, dim=4096, layers=32, heads=32, f
 _MISTRAL = replace(_LLAMA, context=131072, kv_heads=8, ffn_dim=14336, window=4096)
 _QWEN2 = replace(_LLAMA, vocab=151936, context=32768, kv_heads=32, ffn_dim=22016, window=4096, qkv_bias=True)
 _BIASES = [
-    FieldMap("qkv_bias", "attention_bias", FLAG),
-    FieldMap("output_bias", "attention_bias", FLAG),
-    FieldMap("feed_forward_bias", "mlp_bias", FLAG),
+    FieldMap("qkv_bias", "attention_bias"),
+    FieldMap("output_bias", "attention_bias"),
+    FieldMap("feed_forward_bias", "mlp_bias"),
 ]
 FAMILY_LLAMA = _family("llama", "Llama", _LLAMA, _BIASES)
 FAMILY_MISTRAL = _family("mistral", "Mistral", _MISTRAL, [_WINDOW])

@@ -6,14 +6,13 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import ACTIVATION, FieldMap, ModelFamily
-from glassformer.checkpoints.hf_config import FLAG, LAYERS, NUMBER, POSITIONS, SIZE, TOKENS, HFConfig
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily
+from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.equations.positions import sinusoidal_positions
+from glassformer.layers.config import Layers
 from glassformer.layers.model import Model
 from glassformer.models.seq2seq import Seq2SeqConfig
-
-BART_POSITION_OFFSET = 2  # positions count from here, because padding once had one
 
 
 def _are_sinusoidal(table: Tensor, model: Model) -> bool:
@@ -61,18 +60,18 @@ def _tensors(config: Seq2SeqConfig) -> list[TensorMap]:
 
 
 _FIELDS: Sequence[FieldMap[Seq2SeqConfig]] = [
-    FieldMap("vocab", "vocab_size", TOKENS),
-    FieldMap("context", "max_position_embeddings", POSITIONS),
-    FieldMap("dim", "d_model", SIZE),
-    FieldMap("layers", "encoder_layers", LAYERS),
-    FieldMap("decoder_layers", "decoder_layers", LAYERS, otherwise=lambda config: config.layers),
-    FieldMap("heads", "encoder_attention_heads", SIZE),
-    FieldMap("heads", "decoder_attention_heads", SIZE),
-    FieldMap("ffn_dim", "encoder_ffn_dim", SIZE),
-    FieldMap("ffn_dim", "decoder_ffn_dim", SIZE),
-    FieldMap("activation", "activation_function", ACTIVATION),
-    FieldMap("scale_embeddings", "scale_embedding", FLAG),
-    FieldMap("dropout", "dropout", NUMBER),
+    FieldMap("vocab", "vocab_size"),
+    FieldMap("context", "max_position_embeddings"),
+    FieldMap("dim", "d_model"),
+    FieldMap("layers", "encoder_layers"),
+    FieldMap("decoder_layers", "decoder_layers", Layers, otherwise=lambda config: config.layers),
+    FieldMap("heads", "encoder_attention_heads"),
+    FieldMap("heads", "decoder_attention_heads"),
+    FieldMap("ffn_dim", "encoder_ffn_dim"),
+    FieldMap("ffn_dim", "decoder_ffn_dim"),
+    FieldMap("activation", "activation_function", words=ACTIVATION_WORDS),
+    FieldMap("scale_embeddings", "scale_embedding"),
+    FieldMap("dropout", "dropout"),
 ]
 
 
@@ -86,19 +85,9 @@ def _read_marian(fields: HFConfig, names: Collection[str], config: Seq2SeqConfig
 
 
 _MARIAN = Seq2SeqConfig(
-    vocab=58101,
-    context=1024,
-    dim=1024,
-    layers=12,
-    decoder_layers=12,
-    heads=16,
-    ffn_dim=4096,
-    activation="gelu",
-    positions="halves",
-    scale_embeddings=False,
-    dropout=0.1,
-    eps=1e-5,
-)
+    vocab=58101, context=1024, dim=1024, layers=12, decoder_layers=12, heads=16, ffn_dim=4096, activation="gelu",
+    positions="halves", scale_embeddings=False, dropout=0.1, eps=1e-5,
+)  # fmt: skip
 FAMILY_MARIAN = ModelFamily(
     "marian",
     "Marian",
@@ -122,16 +111,14 @@ FAMILY_MARIAN = ModelFamily(
         "num_attention_heads": "encoder_attention_heads",
         "num_hidden_layers": "encoder_layers",
     },
-    harmless={"extra_pos_embeddings", "replacing_rate"},  # positions start at two in every BART
+    harmless={"extra_pos_embeddings", "replacing_rate"},
     base="model.",
 )
-FAMILY_BART = replace(
+FAMILY_BART = replace(  # whose positions start at two, because padding once had one
     FAMILY_MARIAN,
     model_type="bart",
     name="BART",
-    defaults=replace(
-        _MARIAN, vocab=50265, positions="learned", position_offset=BART_POSITION_OFFSET, embedding_norm=True
-    ),
+    defaults=replace(_MARIAN, vocab=50265, positions="learned", position_offset=2, embedding_norm=True),
     architectures={"BartForConditionalGeneration": ""},
     read=_read,
     write=lambda _: {},

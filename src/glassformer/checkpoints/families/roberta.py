@@ -6,43 +6,33 @@ from dataclasses import replace
 from glassformer.checkpoints.families.bert import (
     BERT_BLOCK,
     ENCODER,
-    TOKEN_TYPES,
-    block_rows,
     embedding_rows,
     head_rows,
     heads,
     masked_rows,
 )
-from glassformer.checkpoints.families.family import ACTIVATION, FieldMap, ModelFamily
-from glassformer.checkpoints.hf_config import (
-    MOST_TOKENS,
-    ONE_OR_MORE_LAYERS,
-    POSITIONS,
-    SIZE,
-    TOKENS,
-    HFConfig,
-    whole_number,
-)
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily
+from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import TensorMap, parts
 from glassformer.errors import CheckpointError
+from glassformer.layers.config import Count
 from glassformer.models.encoder import EncoderConfig
 
-_PADDING = whole_number(0, MOST_TOKENS)
 _POOLER = {"pooler": "roberta.pooler.dense"}
 _CLASSIFIER = {"pooler": "classifier.dense", "classifier": "classifier.out_proj"}
-_MASKED = masked_rows("lm_head.dense", "lm_head.layer_norm", "lm_head", "roberta.embeddings.word_embeddings.weight")
+_MASKED = masked_rows("roberta", "lm_head", "dense", "layer_norm")
 
 
 def _tensors(config: EncoderConfig) -> list[TensorMap]:
     return [
-        *embedding_rows("roberta", TOKEN_TYPES),
-        *block_rows(BERT_BLOCK, "roberta.encoder.layer"),
+        *embedding_rows("roberta"),
+        *parts(BERT_BLOCK, ("stack.blocks.{i}.", "roberta.encoder.layer.{i}."), "layers"),
         *head_rows(config, _POOLER, _CLASSIFIER, _MASKED),
     ]
 
 
 def _read(fields: HFConfig, names: Collection[str], config: EncoderConfig) -> EncoderConfig:
-    first = fields.get("pad_token_id", _PADDING, 1) + 1
+    first = fields.whole("pad_token_id", 1, Count) + 1
     if first >= config.context:
         raise CheckpointError(f"{fields.where}: pad_token_id is {first - 1}, which leaves no positions to count from")
     if config.activation != "gelu" and config.head == "masked":
@@ -86,7 +76,7 @@ _FAIRSEQ_BLOCK = {
 _FAIRSEQ = [
     TensorMap("embedding.weight", f"{_SIDE}.embed_tokens.weight"),
     TensorMap("positions.weight", f"{_SIDE}.embed_positions.weight"),
-    *block_rows(_FAIRSEQ_BLOCK, f"{_SIDE}.layers"),
+    *parts(_FAIRSEQ_BLOCK, ("stack.blocks.{i}.", f"{_SIDE}.layers.{{i}}."), "layers"),
     *parts({"masked_head.transform": "dense", "masked_head.norm": "layer_norm"}, ("", "decoder.lm_head.")),
     *parts({"norm": f"{_SIDE}.emb_layer_norm"}),
     TensorMap("masked_head.bias", "decoder.lm_head.bias"),
@@ -97,15 +87,15 @@ FAMILY_FAIRSEQ = ModelFamily(
     "fairseq's RoBERTa",
     EncoderConfig(token_types=0, head="masked", eps=1e-5),
     [
-        FieldMap("vocab", "vocab_size", TOKENS, required=True),
-        FieldMap("context", "max_positions", POSITIONS, required=True),
-        FieldMap("dim", "encoder_embed_dim", SIZE, required=True),
-        FieldMap("layers", "encoder_layers", ONE_OR_MORE_LAYERS, required=True),
-        FieldMap("heads", "encoder_attention_heads", SIZE, required=True),
-        FieldMap("ffn_dim", "encoder_ffn_embed_dim", SIZE, required=True),
-        FieldMap("activation", "activation_fn", ACTIVATION),
+        FieldMap("vocab", "vocab_size", required=True),
+        FieldMap("context", "max_positions", required=True),
+        FieldMap("dim", "encoder_embed_dim", required=True),
+        FieldMap("layers", "encoder_layers", required=True),
+        FieldMap("heads", "encoder_attention_heads", required=True),
+        FieldMap("ffn_dim", "encoder_ffn_embed_dim", required=True),
+        FieldMap("activation", "activation_fn", words=ACTIVATION_WORDS),
     ],
     lambda _: _FAIRSEQ,
-    read=lambda fields, _, config: replace(config, position_offset=fields.get("padding_idx", _PADDING, 1) + 1),
+    read=lambda fields, _, config: replace(config, position_offset=fields.whole("padding_idx", 1, Count) + 1),
     read_only=True,
 )

@@ -1,22 +1,13 @@
 """T5, also version 1.1, which gates its feed-forward and does not tie its output."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from glassformer.checkpoints.families.family import FieldMap, ModelFamily
-from glassformer.checkpoints.hf_config import (
-    FLAG,
-    NUMBER,
-    ONE_OR_MORE_LAYERS,
-    POSITIONS,
-    SIZE,
-    TOKENS,
-    HFConfig,
-    one_of,
-    optional,
-)
+from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import TensorMap, parts
 from glassformer.errors import CheckpointError
+from glassformer.layers.config import OneOrMoreLayers, Size
 from glassformer.models.t5 import T5Config
 
 _ATTENTION = {"query": "q", "key": "k", "value": "v", "output": "o"}
@@ -69,45 +60,30 @@ def _read(fields: HFConfig, names: Collection[str], config: T5Config) -> T5Confi
         raise CheckpointError(f"{fields.where}: the output is not tied, but the file has no lm_head.weight")
     fields.must("dense_act_fn", "gelu_new" if config.gated else "relu")
     fields.must("is_gated_act", config.gated)
-    fields.get("n_positions", optional(SIZE), None)  # no position is learned: any number will do
-    return replace(config, tie_embeddings=fields.get("scale_decoder_outputs", FLAG, config.tie_embeddings))
+    fields.get("n_positions", Size | None, None)  # no position is learned: any number will do
+    return replace(config, tie_embeddings=fields.flag("scale_decoder_outputs", config.tie_embeddings))
 
 
+_FIELDS: Sequence[FieldMap[T5Config]] = [
+    FieldMap("vocab", "vocab_size"),
+    FieldMap("dim", "d_model"),
+    FieldMap("layers", "num_layers", OneOrMoreLayers),
+    FieldMap("decoder_layers", "num_decoder_layers", OneOrMoreLayers | None, otherwise=lambda config: config.layers),
+    FieldMap("heads", "num_heads"),
+    FieldMap("head_dim", "d_kv"),
+    FieldMap("ffn_dim", "d_ff"),
+    FieldMap("gated", "feed_forward_proj", words={"relu": False, "gated-gelu": True}),
+    FieldMap("tie_embeddings", "tie_word_embeddings"),
+    FieldMap("buckets", "relative_attention_num_buckets"),
+    FieldMap("max_distance", "relative_attention_max_distance"),
+    FieldMap("dropout", "dropout_rate"),
+    FieldMap("eps", "layer_norm_epsilon"),
+]
 FAMILY_T5 = ModelFamily(
     "t5",
     "T5",
-    T5Config(
-        vocab=32128,
-        dim=512,
-        layers=6,
-        heads=8,
-        head_dim=64,
-        ffn_dim=2048,
-        buckets=32,
-        max_distance=128,
-        dropout=0.1,
-        eps=1e-6,
-    ),
-    [
-        FieldMap("vocab", "vocab_size", TOKENS),
-        FieldMap("dim", "d_model", SIZE),
-        FieldMap("layers", "num_layers", ONE_OR_MORE_LAYERS),
-        FieldMap(
-            "decoder_layers",
-            "num_decoder_layers",
-            optional(ONE_OR_MORE_LAYERS),
-            otherwise=lambda config: config.layers,
-        ),
-        FieldMap("heads", "num_heads", SIZE),
-        FieldMap("head_dim", "d_kv", SIZE),
-        FieldMap("ffn_dim", "d_ff", SIZE),
-        FieldMap("gated", "feed_forward_proj", one_of({"relu": False, "gated-gelu": True})),
-        FieldMap("tie_embeddings", "tie_word_embeddings", FLAG),
-        FieldMap("buckets", "relative_attention_num_buckets", SIZE),
-        FieldMap("max_distance", "relative_attention_max_distance", POSITIONS),
-        FieldMap("dropout", "dropout_rate", NUMBER),
-        FieldMap("eps", "layer_norm_epsilon", NUMBER),
-    ],
+    T5Config(vocab=32128, dim=512, layers=6, heads=8, head_dim=64, ffn_dim=2048, buckets=32, dropout=0.1, eps=1e-6),
+    _FIELDS,
     _tensors,
     {"T5ForConditionalGeneration": ""},
     _read,
