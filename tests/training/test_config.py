@@ -170,7 +170,7 @@ def test_a_scaling_is_a_table_with_a_kind(folder: Path) -> None:
     )
     for table, expected in {
         '{kind = "linear"}': "model.rope_scaling: the kind linear lacks factor, wanted a number above 0",
-        '{kind = "round"}': 'model.rope_scaling.kind is "round", wanted one of base, linear, ntk, yarn, llama3',
+        '{kind = "round"}': 'model.rope_scaling.kind is "round", wanted one of theta, linear, ntk, yarn, llama3',
         "{factor = 2.0}": 'model.rope_scaling.kind is "", wanted one of',
         '{kind = "ntk", factor = true}': "model.rope_scaling.factor is true, wanted a number above 0",
         '{kind = "ntk", factor = 1, factr = 2}': 'the kind ntk has no "factr", it has factor',

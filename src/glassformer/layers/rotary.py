@@ -112,6 +112,15 @@ class Llama3Scaling(RopeScaling):
         return llama3_scaled_frequencies(plain, self.factor, self.low_factor, self.high_factor, self.original_length)
 
 
+ROPE_SCALINGS: dict[str, type[RopeScaling]] = {
+    "theta": ThetaScaling,
+    "linear": LinearScaling,
+    "ntk": NTKScaling,
+    "yarn": YarnScaling,
+    "llama3": Llama3Scaling,
+}
+
+
 class Rotary(nn.Module):
     """Rotate each pair of a query or key by its position times the pair's frequency."""
 

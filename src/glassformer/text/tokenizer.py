@@ -12,17 +12,11 @@ from typing import get_args
 import tokenizers
 from tokenizers import decoders
 
+from glassformer import durable
 from glassformer.errors import GlassformerError, TokenizerError
 from glassformer.text.corpus import TextPart, batches_by_characters, portions
 from glassformer.text.growth import check_growth
-from glassformer.text.model_files import (
-    PLAIN_USE,
-    ModelUse,
-    read_use,
-    read_whole,
-    use_fields,
-    write_whole,
-)
+from glassformer.text.model_files import PLAIN_USE, ModelUse, read_use, read_whole, use_fields
 from glassformer.text.patterns import check_patterns
 from glassformer.text.read_marian import MARIAN_FILES, MarianSides, is_marian, read_marian
 from glassformer.text.read_vocabulary import VOCABULARY_FILES, read_vocabulary, vocabulary_files
@@ -297,7 +291,7 @@ class Tokenizer:
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
             for name, data in written.items():
-                write_whole(Path(folder) / name, data)
+                durable.replace(Path(folder) / name, data)
         except OSError as error:
             raise TokenizerError(f"{folder}: cannot be written: {error.strerror}") from error
 
