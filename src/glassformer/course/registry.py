@@ -1,6 +1,5 @@
 """The lessons in the order of the roadmap: an overview, gradients, similarity, attention, blocks, and what follows."""
 
-import difflib
 import inspect
 from dataclasses import dataclass
 from types import ModuleType
@@ -51,7 +50,7 @@ from glassformer.course.lessons import (
     xor,
 )
 from glassformer.course.walk import Walk
-from glassformer.errors import LessonError
+from glassformer.errors import LessonError, did_you_mean
 
 COURSE: dict[str, tuple[ModuleType, ...]] = {
     "Overview": (how_it_works, conventions),
@@ -107,9 +106,9 @@ def lesson_called(name: str) -> CourseLesson:
     """The lesson of that name; an error names the nearest ones."""
     known = lessons()
     if name not in known:
-        near = difflib.get_close_matches(name, known, cutoff=0.5)
-        advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-        raise LessonError(f"there is no lesson {name!r}; {advice}")
+        raise LessonError(
+            f"there is no lesson {name!r}; {did_you_mean(name, known, '`glassformer walk` lists them all')}"
+        )
     return known[name]
 
 

@@ -1,13 +1,12 @@
 """Step names of a trace, from the modules of the model and the names that equations declare."""
 
-import difflib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from torch import Tensor, nn
 
 from glassformer.equation import Equation
-from glassformer.errors import TapeError
+from glassformer.errors import TapeError, did_you_mean
 from glassformer.layers.attention import Attention
 from glassformer.recording import Tape
 from glassformer.steps import Step
@@ -18,14 +17,6 @@ def equation_of(step: Step) -> Equation[..., object]:
     if not isinstance(step.equation, Equation):
         raise TapeError(f"{step.path}: {step.equation.name} is not an equation of the catalog")
     return step.equation
-
-
-def nearest_names(name: str, names: Iterable[str]) -> str:
-    """The end of an error about an unknown name."""
-    known = list(names)
-    inside = [each for each in known if name in each][:3]
-    close = inside or difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known[:3]
-    return f"the nearest {'is' if len(close) == 1 else 'are'} {', '.join(close)}"
 
 
 class Names:
@@ -69,7 +60,7 @@ class Names:
     def path(self, name: str) -> str:
         """The path that a name means: a step's own name or path, or the word of an equation that reads it."""
         if name not in self._paths:
-            raise TapeError(f"no step is called {name!r}; {nearest_names(name, self._paths)}")
+            raise TapeError(f"no step is called {name!r}; {did_you_mean(name, self._paths)}")
         return self._paths[name]
 
     def readable(self, parameter: str) -> str:

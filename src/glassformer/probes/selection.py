@@ -7,8 +7,8 @@ from fnmatch import fnmatchcase
 
 from torch import Tensor
 
-from glassformer.errors import TapeError
-from glassformer.probes.names import Names, equation_of, nearest_names
+from glassformer.errors import TapeError, did_you_mean
+from glassformer.probes.names import Names, equation_of
 from glassformer.steps import Step
 
 HEAD = frozenset({"heads", "groups"})
@@ -47,7 +47,7 @@ class Selection:
         named = [s for s in found if self._matches(s.equation.name) or self._matches(names[s.path])]
         if not named:
             known = dict.fromkeys(name for step in found for name in (step.equation.name, names[step.path]))
-            raise TapeError(f"no equation or step is called {self.equation!r}; {nearest_names(self.equation, known)}")
+            raise TapeError(f"no equation or step is called {self.equation!r}; {did_you_mean(self.equation, known)}")
         named = _with_place(named, "head", self.head, HEAD, names)
         return _with_place(named, "token", self.token, TOKEN, names)
 
