@@ -12,7 +12,7 @@ from rich.text import Text
 
 from glassformer.cli.report import talk
 from glassformer.views.console import SafeConsole
-from glassformer.views.sparkline import sparkline
+from glassformer.views.charts import sparkline
 
 if TYPE_CHECKING:
     from glassformer.training.loop import Log

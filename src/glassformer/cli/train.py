@@ -183,7 +183,7 @@ def _watchers(steps: int, folder: Path, manner: Manner) -> Iterator["Callable[[L
 def _draw_curves(folder: Path) -> None:
     """A picture of the whole record, also of what was before a resumption."""
     from glassformer.training.run_folder import LOG, RunFolder
-    from glassformer.views.curves import training_curves
+    from glassformer.views.charts import training_curves
 
     records, damaged = [], 0
     for line in (folder / LOG).read_bytes().splitlines():

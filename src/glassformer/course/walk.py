@@ -39,7 +39,7 @@ from glassformer.probes.cells import written
 from glassformer.probes.names import equation_of
 from glassformer.recording import Tape, reference_mode
 from glassformer.steps import Gradients, Step
-from glassformer.views.curves import Curve
+from glassformer.views.charts import Curve
 
 CLOSE_ENOUGH = 0.005  # how far an answer may be off unless an exercise says otherwise
 FEW_POINTS = 12  # of a curve that are marked one by one
