@@ -150,7 +150,7 @@ def make_public(public: Public, folder: Path) -> Path:
     return folder
 
 
-def make_run(name: str, folder: Path, steps: int = 80) -> "gf.Loaded":
+def make_run(name: str, folder: Path, steps: int = 80) -> "gf.LoadedModel":
     """Train a small run and give it as it is when training ends, before its folder is opened."""
     task, settings = TRAINED[name]
     data = folder.parent / "data"
@@ -166,10 +166,10 @@ def make_run(name: str, folder: Path, steps: int = 80) -> "gf.Loaded":
         path = data / "text.txt"
         path.write_text("\n".join(lines))
     run = gf.train(task, {**SMALL, "recipe.steps": steps, "data.path": str(path), **settings}, out=folder)
-    return gf.Loaded(run.model.eval(), run.tokenizer, run.labels)
+    return gf.LoadedModel(run.model.eval(), run.tokenizer, run.labels)
 
 
-def answers(loaded: "gf.Loaded", task: Task, texts: Sequence[str]) -> list[str]:
+def answers(loaded: "gf.LoadedModel", task: Task, texts: Sequence[str]) -> list[str]:
     """What a model of ours answers."""
     model, tokenizer = loaded.model, loaded.tokenizer
     assert tokenizer is not None
@@ -179,7 +179,7 @@ def answers(loaded: "gf.Loaded", task: Task, texts: Sequence[str]) -> list[str]:
     return [_read(loaded, model, tokenizer, ids) for ids in encode_prompts(model, tokenizer, texts)]
 
 
-def _read(loaded: "gf.Loaded", model: Model, tokenizer: Tokenizer, ids: list[int]) -> str:
+def _read(loaded: "gf.LoadedModel", model: Model, tokenizer: Tokenizer, ids: list[int]) -> str:
     longest = tokenizer.use.max_length or len(ids)
     after = len(tokenizer.template.after)
     ids = ids if len(ids) <= longest else [*ids[: longest - after], *ids[len(ids) - after :]]
@@ -232,7 +232,7 @@ class Row:
     theirs: int | None
 
 
-def compare(name: str, task: Task, first: "gf.Loaded", folder: Path, texts: Sequence[str]) -> Row:
+def compare(name: str, task: Task, first: "gf.LoadedModel", folder: Path, texts: Sequence[str]) -> Row:
     """One row of the table."""
     ours, again = answers(first, task, texts), answers(gf.load(folder), task, texts)
     opens = '"architectures"' in (folder / "config.json").read_text()

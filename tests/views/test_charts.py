@@ -15,7 +15,8 @@ from glassformer.views.charts import DOTS, sparkline, training_curves
 SVG = "{http://www.w3.org/2000/svg}"
 RUN = [
     {"step": step, "loss": 4 * step**-0.3, "learning_rate": 1e-3 * min(1, step / 300),
-     "grad_norm": 1 + math.sin(step) ** 2, "tokens": 64 * step, "validation": 4.2 * step**-0.29 if step % 500 == 0 else None}
+     "grad_norm": 1 + math.sin(step) ** 2, "tokens": 64 * step,
+     "validation": 4.2 * step**-0.29 if step % 500 == 0 else None}
     for step in range(50, 5001, 50)
 ]  # fmt: skip
 

@@ -138,6 +138,16 @@ class Tokenizer:
         """The ids of texts as an encoder reads them: with the special tokens around them, truncated if asked."""
         return [self.template.apply(row, max_length) for row in self.encode_batch(texts)]
 
+    def encode_masked(self, text: str) -> list[int]:
+        """The ids of a text as an encoder reads it, with the mask token where the text spells it.
+
+        Spaces before a mask belong to the masked token, unless the vocabulary has a space as a token by itself.
+        """
+        mask, spaced = self.required("mask"), self._inner.token_to_id(" ") is not None
+        *parts, last = text.split(self.roles["mask"])
+        first, *rest = self.encode_batch([*(part if spaced else part.rstrip() for part in parts), last])
+        return self.template.apply([*first, *(id for row in rest for id in (mask, *row))])
+
     def encode_prompts(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of prompts, to be continued: with what stands before a text and nothing after it.
 
