@@ -77,6 +77,12 @@ class LoadedModel:
         model, self._reload = self._plain(), None
         return model
 
+    @property
+    def max_length(self) -> int | None:
+        """The longest input of the model in tokens, or None if there is no limit."""
+        model = self._model
+        return model.max_length if isinstance(model, CausalLM | EncoderDecoder) else model.config.context
+
     def _plain(self) -> Model:
         """The model with its weights as stored, read again if they have been converted."""
         if self._converted and self._reload is not None:
@@ -220,7 +226,7 @@ class LoadedModel:
     def _outputs(self, model: Encoder, texts: Texts) -> Iterator[tuple[Tensor, Tensor]]:
         """What an encoder returns for texts, batch by batch, with the attention mask; encoded as in evaluation."""
         tokenizer = self.required_tokenizer()
-        limits = [size for size in (model.config.context, tokenizer.use.max_length) if size is not None]
+        limits = [size for size in (self.max_length, tokenizer.use.max_length) if size is not None]
         rows = tokenizer.encode_inputs(texts, min(limits, default=None))
         pad = 0 if tokenizer.pad is None else tokenizer.pad
         for batch in LabelledBatches(rows, [0] * len(rows), BATCH, pad, seed=0).once() if rows else ():

@@ -106,9 +106,8 @@ def lesson_called(name: str) -> CourseLesson:
     """The lesson of that name; an error names the nearest ones."""
     known = lessons()
     if name not in known:
-        raise LessonError(
-            f"there is no lesson {name!r}; {did_you_mean(name, known, '`glassformer walk` lists them all')}"
-        )
+        hint = did_you_mean(name, known, f"there are {', '.join(known)}")
+        raise LessonError(f"there is no lesson {name!r}; {hint}")
     return known[name]
 
 
