@@ -55,7 +55,7 @@ class Start(Sources):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Mode:
+class RunOptions:
     """How the command runs.
 
     Parameters
@@ -76,14 +76,14 @@ class Mode:
     tensorboard: Switch = False
 
 
-NO_START, NEW_RUN = Start(), Mode()
+NO_START, NEW_RUN = Start(), RunOptions()
 
 
 def train(
     *words: str,
     start: Start = NO_START,
     out: MaybePath = None,
-    mode: Mode = NEW_RUN,
+    options: RunOptions = NEW_RUN,
     json: Json = False,
 ) -> int | None:
     """Train a translator, a language model, a masked language model or a classifier.
@@ -98,22 +98,22 @@ def train(
     out
         Run folder; runs/TASK-1 if left out, or the next free number.
     """
-    resolved = _saved_settings(words, start, out) if mode.resume else settle([*words, *start.words()], start)
+    resolved = _saved_settings(words, start, out) if options.resume else settle([*words, *start.words()], start)
     _require_files(resolved)
-    if mode.dry_run:
+    if options.dry_run:
         return _show_plan(resolved, json)
-    return _train(resolved, out if mode.resume and out else _new_folder(resolved.task, out), mode, json)
+    return _train(resolved, out if options.resume and out else _new_folder(resolved.task, out), options, json)
 
 
-def _train(resolved: "Resolved", folder: Path, mode: Mode, json: bool) -> int | None:
+def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) -> int | None:
     from glassformer.errors import InterruptedRunError
     from glassformer.training.run import prepare
 
-    run = prepare(resolved, folder, _say, mode.resume)
+    run = prepare(resolved, folder, _say, options.resume)
     last: Log | None = None
     try:
-        with _watchers(resolved.settings.recipe.steps, folder, mode) as tell:
-            for log in run.train(mode.resume):
+        with _watchers(resolved.settings.recipe.steps, folder, options) as tell:
+            for log in run.train(options.resume):
                 tell(log)
                 last = log
     except InterruptedRunError as error:
@@ -160,7 +160,7 @@ def _require_files(resolved: "Resolved") -> None:
 
 
 @contextmanager
-def _watchers(steps: int, folder: Path, mode: Mode) -> Iterator["Callable[[Log], None]"]:
+def _watchers(steps: int, folder: Path, options: RunOptions) -> Iterator["Callable[[Log], None]"]:
     """A function that shows each log line on the terminal and, if asked for, in TensorBoard."""
     from glassformer.cli.panel import panel
     from glassformer.training.tensorboard import tensorboard
@@ -169,8 +169,8 @@ def _watchers(steps: int, folder: Path, mode: Mode) -> Iterator["Callable[[Log],
         yield lambda log: None
         return
     with ExitStack() as stack:
-        record = stack.enter_context(tensorboard(folder / "tensorboard")) if mode.tensorboard else None
-        watcher = stack.enter_context(panel(steps, progress=not mode.no_progress))
+        record = stack.enter_context(tensorboard(folder / "tensorboard")) if options.tensorboard else None
+        watcher = stack.enter_context(panel(steps, progress=not options.no_progress))
 
         def tell(log: "Log") -> None:
             watcher.update(log)
