@@ -139,13 +139,16 @@ class Tokenizer:
         return [self.template.apply(row, max_length) for row in self.encode_batch(texts)]
 
     def encode_masked(self, text: str) -> list[int]:
-        """The ids of a text as an encoder reads it, with the mask token where the text spells it.
-
-        Spaces before a mask belong to the masked token, unless the vocabulary has a space as a token by itself.
-        """
-        mask, spaced = self.required("mask"), self._inner.token_to_id(" ") is not None
+        """The ids of a text as an encoder reads it, with the mask token where the text spells it."""
+        mask = self.required("mask")
         *parts, last = text.split(self.roles["mask"])
-        first, *rest = self.encode_batch([*(part if spaced else part.rstrip() for part in parts), last])
+        rows = self.encode_batch([*parts, last])
+        if parts and self._inner.token_to_id(" ") is None:
+            # A space belongs to the token after it, which may be the mask; some tokenizers put one before each part.
+            parts = [*(part.rstrip() for part in parts), last]
+            both = self.encode_batch([*parts, *(part.lstrip() for part in parts)])
+            rows = [min(pair, key=len) for pair in zip(both[: len(parts)], both[len(parts) :], strict=True)]
+        first, *rest = rows
         return self.template.apply([*first, *(id for row in rest for id in (mask, *row))])
 
     def encode_prompts(self, texts: Sequence[str]) -> list[list[int]]:
