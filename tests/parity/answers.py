@@ -19,7 +19,6 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 import glassformer as gf
 from glassformer.data.phrase_book import phrase_book
 from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.generate import encode_prompts
 from glassformer.layers.model import Model
 from glassformer.text.tokenizer import Tokenizer
 
@@ -176,22 +175,18 @@ def answers(loaded: "gf.LoadedModel", task: Task, texts: Sequence[str]) -> list[
     if task in ("gpt", "translate"):
         config = GenerationConfig(max_new_tokens=NEW_TOKENS)
         return [written.text for written in gf.generate(model, tokenizer, texts, config)]
-    return [_read(loaded, model, tokenizer, ids) for ids in encode_prompts(model, tokenizer, texts)]
+    if task == "classify":
+        found = [loaded.classify(text) for text in texts]
+        return [f"{answer.label} {answer.probability:.3f}" for answer in found]
+    return [_fill(model, tokenizer, ids) for ids in tokenizer.encode_inputs(texts, tokenizer.use.max_length)]
 
 
-def _read(loaded: "gf.LoadedModel", model: Model, tokenizer: Tokenizer, ids: list[int]) -> str:
-    longest = tokenizer.use.max_length or len(ids)
-    after = len(tokenizer.template.after)
-    ids = ids if len(ids) <= longest else [*ids[: longest - after], *ids[len(ids) - after :]]
-    with torch.no_grad():
-        if tokenizer.mask is not None and loaded.labels is None:
-            where = len(ids) // 2
-            ids = [*ids[:where], tokenizer.mask, *ids[where + 1 :]]
-            probability, best = model(torch.tensor([ids]))[0, where].softmax(-1).max(-1)
-            return f"{int(best)} {float(probability):.3f}"
-        assert loaded.labels is not None
-        probability, best = model(torch.tensor([ids]))[0].softmax(-1).max(-1)
-        return f"{loaded.labels[int(best)]} {float(probability):.3f}"
+@torch.no_grad()
+def _fill(model: Model, tokenizer: Tokenizer, ids: list[int]) -> str:
+    where = len(ids) // 2
+    ids = [*ids[:where], tokenizer.required("mask"), *ids[where + 1 :]]
+    probability, best = model(torch.tensor([ids]))[0, where].softmax(-1).max(-1)
+    return f"{int(best)} {float(probability):.3f}"
 
 
 def their_answers(folder: Path, task: Task, texts: Sequence[str]) -> list[str]:
