@@ -11,7 +11,7 @@ import torch
 
 import glassformer as gf
 from glassformer.decoding.generate import stream
-from glassformer.inference.fused_block import FusedBlock
+from glassformer.inference.linear import PackedLinear
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.mlp import MLPConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
@@ -49,7 +49,7 @@ def encoder(folder: Path, head: str, labels: tuple[str, ...] | None = None) -> P
 
 
 def is_converted(model: gf.LoadedModel) -> bool:
-    return any(isinstance(module, FusedBlock) for module in model._model.modules())
+    return any(isinstance(module, PackedLinear) for module in model._model.modules())
 
 
 def test_generate_and_stream_are_the_plain_functions(tmp_path: Path) -> None:
