@@ -189,7 +189,7 @@ BAD = [
     ({"layer": 2}, r"there is no layer 2; the model has layers 0 to 1"),
     ({"head": 2}, r"there is no head 2; there are heads 0 to 1"),
     ({"token": 7}, r"there is no token 7; there are tokens 0 to 6"),
-    ({"equation": "sofmax"}, r"no equation or step is called 'sofmax'; the nearest .*softmax"),
+    ({"equation": "sofmax"}, r"no equation or step is called 'sofmax'; did you mean softmax"),
     ({"equation": "linear", "head": 0}, r"there is no head 0; no step here has heads"),
     ({"backward": "nxt"}, r"'nxt' is not a loss; wanted next, token:ID"),
     ({"backward": "token:x"}, r"'token:x' is not a loss"),

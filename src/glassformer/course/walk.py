@@ -38,7 +38,7 @@ from glassformer.errors import LessonError
 from glassformer.probes.cells import written
 from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
-from glassformer.views.curves import Curve
+from glassformer.views.charts import Curve
 
 CLOSE_ENOUGH = 0.005  # how far an answer may be off unless an exercise says otherwise
 FEW_POINTS = 12  # of a curve that are marked one by one

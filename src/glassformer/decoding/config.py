@@ -1,4 +1,4 @@
-"""Generation settings: length, sampling or beam search, and stop conditions."""
+"""Generation settings: lengths, sampling, beam search and stopping."""
 
 import math
 from collections.abc import Sequence
@@ -13,27 +13,42 @@ COMPACT_BELOW = 0.75  # fraction of a batch; once no more are unfinished they ar
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
-    """Settings of one call; the default is greedy decoding.
+    """Generation settings; the default is greedy decoding.
 
-    `stop` holds texts and token ids that end a text, beside the tokenizer's end token. Random numbers depend on `seed`,
-    the prompt and the sample's number alone, so a text does not depend on the rest of its batch.
+    `stop` may hold token ids beside strings. Each random draw depends on the seed, the prompt and the index of the
+    sample alone, so a text does not depend on the others in its batch.
     """
 
     max_new_tokens: int = 128
+    """Maximum number of tokens to generate."""
     min_new_tokens: int = 0
+    """Minimum number of tokens to generate before an end token is allowed."""
     temperature: float = 0.0
+    """Sampling temperature; 0 is greedy."""
     top_k: int | None = None
+    """Sample from the k most likely tokens."""
     top_p: float | None = None
+    """Nucleus sampling: sample from the fewest tokens whose probabilities add up to this."""
     min_p: float | None = None
+    """Sample from the tokens at least this fraction as likely as the most likely one."""
     repetition_penalty: float = 1.0
+    """Repetition penalty; above 1, tokens that occurred before become less likely."""
     stop: Sequence[str | int] = ()
+    """Stop string that ends the text, besides the end token; may be repeated."""
     n: int = 1
+    """Number of texts to generate for each prompt."""
     seed: int = 0
+    """Random seed of sampling."""
     num_beams: int = 1
+    """Number of beams of beam search; 1 is no beam search."""
     length_penalty: float = 0.6
+    """Length penalty of beam search; above 0 favors longer texts."""
     prefill_chunk: int = 512
+    """Prompt tokens that a prefill step reads at once."""
     batch_tokens: int = 8192
+    """Tokens in a batch of prompts and their texts, at most."""
     compile: bool = False
+    """Compile each decoding step: faster on a GPU, after seconds (most GPT and Llama models) or minutes."""
 
     def __post_init__(self) -> None:
         for name in ("max_new_tokens", "n", "num_beams", "prefill_chunk", "batch_tokens"):

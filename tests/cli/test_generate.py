@@ -23,7 +23,7 @@ LINES = ["one two", "four", "", "six seven eight nine", "two"]
 def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders that hold a model of that name."""
     monkeypatch.setattr(
-        "glassformer.checkpoints.load.load",
+        "glassformer.interface.load_checkpoint",
         lambda path, device, dtype, step: Loaded(
             copy.deepcopy(writer(path.removesuffix("-bare"))).to(device, dtype),
             None if path.endswith("-bare") else words(),
@@ -44,7 +44,7 @@ def test_it_writes_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5"]) == 0
     out, err = capsys.readouterr()
     assert out == text_of("gpt", "one two", max_new_tokens=5) + "\n"
-    assert "the limit of tokens was reached" in err
+    assert "text 1 ends because it reached --max-new-tokens" in err
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--stream"]) == 0
     assert capsys.readouterr().out == out
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--num-beams", "3"]) == 0
@@ -61,7 +61,7 @@ def test_seeds_numbers_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) != first
     assert len(first["texts"]) == 3
     for text in first["texts"]:
-        assert text["finish"] in ("stop", "length")
+        assert text["finish_reason"] in ("stop", "length")
         assert text["score"] == pytest.approx(sum(token["log_probability"] for token in text["tokens"]))
         assert all(token["token"] == words().token(token["id"]) for token in text["tokens"])
 
@@ -168,7 +168,7 @@ def test_the_lines_before_a_bad_one_are_translated(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("glassformer.cli.translate.AT_ONCE", at_once)
+    monkeypatch.setattr("glassformer.cli.generate.BATCH", at_once)
     file = tmp_path / "lines"
     file.write_bytes(b"one two\n" + bad + b"\nfour\n")
     first = text_of("seq2seq", "one two", max_new_tokens=5)
