@@ -5,7 +5,7 @@ from torch import Tensor
 
 from glassformer.course.flow import DIRECTIONS, flow_lines
 from glassformer.equations.algebra import add, multiply, residual, scale
-from glassformer.equations.probability import softmax
+from glassformer.equations.softmax import softmax
 from glassformer.recording import Tape
 from tests.course.runs import page_text, run
 

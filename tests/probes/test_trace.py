@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from glassformer.equation import catalog
 from glassformer.equations.algebra import add
 from glassformer.equations.losses import cross_entropy
 from glassformer.errors import TapeError
@@ -81,6 +82,20 @@ def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
             assert found[f"{place}.{word}"].shape[1] in (1, 2, 4), f"{word} has heads"
         weights = found[f"{place}.weights"].value
         assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+@SOME
+def test_step_names_are_declared_and_not_read_from_prose(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = specimen(name)
+    before = trace(subject.model, subject.inputs)
+    for equation in catalog().values():
+        assert set(equation.step_names) <= {symbol.name for symbol in equation.symbols}
+        assert all(word.isidentifier() for word in equation.step_names.values())
+        monkeypatch.setattr(equation, "meaning", "Reworded.")
+        monkeypatch.setattr(equation, "_words", dict.fromkeys(equation._words, "reworded"))
+    after = trace(subject.model, subject.inputs)
+    assert after.steps[0].equation.symbols[0].meaning == "reworded"
+    assert list(after.names) == list(before.names)
 
 
 @SOME

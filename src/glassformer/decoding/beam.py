@@ -15,8 +15,8 @@ from torch import Tensor
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.loop import MOSTLY, Generator, Prompts
 from glassformer.decoding.next_token import without_ids
-from glassformer.equations.probability import logsumexp
 from glassformer.equations.sampling import length_penalty
+from glassformer.equations.softmax import logsumexp
 from glassformer.layers.beam_cache import BeamCache, RecurrentBeamState, expand_beams
 from glassformer.layers.cache import DecoderState
 from glassformer.layers.encoder_decoder import EncoderDecoder

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.config import GenerationConfig
-from glassformer.equations.probability import logsumexp, softmax
 from glassformer.equations.sampling import (
     greedy,
     min_p,
@@ -18,6 +17,7 @@ from glassformer.equations.sampling import (
     top_k,
     top_p,
 )
+from glassformer.equations.softmax import logsumexp, softmax
 
 
 def next_token(scores: Tensor, config: GenerationConfig, u: Tensor | None = None, seen: Tensor | None = None) -> Tensor:

@@ -17,8 +17,8 @@ from glassformer.decoding.generate import begin_draft, encode_prompts
 from glassformer.decoding.loop import Generator, inference_mode, require_generator
 from glassformer.decoding.next_token import filtered, log_probability, next_token, without_ids
 from glassformer.equations.embedding import one_hot
-from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import acceptance, residual_distribution, sample_from_uniform
+from glassformer.equations.softmax import softmax
 from glassformer.errors import DecodingError
 from glassformer.layers.model import Model
 from glassformer.text.tokenizer import Tokenizer

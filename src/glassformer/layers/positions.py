@@ -7,14 +7,9 @@ from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
 from glassformer.equations.embedding import embed
-from glassformer.equations.places import alibi_at, relative_bias_at, sinusoidal_at
-from glassformer.equations.positions import (
-    alibi_bias,
-    learned_positions,
-    relative_position_bias,
-    relative_position_bucket,
-    sinusoidal_positions,
-)
+from glassformer.equations.masks import aligned_positions, relative_positions
+from glassformer.equations.position_biases import alibi_bias, relative_position_bias, relative_position_bucket
+from glassformer.equations.positions import sinusoidal_positions
 from glassformer.layers.config import sizes_allowed
 
 
@@ -27,11 +22,9 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
         """Add the waves of the positions from `start` on, or of those given, counted from there."""
-        length, dim = x.shape[-2:]
-        if positions is not None:
-            return add(x, sinusoidal_at(positions + start, dim, layout=self.layout, dtype=x.dtype))
-        waves = sinusoidal_positions(length, dim, start=start, layout=self.layout, dtype=x.dtype, device=x.device)
-        return add(x, waves)
+        if positions is None:
+            positions = torch.arange(x.shape[-2], device=x.device)
+        return add(x, sinusoidal_positions(positions + start, x.shape[-1], layout=self.layout, dtype=x.dtype))
 
 
 class LearnedPositions(nn.Module):
@@ -46,7 +39,7 @@ class LearnedPositions(nn.Module):
         if positions is not None:
             # padding stands before the first place, and what is written beyond the last is never read
             return add(x, embed(self.weight, (positions + start).clamp(0, len(self.weight) - 1)))
-        return add(x, learned_positions(self.weight, x.shape[-2], start))
+        return add(x, embed(self.weight, torch.arange(start, start + x.shape[-2], device=x.device)))
 
 
 class NoPositions(nn.Module):
@@ -66,11 +59,11 @@ class AlibiBias(nn.Module):
 
     def forward(self, queries: int, keys: int, like: Tensor) -> Tensor:
         """What to add to the scores, in the type and on the device of another tensor."""
-        return alibi_bias(self.heads, queries, keys, dtype=like.dtype, device=like.device)
+        return self.at(relative_positions(*aligned_positions(queries, keys, like.device)), like)
 
     def at(self, distances: Tensor, like: Tensor) -> Tensor:
         """The same for tokens that stand anywhere."""
-        return alibi_at(distances, self.heads, dtype=like.dtype)
+        return alibi_bias(distances, self.heads, dtype=like.dtype)
 
 
 class RelativeBias(nn.Module):
@@ -86,8 +79,8 @@ class RelativeBias(nn.Module):
 
     def forward(self, queries: int, keys: int, like: Tensor) -> Tensor:
         """What to add to the scores."""
-        return relative_position_bias(self.weight, queries, keys, self.bidirectional, self.max_distance)
+        return self.at(relative_positions(*aligned_positions(queries, keys, like.device)), like)
 
     def at(self, distances: Tensor, like: Tensor) -> Tensor:
         """The same for tokens that stand anywhere."""
-        return relative_bias_at(self.weight, distances, self.bidirectional, self.max_distance)
+        return relative_position_bias(self.weight, distances, self.bidirectional, self.max_distance)

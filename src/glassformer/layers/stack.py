@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from glassformer.equations.sequences import slice_axis
+from glassformer.equations.heads import slice_axis
 from glassformer.layers.block import Block
 from glassformer.layers.cache import AttentionContext, KVCache, LayerKV
 from glassformer.layers.positions import AlibiBias, RelativeBias

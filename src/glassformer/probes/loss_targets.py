@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer.data.batches import IGNORE
 from glassformer.equations.losses import cross_entropy
-from glassformer.equations.sequences import row_at
+from glassformer.equations.sequences import select_position
 from glassformer.equations.similarity import cosine_similarity
 from glassformer.errors import TapeError
 
@@ -38,7 +38,7 @@ def given_token(id: int, place: int = -1) -> LossTarget:
         del inputs
         if scores.dim() != 3 or not -scores.shape[1] <= place < scores.shape[1]:
             raise TapeError(f"token: the model gives {list(scores.shape)}, which has no scores at place {place}")
-        return _loss_of(row_at(scores, place), id, "token")
+        return _loss_of(select_position(scores, place), id, "token")
 
     return aim
 
@@ -62,7 +62,7 @@ def sentence_pair(output: Tensor, inputs: Inputs) -> Tensor:
         return next_tokens(output, inputs)
     if output.dim() != 2 or len(output) < 2:
         raise TapeError(f"pair: the model gives {list(output.shape)}, wanted one vector for each of two sentences")
-    return cosine_similarity(row_at(output, 0), row_at(output, 1))
+    return cosine_similarity(select_position(output, 0), select_position(output, 1))
 
 
 def read_loss_target(text: str) -> LossTarget:
