@@ -15,9 +15,9 @@ from glassformer.data.batches import LabelledBatches
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
-from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import greedy
 from glassformer.equations.sequences import mean_pool
+from glassformer.equations.softmax import softmax
 from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError, did_you_mean
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM

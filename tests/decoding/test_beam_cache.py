@@ -134,7 +134,7 @@ def test_the_past_is_kept_once_and_nothing_is_moved() -> None:
     with Tape() as tape:
         y = gpt.model(torch.ones(3, 4, dtype=torch.long), cache=branches)
     assert torch.equal(tape.replay(), y)
-    assert "own_line" in {step.equation.name for step in tape.steps}
+    assert "tree_mask" in {step.equation.name for step in tape.steps}
 
 
 def test_places_are_counted_from_the_first_token() -> None:

@@ -12,8 +12,8 @@ from glassformer.decoding.generate import generate
 from glassformer.decoding.sampling import filtered
 from glassformer.decoding.speculative import speculate, verify
 from glassformer.equation import no_checks
-from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import sample_from_uniform
+from glassformer.equations.softmax import softmax
 from glassformer.errors import DecodingError, NonFiniteError
 from tests.decoding.test_generate import FILTERS, chi_square, expected
 from tests.decoding.tiny_generators import PROMPTS, WORDS, biased, words, writer

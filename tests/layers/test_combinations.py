@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, squared_relu, swiglu, tanh
+from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, squared_relu, tanh
+from glassformer.equations.gated import swiglu
 from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.block import Block, Stack
 from glassformer.layers.embedding import LearnedPositions

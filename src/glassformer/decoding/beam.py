@@ -17,8 +17,8 @@ from torch import Tensor
 
 from glassformer.decoding.config import COMPACT_BELOW, GenerationConfig
 from glassformer.decoding.sampling import Sampler, SpecialTokens
-from glassformer.equations.probability import logsumexp
 from glassformer.equations.sampling import length_penalty
+from glassformer.equations.softmax import logsumexp
 from glassformer.inference.compiled_step import (
     STEPS_PER_SYNC,
     compile_step,

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.config import GenerationConfig
-from glassformer.equations.probability import logsumexp, softmax
 from glassformer.equations.sampling import (
     greedy,
     min_p,
@@ -19,6 +18,7 @@ from glassformer.equations.sampling import (
     top_k,
     top_p,
 )
+from glassformer.equations.softmax import logsumexp, softmax
 
 
 class SpecialTokens(NamedTuple):

@@ -16,8 +16,8 @@ from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.loop import begin_text, encode_prompts, special_tokens
 from glassformer.decoding.sampling import Sampler, filtered, log_probability, next_token
 from glassformer.equations.embedding import one_hot
-from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import acceptance, residual_distribution, sample_from_uniform
+from glassformer.equations.softmax import softmax
 from glassformer.errors import DecodingError
 from glassformer.inference.prepare import Generator, inference_mode, require_generator
 from glassformer.layers.model import Model

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, swiglu
+from glassformer.equations.activations import gelu, gelu_tanh, relu, silu
+from glassformer.equations.gated import swiglu
 from glassformer.inference.fused_attention import FusedAttention
 from glassformer.inference.linear import Int8Linear, PackedLinear
 from glassformer.layers.attention import Attention

@@ -6,19 +6,13 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
-from glassformer.equations.attention import (
-    apply_mask,
-    attention,
-    attention_scores,
-    soft_cap,
-    weighted_sum,
-    window_attention,
-)
-from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
+from glassformer.equations.attention import attention
+from glassformer.equations.attention_steps import apply_mask, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
 from glassformer.equations.masks import causal_mask, combine_masks
-from glassformer.equations.probability import softmax
 from glassformer.equations.regularization import dropout
-from glassformer.equations.sequences import slice_axis
+from glassformer.equations.softmax import softmax
+from glassformer.equations.window_attention import window_attention
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import AttentionContext, LayerKV
 from glassformer.layers.config import Config, Size

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import residual
-from glassformer.equations.places import relative_places
+from glassformer.equations.heads import slice_axis
+from glassformer.equations.masks import relative_positions
 from glassformer.equations.regularization import dropout
-from glassformer.equations.sequences import slice_axis
 from glassformer.errors import ModelError
 from glassformer.layers.attention import Attention
 from glassformer.layers.cache import AttentionContext, KVCache, LayerKV
@@ -147,7 +147,7 @@ def _distances(x: Tensor, context: AttentionContext | None) -> Tensor:
     """Key position minus query position, for every pair."""
     if context is None:
         positions = torch.arange(x.shape[-2], device=x.device)
-        return relative_places(positions, positions)
+        return relative_positions(positions, positions)
     if context.relative_positions is not None:
         return context.relative_positions
-    return relative_places(context.positions, torch.arange(context.kv_length, device=x.device))
+    return relative_positions(context.positions, torch.arange(context.kv_length, device=x.device))

@@ -12,8 +12,9 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from glassformer.equations.places import own_line, relative_places, write_rows
-from glassformer.equations.sequences import slice_axis
+from glassformer.equations.cache import write_slots
+from glassformer.equations.heads import slice_axis
+from glassformer.equations.masks import relative_positions, tree_mask
 from glassformer.errors import ModelError
 
 
@@ -34,7 +35,7 @@ class LayerKV:
 
     def write(self, key: Tensor, value: Tensor, at: Tensor) -> None:
         """Write new keys and values into their slots; compiled code writes in place."""
-        keys, values = write_rows(self.keys, key, at), write_rows(self.values, value, at)
+        keys, values = write_slots(self.keys, key, at), write_slots(self.values, value, at)
         if not torch.compiler.is_compiling():
             self.keys, self.values = keys, values
 
@@ -71,7 +72,7 @@ class AttentionContext:
         self.key_positions = key_positions
         self.start = start
         self.ancestors = ancestors
-        self.relative_positions = None if key_positions is None else relative_places(positions, key_positions)
+        self.relative_positions = None if key_positions is None else relative_positions(positions, key_positions)
         self._masks: dict[AttentionPattern, Tensor] = {}
 
     def mask(self, pattern: AttentionPattern) -> Tensor:
@@ -87,7 +88,7 @@ class AttentionContext:
         batched = self.key_positions.dim() > 1
         distances = self.relative_positions.unsqueeze(-3) if batched else self.relative_positions
         seen = pattern.at(distances, self.key_positions.unsqueeze(-2) if batched else self.key_positions)
-        return seen if self.ancestors is None else own_line(seen, self.ancestors)
+        return seen if self.ancestors is None else tree_mask(seen, self.ancestors)
 
 
 @dataclass(kw_only=True)

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
 from glassformer.equations.embedding import embed
-from glassformer.equations.sequences import slice_axis
+from glassformer.equations.heads import slice_axis
 
 
 class Embedding(nn.Module):

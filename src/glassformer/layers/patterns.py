@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from glassformer.equations.masks import block_sparse_mask, dilated_mask, sliding_window_mask
-from glassformer.equations.places import place_mask
+from glassformer.equations.masks import position_mask, sliding_window_mask
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask
 from glassformer.errors import ModelError
 from glassformer.layers.config import Config, Size
 
@@ -29,7 +29,7 @@ class Bidirectional(Config):
         """True where a query may attend, from distances and key positions; only a causal pattern can be cached."""
         if not self.causal:
             raise ModelError(f"{type(self).__name__}: attends to later tokens, so it cannot decode from a cache")
-        return place_mask(distances, keys)
+        return position_mask(distances, keys)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +56,7 @@ class SlidingWindow(Bidirectional):
 
     def at(self, distances: Tensor, keys: Tensor) -> Tensor:
         """True inside the window."""
-        return place_mask(distances, keys, self.window)
+        return position_mask(distances, keys, self.window)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,7 @@ class BlockSparse(Bidirectional):
 
     def at(self, distances: Tensor, keys: Tensor) -> Tensor:
         """True inside the pattern."""
-        return place_mask(distances, keys, block=self.block_size)
+        return position_mask(distances, keys, block=self.block_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,4 +92,4 @@ class Dilated(Bidirectional):
 
     def at(self, distances: Tensor, keys: Tensor) -> Tensor:
         """True at the positions attended to."""
-        return place_mask(distances, keys, self.window, self.dilation)
+        return position_mask(distances, keys, self.window, self.dilation)

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
-from glassformer.equations.places import alibi_at, relative_bias_at, sinusoidal_at
-from glassformer.equations.positions import relative_position_bucket
+from glassformer.equations.position_biases import alibi_bias, relative_position_bias, relative_position_bucket
+from glassformer.equations.positions import sinusoidal_positions
 from glassformer.layers.config import sizes_allowed
 
 
@@ -22,7 +22,7 @@ class SinusoidalPositions(nn.Module):
         """Add the encoding of these positions, or of 0, 1, 2 and so on, plus the offset."""
         if positions is None:
             positions = torch.arange(x.shape[-2], device=x.device)
-        return add(x, sinusoidal_at(positions + offset, x.shape[-1], layout=self.layout, dtype=x.dtype))
+        return add(x, sinusoidal_positions(positions + offset, x.shape[-1], layout=self.layout, dtype=x.dtype))
 
 
 class AlibiBias(nn.Module):
@@ -34,7 +34,7 @@ class AlibiBias(nn.Module):
 
     def forward(self, distances: Tensor, like: Tensor) -> Tensor:
         """Bias [heads, queries, keys] for these distances, in the dtype of another tensor."""
-        return alibi_at(distances, self.heads, dtype=like.dtype)
+        return alibi_bias(distances, self.heads, dtype=like.dtype)
 
 
 class RelativeBias(nn.Module):
@@ -50,4 +50,4 @@ class RelativeBias(nn.Module):
 
     def forward(self, distances: Tensor, like: Tensor) -> Tensor:
         """Bias [heads, queries, keys] for these distances."""
-        return relative_bias_at(self.weight, distances, self.bidirectional, self.max_distance)
+        return relative_position_bias(self.weight, distances, self.bidirectional, self.max_distance)

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
 from glassformer.equations.embedding import unembed
-from glassformer.equations.initialization import truncated_normal
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.regularization import dropout
-from glassformer.equations.sequences import mean_pool, row_at
+from glassformer.equations.sequences import mean_pool, select_position
 from glassformer.equations.similarity import normalize
+from glassformer.equations.variance_scaling import truncated_normal
 from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size
@@ -123,7 +123,7 @@ class Encoder(Model):
             return normalize(mean_pool(x, attention_mask))
         if self.pooler is None:
             return x
-        first = ACTIVATIONS[self.config.pool](self.pooler(row_at(x, 0)))
+        first = ACTIVATIONS[self.config.pool](self.pooler(select_position(x, 0)))
         return first if self.classifier is None else self.classifier(first)
 
     @torch.no_grad()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from glassformer.equations.activations import swiglu
+from glassformer.equations.gated import swiglu
 from glassformer.equations.initialization import normal
 from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.block import Block, Stack

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.initialization import xavier_uniform
+from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.errors import ModelError
 from glassformer.layers.config import Config, Size
 from glassformer.layers.feed_forward import ACTIVATIONS

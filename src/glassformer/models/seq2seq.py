@@ -8,9 +8,10 @@ from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
 from glassformer.equations.embedding import scale_embedding
-from glassformer.equations.initialization import normal, xavier_uniform
+from glassformer.equations.initialization import normal
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.equations.regularization import dropout
+from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, sizes_allowed

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.activations import geglu, relu
+from glassformer.equations.activations import relu
 from glassformer.equations.algebra import scale
+from glassformer.equations.gated import geglu
 from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, AttentionShape

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 
 from torch import Tensor, nn
 
-from glassformer.equations.attention import attention_scores
+from glassformer.equations.attention_steps import attention_scores
 from glassformer.equations.heads import split_heads
 from glassformer.errors import TapeError, did_you_mean
 from glassformer.recording import Tape

@@ -1,4 +1,4 @@
-"""Arguments of the probability equations whose values matter."""
+"""Arguments of the information equations whose values matter."""
 
 from tests.equations.drawing import Draw
 

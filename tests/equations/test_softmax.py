@@ -11,43 +11,36 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from glassformer.equation import Equation
-from glassformer.equations.probability import (
-    cross_entropy_between,
-    entropy,
-    kl_divergence,
-    log_softmax,
-    logsumexp,
-    softmax,
-    softmax_jacobian,
-)
+from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, softmax_jacobian
+from glassformer.equations.softmax import log_softmax, logsumexp, softmax
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 from tests.equations.drawing import Draw
 
 CASES = settings(max_examples=100, deadline=None)
 MANY = settings(max_examples=500, deadline=None)
-OF_SCORES = [softmax, log_softmax, logsumexp]
-OF_SHARES = [softmax_jacobian, entropy]
+OF_LOGITS = [softmax, log_softmax, logsumexp]
+OF_PROBABILITIES = [softmax_jacobian, entropy]
 OF_TWO = [cross_entropy_between, kl_divergence]
 
 
-def scores(draw: Draw, least: int = 1) -> Tensor:
-    """Rows of scores of any size, from gentle to extreme."""
+def logits(draw: Draw, least: int = 1) -> Tensor:
+    """Logits of any size, from gentle to extreme."""
     return draw.normal(*draw.lead(), draw.integer(least, 33)) * draw.choose(0.1, 1.0, 30.0, 1000.0)
 
 
 @MANY
 @given(data=st.data())
-def test_softmax_rows_are_positive_and_sum_to_one(data: st.DataObject) -> None:
+def test_probabilities_are_positive_and_sum_to_one(data: st.DataObject) -> None:
     draw = Draw(data, data.draw(st.sampled_from([torch.float32, torch.float64])))
-    p = softmax(scores(draw))
+    p = softmax(logits(draw))
     assert (p >= 0).all() and (p <= 1).all()
     assert_close(p.sum(-1), torch.ones_like(p.sum(-1)), rtol=0, atol=1e-6)
 
 
 @CASES
 @given(data=st.data())
-def test_softmax_keeps_the_order_of_the_scores(data: st.DataObject) -> None:
+def test_softmax_keeps_the_order_of_the_logits(data: st.DataObject) -> None:
     z = Draw(data).normal(4, 9)
     assert torch.equal(softmax(z).argsort(-1), z.argsort(-1))
 
@@ -63,13 +56,13 @@ def test_softmax_ignores_a_common_shift(data: st.DataObject) -> None:
 
 @CASES
 @given(data=st.data())
-def test_softmax_sharpens_as_scores_are_scaled_up(data: st.DataObject) -> None:
+def test_softmax_sharpens_as_logits_are_scaled_up(data: st.DataObject) -> None:
     draw = Draw(data)
     z = draw.normal(4, draw.integer(2, 9))
     gentle, sharp = softmax(z), softmax(draw.number(1.5, 5) * z)
     assert (sharp.amax(-1) > gentle.amax(-1)).all()
     assert (entropy(sharp) < entropy(gentle)).all()
-    # Ratios of shares are powers of what they were: differences count, not the scores themselves.
+    # Ratios of probabilities are powers of what they were: differences count, not the logits themselves.
     assert_close(softmax(2 * z), gentle.square() / gentle.square().sum(-1, keepdim=True))
 
 
@@ -82,17 +75,17 @@ def test_entropy_is_in_nats_as_its_words_say() -> None:
 @CASES
 @given(data=st.data())
 def test_softmax_is_smooth(data: st.DataObject) -> None:
-    # No share moves by more than half of the largest change of a score: every row of |J| sums to 2p(1 − p) ≤ 1/2.
+    # No probability moves by more than half of the largest change of a logit: every row of |J| sums to 2p(1 − p) ≤ 1/2.
     draw = Draw(data)
-    z = scores(draw)
+    z = logits(draw)
     change = 1e-3 * draw.normal(*z.shape)
     moved = (softmax(z + change) - softmax(z)).abs().amax(-1)
     assert (moved <= 0.5 * change.abs().amax(-1) + 1e-12).all()
 
 
 @pytest.mark.parametrize("run", ["fused", "fn"])
-def test_each_row_is_shifted_by_its_own_maximum(run: str) -> None:
-    # With the maximum of the whole matrix the first row would vanish to 0/0.
+def test_each_vector_is_shifted_by_its_own_maximum(run: str) -> None:
+    # With the maximum of the whole matrix the first vector would vanish to 0/0.
     z = torch.tensor([[-2000.0, -2001.0], [1000.0, 999.0]])
     expected = torch.tensor([1.0, math.exp(-1)]) / (1 + math.exp(-1))
     assert_close(getattr(softmax, run)(z), expected.expand(2, 2))
@@ -101,14 +94,14 @@ def test_each_row_is_shifted_by_its_own_maximum(run: str) -> None:
 @CASES
 @given(data=st.data())
 def test_agreement_with_torch(data: st.DataObject) -> None:
-    z = scores(Draw(data))
+    z = logits(Draw(data))
     assert_close(softmax.fn(z), torch.softmax(z, -1))
     assert_close(log_softmax.fn(z), functional.log_softmax(z, -1))
     assert_close(logsumexp.fn(z), torch.logsumexp(z, -1))
     assert_close(log_softmax(z), z - logsumexp(z).unsqueeze(-1))
 
 
-def test_log_softmax_survives_where_the_share_does_not() -> None:
+def test_log_softmax_survives_where_the_probability_does_not() -> None:
     z = torch.tensor([0.0, -1000.0])
     assert softmax(z)[1] == 0
     assert_close(log_softmax(z), z)
@@ -116,7 +109,7 @@ def test_log_softmax_survives_where_the_share_does_not() -> None:
 
 @pytest.mark.parametrize("run", ["fused", "fn"])
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_a_row_of_nothing_but_minus_infinity_is_never_nan(run: str, dtype: torch.dtype) -> None:
+def test_logits_of_nothing_but_minus_infinity_give_no_nan(run: str, dtype: torch.dtype) -> None:
     z = torch.tensor([[-torch.inf] * 3, [0.0, -torch.inf, 0.0]], dtype=dtype)
     assert getattr(softmax, run)(z).tolist() == [[0, 0, 0], [0.5, 0, 0.5]]
     log_p = getattr(log_softmax, run)(z)
@@ -125,9 +118,9 @@ def test_a_row_of_nothing_but_minus_infinity_is_never_nan(run: str, dtype: torch
     assert s[0] == -torch.inf and s[1].item() == pytest.approx(math.log(2), rel=1e-2)
 
 
-@pytest.mark.parametrize("equation", OF_SCORES, ids=lambda e: e.name)
+@pytest.mark.parametrize("equation", OF_LOGITS, ids=lambda e: e.name)
 @pytest.mark.parametrize("run", ["fused", "fn"])
-def test_gradients_of_masked_scores_are_never_nan(equation: Equation[..., Tensor], run: str) -> None:
+def test_gradients_of_masked_logits_are_never_nan(equation: Equation[..., Tensor], run: str) -> None:
     z = torch.tensor([[-torch.inf] * 3, [0.0, -torch.inf, 1.0]], dtype=torch.float64, requires_grad=True)
     y = getattr(equation, run)(z)
     seed = torch.randn(y.shape, generator=torch.Generator().manual_seed(0), dtype=y.dtype)
@@ -191,7 +184,7 @@ def test_extreme_distributions() -> None:
     assert kl_divergence(sure, even).item() == pytest.approx(math.log(2))
 
 
-def test_gradients_at_a_share_of_zero_are_never_nan() -> None:
+def test_gradients_at_a_probability_of_zero_are_never_nan() -> None:
     p = torch.tensor([0.25, 0.0, 0.75], dtype=torch.float64, requires_grad=True)
     q = torch.tensor([0.5, 0.0, 0.5], dtype=torch.float64, requires_grad=True)
     for equation, inputs in ((entropy, [p]), (kl_divergence, [p, q]), (cross_entropy_between, [p, q])):
@@ -219,34 +212,34 @@ def test_numbers_of_the_sources() -> None:
     assert bits == pytest.approx([2.0, 1.5, 0.5])
 
 
-@pytest.mark.parametrize("equation", OF_SCORES, ids=lambda e: e.name)
+@pytest.mark.parametrize("equation", OF_LOGITS, ids=lambda e: e.name)
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])
-def test_bad_scores_are_named(equation: Equation[..., Tensor], bad: float) -> None:
-    with pytest.raises(EquationError, match=rf"^{equation.name}: z is NaN or infinite in places, wanted finite"):
+def test_bad_logits_are_named(equation: Equation[..., Tensor], bad: float) -> None:
+    with pytest.raises(EquationError, match=rf"^{equation.name}: z is NaN or infinite in some entries, wanted finite"):
         equation(torch.tensor([[0.0, bad]]))
 
 
-@pytest.mark.parametrize("equation", [*OF_SCORES, *OF_SHARES], ids=lambda e: e.name)
-def test_empty_rows_and_lone_numbers_are_named(equation: Equation[..., Tensor]) -> None:
+@pytest.mark.parametrize("equation", [*OF_LOGITS, *OF_PROBABILITIES], ids=lambda e: e.name)
+def test_empty_axes_and_lone_numbers_are_named(equation: Equation[..., Tensor]) -> None:
     with pytest.raises(EquationError, match=rf"^{equation.name}: \w is of shape \[2, 0\], wanted at least one"):
         equation(torch.ones(2, 0))
-    with pytest.raises(EquationError, match=rf"^{equation.name}: \w has shape \[\], wanted \[\*rows n\]"):
+    with pytest.raises(EquationError, match=rf"^{equation.name}: \w has shape \[\], wanted \[\*batch n\]"):
         equation(torch.tensor(1.0))
 
 
-@pytest.mark.parametrize("equation", [*OF_SHARES, *OF_TWO], ids=lambda e: e.name)
+@pytest.mark.parametrize("equation", [*OF_PROBABILITIES, *OF_TWO], ids=lambda e: e.name)
 @pytest.mark.parametrize(
-    ("shares", "why"),
+    ("p", "why"),
     [
-        ([0.5, 0.6], r"rows that sum to \[1.1"),
+        ([0.5, 0.6], r"distributions that sum to \[1.1"),
         ([1.5, -0.5], "negative or NaN"),
         ([torch.nan, 1.0], "negative or NaN"),
-        ([torch.inf, 0.0], r"rows that sum to \[inf\]"),
+        ([torch.inf, 0.0], r"distributions that sum to \[inf\]"),
     ],
 )
-def test_what_is_no_distribution_is_named(equation: Equation[..., Tensor], shares: list[float], why: str) -> None:
+def test_what_is_no_distribution_is_named(equation: Equation[..., Tensor], p: list[float], why: str) -> None:
     good = torch.tensor([0.5, 0.5], dtype=torch.float64)
-    bad = torch.tensor(shares, dtype=torch.float64)
+    bad = torch.tensor(p, dtype=torch.float64)
     for place in range(len(equation.parameters)):
         arguments = [good] * len(equation.parameters)
         arguments[place] = bad
@@ -256,9 +249,9 @@ def test_what_is_no_distribution_is_named(equation: Equation[..., Tensor], share
 
 @pytest.mark.parametrize("equation", OF_TWO, ids=lambda e: e.name)
 def test_distributions_of_different_sizes_are_named(equation: Equation[..., Tensor]) -> None:
-    with pytest.raises(EquationError, match=r"q has shape \[3\], wanted \[\*rows n\] with .*n = 2 \(from p\)"):
+    with pytest.raises(EquationError, match=r"q has shape \[3\], wanted \[\*batch n\] with .*n = 2 \(from p\)"):
         equation(torch.full((2,), 0.5), torch.full((3,), 1 / 3))
-    with pytest.raises(EquationError, match=r"q has shape \[2\], wanted \[\*rows n\] with rows = 1 \(from p\)"):
+    with pytest.raises(EquationError, match=r"q has shape \[2\], wanted \[\*batch n\] with batch = 1 \(from p\)"):
         equation(torch.full((1, 2), 0.5), torch.full((2,), 0.5))
 
 
