@@ -91,7 +91,7 @@ class LoadedModel:
     def _prepare(self) -> Model:
         """The model to generate with: its inference form, in place of the stored one, while no one else holds it."""
         if self._reload is not None and not self._converted and can_convert(self._model):
-            self._model, self._converted = for_inference(self._model, "packed"), True
+            self._model, self._converted = for_inference(self._model, "packed", copy=False), True
         return self._model
 
     @overload
@@ -104,15 +104,16 @@ class LoadedModel:
         self, prompts: str | Texts, config: GenerationConfig | None = None, **settings: object
     ) -> Completion | list[Completion]:
         """Continue a prompt, or several: one completion for a text, a list of them for a list, `n` for each prompt."""
-        config = _generation_config(config, settings)
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
         if isinstance(prompts, str) and config.n > 1:
             raise DecodingError(f"n is {config.n}, wanted 1 for a single prompt: pass a list, and get a list")
-        found = generate(self._prepare(), self.required_tokenizer(), prompts, config)
+        found = generate(self._prepare(), tokenizer, prompts, config)
         return found[0] if isinstance(prompts, str) else found
 
     def stream(self, prompt: str, config: GenerationConfig | None = None, **settings: object) -> Iterator[TextChunk]:
         """Continue a prompt and yield each chunk of text as soon as it is final."""
-        return stream(self._prepare(), self.required_tokenizer(), prompt, _generation_config(config, settings))
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        return stream(self._prepare(), tokenizer, prompt, config)
 
     @overload
     def translate(self, texts: str, config: GenerationConfig | None = None, **settings: object) -> str: ...
@@ -122,8 +123,8 @@ class LoadedModel:
         self, texts: str | Texts, config: GenerationConfig | None = None, **settings: object
     ) -> str | list[str]:
         """Translate a sentence, or several in their order."""
-        config, sources = _generation_config(config, settings), [texts] if isinstance(texts, str) else list(texts)
-        found = translate(self._prepare(), self.required_tokenizer(), sources, config=config)
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        found = translate(self._prepare(), tokenizer, [texts] if isinstance(texts, str) else list(texts), config=config)
         return found[0] if isinstance(texts, str) else found
 
     @overload
