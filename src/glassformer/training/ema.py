@@ -10,6 +10,7 @@ from glassformer.checkpoints.run_checkpoints import AVERAGE
 from glassformer.equations.schedules import ema_warmup
 from glassformer.errors import CheckpointError, RunFolderError
 from glassformer.layers.model import Model
+from glassformer.torch_private import lerp_all
 from glassformer.training.distributed import parted, unsharded
 from glassformer.training.run_folder import RunFolder
 
@@ -28,7 +29,7 @@ class EMA:
         now = [value.detach() for value in self.parameters.values()]
         averages = list(self.weights.values())
         share = 1 - ema_warmup(step, self.decay)
-        torch._foreach_lerp_(averages, now, share)  # pyright: ignore[reportPrivateImportUsage]
+        lerp_all(averages, now, share)
 
     @contextmanager
     def in_place(self) -> Iterator[None]:

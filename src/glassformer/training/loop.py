@@ -12,6 +12,7 @@ from torch import Tensor
 from glassformer.data.batches import Batches
 from glassformer.errors import InterruptedRunError, TrainingError
 from glassformer.layers.model import Model
+from glassformer.torch_private import uncompile
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup
 from glassformer.training.objective import LossModule, Objective
@@ -19,7 +20,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.signals import StopRequest, stopping_politely
 from glassformer.training.snapshots import newest, restore, take
-from glassformer.training.step import Log, Training, uncompile
+from glassformer.training.step import Log, Training
 
 CLOCK = ("seconds", "speed", "peak")  # of a log line; the record of a run does not depend on the clock
 SIGNAL = 128  # a shell adds the number of a signal to this

@@ -8,6 +8,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import SGD, AdamW, Muon, Optimizer, RMSprop
 
 from glassformer.errors import CheckpointError, ConfigError
+from glassformer.torch_private import multiply_all, step_unless
 from glassformer.training.distributed import parted, unsharded
 from glassformer.training.recipe import Recipe
 
@@ -74,14 +75,12 @@ class Optimizers:
     @torch.no_grad()
     def _step(self, optimizer: Optimizer, rate: float) -> None:
         if self.shrunk:
-            torch._foreach_mul_(self.shrunk, 1 - rate * self.recipe.weight_decay)  # pyright: ignore[reportPrivateImportUsage]
+            multiply_all(self.shrunk, 1 - rate * self.recipe.weight_decay)
         optimizer.step()
 
     @torch.no_grad()
     def _step_unless(self, skip: Tensor, optimizer: Optimizer, rate: float) -> None:
-        if isinstance(optimizer, AdamW):
-            optimizer.found_inf = skip  # pyright: ignore[reportAttributeAccessIssue] - its kernel looks at this itself
-            optimizer.step()
+        if step_unless(skip, optimizer):
             return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         before = [p.detach().clone() for p in parameters]

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.fx.experimental import _config as shapes
 
 from glassformer.data.batches import Batch, Batches
 from glassformer.equation import no_checks
@@ -16,6 +15,7 @@ from glassformer.errors import TrainingError
 from glassformer.layers.block import Block
 from glassformer.layers.model import Model
 from glassformer.models.build import build
+from glassformer.torch_private import keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
 from glassformer.training.ema import EMA
@@ -116,7 +116,7 @@ class Training:
         with no_checks():
             self.norm = self.processes.norm(gradients) * share
             factor = clip_gradient(torch.ones_like(self.norm), self.norm, self.recipe.max_grad_norm)
-        torch._foreach_mul_(gradients, factor * share)  # pyright: ignore[reportPrivateImportUsage] - all in one pass
+        multiply_all(gradients, factor * share)
 
     def raise_if_nonfinite(self) -> None:
         """Stop before anything is saved or shown if a number went bad; then nothing was updated since."""
@@ -202,15 +202,9 @@ def compile_loss_module(loss_module: LossModule) -> None:
     if not loss_module.objective.uneven or not blocks:
         loss_module.compile()
         return
-    shapes.use_duck_shape = False  # two lengths that happen to be equal in a batch are not in the next
+    keep_sizes_apart()  # two lengths that happen to be equal in a batch are not in the next
     for block in blocks:
         block.compile(dynamic=True)
-
-
-def uncompile(model: Model) -> None:
-    """Blocks as they were written: what comes after training has shapes of its own."""
-    for module in model.modules():
-        module._compiled_call_impl = None  # torch has no other way back
 
 
 def whole_copy(model: Model) -> Model:
