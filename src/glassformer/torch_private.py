@@ -36,7 +36,7 @@ def step_unless(skip: Tensor, optimizer: Optimizer) -> bool:
 
 
 def uncompile(module: nn.Module) -> None:
-    """Undo `compile()` of every submodule; without this the compiled code still runs, and is compiled anew for a new shape."""
+    """Undo `compile()` of every submodule; where that cannot be done, new shapes are compiled as they come."""
     for part in module.modules():
         if hasattr(part, "_compiled_call_impl"):
             part._compiled_call_impl = None

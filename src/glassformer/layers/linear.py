@@ -7,7 +7,12 @@ from glassformer.equations.algebra import linear
 
 
 class Linear(nn.Module):
-    """Rows times a learned matrix, plus a learned shift; weights are stored as [inputs, outputs]."""
+    """Rows times a learned matrix, plus a learned shift; weights are stored as [inputs, outputs].
+
+    `parts` are the widths of several matrices side by side in one weight, as in a fused `qkv`; empty for one matrix.
+    """
+
+    parts: tuple[int, ...] = ()
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__()
