@@ -1,23 +1,22 @@
 """The calls into torch that its documentation does not promise, each with a fallback for a torch without it."""
 
 import importlib
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 
-def multiply_all(tensors: Sequence[Tensor], factor: Tensor | float) -> None:
+def multiply_all(tensors: list[Tensor], factor: Tensor | float) -> None:
     """Multiply every tensor in place, in one kernel where torch has one for lists."""
     if hasattr(torch, "_foreach_mul_"):
-        torch._foreach_mul_(tensors, factor)  # pyright: ignore[reportPrivateImportUsage]
+        torch._foreach_mul_(tensors, factor)  # pyright: ignore
         return
     for tensor in tensors:
         tensor.mul_(factor)
 
 
-def lerp_all(tensors: Sequence[Tensor], ends: Sequence[Tensor], weight: float) -> None:
+def lerp_all(tensors: list[Tensor], ends: list[Tensor], weight: float) -> None:
     """Move every tensor in place towards its end by a fraction `weight` of the way."""
     if hasattr(torch, "_foreach_lerp_"):
         torch._foreach_lerp_(tensors, ends, weight)  # pyright: ignore[reportPrivateImportUsage]
@@ -45,6 +44,6 @@ def uncompile(module: nn.Module) -> None:
 def keep_sizes_apart() -> None:
     """Let the compiler treat two sizes that are equal in one batch as different; else it compiles more often."""
     try:
-        importlib.import_module("torch.fx.experimental._config").use_duck_shape = False
+        importlib.import_module("torch.fx.experimental._config").use_duck_shape = False  # pyright: ignore
     except (ImportError, AttributeError):
         return

@@ -8,8 +8,7 @@ import pytest
 
 from glassformer.cli.main import main
 from glassformer.training.config import resolve
-from glassformer.training.schema import defaults, values_of
-from glassformer.training.settings import TASKS
+from glassformer.training.registry import TASKS, defaults, values_of
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -45,7 +44,7 @@ def test_what_it_shows_can_be_given_back(tmp_path: Path, capsys: pytest.CaptureF
         (["gpt", "model.dims=3"], "did you mean model.dim (a whole number, 1 or more)?"),
         (["gpt", "model.dim=12.5"], "command line: model.dim is 12.5, wanted a whole number, 1 or more"),
         (["gpt", "masked"], '"masked" sets nothing, wanted key=value'),
-        (["gpt", "--preset", "t5-small"], "preset t5-small is no model for gpt; those that fit: gpt2"),
+        (["gpt", "--preset", "t5-small"], "preset t5-small is not a model for gpt; those that fit: gpt2"),
         (["gpt", "--config", "missing.toml"], "missing.toml: cannot be read: No such file"),
         (["translate", "recipe.steps=10", "recipe.warmup_steps=10"], "recipe: warmup_steps is 10, wanted less than steps"),
     ],

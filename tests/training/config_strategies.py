@@ -8,8 +8,8 @@ from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 from glassformer.layers.rotary import RopeScaling
-from glassformer.training.schema import SCALING_KINDS, families, keys
-from glassformer.training.settings import TASKS
+from glassformer.training.registry import TASKS, families, keys
+from glassformer.training.schema import SCALING_KINDS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 WHOLE = st.one_of(st.integers(-3, 3), st.integers(-(2**63) + 1, 2**63 - 1))

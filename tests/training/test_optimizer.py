@@ -139,9 +139,9 @@ def test_muon_orthogonalizes_query_key_and_value_apart(decay: float) -> None:
     chance = torch.Generator().manual_seed(0)
     for _ in range(3):
         gradients = {n: torch.randn(p.shape, generator=chance) for n, p in fused.named_parameters()}
-        for model, given in ((fused, gradients), (separate, split_qkv(gradients))):
+        for model, handed in ((fused, gradients), (separate, split_qkv(gradients))):
             for name, parameter in model.named_parameters():
-                parameter.grad = given[name].clone()
+                parameter.grad = handed[name].clone()
         for each in updates:
             each.update(RATE)
         updates = [resumed(model, each, how) for model, each in zip((fused, separate), updates, strict=True)]

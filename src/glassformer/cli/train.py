@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import msgspec
 from cyclopts import Parameter
 
-from glassformer.cli.config import Sources, settle, task_and_settings
+from glassformer.cli.config import Sources, Words, settle, task_and_settings
 from glassformer.cli.report import Json, MaybePath, UsageError, talk, write, write_json
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Start(Sources):
     Parameters
     ----------
     data
-        A file or folder to learn from (data.path); built in are phrasebook for translate, stdlib for the others.
+        A file or folder to train on (data.path); if left out, the built-in data of the task.
     target_path
         The other language, if the sentence pairs are in two files, line by line (data.target_path).
     init
@@ -80,7 +80,7 @@ NOTHING_GIVEN, USUAL_MANNER = Start(), Manner()
 
 
 def train(
-    *words: str,
+    *words: Words,
     start: Start = NOTHING_GIVEN,
     out: MaybePath = None,
     manner: Manner = USUAL_MANNER,
@@ -90,11 +90,6 @@ def train(
 
     Parameters
     ----------
-    words
-        First the task: translate, gpt, masked or classify; not needed if --config names it. Then any settings
-        as key=value, such as recipe.steps=500 recipe.learning_rate=3e-4 model.layers=6 tokenizer.kind=characters
-        run.device=cpu; `glassformer config TASK` lists all keys of a task with their values. What is said later
-        wins: defaults, then --preset, then --config, then these.
     out
         The folder to keep the run in; runs/TASK-1 if left out, or the next number that is free.
     """
@@ -121,7 +116,7 @@ def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> in
         return error.status
     if _is_first():
         _draw_curves(folder)
-        _say("measuring the model")
+        _say("evaluating the model")
         _report_end(resolved.task, run, folder, last, json)
     return None
 
@@ -149,8 +144,9 @@ def _new_folder(task: str, out: Path | None) -> Path:
 def _require_files(resolved: "Resolved") -> None:
     """Files named on the command line have to be there; what is built in has a name only."""
     from glassformer.training.config import COMMAND_LINE
+    from glassformer.training.registry import defaults, values_of
     from glassformer.training.resume import FILES
-    from glassformer.training.schema import defaults, shown, values_of
+    from glassformer.training.schema import shown
 
     built_in = values_of(defaults(resolved.task))
     for key, value in values_of(resolved.settings).items():
@@ -197,21 +193,21 @@ def _draw_curves(folder: Path) -> None:
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
-    from glassformer.cli.evaluate import show_figures
+    from glassformer.cli.evaluate import show_metrics
 
     if last is None:
         talk(f"the run in {folder} is finished, there was nothing left to do")
-    figures = run.evaluate()
+    metrics = run.evaluate()
     if json:
         names = ("step", "loss", "validation", "tokens", "seconds")
-        found = {"task": task, "folder": str(folder), "parameters": run.parameters, "figures": figures}
+        found = {"task": task, "folder": str(folder), "parameters": run.parameters, "metrics": metrics}
         seen = {} if last is None else vars(last)
         write(msgspec.json.encode({**found, **{name: seen.get(name) for name in names}}).decode())
         return
-    show_figures(task, figures)
+    show_metrics(task, metrics)
     if last is not None:
-        held_out = "" if last.validation is None else f", validation loss {last.validation:.4f}"
-        write(f"{folder}: {last.step:,} steps, loss {last.loss:.4f}{held_out}")
+        validation = "" if last.validation is None else f", validation loss {last.validation:.4f}"
+        write(f"{folder}: {last.step:,} steps, loss {last.loss:.4f}{validation}")
 
 
 def _show_plan(resolved: "Resolved", json: bool) -> None:
@@ -219,7 +215,7 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
     from glassformer.training.config import tables, to_toml
     from glassformer.training.run import prepare
 
-    run = prepare(resolved, None, _say, sketch=True)
+    run = prepare(resolved, None, _say, dry_run=True)
     plan = _plan(run)
     if not _is_first():
         return
@@ -240,7 +236,7 @@ def _plan(run: "Run") -> dict[str, int | str]:
     weights = FLOAT32 * run.parameters
     folder = RunFolder("runs", max(run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints))
     return {
-        "device": str(run.hardware.device),
+        "device": str(run.device.device),
         "parameters": run.parameters,
         "tokens_per_step": run.tokens_per_step,
         "weights_bytes": weights,

@@ -10,7 +10,7 @@ from torch.optim import SGD, AdamW, Muon, Optimizer, RMSprop
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.linear import Linear
 from glassformer.torch_private import multiply_all, step_unless
-from glassformer.training.distributed import parted, unsharded
+from glassformer.training.distributed import sharded_like, unsharded
 from glassformer.training.recipe import Recipe
 
 
@@ -31,7 +31,9 @@ class Optimizers:
         everything = list(self.parameters.values())
         (beta, rho), rate = recipe.betas, recipe.learning_rate
         self.optimizers: list[Optimizer]
-        self.decayed = [p for p in everything if p.dim() > 1 and recipe.weight_decay]  # where the optimizer does not
+        self.decayed: list[Tensor] = [
+            p for p in everything if p.dim() > 1 and recipe.weight_decay
+        ]  # where the optimizer does not
         match recipe.optimizer:
             case "sgd":
                 self.optimizers = [SGD(everything, rate)]
@@ -79,8 +81,8 @@ class Optimizers:
         """
         for name, matrices in self._matrices.items():
             gradient, self.parameters[name].grad = self.parameters[name].grad, None
-            for matrix in matrices if gradient is not None else ():
-                matrix.grad = gradient[:, self._columns[id(matrix)]].contiguous()
+            for matrix in matrices:
+                matrix.grad = None if gradient is None else gradient[:, self._columns[id(matrix)]].contiguous()
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -131,7 +133,7 @@ class Optimizers:
             raise CheckpointError(f"the checkpoint has no {missing[0]} of {name}: another optimizer or another model")
         if columns is not None:
             found = {role: value[:, columns].contiguous() for role, value in found.items()}
-        return {role: parted(value.to(parameter.device), parameter) for role, value in found.items()}
+        return {role: sharded_like(value.to(parameter.device), parameter) for role, value in found.items()}
 
 
 def _roles(optimizer: Optimizer) -> Sequence[str]:

@@ -1,23 +1,22 @@
-"""What a run begins with: an empty folder, or the settings of a stopped run, or of the model to start from."""
+"""The settings that a run begins with: those of a stopped run, or with the model of the one to start from."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_type_hints
 
 import msgspec
 
-from glassformer.checkpoints.load import Loaded
 from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG
 from glassformer.checkpoints.safe_read import read_table
-from glassformer.checkpoints.save import model_files
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.models.encoder import EncoderConfig
+from glassformer.layers.model import Model
+from glassformer.models.registry import architecture_of
 from glassformer.training.config import COMMAND_LINE, DEFAULT, Resolved, differing_keys, resolve
-from glassformer.training.schema import as_toml, defaults, shown, toml_value, values_of
+from glassformer.training.registry import TASKS, defaults, families, values_of
+from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
-from glassformer.training.tasks import Say
+from glassformer.training.task import Report
 
 CONFIG = "config.toml"
 MAY_DIFFER = ("run.device", "run.precision", "run.compile")  # when a run is resumed
@@ -25,21 +24,13 @@ FILES = (
     "data.path", "data.target_path", "data.validation", "data.validation_target_path",
     "data.test", "data.test_target_path", "tokenizer.file", "run.init",
 )  # fmt: skip
-RATES = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
+DROPOUT = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
 OF_THE_START = "run.init"
 NOT_USED = "not used, the tokenizer is that of run.init"
 
 
-def require_free(folder: Path) -> None:
-    """Refuse a folder with a run in it, or with a model that the new one would take the place of."""
-    if run_files(folder):
-        raise ConfigError(f"{folder} already holds a run: resume it, or choose another folder")
-    if found := model_files(folder):
-        raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder")
-
-
 def require_real_files(settings: Settings) -> None:
-    """Refuse a pipe or a device among the files that a run reads: data is read more than once, and a pipe waits."""
+    """Refuse a pipe or a device among the files of a run: data is read more than once, and reading a pipe blocks."""
     for key, value in values_of(settings).items():
         if key in (*FILES, "data.extra") and value and os.path.exists(str(value)):
             path = Path(str(value))
@@ -48,12 +39,12 @@ def require_real_files(settings: Settings) -> None:
 
 
 def run_files(folder: Path) -> list[str]:
-    """What a folder holds of a run: its settings and its checkpoints."""
+    """The settings and checkpoints of a run in a folder, by name."""
     return [path.name for pattern in (CONFIG, "step-*") for path in sorted(folder.glob(pattern))]
 
 
 def read_labels(folder: Path) -> tuple[str, ...] | None:
-    """The labels that a run of a classifier was begun with, or None for any other run."""
+    """The labels that the run of a classifier was begun with, or None for any other run."""
     if not (folder / MODEL_CONFIG).exists():
         return None
     try:
@@ -68,10 +59,10 @@ def resolve_resumed(
     preset: str | None,
     file: Path | str | None,
     words: Sequence[str],
-    say: Say,
+    report: Report,
     origin: str = COMMAND_LINE,
 ) -> Resolved:
-    """The settings of a stopped run; others may be asked for only where no number but a rounding depends on them."""
+    """The settings of a stopped run; only those may differ that affect nothing but rounding."""
     if not (folder / CONFIG).is_file():
         raise ConfigError(f"{folder} holds no run to resume: there is no {CONFIG} in it")
     saved = resolve(file=folder / CONFIG)
@@ -85,47 +76,39 @@ def resolve_resumed(
             f"{folder} was begun with another {', '.join(wrong)}; resume it without, or begin another run"
         )
     if differing:
-        say(f"{', '.join(differing)} differ from before: the run goes on, but its numbers are rounded differently")
+        report(f"{', '.join(differing)} differ from before: the run goes on, but its numbers are rounded differently")
     values = values_of(asked.settings)
     changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
     return replace(saved, settings=replace(saved.settings, run=changed))
 
 
 def fixed_settings(settings: Settings) -> dict[str, str]:
-    """The settings that stay as they are from the first step to the last, in the notation of TOML."""
+    """The settings that must stay the same from the first step to the last, in the notation of TOML."""
     return {key: toml_value(as_toml(v)) for key, v in values_of(settings).items() if key not in MAY_DIFFER}
 
 
-def fitted(resolved: Resolved, start: Loaded) -> Resolved:
-    """The settings with the model that is started from in place of theirs; only its dropout may be another."""
+def fitted(resolved: Resolved, start: Model, has_tokenizer: bool) -> Resolved:
+    """The settings with the configuration of the model to start from in place of theirs; only dropout may differ."""
     settings, origins = resolved.settings, dict(resolved.origins)
-    if start.tokenizer is not None:
+    if has_tokenizer:
         _require_no_tokenizer(resolved)
         origins |= {key: NOT_USED for key in origins if key.startswith("tokenizer.")}
-    found = replace(settings, model=_config_of(settings, start))
+    if architecture_of(start.config) not in families(resolved.task):
+        raise ConfigError(f"run.init holds {type(start).__name__}, which this task does not train")
+    found = replace(settings, model=replace(start.config, **TASKS[resolved.task].config_values))
     has, asked = _model_values(found), _model_values(settings)
     given = {key: value for key, value in asked.items() if origins[key] != DEFAULT}
     for key, value in given.items():
-        if key not in has or (has[key] != value and key not in RATES):
+        if key not in has or (has[key] != value and key not in DROPOUT):
             theirs = shown(as_toml(has[key])) if key in has else "no such key"
             raise ConfigError(
                 f"{key} is {shown(as_toml(value))}, but {settings.run.init} has {theirs}: "
                 "a model that is started from keeps its shape"
             )
-    rates = {key.removeprefix("model."): value for key, value in given.items() if key in RATES}
+    dropout = {key.removeprefix("model."): value for key, value in given.items() if key in DROPOUT}
     origins = {key: origin for key, origin in origins.items() if key not in asked}
     origins |= {key: resolved.origins[key] if key in given else OF_THE_START for key in has}
-    return replace(resolved, settings=replace(found, model=replace(found.model, **rates)), origins=origins)
-
-
-def _config_of(settings: Settings, start: Loaded) -> object:
-    """The configuration of the model to start from, with the head that the task needs."""
-    config = start.model.config
-    if not isinstance(config, get_type_hints(type(settings))["model"]):
-        raise ConfigError(f"run.init holds {type(start.model).__name__}, which this task does not train")
-    if isinstance(config, EncoderConfig) and isinstance(settings.model, EncoderConfig):
-        return replace(config, head=settings.model.head)
-    return config
+    return replace(resolved, settings=replace(found, model=replace(found.model, **dropout)), origins=origins)
 
 
 def _require_no_tokenizer(resolved: Resolved) -> None:
