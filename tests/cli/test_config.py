@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.cli.config import TASK_NAMES
 from glassformer.cli.main import main
 from glassformer.training.config import resolve
 from glassformer.training.registry import TASKS, defaults, values_of
@@ -55,3 +56,7 @@ def test_mistakes_are_bad_use(words: list[str], said: str, capsys: pytest.Captur
     assert out == ""
     assert len(err.splitlines()) == 1
     assert said in err
+
+
+def test_help_names_every_task() -> None:
+    assert TASK_NAMES.split(", ") == sorted(TASKS)

@@ -20,6 +20,7 @@ from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.running_text import TextData
@@ -178,6 +179,7 @@ def test_snippets_of_the_standard_library(
         (MASKED, {}, ["--num-beams", "2"], (2, "num_beams is given, and some-model is for masked")),
         (TRANSLATOR, {}, ["--num-beams", "0"], (2, "num_beams is 0, wanted a whole number, 1 or more")),
         (EncoderConfig(**SMALL, ffn_dim=8), {}, [], (2, "Encoder of this kind is not trained by any task")),
+        (RNNConfig(vocab=TOKENIZER.vocab_size), {}, [], (2, "RNN of this kind is not trained by any task")),
         (GPTConfig(**(SMALL | {"vocab": 100})), {}, [], (1, "the tokenizer has 270 tokens and the model 100")),
         (GPTConfig(**(SMALL | {"vocab": 5000})), {}, [], (1, "the tokenizer has 270 tokens and the model 5,000")),
         (LANGUAGE, {"tokenizer": None}, [], (2, "has no tokenizer")),

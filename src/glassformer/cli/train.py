@@ -122,7 +122,7 @@ def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> in
 
 
 def _saved_settings(words: Sequence[str], start: Start, out: Path | None) -> "Resolved":
-    from glassformer.training.resume import resolve_resumed
+    from glassformer.training.run import resolve_resumed
 
     if out is None:
         raise UsageError("--resume goes on with the run of a folder: say which by --out FOLDER")
@@ -145,7 +145,7 @@ def _require_files(resolved: "Resolved") -> None:
     """Files named on the command line have to be there; what is built in has a name only."""
     from glassformer.training.config import COMMAND_LINE
     from glassformer.training.registry import defaults, values_of
-    from glassformer.training.resume import FILES
+    from glassformer.training.run import FILES
     from glassformer.training.schema import shown
 
     built_in = values_of(defaults(resolved.task))

@@ -29,6 +29,7 @@ from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_wor
 from glassformer.training.settings import Settings
 
 DEFAULT, COMMAND_LINE, PYTHON = "default", "command line", "settings"
+CONFIG = "config.toml"  # in the folder of a run
 DIM, FFN_DIM = "model.dim", "model.ffn_dim"
 CONFIG_LENGTH = 1_000_000  # characters of a file of settings
 WIDEST = 40  # columns before the comments, which are aligned except after longer values

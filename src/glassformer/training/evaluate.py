@@ -6,10 +6,9 @@ from pathlib import Path
 from glassformer.checkpoints.load import load
 from glassformer.decoding.generate import generate
 from glassformer.errors import ConfigError, PathError, TokenizerError
-from glassformer.training.config import Resolved, resolve
+from glassformer.training.config import CONFIG, Resolved, resolve
 from glassformer.training.device import choose_device
 from glassformer.training.registry import TASKS, defaults, tasks_for
-from glassformer.training.resume import CONFIG
 from glassformer.training.settings import Settings
 from glassformer.training.task import EvaluatedModel, Metrics, Progress, silent
 
@@ -40,7 +39,9 @@ def load_for_evaluation(path: str, wanted: str | None = None, step: int | None =
     model, tokenizer = loaded.model, loaded.tokenizer
     fitting = tasks_for(model)
     if not fitting:
-        raise ConfigError(f"{path}: {type(model).__name__} of this kind is not trained by any task, so it has no metrics")
+        raise ConfigError(
+            f"{path}: {type(model).__name__} of this kind is not trained by any task, so it has no metrics"
+        )
     run = _run(path)
     task = fitting[0] if run is None or run.task not in fitting else run.task
     if wanted not in (None, task):

@@ -1,44 +1,58 @@
 """A whole run: from settings to a trained model in a folder."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
+import msgspec
+
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import AVERAGE, MODEL_CONFIG
+from glassformer.checkpoints.safe_read import read_table
 from glassformer.checkpoints.save import model_files, save
 from glassformer.decoding.generate import generate
-from glassformer.errors import ConfigError
+from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.build import build
+from glassformer.models.registry import architecture_of
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
-from glassformer.training.config import PYTHON, Resolved, resolve, to_toml
+from glassformer.training.config import (
+    COMMAND_LINE,
+    CONFIG,
+    DEFAULT,
+    PYTHON,
+    Resolved,
+    differing_keys,
+    resolve,
+    to_toml,
+)
 from glassformer.training.device import choose_device
 from glassformer.training.distributed import expected, process_group
 from glassformer.training.ema import average_checkpoints
 from glassformer.training.initialization import initialize
 from glassformer.training.loop import train
-from glassformer.training.registry import TASKS, prepare_data
-from glassformer.training.resume import (
-    CONFIG,
-    fitted,
-    fixed_settings,
-    read_labels,
-    require_real_files,
-    resolve_resumed,
-    run_files,
-)
+from glassformer.training.registry import TASKS, defaults, families, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.schema import as_toml, toml_value
+from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
 from glassformer.training.snapshots import TEST, newest
 from glassformer.training.step import Log
 from glassformer.training.task import DataContext, Metrics, Report, TaskData
+
+MAY_DIFFER = ("run.device", "run.precision", "run.compile")  # when a run is resumed
+FILES = (
+    "data.path", "data.target_path", "data.validation", "data.validation_target_path",
+    "data.test", "data.test_target_path", "tokenizer.file", "run.init",
+)  # fmt: skip
+DROPOUT = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
+OF_THE_START = "run.init"
+NOT_USED = "not used, the tokenizer is that of run.init"
 
 
 class Run:
@@ -241,3 +255,100 @@ def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, r
     if new := sorted(weights.keys() - same.keys()):
         report(f"fresh weights, which the model to start from does not give: {', '.join(new)}")
     return model
+
+
+def require_real_files(settings: Settings) -> None:
+    """Refuse a pipe or a device among the files of a run: data is read more than once, and reading a pipe blocks."""
+    for key, value in values_of(settings).items():
+        if key in (*FILES, "data.extra") and value and os.path.exists(str(value)):
+            path = Path(str(value))
+            if not path.is_file() and not path.is_dir():
+                raise ConfigError(f"{key} is {shown(value)}, a pipe or a device: wanted a file or a folder")
+
+
+def run_files(folder: Path) -> list[str]:
+    """The settings and checkpoints of a run in a folder, by name."""
+    return [path.name for pattern in (CONFIG, "step-*") for path in sorted(folder.glob(pattern))]
+
+
+def read_labels(folder: Path) -> tuple[str, ...] | None:
+    """The labels that the run of a classifier was begun with, or None for any other run."""
+    if not (folder / MODEL_CONFIG).exists():
+        return None
+    try:
+        return msgspec.convert(read_table(folder / MODEL_CONFIG).get("labels"), tuple[str, ...] | None)
+    except (msgspec.ValidationError, CheckpointError) as error:
+        raise ConfigError(f"{folder / MODEL_CONFIG}: does not hold the labels of this run: {error}") from None
+
+
+def resolve_resumed(
+    folder: Path,
+    task: str | None,
+    preset: str | None,
+    file: Path | str | None,
+    words: Sequence[str],
+    report: Report,
+    origin: str = COMMAND_LINE,
+) -> Resolved:
+    """The settings of a stopped run; only those may differ that affect nothing but rounding."""
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(f"{folder} holds no run to resume: there is no {CONFIG} in it")
+    saved = resolve(file=folder / CONFIG)
+    alone = preset is None and file is None
+    asked = resolve(task or saved.task, preset, folder / CONFIG if alone else file, words, origin)
+    if asked.task != saved.task:
+        raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
+    differing = differing_keys(saved, asked)
+    if wrong := [key for key in differing if key not in MAY_DIFFER]:
+        raise ConfigError(
+            f"{folder} was begun with another {', '.join(wrong)}; resume it without, or begin another run"
+        )
+    if differing:
+        report(f"{', '.join(differing)} differ from before: the run goes on, but its numbers are rounded differently")
+    values = values_of(asked.settings)
+    changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
+    return replace(saved, settings=replace(saved.settings, run=changed))
+
+
+def fixed_settings(settings: Settings) -> dict[str, str]:
+    """The settings that must stay the same from the first step to the last, in the notation of TOML."""
+    return {key: toml_value(as_toml(v)) for key, v in values_of(settings).items() if key not in MAY_DIFFER}
+
+
+def fitted(resolved: Resolved, start: Model, has_tokenizer: bool) -> Resolved:
+    """The settings with the configuration of the model to start from in place of theirs; only dropout may differ."""
+    settings, origins = resolved.settings, dict(resolved.origins)
+    if has_tokenizer:
+        _require_no_tokenizer(resolved)
+        origins |= {key: NOT_USED for key in origins if key.startswith("tokenizer.")}
+    if architecture_of(start.config) not in families(resolved.task):
+        raise ConfigError(f"run.init holds {type(start).__name__}, which this task does not train")
+    found = replace(settings, model=replace(start.config, **TASKS[resolved.task].config_values))
+    has, asked = _model_values(found), _model_values(settings)
+    given = {key: value for key, value in asked.items() if origins[key] != DEFAULT}
+    for key, value in given.items():
+        if key not in has or (has[key] != value and key not in DROPOUT):
+            theirs = shown(as_toml(has[key])) if key in has else "no such key"
+            raise ConfigError(
+                f"{key} is {shown(as_toml(value))}, but {settings.run.init} has {theirs}: "
+                "a model that is started from keeps its shape"
+            )
+    dropout = {key.removeprefix("model."): value for key, value in given.items() if key in DROPOUT}
+    origins = {key: origin for key, origin in origins.items() if key not in asked}
+    origins |= {key: resolved.origins[key] if key in given else OF_THE_START for key in has}
+    return replace(resolved, settings=replace(found, model=replace(found.model, **dropout)), origins=origins)
+
+
+def _require_no_tokenizer(resolved: Resolved) -> None:
+    usual, init = values_of(defaults(resolved.task)), resolved.settings.run.init
+    for key, value in values_of(resolved.settings).items():
+        given = key.startswith("tokenizer.") and resolved.origins[key] != DEFAULT
+        if given and value != usual[key]:
+            raise ConfigError(
+                f"{key} is {shown(value)}, but the tokenizer comes with the model of run.init, {init}; "
+                "leave one of them out"
+            )
+
+
+def _model_values(settings: Settings) -> dict[str, object]:
+    return {key: value for key, value in values_of(settings).items() if key.startswith("model.")}

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from glassformer.layers.config import LARGEST_WHOLE, Config, Fraction, Size
-from glassformer.text.learn_tokenizer import TokenizerKind
+from glassformer.text.tokenizer import TokenizerKind
 from glassformer.training.recipe import Recipe
 
 CheckpointCount = Annotated[int, Meta(ge=2, le=LARGEST_WHOLE)]  # one checkpoint may turn out broken
