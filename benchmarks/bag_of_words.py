@@ -20,14 +20,10 @@ from glassformer.models.encoder import EncoderConfig
 from glassformer.training.config import from_settings
 from glassformer.training.recipe import Recipe
 from glassformer.training.run import prepare
-from glassformer.training.settings import (
-    ClassifySettings,
-    LabelledData,
-    MaskedSettings,
-    Settings,
-    TextData,
-    TokenizerSettings,
-)
+from glassformer.training.running_text import TextData
+from glassformer.training.settings import Settings, TokenizerSettings
+from glassformer.training.tasks.classify import ClassifySettings, LabelledData
+from glassformer.training.tasks.masked import MaskedSettings
 
 LINES = 5  # of a snippet
 STRIDE = 9  # so that a snippet and its neighbour share nothing
@@ -104,7 +100,7 @@ def compare(name: str, settings: Settings, folder: Path) -> None:
     """Train both on one task and print what they reach."""
     run = prepare(from_settings(settings), folder / name, print)
     made, vocab = run.data, run.tokenizer.vocab_size
-    key = made.objective.targets
+    key = run.objective.targets
     classes = len(run.labels) if run.labels else vocab
     counted = linear(bags(made.batches, vocab, key), bags(made.validation, vocab, key), classes)
     print(f"{name}: linear model of word counts {counted:.4f}", flush=True)

@@ -12,9 +12,9 @@ from glassformer.decoding.generate import translate
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TARGET_TOKEN
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 10  # 700 steps, a minute and a half, translate nearly all of it
 

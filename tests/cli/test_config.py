@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.cli.config import TASK_NAMES
 from glassformer.cli.main import main
 from glassformer.training.config import resolve
-from glassformer.training.schema import defaults, values_of
-from glassformer.training.settings import TASKS
+from glassformer.training.registry import TASKS, defaults, values_of
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -45,7 +45,7 @@ def test_what_it_shows_can_be_given_back(tmp_path: Path, capsys: pytest.CaptureF
         (["gpt", "model.dims=3"], "did you mean model.dim (a whole number, 1 or more)?"),
         (["gpt", "model.dim=12.5"], "command line: model.dim is 12.5, wanted a whole number, 1 or more"),
         (["gpt", "masked"], '"masked" sets nothing, wanted key=value'),
-        (["gpt", "--preset", "t5-small"], "preset t5-small is no model for gpt; those that fit: gpt2"),
+        (["gpt", "--preset", "t5-small"], "preset t5-small is not a model for gpt; those that fit: gpt2"),
         (["gpt", "--config", "missing.toml"], "missing.toml: cannot be read: No such file"),
         (
             ["translate", "recipe.steps=10", "recipe.warmup_steps=10"],
@@ -59,3 +59,7 @@ def test_mistakes_are_bad_use(words: list[str], said: str, capsys: pytest.Captur
     assert out == ""
     assert len(err.splitlines()) == 1
     assert said in err
+
+
+def test_help_names_every_task() -> None:
+    assert TASK_NAMES.split(", ") == sorted(TASKS)

@@ -13,14 +13,18 @@ from glassformer.checkpoints.save import save
 from glassformer.cli import evaluate as module
 from glassformer.cli.main import main
 from glassformer.data.files import Document, LabelledText
+from glassformer.decoding.completion import Completion
+from glassformer.decoding.config import GenerationConfig
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from glassformer.training.settings import LabelledData, TextData
+from glassformer.training.running_text import TextData
+from glassformer.training.tasks.classify import LabelledData
 
 PAIRS = [("the cat", "el gato"), ("the dog", "el perro"), ("a cat", "un gato")]
 TOKENIZER = learn_tokenizer([side for pair in PAIRS for side in pair], "bpe", 270)
@@ -88,14 +92,14 @@ def test_translations_are_made_in_portions_by_the_beam_asked_for(
     lend: Lend, pairs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lend(TRANSLATOR)
-    monkeypatch.setattr("glassformer.training.evaluate.SENTENCES", 2)
+    monkeypatch.setattr("glassformer.training.tasks.translate.SENTENCES_AT_ONCE", 2)
     asked = []
 
-    def translate(model: object, tokenizer: object, texts: list[str], limit: int, **config: float) -> list[str]:
-        asked.append((len(texts), config["num_beams"]))
-        return [dict(PAIRS)[text] for text in texts]
+    def generate(model: object, tokenizer: object, texts: list[str], config: GenerationConfig) -> list[Completion]:
+        asked.append((len(texts), config.num_beams))
+        return [Completion(dict(PAIRS)[text], [], [], "stop") for text in texts]
 
-    monkeypatch.setattr("glassformer.training.evaluate.translate", translate)
+    monkeypatch.setattr("glassformer.training.evaluate.generate", generate)
     found = metrics(capsys, "--data", pairs, "--num-beams", 4)["metrics"]
     assert found["scores"]["exact"] == 1 and found["num_beams"] == 4
     assert asked == [(2, 4), (1, 4)]
@@ -107,7 +111,7 @@ def test_the_phrase_book_is_its_held_out_part(
     lend(Seq2SeqConfig(**(SMALL | {"context": 200}), ffn_dim=8))
     asked = []
     monkeypatch.setattr(
-        "glassformer.training.evaluate.split_phrase_book", lambda *numbers: (asked.append(numbers), PAIRS)
+        "glassformer.training.tasks.translate.split_phrase_book", lambda *numbers: (asked.append(numbers), PAIRS)
     )
     assert metrics(capsys)["data"] == "phrasebook"
     assert asked == [(60_000, 500, 0)]
@@ -128,7 +132,7 @@ def test_the_standard_library_is_its_held_out_part(
 ) -> None:
     lend(LANGUAGE)
     text = "the cat, el gato. " * 200
-    monkeypatch.setattr("glassformer.training.evaluate.stdlib_text", lambda: iter([Document(text, "a.py")]))
+    monkeypatch.setattr("glassformer.training.running_text.stdlib_text", lambda: iter([Document(text, "a.py")]))
     found = metrics(capsys)
     whole = len(TOKENIZER.encode(text)) + 1
     assert found["data"] == "stdlib" and found["metrics"]["tokens"] == round(TextData().validation_fraction * whole) - 1
@@ -158,7 +162,7 @@ def test_snippets_of_the_standard_library(
 ) -> None:
     lend(CLASSIFIER, labels=("animal", "thing"))
     texts = [LabelledText(("animal", "thing")[i % 2], f"the cat {i}", f"a.py:{i}") for i in range(300)]
-    monkeypatch.setattr("glassformer.training.evaluate.stdlib_labelled", lambda: texts)
+    monkeypatch.setattr("glassformer.training.tasks.classify.stdlib_labelled", lambda: texts)
     assert metrics(capsys)["metrics"]["texts"] == round(LabelledData().validation_fraction * 300)
 
 
@@ -166,17 +170,23 @@ def test_snippets_of_the_standard_library(
     ("config", "others", "words", "answer"),
     [
         (LANGUAGE, {}, ["--task", "translate"], (2, "some-model: is for gpt, and the task asked for is translate")),
-        (LANGUAGE, {}, ["--target-path", "x"], (2, "target_path is for translators, and some-model is for gpt")),
-        (MASKED, {}, ["--num-beams", "2"], (2, "num_beams is for translators")),
-        (TRANSLATOR, {}, ["--num-beams", "0"], (2, "num_beams is 0, wanted at least 1")),
-        (EncoderConfig(**SMALL, ffn_dim=8), {}, [], (2, "Encoder has no head that could be measured")),
+        (
+            LANGUAGE,
+            {},
+            ["--target-path", "x"],
+            (2, "target_path is given, and some-model is for gpt, which has no such option"),
+        ),
+        (MASKED, {}, ["--num-beams", "2"], (2, "num_beams is given, and some-model is for masked")),
+        (TRANSLATOR, {}, ["--num-beams", "0"], (2, "num_beams is 0, wanted a whole number, 1 or more")),
+        (EncoderConfig(**SMALL, ffn_dim=8), {}, [], (2, "Encoder of this kind is not trained by any task")),
+        (RNNConfig(vocab=TOKENIZER.vocab_size), {}, [], (2, "RNN of this kind is not trained by any task")),
         (GPTConfig(**(SMALL | {"vocab": 100})), {}, [], (1, "the tokenizer has 270 tokens and the model 100")),
         (GPTConfig(**(SMALL | {"vocab": 5000})), {}, [], (1, "the tokenizer has 270 tokens and the model 5,000")),
         (LANGUAGE, {"tokenizer": None}, [], (2, "has no tokenizer")),
         (LANGUAGE, {}, ["--data", "nowhere.txt"], (2, "nowhere.txt: no such file")),
-        (CLASSIFIER, {"labels": ("one",)}, [], (1, "has names for 1 classes and a model of 2")),
+        (CLASSIFIER, {"labels": ("one",)}, [], (1, "has 1 labels and a model of 2 classes")),
         (TRANSLATOR, {}, ["--data", "long.tsv"], (1, "long.tsv:2: has 61 tokens, wanted at most 24")),
-        (CLASSIFIER, {}, ["--data", "labels.tsv"], (1, "labels.tsv:1: is labelled 'cat', wanted one of 0, 1")),
+        (CLASSIFIER, {}, ["--data", "labels.tsv"], (1, "labels.tsv:1: the label is 'cat', wanted one of 0, 1")),
         (LANGUAGE, {}, ["--data", "short.txt"], (1, "nothing follows its first token")),
     ],
 )
@@ -211,11 +221,11 @@ def test_a_vocabulary_rounded_up_is_the_same_one(
 def test_long_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
-    assert list(module.report_progress("batches read")(iter("abcdefgh"))) == list("abcdefgh")
+    assert list(module.report_progress(iter("abcdefgh"), "batches read")) == list("abcdefgh")
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "glassformer: 1 batches read in 3 s" and len(said) == 3
     clock = iter([0.0] * 1000)
-    assert list(module.report_progress("batches read")(iter("abc"))) == list("abc")
+    assert list(module.report_progress(iter("abc"), "batches read")) == list("abc")
     assert capsys.readouterr().err == ""
 
 
@@ -250,7 +260,7 @@ def test_the_seed_of_a_run_says_what_it_did_not_learn_from(
     (tmp_path / "config.toml").write_text('task = "translate"\n[recipe]\nseed = 7\n')
     asked = []
     monkeypatch.setattr(
-        "glassformer.training.evaluate.split_phrase_book", lambda *numbers: (asked.append(numbers[2]), PAIRS)
+        "glassformer.training.tasks.translate.split_phrase_book", lambda *numbers: (asked.append(numbers[2]), PAIRS)
     )
     assert main(["evaluate", str(tmp_path)]) == 0
     assert asked == [7]

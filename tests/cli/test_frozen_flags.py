@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from glassformer.cli.main import COMMANDS, app
-from glassformer.training.schema import families, keys
-from glassformer.training.settings import TASKS
+from glassformer.training.registry import TASKS, families, keys
 
 LIST = Path(__file__).with_name("flags.txt")
 

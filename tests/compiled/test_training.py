@@ -11,9 +11,10 @@ from glassformer.models.build import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TARGET_TOKEN, LossModule
+from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.step import Training
+from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches
 
 RECIPE = Recipe(steps=20, warmup_steps=2)
@@ -50,13 +51,13 @@ def test_batches_of_many_shapes_take_one_program_for_each_kind_of_block() -> Non
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_it_learns_what_eager_does() -> None:
     losses = {}
-    for hardware in (Device(), COMPILED):
+    for device in (Device(), COMPILED):
         torch._dynamo.reset()
         torch.manual_seed(0)
-        made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, hardware, ALONE)
+        made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, device, ALONE)
         for _ in range(4):
             made.train_step()
-        losses[hardware] = made.log(None).loss
+        losses[device] = made.log(None).loss
     assert losses[COMPILED] == pytest.approx(losses[Device()], rel=1e-5)
 
 
@@ -67,7 +68,7 @@ def test_a_bad_number_is_traced_to_its_equation_inside_a_compiled_block() -> Non
     with torch.no_grad():
         made.model.get_parameter("decoder.blocks.0.feed_forward.up.weight")[0, 0] = torch.nan
     with pytest.raises(
-        TrainingError, match=r"decoder\.blocks\.0\.feed_forward\.up\.linear: linear is the first to go bad"
+        TrainingError, match=r"decoder\.blocks\.0\.feed_forward\.up\.linear: linear is the first that is not finite"
     ):
         made.train_step()
 
@@ -75,7 +76,7 @@ def test_a_bad_number_is_traced_to_its_equation_inside_a_compiled_block() -> Non
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_a_trained_model_is_no_longer_compiled() -> None:
     model, recipe = build(PAIR_CONFIG), replace(RECIPE, steps=3, log_every=1)
-    list(train(model, pair_batches(), NEXT_TARGET_TOKEN, recipe, hardware=COMPILED))
+    list(train(model, pair_batches(), NEXT_TARGET_TOKEN, recipe, device=COMPILED))
     before = torch._dynamo.utils.counters["frames"]["total"]
     assert before > 0
     model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 2, dtype=torch.long))

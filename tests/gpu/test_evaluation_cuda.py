@@ -1,4 +1,4 @@
-"""Figures on an accelerator: those of the CPU, and nothing waits for the device before the end."""
+"""Metrics on an accelerator: those of the CPU, and nothing waits for the device before the end."""
 
 from collections.abc import Iterator
 
@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from glassformer.data.batches import Batch, PackedBatches
+from glassformer.decoding.generate import generate
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from glassformer.training.metrics import evaluate_language
+from glassformer.training.tasks.gpt import TextSet
 
 pytestmark = [
     pytest.mark.gpu,
@@ -19,22 +20,23 @@ pytestmark = [
 ]
 
 
-def test_figures_are_those_of_the_cpu_and_batches_do_not_wait() -> None:
+def test_metrics_are_those_of_the_cpu_and_batches_do_not_wait() -> None:
     tokenizer = learn_tokenizer(["the cat sat on the mat", "añb€"], "bpe", 270)
     tokens = np.array([id for part in tokenizer.encode_stream(["the cat sat", "on añb€"] * 20) for id in part])
     model = build(GPTConfig(vocab=tokenizer.vocab_size, context=16, dim=16, layers=1, heads=2))
     batches = PackedBatches(tokens, 3, 16, seed=0)
-    here = evaluate_language(model, batches, 400)
+    data = TextSet(batches, lambda: 400)
+    here = data.evaluate(model, generate)
     model.cuda()
-    evaluate_language(model, batches, 400)  # what is loaded at the first use may wait
+    data.evaluate(model, generate)  # what is loaded at the first use may wait
 
-    def watched(each: Iterator[Batch]) -> Iterator[Batch]:
+    def watched(each: Iterator[Batch], what: str) -> Iterator[Batch]:
         torch.cuda.set_sync_debug_mode("error")
         try:
             yield from each
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
-    there = evaluate_language(model, batches, 400, watched)
+    there = data.evaluate(model, generate, watched)
     assert there.loss == pytest.approx(here.loss, rel=1e-4)
     assert (there.tokens, there.bytes) == (here.tokens, here.bytes)

@@ -15,10 +15,12 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TARGET_TOKEN, NEXT_TOKEN, LossModule
+from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.step import Log, Training
+from glassformer.training.tasks.gpt import NEXT_TOKEN
+from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 from tests.training.fake_snapshots import same
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches
 
@@ -41,9 +43,9 @@ def batches() -> PackedBatches:
     return PackedBatches(TOKENS, 8, 32, 0)
 
 
-def training(hardware: Device, recipe: Recipe) -> Training:
+def training(device: Device, recipe: Recipe) -> Training:
     torch.manual_seed(0)
-    return Training(LossModule(build(CONFIG), NEXT_TOKEN), batches(), recipe, hardware, ALONE)
+    return Training(LossModule(build(CONFIG), NEXT_TOKEN), batches(), recipe, device, ALONE)
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
@@ -68,8 +70,8 @@ def test_nobody_waits_for_the_device_between_log_lines(optimizer: str, compiled:
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 def test_uneven_batches_do_not_wait_either(compiled: bool) -> None:
     torch.manual_seed(0)
-    hardware = replace(CUDA, compile=compiled)
-    made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, hardware, ALONE)
+    device = replace(CUDA, compile=compiled)
+    made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, device, ALONE)
     for _ in range(3):
         made.train_step()
     torch.cuda.set_sync_debug_mode("error")
@@ -107,9 +109,9 @@ def test_nothing_moves_after_a_bad_step_that_nobody_saw(optimizer: str) -> None:
         made.raise_if_nonfinite()
 
 
-def learnt(hardware: Device, folder: RunFolder | None = None, stop: int | None = None) -> list[Log]:
+def learnt(device: Device, folder: RunFolder | None = None, stop: int | None = None) -> list[Log]:
     logs = []
-    for log in train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE, folder, batches(), hardware):
+    for log in train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE, folder, batches(), device):
         logs.append(log)
         if log.step == stop:
             break
@@ -120,10 +122,10 @@ def learnt(hardware: Device, folder: RunFolder | None = None, stop: int | None =
 def test_half_precision_learns_as_full_precision_does(compiled: bool) -> None:
     calm = replace(CONFIG, dropout=0.0)
 
-    def losses(hardware: Device) -> list[float]:
+    def losses(device: Device) -> list[float]:
         torch.manual_seed(0)
         recipe = replace(RECIPE, steps=60, log_every=20)
-        return [log.loss for log in train(build(calm), batches(), NEXT_TOKEN, recipe, hardware=hardware)]
+        return [log.loss for log in train(build(calm), batches(), NEXT_TOKEN, recipe, device=device)]
 
     full, half = losses(CUDA), losses(replace(CUDA, bf16=True, compile=compiled))
     assert full[-1] < 0.75 * math.log(CONFIG.vocab)
@@ -131,13 +133,13 @@ def test_half_precision_learns_as_full_precision_does(compiled: bool) -> None:
     assert losses(Device()) == pytest.approx(full, rel=2e-3)
 
 
-@pytest.mark.parametrize("hardware", [CUDA, replace(CUDA, bf16=True)], ids=["fp32", "bf16"])
-def test_a_stopped_run_goes_on_with_the_same_dropout_on_the_device(hardware: Device, tmp_path: Path) -> None:
+@pytest.mark.parametrize("device", [CUDA, replace(CUDA, bf16=True)], ids=["fp32", "bf16"])
+def test_a_stopped_run_goes_on_with_the_same_dropout_on_the_device(device: Device, tmp_path: Path) -> None:
     whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
-    learnt(hardware, whole)
-    learnt(hardware, stopped, stop=12)
+    learnt(device, whole)
+    learnt(device, stopped, stop=12)
     torch.manual_seed(5)
-    logs = learnt(hardware, stopped)
+    logs = learnt(device, stopped)
     assert logs[0].note is None
     one, other = whole.latest(), stopped.latest()
     assert one is not None and other is not None

@@ -13,7 +13,8 @@ from glassformer.data.batches import LabelledBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
 from glassformer.training.config import resolve
 from glassformer.training.distributed import ALONE
-from glassformer.training.tasks import DataContext, TaskData, prepare_data
+from glassformer.training.registry import prepare_data
+from glassformer.training.task import DataContext, TaskData
 
 transformers = pytest.importorskip("transformers", reason="answers are compared with transformers")
 
@@ -69,7 +70,7 @@ def test_a_public_model_answers_the_same_wherever_it_is_opened(
     assert (row.theirs is None) == (format == "ours")
 
 
-def material_of(public: Public, folder: Path, data: Path) -> TaskData:
+def data_of(public: Public, folder: Path, data: Path) -> TaskData:
     """What fine-tuning makes of a public folder and a few texts."""
     loaded, lines = gf.load(folder), sentences(4 * COUNT)
     given = {"data.path": str(data), "recipe.steps": 2, "data.validation_fraction": 0.25}
@@ -96,7 +97,7 @@ def test_training_and_tracing_read_the_ids_of_transformers(public: Public, folde
     assert encode_prompts(loaded.model, loaded.tokenizer, texts) == wanted
     inputs = loaded.trace(texts[0], equation="embed").inputs
     assert inputs["source" if public.task == "translate" else "ids"].tolist() == wanted[:1]  # pyright: ignore
-    made = material_of(public, folder, tmp_path / ("data.txt" if public.task in ("gpt", "masked") else "data.tsv"))
+    made = data_of(public, folder, tmp_path / ("data.txt" if public.task in ("gpt", "masked") else "data.tsv"))
     if isinstance(made.batches, LabelledBatches):
         assert {tuple(row) for row in made.batches.texts} <= {tuple(ids) for ids in wanted}
     elif isinstance(made.batches, PairBatches):

@@ -8,8 +8,7 @@ from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 from hypothesis import strategies as st
 
 from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling
-from glassformer.training.schema import families, keys
-from glassformer.training.settings import TASKS
+from glassformer.training.registry import TASKS, families, keys
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 WHOLE = st.one_of(st.integers(-3, 3), st.integers(-(2**63) + 1, 2**63 - 1))

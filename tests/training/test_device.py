@@ -34,7 +34,7 @@ def test_a_gpu_is_taken_if_there_is_one_and_each_process_takes_its_own(monkeypat
     assert choose_device("auto", "fp32", "no") == Device(torch.device("cuda", 1))
     assert choose_device("cuda:1", "auto", "auto").device.index == 1
     assert choose_device("cpu", "auto", "auto").device.type == "cpu"
-    assert choose_device("auto", "auto", "auto").waits and not Device().waits
+    assert choose_device("auto", "auto", "auto").asynchronous and not Device().asynchronous
 
 
 @pytest.mark.parametrize("name", ["gpu", "tpu:0", "", "meta", "mps"])

@@ -115,7 +115,10 @@ def test_bad_numbers_of_one_process_are_named_in_all(found: Found, strategy: str
     for each in found:
         case = each[f"{strategy} spoilt"]
         assert case["kind"] == "ours"
-        assert f"nothing was updated: encoder.blocks.0.{place} is the first to go bad, at element" in case["error"]
+        assert (
+            f"nothing was updated: encoder.blocks.0.{place} is the first that is not finite, at element"
+            in case["error"]
+        )
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -13,9 +13,10 @@ from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.ema import EMA, average_checkpoints
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TOKEN, LossModule
+from glassformer.training.objective import LossModule
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training, evaluate_loss
+from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.fake_snapshots import moment, same_tensors
 from tests.training.tiny_run import CONFIG, batches, go, held_out, recipe, weights
 
@@ -70,7 +71,7 @@ def test_an_evaluation_that_fails_still_leaves_the_weights() -> None:
     with torch.no_grad():
         model.get_parameter("embedding.weight").add_(1)
     before = weights(model)
-    with pytest.raises(KeyError), average.in_place():
+    with pytest.raises(KeyError), average.swapped_in():
         assert not torch.equal(weights(model), before)
         raise KeyError
     assert torch.equal(weights(model), before)

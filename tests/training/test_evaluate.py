@@ -7,11 +7,16 @@ import pytest
 
 from glassformer.data.batches import LabelledBatches, PackedBatches
 from glassformer.data.files import Document, LabelledText
-from glassformer.decoding.generate import translate
+from glassformer.decoding.completion import Completion
+from glassformer.decoding.config import GenerationConfig
+from glassformer.decoding.generate import generate
 from glassformer.errors import ConfigError
+from glassformer.layers.model import Model
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.evaluate import evaluate
 from glassformer.training.run import Run, train_task
-from glassformer.training.settings import TextData
+from glassformer.training.running_text import TextData
+from glassformer.training.tasks.masked import MaskedSet
 from tests.training.test_tasks import TEXT, write
 
 SMALL = {
@@ -26,9 +31,8 @@ SNIPPETS = [LabelledText(("rose", "thorn")[n % 2], f"a {('rose', 'thorn')[n % 2]
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A standard library of a few lines."""
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
-    for module in ("evaluate", "tasks"):
-        monkeypatch.setattr(f"glassformer.training.{module}.stdlib_text", lambda: iter([Document(TEXT, "a.py")]))
-        monkeypatch.setattr(f"glassformer.training.{module}.stdlib_labelled", lambda: SNIPPETS)
+    monkeypatch.setattr("glassformer.training.running_text.stdlib_text", lambda: iter([Document(TEXT, "a.py")]))
+    monkeypatch.setattr("glassformer.training.tasks.classify.stdlib_labelled", lambda: SNIPPETS)
 
 
 def trained(task: str, out: Path, **chosen: object) -> Run:
@@ -51,10 +55,7 @@ def test_a_language_model_by_the_share_of_its_run(tmp_path: Path) -> None:
 def test_an_encoder_by_the_share_of_its_run(share: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run = trained("masked", tmp_path / "run", data__validation_fraction=share)
     seen: list[list[int]] = []
-    monkeypatch.setattr(
-        "glassformer.training.evaluate.evaluate_masked",
-        lambda model, batches, follow: seen.append(batches.tokens.tolist()),
-    )
+    monkeypatch.setattr(MaskedSet, "evaluate", lambda self, *_: seen.append(self.batches.tokens.tolist()))
     evaluate(tmp_path / "run")
     held = run.data.validation
     assert isinstance(held, PackedBatches) and seen == [held.tokens.tolist()]
@@ -80,20 +81,22 @@ def test_a_translator_gets_the_same_figures_at_its_end_and_from_its_folder(
 ) -> None:
     asked: list[tuple[object, ...]] = []
 
-    def heard(model: object, tokenizer: object, texts: list[str], *how: object, **more: object) -> list[str]:
-        asked.append((texts, how, more))
-        return translate(model, tokenizer, texts, *how, **more)  # pyright: ignore
+    def heard(model: Model, tokenizer: Tokenizer, texts: list[str], config: GenerationConfig) -> list[Completion]:
+        asked.append((texts, config))
+        return generate(model, tokenizer, texts, config)
 
     long = [("the " * 20, "el"), ("the sun", "el " * 20)]
     held = pair_file(tmp_path / "held.jsonl", PAIRS[:4] + long)
     paths = {"data.path": pair_file(tmp_path / "a.jsonl", PAIRS), "data.validation": held}
     how = {**SMALL, **SHAPE, **paths, "data.fields": ["en", "es"], "data.num_beams": 3}
     run = train_task("translate", how, out=tmp_path / "run")
-    monkeypatch.setattr("glassformer.training.evaluate.translate", heard)
+    for module in ("evaluate", "run"):
+        monkeypatch.setattr(f"glassformer.training.{module}.generate", heard)
     there = run.evaluate()
     assert vars(there)["pairs"] == 4 and vars(there)["num_beams"] == 3, "those too long are left out of every figure"
     here = evaluate(tmp_path / "run", pair_file(tmp_path / "short.jsonl", PAIRS[:4]), num_beams=3)
-    assert asked[0] == asked[1] == ([one for one, _ in PAIRS[:4]], (8,), {"num_beams": 3, "length_penalty": 1.0})
+    config = GenerationConfig(max_new_tokens=8, num_beams=3, length_penalty=1.0)
+    assert asked[0] == asked[1] == ([one for one, _ in PAIRS[:4]], config)
     assert here.loss == pytest.approx(there.loss, rel=1e-6)
     assert {**vars(here), "loss": 0, "perplexity": 0} == {**vars(there), "loss": 0, "perplexity": 0}
 
@@ -123,7 +126,7 @@ def test_a_run_that_learnt_from_all_of_it_is_not_judged_by_it(task: str, tmp_pat
     run = trained(task, tmp_path / "run", data__validation=held)
     with pytest.raises(ConfigError) as found:
         evaluate(tmp_path / "run")
-    why = f"learnt from all of stdlib (its data.validation is {held}), so name other data to judge it by"
+    why = f"was trained on all of stdlib (its data.validation is {held}), so name other data to evaluate it on"
     assert str(found.value) == f"{tmp_path / 'run'}: {why}"
     figures = vars(evaluate(tmp_path / "run", held))
     assert figures["loss"] == pytest.approx(run.evaluate().loss, rel=1e-6)

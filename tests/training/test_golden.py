@@ -9,7 +9,8 @@ import torch
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TARGET_TOKEN, NEXT_TOKEN
+from glassformer.training.tasks.gpt import NEXT_TOKEN
+from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, batches, pair_batches, recipe
 
 FILE = Path(__file__).parent / "golden_curves.json"

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 import glassformer as gf
 from glassformer.errors import ConfigError
-from glassformer.training.metrics import ClassifierMetrics
-from glassformer.training.resume import read_labels
-from glassformer.training.tasks import class_labels
+from glassformer.training.run import read_labels
+from glassformer.training.tasks.classify import ClassifierMetrics, class_labels
 
 WORDS = ("apple", "stone", "water")
 SETTINGS = {

@@ -19,10 +19,12 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TARGET_TOKEN, NEXT_TOKEN, LossModule
+from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Log, Training
+from glassformer.training.tasks.gpt import NEXT_TOKEN
+from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches, pairs
 
 CONFIG = GPTConfig(vocab=17, context=8, dim=16, layers=2, heads=2, dropout=0.1)

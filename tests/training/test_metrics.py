@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from glassformer.data.batches import IGNORE, LabelledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
+from glassformer.decoding.completion import Completion
+from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import MissingExtraError, ModelError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
@@ -21,13 +23,10 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.metrics import (
-    evaluate_classifier,
-    evaluate_language,
-    evaluate_masked,
-    evaluate_translator,
-    score_translations,
-)
+from glassformer.training.tasks.classify import LabelledSet
+from glassformer.training.tasks.gpt import TextSet
+from glassformer.training.tasks.masked import MaskedSet
+from glassformer.training.tasks.translate import PairSet, score_translations
 
 CORPUS = ["the cat sat on the mat", "añb€", "a naïve café, señor", "the dog sat too"]
 
@@ -45,6 +44,10 @@ class Stub(Model):
 
     def forward(self, ids: Tensor, *others: Tensor) -> Tensor:
         return self.scores(others[0] if len(others) == 2 else ids)
+
+
+def never(*_: object) -> list[Completion]:
+    raise AssertionError("work was done")
 
 
 def always(token: int, vocab: int) -> Stub:
@@ -66,7 +69,7 @@ def test_a_blind_guess_has_the_perplexity_of_the_vocabulary_and_bytes_are_those_
     tokens, text_bytes = encoded(tokenizer, ["añb€", "€a"])
     assert len(tokens) == 8  # a ñ b € end, € a end
     blind = Stub(lambda ids: torch.zeros(*ids.shape, tokenizer.vocab_size))
-    found = evaluate_language(blind, PackedBatches(tokens, rows, 3, seed=0), text_bytes)
+    found = TextSet(PackedBatches(tokens, rows, 3, seed=0), lambda: text_bytes).evaluate(blind, never)
     assert found.loss == pytest.approx(math.log(tokenizer.vocab_size))
     assert found.perplexity == pytest.approx(tokenizer.vocab_size, rel=1e-5)
     assert (found.tokens, found.bytes) == (7, 2 + 1 + 3 + 0 + 3 + 1 + 0)  # all but the first, ends are no text
@@ -78,7 +81,7 @@ def test_the_loss_of_a_model_is_the_mean_over_every_token_however_windows_are_ba
     tokens, text_bytes = encoded(tokenizer, CORPUS * 3)
     model = build(GPTConfig(vocab=tokenizer.vocab_size, context=16, dim=16, layers=1, heads=2, dropout=0.5)).double()
     model.train()
-    found = evaluate_language(model, PackedBatches(tokens, 3, 16, seed=0), text_bytes)
+    found = TextSet(PackedBatches(tokens, 3, 16, seed=0), lambda: text_bytes).evaluate(model, never)
     assert model.training, "the model is left as it was"
     model.eval()
     nats = []
@@ -97,7 +100,7 @@ def test_a_masked_model_is_judged_on_hidden_tokens_alone() -> None:
     tokens = np.tile(np.arange(2, 9), 20)
     batches = MaskedBatches(tokens, 4, 10, Masking(mask=1, vocab=9, specials=frozenset({0, 1})), seed=3)
     hidden = [t for batch in batches.once() for t in batch["targets"].flatten().tolist() if t != IGNORE]
-    found = evaluate_masked(always(5, 9), batches)
+    found = MaskedSet(batches).evaluate(always(5, 9), never)
     right = sum(token == 5 for token in hidden)
     assert 0 < right < len(hidden) == found.tokens
     assert found.accuracy == pytest.approx(right / len(hidden), rel=1e-6)
@@ -120,7 +123,7 @@ def test_a_classifier_is_counted_as_by_hand(answers: list[tuple[int, int]], batc
     right, guesses = [r for r, _ in answers], [g for _, g in answers]
     texts = [[guess] * (1 + place % 3) for place, guess in enumerate(guesses)]  # the first id is what will be guessed
     model = Stub(lambda ids: nn.functional.one_hot(ids[:, 0], 4).float())
-    found = evaluate_classifier(model, LabelledBatches(texts, right, batch, pad=0, seed=0), "nesw")
+    found = LabelledSet(LabelledBatches(texts, right, batch, pad=0, seed=0), "nesw").evaluate(model, never)
     hit = sum(r == g for r, g in answers)
     assert found.accuracy == pytest.approx(hit / len(answers))
     total = math.log(math.e + 3)
@@ -135,8 +138,8 @@ def test_a_classifier_is_counted_as_by_hand(answers: list[tuple[int, int]], batc
 
 def test_a_class_without_a_name_is_an_error() -> None:
     model = Stub(lambda ids: nn.functional.one_hot(ids[:, 0], 4).float())
-    with pytest.raises(ModelError, match="class 3 is among the answers, and names are given for 2"):
-        evaluate_classifier(model, LabelledBatches([[3], [1]], [0, 1], 2, pad=0, seed=0), ["one", "two"])
+    with pytest.raises(ModelError, match="class 3 is among the predictions, and there are labels for 2"):
+        LabelledSet(LabelledBatches([[3], [1]], [0, 1], 2, pad=0, seed=0), ["one", "two"]).evaluate(model, never)
 
 
 def test_a_translator_is_judged_by_loss_and_by_what_it_writes() -> None:
@@ -144,13 +147,15 @@ def test_a_translator_is_judged_by_loss_and_by_what_it_writes() -> None:
     ids = [([3, 4], [5, 6]), ([3], [6]), ([4, 5, 3], [6, 5, 4])]
     model = build(Seq2SeqConfig(vocab=8, context=8, dim=8, layers=1, heads=2, ffn_dim=8), seed=1)
     batches = PairBatches(ids, 8, pad=0, start=1, end=2, seed=0)
+    tokenizer = learn_tokenizer(CORPUS, "characters")
     asked: list[str] = []
 
-    def translate(texts: Sequence[str]) -> list[str]:
+    def generate(_: Model, given: Tokenizer, texts: Sequence[str], config: GenerationConfig) -> list[Completion]:
+        assert given is tokenizer and (config.num_beams, config.max_new_tokens) == (2, 8)
         asked.extend(texts)
-        return [pairs[0][1], pairs[1][1], "z x w v u."]
+        return [Completion(text, [], [], "stop") for text in (pairs[0][1], pairs[1][1], "z x w v u.")]
 
-    found = evaluate_translator(model, batches, pairs, translate)
+    found = PairSet(batches, pairs, tokenizer, 2).evaluate(model, generate)
     nats = []
     for source, target in ids:
         scores = model(torch.tensor([source]), torch.tensor([[1, *target]]))[0].detach().double().log_softmax(-1)
@@ -197,28 +202,24 @@ def test_without_sacrebleu_the_extra_is_named_before_any_work(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
     batches = PairBatches([([3], [4])], 8, pad=0, start=1, end=2, seed=0)
 
-    def never(_: object) -> Tensor:
-        raise AssertionError("work was done")
-
     with pytest.raises(MissingExtraError, match=r"pip install glassformer\[metrics\]"):
-        evaluate_translator(Stub(never), batches, [("a", "b")], never)  # pyright: ignore[reportArgumentType]
+        PairSet(batches, [("a", "b")], learn_tokenizer(CORPUS, "characters")).evaluate(Stub(never), never)
 
 
 def test_a_model_of_bad_numbers_has_no_figures() -> None:
     tokenizer = learn_tokenizer(CORPUS, "characters")
     bad = Stub(lambda ids: torch.full((*ids.shape, tokenizer.vocab_size), torch.nan))
     with pytest.raises(ModelError, match="the loss is not finite on 9 of 9 targets"):
-        evaluate_language(bad, PackedBatches(np.arange(10), 1, 4, seed=0), 9)
+        TextSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(bad, never)
     assert bad.training, "the model is left as it was, also after an error"
 
 
 def test_what_follows_sees_every_batch() -> None:
     tokenizer = learn_tokenizer(CORPUS, "characters")
     seen = []
-    evaluate_language(
+    TextSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(
         always(3, tokenizer.vocab_size),
-        PackedBatches(np.arange(10), 1, 4, seed=0),
-        9,
-        lambda batches: (seen.append(batch["ids"].shape[1]) or batch for batch in batches),
+        never,
+        lambda batches, what: (seen.append(batch["ids"].shape[1]) or batch for batch in batches),
     )
     assert seen == [4, 4, 1]

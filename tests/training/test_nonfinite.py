@@ -14,10 +14,11 @@ from glassformer.models.build import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TOKEN, LossModule
+from glassformer.training.objective import LossModule
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.snapshots import take
 from glassformer.training.step import Training
+from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.fake_snapshots import same, same_tensors
 from tests.training.tiny_run import CONFIG, batches, go, held_out, recipe
 
@@ -40,17 +41,17 @@ class Patient(Device):
     """A processor that is treated as if looking at a number meant waiting for it."""
 
     @property
-    def waits(self) -> bool:
+    def asynchronous(self) -> bool:
         return True
 
     def move(self, batch: Batch) -> Batch:
         return batch
 
 
-def training(hardware: Device, optimizer: str = "adamw", **others: object) -> Training:
+def training(device: Device, optimizer: str = "adamw", **others: object) -> Training:
     torch.manual_seed(0)
     how = recipe(optimizer, **{"ema_decay": 0.0, **others})
-    made = Training(LossModule(build(FOUR), NEXT_TOKEN), batches(), how, hardware, ALONE)
+    made = Training(LossModule(build(FOUR), NEXT_TOKEN), batches(), how, device, ALONE)
     for _ in range(3):
         made.train_step()
     return made
@@ -61,12 +62,12 @@ def copied(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def assert_stops_untouched(made: Training, match: str) -> None:
-    weights, moments = copied(made.model.state_dict()), copied(made.updates.state())
+    weights, moments = copied(made.model.state_dict()), copied(made.optimizers.state())
     with pytest.raises(TrainingError, match=rf"step 4: .*nothing was updated: {match}"):
         made.train_step()
     assert made.done == 3
     assert same_tensors(dict(made.model.state_dict()), weights)
-    assert same_tensors(made.updates.state(), moments)
+    assert same_tensors(made.optimizers.state(), moments)
 
 
 @pytest.mark.parametrize("value", BAD)
@@ -78,7 +79,7 @@ def test_a_bad_parameter_is_named_with_the_equation_it_enters(name: str, value: 
     # Minus infinity is what a mask is made of, so it counts where it turns into NaN.
     place = ".*" if value == -torch.inf else PARAMETERS[name].replace(".", r"\.")
     assert_stops_untouched(
-        made, rf"{place}.*is the first to go bad, at element .*parameter {name} is itself not finite"
+        made, rf"{place}.*is the first that is not finite, at element .*parameter {name} is itself not finite"
     )
 
 
@@ -87,7 +88,7 @@ def test_a_bad_parameter_is_named_with_the_equation_it_enters(name: str, value: 
 def test_a_bad_activation_is_named_where_it_is_first_used(name: str, value: float) -> None:
     made = training(Device())
     made.model.get_submodule(name).register_forward_hook(lambda module, inputs, output: output + value)
-    assert_stops_untouched(made, r"\S+: \w+ is the first to go bad, at element ")
+    assert_stops_untouched(made, r"\S+: \w+ is the first that is not finite, at element ")
 
 
 @pytest.mark.parametrize("value", BAD)
@@ -115,7 +116,9 @@ def test_an_overflow_of_finite_weights_is_named_forward() -> None:
     made = training(Device())
     with torch.no_grad():
         made.model.get_parameter("stack.blocks.1.feed_forward.up.weight").fill_(1e38)
-    assert_stops_untouched(made, r"stack\.blocks\.1\.feed_forward\..*: \w+ is the first to go bad, at element \[")
+    assert_stops_untouched(
+        made, r"stack\.blocks\.1\.feed_forward\..*: \w+ is the first that is not finite, at element \["
+    )
 
 
 def test_an_overflow_of_a_gradient_is_named_backward() -> None:
@@ -141,13 +144,13 @@ def test_on_a_device_nobody_waits_for_nothing_moves_after_the_bad_step(optimizer
     else:
         with torch.no_grad():
             made.model.get_parameter(name)[0, FOUR.dim] = torch.nan  # of the first key
-    weights, moments = copied(made.model.state_dict()), copied(made.updates.state())
+    weights, moments = copied(made.model.state_dict()), copied(made.optimizers.state())
     for _ in range(4):
         made.train_step()
     assert made.done == 7
     assert same_tensors(dict(made.model.state_dict()), weights)
     if optimizer == "adamw":
-        assert same_tensors(made.updates.state(), moments)
+        assert same_tensors(made.optimizers.state(), moments)
     place = (
         "each equation is finite"
         if how == "gradient"
@@ -159,8 +162,8 @@ def test_on_a_device_nobody_waits_for_nothing_moves_after_the_bad_step(optimizer
         take(made)  # nor is it saved
 
 
-@pytest.mark.parametrize("hardware", [Device(), Patient()], ids=["looks", "waits"])
-def test_the_last_good_checkpoint_is_kept_and_named(tmp_path: Path, hardware: Device) -> None:
+@pytest.mark.parametrize("device", [Device(), Patient()], ids=["looks", "waits"])
+def test_the_last_good_checkpoint_is_kept_and_named(tmp_path: Path, device: Device) -> None:
     folder = RunFolder(tmp_path, report=pytest.fail)
     model = build(CONFIG)
     how = recipe(save_every=3, log_every=5, evaluate_every=100)
@@ -168,7 +171,7 @@ def test_the_last_good_checkpoint_is_kept_and_named(tmp_path: Path, hardware: De
     weight = model.get_parameter("embedding.weight")
     weight.register_hook(lambda gradient: gradient * next(times, 1.0))
     with pytest.raises(TrainingError, match="step 8: .*; the last checkpoint with finite weights is step 6$"):
-        list(train(model, batches(), NEXT_TOKEN, how, folder, hardware=hardware))
+        list(train(model, batches(), NEXT_TOKEN, how, folder, device=device))
     assert folder.steps() == [3, 6]
     resumed, whole = go(tmp_path, how), go(None, how)
     assert resumed == whole[1:]  # the log line of step 5 was before
@@ -177,10 +180,10 @@ def test_the_last_good_checkpoint_is_kept_and_named(tmp_path: Path, hardware: De
 def test_what_waits_learns_what_looks(tmp_path: Path) -> None:
     for optimizer in ("adamw", "muon"):
         found = []
-        for name, hardware in (("looks", Device()), ("waits", Patient())):
+        for name, device in (("looks", Device()), ("waits", Patient())):
             folder = RunFolder(tmp_path / optimizer / name)
             model: Model = build(CONFIG)
-            list(train(model, batches(), NEXT_TOKEN, recipe(optimizer, log_every=4), folder, None, hardware))
+            list(train(model, batches(), NEXT_TOKEN, recipe(optimizer, log_every=4), folder, None, device))
             found.append(folder.latest())
         assert same(*found)
 

@@ -1,5 +1,6 @@
 """Optimizers against their equations, and runs with each of them that stop and go on exactly."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -12,7 +13,10 @@ from torch import Tensor, nn
 from glassformer.equations.adam import adam, rmsprop
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
 from glassformer.errors import ConfigError
+from glassformer.layers.attention import Attention
 from glassformer.layers.linear import Linear
+from glassformer.layers.model import Model
+from glassformer.layers.patterns import Causal
 from glassformer.models.build import build
 from glassformer.training.initialization import INITIALIZATIONS, initialize
 from glassformer.training.optimizer import Optimizers
@@ -106,3 +110,58 @@ def test_linear_layers_begin_as_asked_and_the_rest_as_usual(name: str) -> None:
     inputs, outputs = weight.shape
     variance = 2 / inputs if name == "he_normal" else 2 / (inputs + outputs)
     assert float(weight.var()) == pytest.approx(variance, rel=0.3)
+
+
+def apart(fused: Model) -> Model:
+    """The same GPT with a query, a key and a value matrix where it has one fused `qkv`."""
+    model = build(fused.config)
+    for block in model.stack.blocks:
+        block.attention = Attention(block.attention.shape, Causal(), dropout=block.attention.dropout)
+    model.load_state_dict(split_qkv(dict(fused.state_dict())))
+    return model
+
+
+def split_qkv(tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors by name, each fused one as its three parts."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        names = [name.replace(".qkv.", f".{part}.") for part in ("query", "key", "value")]
+        found |= dict(zip(names, tensor.chunk(3, -1), strict=True)) if ".qkv." in name else {name: tensor}
+    return found
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_muon_orthogonalizes_query_key_and_value_apart(decay: float) -> None:
+    fused = build(replace(CONFIG, layers=2), 5)
+    separate = apart(fused)
+    how = Recipe(learning_rate=RATE, optimizer="muon", weight_decay=decay)
+    updates = [Optimizers(model, how) for model in (fused, separate)]
+    chance = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        gradients = {n: torch.randn(p.shape, generator=chance) for n, p in fused.named_parameters()}
+        for model, handed in ((fused, gradients), (separate, split_qkv(gradients))):
+            for name, parameter in model.named_parameters():
+                parameter.grad = handed[name].clone()
+        for each in updates:
+            each.update(RATE)
+        updates = [resumed(model, each, how) for model, each in zip((fused, separate), updates, strict=True)]
+        assert same_tensors(split_qkv(dict(fused.state_dict())), dict(separate.state_dict()))
+    assert all(parameter.grad is None for parameter in fused.parameters())
+    name = "stack.blocks.0.attention.qkv.weight/momentum_buffer"
+    assert updates[0].state()[name].shape == fused.get_parameter(name.partition("/")[0]).shape
+
+
+def resumed(model: Model, updates: Optimizers, how: Recipe) -> Optimizers:
+    again = Optimizers(model, how)
+    again.resume(updates.state())
+    assert same_tensors(again.state(), updates.state())
+    return again
+
+
+@pytest.mark.parametrize("name", INITIALIZATIONS)
+def test_a_fused_weight_is_drawn_as_its_three_matrices(name: str) -> None:
+    fused = build(replace(CONFIG, layers=2), 5)
+    separate = apart(fused)
+    for model in (fused, separate):
+        initialize(model, name, 7)
+    assert same_tensors(split_qkv(dict(fused.state_dict())), dict(separate.state_dict()))

@@ -12,8 +12,9 @@ from torch.testing import assert_close
 from glassformer.data.batches import IGNORE, Batch
 from glassformer.models.build import build
 from glassformer.training.loop import train
-from glassformer.training.objective import NEXT_TARGET_TOKEN, LossModule
+from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe
+from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches
 
 DROPPING = replace(PAIR_CONFIG, dropout=0.3, attention_dropout=0.1)

@@ -23,9 +23,11 @@ from glassformer.training.ema import average_checkpoints
 from glassformer.training.objective import LossModule
 from glassformer.training.run import Run, prepare, train_task
 from glassformer.training.run_folder import LOG, RunFolder
+from glassformer.training.running_text import TextData
 from glassformer.training.schema import as_toml, shown, toml_value
-from glassformer.training.settings import LabelledData, RunSettings, Settings, TextData, TokenizerSettings
+from glassformer.training.settings import RunSettings, Settings, TokenizerSettings
 from glassformer.training.step import evaluate_loss
+from glassformer.training.tasks.classify import LabelledData
 from tests.training.fake_snapshots import same_tensors
 from tests.training.test_tasks import CLASSIFY, GPT, MASKED, TEXT, TRANSLATE, pair_data, write
 from tests.training.tiny_run import recipe
@@ -77,11 +79,11 @@ def test_a_run_leaves_everything_and_its_model_loads_with_the_same_loss(
     assert loaded.labels == run.labels == (("a", "b") if task == "classify" else None)
     assert loaded.tokenizer is not None and loaded.tokenizer.fingerprint == run.tokenizer.fingerprint
     best = min(log.validation for log in logs if log.validation is not None)
-    loss_module = LossModule(loaded.model, run.data.objective)
+    loss_module = LossModule(loaded.model, run.objective)
     assert evaluate_loss(loss_module, run.data.validation, Device()) == pytest.approx(best, rel=1e-6)
     with torch.no_grad():
-        batch = next(run.data.test.once())
-        inputs = [batch[name] for name in run.data.objective.inputs]
+        batch = next(run.data.test.batches.once())
+        inputs = [batch[name] for name in run.objective.inputs]
         assert torch.equal(loaded.model.eval()(*inputs), run.model.eval()(*inputs))
 
 
@@ -189,7 +191,7 @@ def test_fine_tuning_starts_where_the_other_ended(tmp_path: Path) -> None:
     other = replace(how, run=replace(CPU, init=str(tmp_path / "run")), model=GPTConfig(dim=4, layers=3, heads=1))
     run = started(other, None, said=said)
     assert run.model.config == load(tmp_path / "run").model.config, "the model to start from decides"
-    loss_module = LossModule(run.model, run.data.objective)
+    loss_module = LossModule(run.model, run.objective)
     assert evaluate_loss(loss_module, run.data.validation, Device()) == pytest.approx(long[-1].validation, rel=1e-6)
     first = next(iter(run.train()))
     assert abs(first.loss - long[-1].loss) < 0.3 * (long[0].loss - long[-1].loss)

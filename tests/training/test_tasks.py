@@ -1,4 +1,4 @@
-"""Material of each task from small files, and one line about whatever is wrong with them."""
+"""The data of each task from small files, and one line about whatever is wrong with them."""
 
 import json
 from dataclasses import replace
@@ -15,18 +15,14 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.distributed import ALONE, ProcessGroup
-from glassformer.training.settings import (
-    ClassifySettings,
-    GPTSettings,
-    LabelledData,
-    MaskedSettings,
-    PairData,
-    Settings,
-    TextData,
-    TokenizerSettings,
-    TranslateSettings,
-)
-from glassformer.training.tasks import DataContext, TaskData, cache_folder, prepare_data
+from glassformer.training.registry import TASKS, prepare_data, task_of
+from glassformer.training.running_text import TextData
+from glassformer.training.settings import Settings, TokenizerSettings
+from glassformer.training.task import DataContext, TaskData, cache_folder
+from glassformer.training.tasks.classify import ClassifySettings, LabelledData
+from glassformer.training.tasks.gpt import GPTSettings
+from glassformer.training.tasks.masked import MaskedSettings
+from glassformer.training.tasks.translate import PairData, PairSet, TranslateSettings
 from tests.decoding.tiny_generators import with_template
 
 WORDS = TokenizerSettings(kind="words", vocab_size=100)
@@ -46,8 +42,13 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def prepared(settings: Settings, processes: ProcessGroup = ALONE, said: list[str] | None = None) -> TaskData:
-    return prepare_data(settings, DataContext(None, processes, [].append if said is None else said.append))
+def prepared(settings: Settings, group: ProcessGroup = ALONE, said: list[str] | None = None) -> TaskData:
+    return prepare_data(settings, DataContext(None, group, [].append if said is None else said.append))
+
+
+def pairs_to_translate(made: TaskData) -> list[tuple[str, str]]:
+    assert isinstance(made.test, PairSet)
+    return list(made.test.pairs)
 
 
 def write(path: Path, text: str | bytes) -> str:
@@ -66,7 +67,7 @@ def pairs_of(batches: object) -> set[tuple[tuple[int, ...], ...]]:
     return {(tuple(one), tuple(other)) for one, other in batches.pairs}
 
 
-def test_pairs_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> None:
+def pairs_to_translate_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> None:
     one = prepared(replace(TRANSLATE, data=pair_data(tmp_path, validation_fraction=0.25)))
     sides = [write(tmp_path / name, "".join(pair[side] + "\n" for pair in PAIRS)) for side, name in enumerate("ab")]
     two = prepared(
@@ -75,23 +76,23 @@ def test_pairs_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> None:
     assert pairs_of(one.batches) == pairs_of(two.batches) and len(pairs_of(one.batches)) == 9
     assert pairs_of(one.validation) == pairs_of(two.validation) and len(pairs_of(one.validation)) == 3
     assert not pairs_of(one.batches) & pairs_of(one.validation)
-    assert one.test is one.validation and set(one.pairs) < set(PAIRS)
+    assert one.test.batches is one.validation and set(pairs_to_translate(one)) < set(PAIRS)
     source, target = next(iter(one.batches.pairs)) if isinstance(one.batches, PairBatches) else ((), ())
     assert (one.tokenizer.decode(source), one.tokenizer.decode(target)) in PAIRS
 
 
-def test_pairs_of_json_lines_with_files_to_be_judged_by(tmp_path: Path) -> None:
+def pairs_to_translate_of_json_lines_with_files_to_be_judged_by(tmp_path: Path) -> None:
     rows = [json.dumps({"en": one, "es": other}) for one, other in PAIRS]
     paths = {
         name: write(tmp_path / f"{name}.jsonl", "\n".join(part))
         for name, part in (("path", rows[:8]), ("validation", rows[8:10]), ("test", rows[10:]))
     }
     made = prepared(replace(TRANSLATE, data=pair_data(tmp_path, fields=("en", "es"), **paths)))
-    assert [len(pairs_of(each)) for each in (made.batches, made.validation, made.test)] == [8, 2, 2]
-    assert list(made.pairs) == PAIRS[10:]
+    assert [len(pairs_of(each)) for each in (made.batches, made.validation, made.test.batches)] == [8, 2, 2]
+    assert pairs_to_translate(made) == PAIRS[10:]
 
 
-def test_pairs_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
+def pairs_to_translate_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "more.tsv", "a b\tc d\n" + "a " * 20 + "\tb\n" + "c\td d d\n" * 4)
     said: list[str] = []
     held = write(tmp_path / "held.tsv", "a\tb\n")
@@ -116,13 +117,13 @@ def test_running_text_of_a_file_a_folder_and_json_lines(form: str, settings: Set
     data = TextData(path=path, field="body", batch_size=4, sequence_length=8, validation_fraction=0.2)
     made = prepared(replace(settings, data=data))
     assert isinstance(made.batches, MaskedBatches if settings is MASKED else PackedBatches)
-    assert isinstance(made.validation, PackedBatches) and made.test is not made.validation
+    assert isinstance(made.validation, PackedBatches) and made.test.batches is not made.validation
     ids = [*made.batches.tokens, *made.validation.tokens]  # pyright: ignore[reportAttributeAccessIssue]
     assert made.tokenizer.decode([int(id) for id in ids if id != made.tokenizer.eos]) == TEXT
     assert len(made.validation.tokens) == pytest.approx(0.2 * len(ids), abs=1)
     assert len(list(cache_folder().glob("*.tokens"))) == 1
     batch = next(made.batches)
-    made.objective.check(_model(settings, made), batch)
+    TASKS[task_of(settings)].objective.check(_model(settings, made), batch)
 
 
 def _model(settings: Settings, made: TaskData):  # noqa: ANN202 - one of several models
@@ -135,7 +136,7 @@ def test_running_text_with_files_to_be_judged_by(tmp_path: Path) -> None:
     paths = {name: write(tmp_path / f"{name}.txt", TEXT * times) for name, times in (("path", 3), ("test", 2))}
     data = TextData(**paths, validation=write(tmp_path / "held.txt", TEXT), batch_size=4, sequence_length=8)
     made = prepared(replace(GPT, data=data))
-    lengths = [len(each.tokens) for each in (made.batches, made.validation, made.test)]  # pyright: ignore
+    lengths = [len(each.tokens) for each in (made.batches, made.validation, made.test.batches)]  # pyright: ignore
     assert lengths == [len(TEXT) * times + 1 for times in (3, 1, 2)]
 
 
@@ -150,7 +151,7 @@ def test_labelled_texts(tmp_path: Path) -> None:
     assert {row[0] for row in made.batches.texts} == {made.tokenizer.bos}
     assert max(map(len, made.batches.texts)) == 16, "a long text is cut"
     assert made.tokenizer.decode(list(made.batches.texts[0][1:])) == "what a rose"
-    assert len(made.test.texts) == 1  # pyright: ignore[reportAttributeAccessIssue]
+    assert len(made.test.batches.texts) == 1  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
@@ -162,7 +163,7 @@ def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
     made = prepared(replace(GPT, data=text), said=said)
     learnt, held = (bytes(each.tokens.tolist()) for each in (made.batches, made.validation))  # pyright: ignore
     assert held not in learnt and len(held) > 20
-    assert "tokens are not learnt from: copies of documents that are held out" in said[-1]
+    assert "tokens are not trained on: copies of documents in the validation data" in said[-1]
     rows = "".join(f"{one}\t{other}\n" for one, other in PAIRS * 3)
     pairs = pair_data(tmp_path, path=write(tmp_path / "more.tsv", rows), validation_fraction=0.3)
     for data in (pairs, replace(pairs, extra=pairs.path, extra_times=2)):
@@ -201,10 +202,8 @@ def test_too_little_held_out_for_the_processes_is_said_to_be_that(
     data = few_held_out(name, count, tmp_path)
     with pytest.raises(DataError) as found:
         prepared(replace(settings, data=data), ProcessGroup(0, 2))
-    advice = (
-        "one for each process: hold out more (data.validation_fraction or data.validation), or start fewer processes"
-    )
-    assert str(found.value) == f"{message}, {advice}"
+    advice = "add validation data (data.validation_fraction or data.validation), or start fewer processes"
+    assert str(found.value) == f"{message}, one for each process: {advice}"
     prepared(replace(settings, data=data))  # alone it is enough
 
 
@@ -246,7 +245,7 @@ def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path:
     if own:
         settings = replace(settings, data=replace(data, test=data.path))
     alone, first = prepared(settings), prepared(settings, ProcessGroup(0, 2))
-    whole, ours = (list(made.test.once()) for made in (alone, first))
+    whole, ours = (list(made.test.batches.once()) for made in (alone, first))
     assert len(whole) == len(ours)
     for one, other in zip(whole, ours, strict=True):
         assert {name: value.tolist() for name, value in one.items()} == {n: v.tolist() for n, v in other.items()}
@@ -255,7 +254,7 @@ def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path:
 def test_the_phrase_book_can_be_judged_by_a_file(tmp_path: Path) -> None:
     held = pair_data(tmp_path)
     made = prepared(replace(TRANSLATE, data=PairData(max_length=16, validation=held.path)))
-    assert list(made.pairs) == PAIRS
+    assert pairs_to_translate(made) == PAIRS
 
 
 def test_where_nothing_is_held_out_fewer_processes_are_no_help(tmp_path: Path) -> None:
@@ -296,13 +295,13 @@ WRONG: list[tuple[Settings, str, str | bytes | None, str]] = [
         TRANSLATE,
         "a.tsv",
         "one\ttwo\n" * 3,
-        "a.tsv: has 1 different pairs, wanted at least 2, to hold one out: add more, or name",
+        "a.tsv: has 1 different pairs, wanted at least 2, one for training and one for validation: add more",
     ),
     (
         CLASSIFY,
         "a.tsv",
         "good\trose\n",
-        "a.tsv: has 1 different texts, wanted at least 2, to hold one out: add more, or name",
+        "a.tsv: has 1 different texts, wanted at least 2, one for training and one for validation: add more",
     ),
     (GPT, "no.txt", None, "no.txt: no such file"),
     (GPT, "a.txt", " \n", "a.txt: is empty"),
@@ -329,7 +328,7 @@ def test_an_unknown_label_of_held_out_texts_is_named_with_its_place(tmp_path: Pa
     path = write(tmp_path / "a.tsv", "good\trose\nbad\tthorn\n")
     held = write(tmp_path / "held.tsv", "good\trose\nugly\tmud\n")
     data = LabelledData(path=path, validation=held, max_length=16, batch_size=2)
-    with pytest.raises(GlassformerError, match=r"held.tsv:2: the label 'ugly' is not among those learnt from$"):
+    with pytest.raises(GlassformerError, match=r"held.tsv:2: the label is 'ugly', wanted one of bad, good$"):
         prepared(replace(CLASSIFY, data=data))
 
 
@@ -345,7 +344,7 @@ def test_two_files_of_unequal_length_are_counted(tmp_path: Path) -> None:
         (TRANSLATE, PairData(max_length=17), "data.max_length, which is 17"),
         (GPT, TextData(sequence_length=17), "data.sequence_length, which is 17"),
         (MASKED, TextData(sequence_length=17), "data.sequence_length, which is 17"),
-        (CLASSIFY, LabelledData(max_length=17), "data.max_length, 17"),
+        (CLASSIFY, LabelledData(max_length=17), "data.max_length, which is 17"),
     ],
 )
 def test_a_context_too_short_for_the_data_is_said_before_any_is_read(
@@ -369,10 +368,10 @@ def test_a_translator_is_taught_sources_as_it_will_be_asked(template: str, tmp_p
     learnt = learn_tokenizer([side for pair in PAIRS for side in pair], "words", 100)
     tokenizer = with_template(learnt, template, tmp_path)
     settings = replace(TRANSLATE, data=pair_data(tmp_path))
-    material = prepare_data(settings, DataContext(tokenizer, ALONE, [].append))
-    taught = {tuple(source) for source, _ in material.batches.pairs}
+    made = prepare_data(settings, DataContext(tokenizer, ALONE, [].append))
+    taught = {tuple(source) for source, _ in made.batches.pairs}
     asked = encode_prompts(build(TRANSLATE.model), tokenizer, [source for source, _ in PAIRS])
     assert taught <= {tuple(row) for row in asked} and len(taught) > 5
-    assert {tuple(target) for _, target in material.batches.pairs} <= {
+    assert {tuple(target) for _, target in made.batches.pairs} <= {
         (*tokenizer.template.before, *learnt.encode(target)) for _, target in PAIRS
     }

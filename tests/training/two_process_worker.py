@@ -25,10 +25,14 @@ from glassformer.training.config import from_settings
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, process_group, unsharded
 from glassformer.training.loop import train
-from glassformer.training.objective import HIDDEN_TOKENS, NEXT_TARGET_TOKEN, Objective
+from glassformer.training.objective import Objective
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.settings import GPTSettings, RunSettings, TextData, TokenizerSettings
+from glassformer.training.running_text import TextData
+from glassformer.training.settings import RunSettings, TokenizerSettings
+from glassformer.training.tasks.gpt import GPTSettings
+from glassformer.training.tasks.masked import MASKED_TOKENS
+from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, TOKENS, pair_batches, recipe
 
 MASKED = EncoderConfig(vocab=13, context=6, dim=8, layers=2, heads=2, ffn_dim=16, token_types=0, head="masked")
@@ -46,19 +50,19 @@ def masked() -> Subject:
     def batches(rank: int, world: int) -> MaskedBatches:
         return MaskedBatches(TOKENS, 3, 6, Masking(mask=12, vocab=11), 1, rank, world)
 
-    return build(MASKED).double(), batches, HIDDEN_TOKENS
+    return build(MASKED).double(), batches, MASKED_TOKENS
 
 
 SUBJECTS = {"translator": translator, "masked": masked}
 HOW, RESUMED = recipe(steps=10), recipe(steps=10, ema_decay=0.9)
 
 
-def learn(subject: str, how: Recipe, processes: ProcessGroup = ALONE, folder: Path | None = None) -> dict[str, Any]:
+def learn(subject: str, how: Recipe, group: ProcessGroup = ALONE, folder: Path | None = None) -> dict[str, Any]:
     """Train to the end; the record and the weights, whole, as numbers."""
     model, batches, objective = SUBJECTS[subject]()
-    place = (processes.rank, processes.world_size)
+    place = (group.rank, group.world_size)
     kept = None if folder is None else RunFolder(folder, keep=20)
-    parts = (batches(*place), objective, how, kept, batches(*place), Device(), processes)
+    parts = (batches(*place), objective, how, kept, batches(*place), Device(), group)
     logs = [[log.step, log.loss, log.grad_norm, log.tokens, log.validation, log.note] for log in train(model, *parts)]
     return {"logs": logs, "weights": {name: unsharded(p.detach()).tolist() for name, p in model.named_parameters()}}
 
@@ -69,14 +73,14 @@ def said(error: BaseException) -> dict[str, object]:
     return {"error": str(error), "kind": kind, "status": getattr(error, "status", None)}
 
 
-def resumed(processes: ProcessGroup, path: Path) -> dict[str, object]:
+def resumed(group: ProcessGroup, path: Path) -> dict[str, object]:
     """A run unbroken, and one that both processes are told to stop, of which only one is in time to hear it."""
-    unbroken = learn("translator", RESUMED, processes, path / "unbroken")
+    unbroken = learn("translator", RESUMED, group, path / "unbroken")
     stopped: dict[str, object] = {}
     handle = signal.getsignal(signal.SIGTERM)
     try:
-        Stopping.at, Stopping.rank = 5, processes.rank
-        learn("stopping", RESUMED, processes, path / "stopped")
+        Stopping.at, Stopping.rank = 5, group.rank
+        learn("stopping", RESUMED, group, path / "stopped")
     except InterruptedRunError as error:
         stopped = said(error)
     finally:
@@ -84,7 +88,7 @@ def resumed(processes: ProcessGroup, path: Path) -> dict[str, object]:
     return {
         "unbroken": unbroken,
         "stopped": stopped,
-        "resumed": learn("translator", RESUMED, processes, path / "stopped"),
+        "resumed": learn("translator", RESUMED, group, path / "stopped"),
     }
 
 
@@ -111,21 +115,21 @@ class Stopping:
 SUBJECTS["stopping"] = lambda: (build(PAIR_CONFIG).double(), Stopping, NEXT_TARGET_TOKEN)
 
 
-def spoilt(processes: ProcessGroup) -> dict[str, object]:
+def spoilt(group: ProcessGroup) -> dict[str, object]:
     """A number that is not finite: in what only the second process computes, or in a weight that both share."""
     model, batches, objective = translator()
     layer = dict(model.named_modules())["encoder.blocks.0.feed_forward.down"]
-    if processes.strategy == "fsdp":
+    if group.strategy == "fsdp":
         dict(layer.named_parameters())["weight"].data[-1, -1] = torch.inf
-    elif processes.rank == 1:
+    elif group.rank == 1:
         layer.register_forward_hook(lambda module, inputs, output: output * torch.inf)
-    list(train(model, batches(processes.rank, processes.world_size), objective, HOW, processes=processes))
+    list(train(model, batches(group.rank, group.world_size), objective, HOW, process_group=group))
     return {}
 
 
-def ran(processes: ProcessGroup, path: Path) -> dict[str, object]:
+def ran(group: ProcessGroup, path: Path) -> dict[str, object]:
     """A whole run, from a file to a model in a folder, by processes that have met already."""
-    strategy = processes.strategy
+    strategy = group.strategy
     settings = GPTSettings(
         data=TextData(path=str(path / "text.txt"), batch_size=4, sequence_length=8, validation_fraction=0.2),
         tokenizer=TokenizerSettings(kind="characters"),
@@ -134,15 +138,15 @@ def ran(processes: ProcessGroup, path: Path) -> dict[str, object]:
         run=RunSettings(device="cpu", precision="fp32", strategy=strategy),
     )
     run = run_module.prepare(from_settings(settings), path / f"run {strategy}", lambda text: None)
-    with patch.object(run_module, "process_group", lambda *_: nullcontext(processes)):
+    with patch.object(run_module, "process_group", lambda *_: nullcontext(group)):
         return {"logs": [[log.step, log.loss, log.validation] for log in run.train()]}
 
 
-def cases(processes: ProcessGroup, path: Path) -> dict[str, object]:
+def cases(group: ProcessGroup, path: Path) -> dict[str, object]:
     """Everything, in one pair of processes, since they take seconds to start."""
     found: dict[str, object] = {}
     for strategy in ("ddp", "fsdp"):
-        here = replace(processes, strategy=strategy)
+        here = replace(group, strategy=strategy)
         for subject in ("translator", "masked"):
             found[f"{strategy} {subject}"] = attempt(lambda s=subject, h=here: learn(s, HOW, h))
         found[f"{strategy} resumed"] = attempt(lambda h=here, s=strategy: resumed(h, path / s))
@@ -164,8 +168,8 @@ def attempt(case: Callable[[], dict[str, object]]) -> dict[str, object]:
 def main() -> None:
     """Do all cases and write what came out."""
     path = Path(sys.argv[1])
-    with process_group("ddp", Device()) as processes:
-        (path / f"{processes.rank}.json").write_text(json.dumps(cases(processes, path)))
+    with process_group("ddp", Device()) as group:
+        (path / f"{group.rank}.json").write_text(json.dumps(cases(group, path)))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,28 @@
 """`glassformer config`: every setting of a task, and where its value comes from."""
 
+import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Parameter
 
 from glassformer.cli.report import Json, MaybePath, write, write_json
+from glassformer.training import tasks
 
 if TYPE_CHECKING:
     from glassformer.training.config import Resolved
+
+TASK_NAMES = ", ".join(sorted(file.name for file in pkgutil.iter_modules(tasks.__path__)))  # without loading torch
+Words: TypeAlias = Annotated[
+    str,
+    Parameter(
+        help=f"First the task ({TASK_NAMES}), not needed if --config names it. Then any settings as key=value, such as "
+        "recipe.steps=500 recipe.learning_rate=3e-4 model.layers=6 tokenizer.kind=characters run.device=cpu; "
+        "`glassformer config TASK` lists all keys of a task with their values. Later values win: defaults, then "
+        "--preset, then --config, then these."
+    ),
+]
 
 
 @Parameter(name="*")
@@ -32,15 +45,8 @@ class Sources:
 NO_SOURCES = Sources()
 
 
-def config(*words: str, sources: Sources = NO_SOURCES, json: Json = False) -> None:
-    """Show every setting of a task and where its value comes from, as TOML.
-
-    Parameters
-    ----------
-    words
-        The task (translate, gpt, masked or classify), unless --config names it; then settings as key=value, such
-        as recipe.steps=500. They override --config, which overrides --preset, which overrides the defaults.
-    """
+def config(*words: Words, sources: Sources = NO_SOURCES, json: Json = False) -> None:
+    """Show every setting of a task and where its value comes from, as a TOML file to keep or to change."""
     from glassformer.training.config import tables, to_toml
 
     resolved = settle(words, sources)

@@ -32,7 +32,7 @@ def convert(
 
     from glassformer.checkpoints.load import load
     from glassformer.checkpoints.save import model_files, save
-    from glassformer.training.resume import run_files
+    from glassformer.training.run import run_files
 
     if found := [*model_files(target), *run_files(target)]:
         raise UsageError(f"{target}: already holds a model or a run ({found[0]}): name another folder")

@@ -25,7 +25,7 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     """
     from glassformer.data.phrase_book import split_phrase_book
     from glassformer.decoding.generate import translate
-    from glassformer.training.metrics import score_translations
+    from glassformer.training.tasks.translate import score_translations
 
     if steps < 1:
         raise UsageError(f"--steps is {steps}, wanted at least 1")
@@ -58,18 +58,14 @@ def _training_pairs(known: list[tuple[str, str]]) -> list[tuple[str, str]]:
 def _train(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Seq, Tokenizer]":
     import torch
 
-    from glassformer.data.batches import PairBatches
     from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
     from glassformer.text.learn_tokenizer import learn_tokenizer
     from glassformer.training.loop import train
-    from glassformer.training.objective import NEXT_TARGET_TOKEN
     from glassformer.training.recipe import Recipe
-    from glassformer.training.tasks import encode_pairs
+    from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN, encode_pairs, pair_batches
 
     tokenizer = learn_tokenizer((side for pair in pairs for side in pair), "bpe", 1500)
-    sides = encode_pairs(tokenizer, pairs)
-    pad, end = tokenizer.required("pad"), tokenizer.required("end")
-    batches = PairBatches(list(zip(*sides, strict=True)), 1024, pad, tokenizer.decoder_start, end, seed)
+    batches = pair_batches(tokenizer, encode_pairs(tokenizer, pairs), 1024, seed)
     config = Seq2SeqConfig(
         vocab=tokenizer.vocab_size, context=64, dim=96, layers=2, heads=4, ffn_dim=384, norm_first=True
     )

@@ -1,18 +1,24 @@
-"""`glassformer evaluate`: metrics of a model on data."""
+"""`glassformer evaluate`: the metrics of a model on data."""
 
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Literal, TypeVar
+from collections.abc import Iterator
+from dataclasses import is_dataclass
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
+from cyclopts import Parameter
+
+from glassformer.cli.config import TASK_NAMES
 from glassformer.cli.report import Json, RunStep, talk, write_json, write_table
 
 if TYPE_CHECKING:
-    from glassformer.training.evaluate import Metrics
+    from glassformer.training.task import Metrics
 
-TaskName = Literal["translate", "gpt", "masked", "classify"]
+TaskName: TypeAlias = Annotated[
+    str | None, Parameter(help=f"The task the model has to be for ({TASK_NAMES}); another one is an error.")
+]
 T = TypeVar("T")
 
-QUIET_SECONDS = 2.0  # before the first progress message
+QUIET_SECONDS = 2.0  # before the first report of progress
 
 
 def evaluate(
@@ -21,7 +27,7 @@ def evaluate(
     *,
     data: str | None = None,
     target_path: str | None = None,
-    task: TaskName | None = None,
+    task: TaskName = None,
     num_beams: int = 1,
     step: RunStep = None,
     json: Json = False,
@@ -33,60 +39,59 @@ def evaluate(
     model
         Folder of a model.
     data
-        A file or folder as for training; or phrasebook or stdlib for their held-out part, which is the default of
-        the task.
+        A file or folder as for training; if left out, the part of the task's built-in data that is not trained on.
     target_path
-        Target sentences, line by line, if the pairs are in two files.
-    task
-        The task that the model is for; an error if it is for another.
+        The other language, line by line, of sentence pairs in two files.
     num_beams
-        Number of beams of beam search; 1 is greedy decoding.
+        Beam width of translations; 1 is greedy.
     """
-    from glassformer.training.evaluate import BUILT_IN, evaluate_model, load_model
+    from glassformer.training.evaluate import evaluate_model, load_for_evaluation
+    from glassformer.training.registry import TASKS
 
-    loaded = load_model(model, task, step)
-    data = data or BUILT_IN[loaded.task]
+    subject = load_for_evaluation(model, task, step)
+    data = data or TASKS[subject.task].built_in
     talk(f"evaluating {model} on {data}")
-    metrics = evaluate_model(loaded, data, target_path, num_beams, report_progress)
+    metrics = evaluate_model(subject, data, target_path, num_beams, report_progress)
     if json:
-        write_json({"model": model, "task": loaded.task, "data": data, "metrics": metrics})
+        write_json({"model": model, "task": subject.task, "data": data, "metrics": metrics})
     else:
-        show_metrics(loaded.task, metrics)
+        show_metrics(subject.task, metrics)
 
 
-def report_progress(what: str) -> Callable[[Iterator[T]], Iterator[T]]:
-    """Report progress of long work after two seconds, four, eight and so on."""
-
-    def follow(items: Iterator[T]) -> Iterator[T]:
-        began, pause = time.monotonic(), QUIET_SECONDS
-        for number, item in enumerate(items):
-            if time.monotonic() - began >= pause:
-                talk(f"{number:,} {what} in {time.monotonic() - began:.0f} s")
-                pause *= 2
-            yield item
-
-    return follow
+def report_progress(items: Iterator[T], what: str) -> Iterator[T]:
+    """Pass items through, and report how many there were after two seconds, four, eight and so on."""
+    began, pause = time.monotonic(), QUIET_SECONDS
+    for number, item in enumerate(items):
+        if time.monotonic() - began >= pause:
+            talk(f"{number:,} {what} in {time.monotonic() - began:.0f} s")
+            pause *= 2
+        yield item
 
 
 def show_metrics(task: str, metrics: "Metrics") -> None:
-    """Print metrics as a table."""
-    from glassformer.training.metrics import ClassifierMetrics, Score, TranslationMetrics
-
-    values = dict(vars(metrics))
-    if isinstance(metrics, TranslationMetrics):
-        values |= vars(values.pop("scores"))
-    classes = values.pop("classes", ())
-    rows = [
-        (
-            name.replace("_", " "),
-            f"{value.score:.2f}   {value.signature}" if isinstance(value, Score) else _number(value),
-        )
-        for name, value in values.items()
-    ]
-    write_table((task, "value"), rows)
-    if isinstance(metrics, ClassifierMetrics):
-        write_table(("class", "F1", "texts"), [(c.name, _number(c.f1), _number(c.texts)) for c in classes])
+    """Write metrics as a table, and below it one for each list of them."""
+    values = dict(_flat(vars(metrics)))
+    lists = {name: value for name, value in values.items() if isinstance(value, tuple)}
+    write_table(
+        (task, "value"), [(name.replace("_", " "), _cell(values[name])) for name in values if name not in lists]
+    )
+    for rows in lists.values():
+        write_table([*vars(rows[0])], [[_cell(value) for value in vars(row).values()] for row in rows])
 
 
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+def _flat(values: dict[str, object]) -> Iterator[tuple[str, object]]:
+    """Values by name, those of a group of metrics in its place."""
+    for name, value in values.items():
+        if is_dataclass(value) and "signature" not in vars(value):
+            yield from _flat(vars(value))
+        else:
+            yield name, value
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if is_dataclass(value):  # a score and its signature
+        score, signature = vars(value).values()
+        return f"{score:.2f}   {signature}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

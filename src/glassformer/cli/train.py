@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import msgspec
 from cyclopts import Parameter
 
-from glassformer.cli.config import Sources, settle, task_and_settings
+from glassformer.cli.config import Sources, Words, settle, task_and_settings
 from glassformer.cli.report import Json, MaybePath, UsageError, talk, write, write_json
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Start(Sources):
     Parameters
     ----------
     data
-        Training data, a file or folder (data.path); built in: phrasebook for translate, stdlib for other tasks.
+        A file or folder to train on (data.path); if left out, the built-in data of the task.
     target_path
         Target sentences, line by line, if the pairs are in two files (data.target_path).
     init
@@ -80,7 +80,7 @@ NO_START, NEW_RUN = Start(), RunOptions()
 
 
 def train(
-    *words: str,
+    *words: Words,
     start: Start = NO_START,
     out: MaybePath = None,
     options: RunOptions = NEW_RUN,
@@ -90,11 +90,6 @@ def train(
 
     Parameters
     ----------
-    words
-        The task (translate, gpt, masked or classify), unless --config names it; then settings as key=value, such
-        as recipe.steps=500 recipe.learning_rate=3e-4 model.layers=6 tokenizer.kind=characters run.device=cpu;
-        `glassformer config TASK` lists all keys of a task with their values. They override --config, which
-        overrides --preset, which overrides the defaults.
     out
         Run folder; runs/TASK-1 if left out, or the next free number.
     """
@@ -127,7 +122,7 @@ def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) 
 
 
 def _saved_settings(words: Sequence[str], start: Start, out: Path | None) -> "Resolved":
-    from glassformer.training.resume import resolve_resumed
+    from glassformer.training.run import resolve_resumed
 
     if out is None:
         raise UsageError("--resume needs the folder of the run: give --out FOLDER")
@@ -149,8 +144,9 @@ def _new_folder(task: str, out: Path | None) -> Path:
 def _require_files(resolved: "Resolved") -> None:
     """Raise if a file named on the command line does not exist; built-in data has no file."""
     from glassformer.training.config import COMMAND_LINE
-    from glassformer.training.resume import FILES
-    from glassformer.training.schema import defaults, shown, values_of
+    from glassformer.training.registry import defaults, values_of
+    from glassformer.training.run import FILES
+    from glassformer.training.schema import shown
 
     built_in = values_of(defaults(resolved.task))
     for key, value in values_of(resolved.settings).items():
@@ -200,7 +196,7 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
     from glassformer.cli.evaluate import show_metrics
 
     if last is None:
-        talk(f"the run in {folder} is already finished")
+        talk(f"the run in {folder} is finished, there was nothing left to do")
     metrics = run.evaluate()
     if json:
         names = ("step", "loss", "validation", "tokens", "seconds")
@@ -219,7 +215,7 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
     from glassformer.training.config import tables, to_toml
     from glassformer.training.run import prepare
 
-    run = prepare(resolved, None, _say, sketch=True)
+    run = prepare(resolved, None, _say, dry_run=True)
     plan = _plan(run)
     if not _is_first():
         return
@@ -240,7 +236,7 @@ def _plan(run: "Run") -> dict[str, int | str]:
     weights = FLOAT32 * run.parameters
     folder = RunFolder("runs", max(run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints))
     return {
-        "device": str(run.hardware.device),
+        "device": str(run.device.device),
         "parameters": run.parameters,
         "tokens_per_step": run.tokens_per_step,
         "weights_bytes": weights,

@@ -83,6 +83,7 @@ class Attention(nn.Module):
         self.qkv: nn.Module | None = None
         if fused_qkv:
             self.qkv = Linear(shape.dim, queries + 2 * keys, shape.bias)
+            self.qkv.parts = (queries, keys, keys)
         else:
             self.query = Linear(shape.dim, queries, shape.bias)
             self.key = Linear(shape.dim, keys, shape.bias)

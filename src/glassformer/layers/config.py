@@ -24,7 +24,9 @@ Layers = Annotated[int, Meta(ge=0, le=MOST_LAYERS)]
 OneOrMoreLayers = Annotated[int, Meta(ge=1, le=MOST_LAYERS)]
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 Positive = Annotated[float, Meta(gt=0, le=LARGEST_NUMBER)]
+PositiveOrInfinite = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
+Fraction = Annotated[float, Meta(gt=0, lt=1)]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,14 +71,17 @@ def in_plain_words(kind: object) -> str:
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
-        return f"a list, each {in_plain_words(get_args(kind)[0])}"
+        items = get_args(kind)
+        return f"a list{'' if Ellipsis in items else f' of {len(items)}'}, each {in_plain_words(items[0])}"
     if isinstance(kind, type):
-        return {bool: "true or false", NoneType: "none"}.get(kind, f"a {kind.__name__}")
+        return {bool: "true or false", str: "text", NoneType: "none"}.get(kind, f"a {kind.__name__}")
     return ", or ".join(map(in_plain_words, parts(kind)))
 
 
 def _limits_in_words(kind: type, limits: Meta) -> str:
     noun = "a whole number" if kind is int else "a number"
+    if limits.gt is not None and limits.lt is not None:
+        return f"{noun} between {limits.gt} and {limits.lt}"
     if limits.gt is not None:
         return f"{noun} above {limits.gt}"
     if limits.lt is not None:

@@ -7,7 +7,12 @@ from glassformer.equations.algebra import linear
 
 
 class Linear(nn.Module):
-    """A linear layer; the weight is stored as [inputs, outputs]."""
+    """A linear layer; the weight is stored as [inputs, outputs].
+
+    `parts` are the output sizes of several matrices side by side in one weight, as in a fused `qkv`; empty for one matrix.
+    """
+
+    parts: tuple[int, ...] = ()
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__()

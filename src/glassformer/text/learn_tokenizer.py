@@ -5,16 +5,14 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Literal
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from glassformer.errors import TokenizerError
 from glassformer.text.corpus import pieces
-from glassformer.text.tokenizer import Role, Tokenizer, guarded, require_unicode
+from glassformer.text.tokenizer import Role, Tokenizer, TokenizerKind, guarded, require_unicode
 
-TokenizerKind = Literal["characters", "words", "bpe", "wordpiece", "unigram"]
 Learner = Callable[[Iterator[str], int, Mapping[Role, str]], tokenizers.Tokenizer]
 
 SPECIALS: Mapping[Role, str] = {

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import tokenizers
 from tokenizers import decoders
@@ -23,6 +23,7 @@ from glassformer.text.read_vocabulary import VOCABULARY_FILES, read_vocabulary, 
 from glassformer.text.roles import ROLE_KEYS, USUAL_TOKENS, Role, first_of, named_roles
 from glassformer.text.template import TextTemplate, set_template, template_of
 
+TokenizerKind = Literal["characters", "words", "bpe", "wordpiece", "unigram"]  # those that can be trained
 MOST_CHARACTERS = 10_000_000  # of one text; the library takes up to 340 bytes for each
 MOST_IDS = 10_000_000
 OLDER_FILES = (*MARIAN_FILES, *VOCABULARY_FILES)

@@ -1,4 +1,4 @@
-"""Where settings come from: defaults, then a preset, then a file, then words; and back to TOML."""
+"""Where settings come from: defaults, then a preset, then a TOML file, then key=value words; and back to TOML."""
 
 import re
 import tomllib
@@ -7,34 +7,58 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
+from glassformer.checkpoints.native import RENAMED_FIELDS
 from glassformer.errors import ConfigError, did_you_mean, nearest_names
-from glassformer.layers.config import LARGEST_WHOLE
+from glassformer.layers.config import LARGEST_WHOLE, Config
 from glassformer.models.presets import presets
-from glassformer.training.schema import (
+from glassformer.models.registry import architecture_of
+from glassformer.training.registry import (
     FAMILY,
     FOLLOWS,
-    MODEL_CONFIGS,
-    RENAMED,
     SECTIONS,
-    VALUE_LENGTH,
-    as_toml,
-    converted,
+    TASKS,
     defaults,
     families,
-    family_of,
-    in_words,
+    family_config,
     keys,
-    printable,
-    shown,
-    toml_value,
+    task_of,
     values_of,
 )
-from glassformer.training.settings import TASKS, Settings
+from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
+from glassformer.training.settings import Settings
 
 DEFAULT, COMMAND_LINE, PYTHON = "default", "command line", "settings"
+CONFIG = "config.toml"  # in the folder of a run
 DIM, FFN_DIM = "model.dim", "model.ffn_dim"
 CONFIG_LENGTH = 1_000_000  # characters of a file of settings
-WIDEST = 40  # columns before the comments, which stand below each other but for the longest values
+WIDEST = 40  # columns before the comments, which are aligned except after longer values
+# Keys of older settings files, and their names now.
+RENAMED = {
+    "data.second": "data.target_path",
+    "data.validation_second": "data.validation_target_path",
+    "data.test_second": "data.test_target_path",
+    "data.beam": "data.num_beams",
+    "data.share": "data.validation_fraction",
+    "data.longest": "data.max_length",
+    "data.tokens": "data.tokens_per_batch",
+    "data.batch": "data.batch_size",
+    "data.length": "data.sequence_length",
+    "tokenizer.vocab": "tokenizer.vocab_size",
+    **{f"model.{old}": f"model.{new}" for old, new in RENAMED_FIELDS.items()},
+    "recipe.rate": "recipe.learning_rate",
+    "recipe.warmup": "recipe.warmup_steps",
+    "recipe.floor": "recipe.min_lr_ratio",
+    "recipe.decay": "recipe.weight_decay",
+    "recipe.clip": "recipe.max_grad_norm",
+    "recipe.smoothing": "recipe.label_smoothing",
+    "recipe.agreement": "recipe.r_drop",
+    "recipe.accumulate": "recipe.gradient_accumulation",
+    "recipe.average": "recipe.ema_decay",
+    "recipe.average_last": "recipe.average_checkpoints",
+    "run.compiled": "run.compile",
+    "run.sharing": "run.strategy",
+    "run.keep": "run.keep_checkpoints",
+}
 
 
 @dataclass(frozen=True)
@@ -47,8 +71,8 @@ class Resolved:
 
 
 @dataclass(frozen=True)
-class Chosen:
-    """A value that somebody chose: as TOML, as it was typed if it was, and where."""
+class GivenValue:
+    """A value that was given: as TOML, as it was typed if it was, and where."""
 
     value: object
     origin: str
@@ -64,7 +88,7 @@ def resolve(
 ) -> Resolved:
     """Settings of a task from its defaults < a preset < a TOML file < words such as `recipe.steps=500`.
 
-    `origin` is where the words come from, which errors and the comments of a configuration say.
+    `origin` is where the words come from, for errors and for the comments of a configuration.
     """
     table = {} if file is None else _read_toml(file)
     task = _task(task, table.pop("task", None), file)
@@ -80,15 +104,14 @@ def resolve(
         origins[key] = chosen.origin
     if origins["recipe.warmup_steps"] == DEFAULT:
         values["recipe.warmup_steps"] = _usual_warmup(values)
-    if FFN_DIM not in given:
+    if FFN_DIM in usual and FFN_DIM not in given:
         values[FFN_DIM] = _proportional_ffn_dim(usual, values)
     return Resolved(task, _build_settings(task, values, origins), origins)
 
 
 def from_settings(settings: Settings) -> Resolved:
-    """Settings that were put together in Python, all of them as if by default."""
-    task = next(name for name, kind in TASKS.items() if kind is type(settings))
-    return Resolved(task, settings, dict.fromkeys(values_of(settings), DEFAULT))
+    """Settings that were made in Python, every value with the origin "default"."""
+    return Resolved(task_of(settings), settings, dict.fromkeys(values_of(settings), DEFAULT))
 
 
 def tables(resolved: Resolved) -> dict[str, object]:
@@ -116,7 +139,7 @@ def to_toml(resolved: Resolved, *, origins: bool = False) -> str:
 
 
 def differing_keys(saved: Resolved, asked: Resolved) -> list[str]:
-    """Keys that somebody gave another value than is saved."""
+    """Keys that were given another value than the saved one."""
     before, now = values_of(saved.settings), values_of(asked.settings)
     given = [key for key in now if asked.origins[key] != DEFAULT]
     return [key for key in given if key not in before or before[key] != now[key]]
@@ -140,7 +163,7 @@ def _read_toml(file: Path | str) -> dict[str, object]:
 
 
 def _task(asked: str | None, named: object, file: Path | str | None) -> str:
-    """The task asked for, or the one a file names; they must agree."""
+    """The task that was given, or the one that a file names; they must agree."""
     place = "" if file is None else f"{printable(str(file))}: "
     wanted = f"wanted one of {', '.join(TASKS)}"
     if named is not None and (not isinstance(named, str) or named not in TASKS):
@@ -155,22 +178,22 @@ def _task(asked: str | None, named: object, file: Path | str | None) -> str:
     return task
 
 
-def _from_tables(table: Mapping[str, object], origin: str) -> dict[str, Chosen]:
-    given: dict[str, Chosen] = {}
+def _from_tables(table: Mapping[str, object], origin: str) -> dict[str, GivenValue]:
+    given: dict[str, GivenValue] = {}
     for section, entries in table.items():
         if section not in SECTIONS and isinstance(entries, dict):
             raise ConfigError(f"{origin}: there is no table {_brief_key(section)}; {did_you_mean(section, SECTIONS)}")
         if section not in SECTIONS:
-            given[section] = Chosen(entries, origin)  # no key has this name: reported with the nearest
+            given[section] = GivenValue(entries, origin)  # no key has this name: reported with the nearest
         elif not isinstance(entries, dict):
             raise ConfigError(f"{origin}: {section} is {shown(entries)}, wanted a table: [{section}] and its keys")
         else:
-            given.update({f"{section}.{name}": Chosen(value, origin) for name, value in entries.items()})
+            given.update({f"{section}.{name}": GivenValue(value, origin) for name, value in entries.items()})
     return given
 
 
-def _from_words(words: Iterable[str], origin: str) -> dict[str, Chosen]:
-    given: dict[str, Chosen] = {}
+def _from_words(words: Iterable[str], origin: str) -> dict[str, GivenValue]:
+    given: dict[str, GivenValue] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key:
@@ -179,12 +202,12 @@ def _from_words(words: Iterable[str], origin: str) -> dict[str, Chosen]:
             raise ConfigError(f"{origin}: {_brief_key(key)} is not UTF-8, wanted text")
         if key in given:
             raise ConfigError(f"{origin}: {_brief_key(key)} is given twice, wanted once")
-        given[key] = Chosen(_typed_value(text), origin, text)
+        given[key] = GivenValue(_typed_value(text), origin, text)
     return given
 
 
 def _typed_value(text: str) -> object:
-    """A word's value: what TOML makes of it, and the text itself where that is nothing."""
+    """The value of a word as TOML, or its text where it is not TOML."""
     try:
         found = tomllib.loads(f"value = {text}")
     except (ValueError, RecursionError):
@@ -192,28 +215,28 @@ def _typed_value(text: str) -> object:
     return found["value"] if len(found) == 1 else text
 
 
-def _fitting_preset(task: str, name: str) -> object:
-    fitting = [preset for preset, config in presets().items() if family_of(config) in families(task)]
+def _fitting_preset(task: str, name: str) -> Config:
+    fitting = [preset for preset, config in presets().items() if architecture_of(config) in families(task)]
     if name not in fitting:
-        what = f"preset {name} is no model for {task}" if name in presets() else f"there is no preset {shown(name)}"
+        what = f"preset {name} is not a model for {task}" if name in presets() else f"there is no preset {shown(name)}"
         raise ConfigError(f"{what}; those that fit: {', '.join(fitting)}")
     return presets()[name]
 
 
-def _start_model(values: dict[str, object], origins: dict[str, str], config: object, origin: str) -> None:
-    """Begin with another model: all its keys, and none of those before."""
+def _start_model(values: dict[str, object], origins: dict[str, str], config: Config, origin: str) -> None:
+    """Replace all keys of the model by those of another."""
     for key in [key for key in values if key.startswith("model.")]:
         del values[key], origins[key]
     fields = {f"model.{name}": value for name, value in vars(config).items()}
-    fresh = {FAMILY: family_of(config), **{key: value for key, value in fields.items() if key not in FOLLOWS}}
+    fresh = {FAMILY: architecture_of(config), **{key: value for key, value in fields.items() if key not in FOLLOWS}}
     values.update(fresh)
     origins.update(dict.fromkeys(fresh, origin))
 
 
 def _choose_family(
-    task: str, preset: str | None, given: Mapping[str, Chosen], values: dict[str, object], origins: dict[str, str]
+    task: str, preset: str | None, given: Mapping[str, GivenValue], values: dict[str, object], origins: dict[str, str]
 ) -> None:
-    """Begin with the defaults of the family that is asked for, if it is another."""
+    """Start from the defaults of the family that was given, if it is another."""
     if FAMILY not in given:
         return
     family = str(_value_of(task, str(values[FAMILY]), FAMILY, given[FAMILY]))
@@ -222,24 +245,24 @@ def _choose_family(
     if preset is not None:
         where = given[FAMILY].origin
         raise ConfigError(f"{where}: {FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out")
-    _start_model(values, origins, MODEL_CONFIGS[family](), DEFAULT)
+    _start_model(values, origins, family_config(family)(), DEFAULT)
 
 
 def _usual_warmup(values: Mapping[str, object]) -> int:
-    """At most a tenth of the steps: in a short run the usual one would be most of it."""
+    """The default warm-up, but at most a tenth of the steps: it would be most of a short run."""
     return min(cast(int, values["recipe.warmup_steps"]), max(cast(int, values["recipe.steps"]) // 10, 1))
 
 
 def _proportional_ffn_dim(usual: Mapping[str, object], values: Mapping[str, object]) -> object:
-    """The width of the feed-forward layers, in the usual proportion to that of the model."""
+    """The feed-forward dimension, in the default proportion to the model's."""
     if usual[FFN_DIM] is None:  # the model derives it
         return None
     before, dim, ffn_dim = (cast(int, number) for number in (usual[DIM], values[DIM], usual[FFN_DIM]))
     return min(max(ffn_dim * dim // before, 1), LARGEST_WHOLE)
 
 
-def _value_of(task: str, family: str, key: str, chosen: Chosen) -> object:
-    """What was chosen for a key as that key's type."""
+def _value_of(task: str, family: str, key: str, chosen: GivenValue) -> object:
+    """The given value of a key, as that key's type."""
     known = keys(task, family)
     if key not in known:
         raise ConfigError(f"{chosen.origin}: {_no_such_key(task, family, key)}")
@@ -258,42 +281,41 @@ def _no_such_key(task: str, family: str, key: str) -> str:
         return f"unknown setting {key}: it is now {RENAMED[key]}"
     others = [other for other in families(task) if key in keys(task, other)]
     if others:
-        return f"{key} is no key of a {family}; {FAMILY} can be {' or '.join(others)}, which have it"
+        return f"{key} is not a key of a {family}; {FAMILY} can be {' or '.join(others)}, which have it"
     known = keys(task, family)
     whole = key.rpartition(".")[0]
     if whole in known:
-        return f"{whole} is one value and has no key {_brief_key(key)}, wanted {in_words(whole, known[whole])}"
+        return f"{whole} is one value and has no key {_brief_key(key)}, wanted {in_words(known[whole])}"
     hint = f"`glassformer config {task}` lists them all"
     if close := nearest_names(_brief_key(key), known):
-        hint = f"did you mean {close[0]} ({in_words(close[0], known[close[0]])})?"
+        hint = f"did you mean {close[0]} ({in_words(known[close[0]])})?"
     return f"there is no key {_brief_key(key)} in {task}; {hint}"
 
 
 def _build_settings(task: str, values: Mapping[str, object], origins: Mapping[str, str]) -> Settings:
-    """Settings from the value of every key; what follows from other things stays as the task has it."""
+    """Settings from the value of every key; fields that follow from the task or the data are not keys."""
     start = defaults(task)
-    family = MODEL_CONFIGS[str(values[FAMILY])]
-    parts: dict[str, object] = {}
+    made: dict[str, object] = {}
     for section in SECTIONS:
-        part = getattr(start, section)
-        if section == "model" and not isinstance(part, family):
-            part = family()
+        part = vars(start)[section]
+        if section == "model" and architecture_of(part) != values[FAMILY]:
+            part = family_config(str(values[FAMILY]))(**TASKS[task].config_values)
         prefix = f"{section}."
         chosen = {key.removeprefix(prefix): values[key] for key in values if key.startswith(prefix) and key != FAMILY}
         try:
-            parts[section] = replace(part, **chosen)
+            made[section] = replace(part, **chosen)
         except ConfigError as error:
             named = [name for name in chosen if re.search(rf"\b{name}\b", str(error))]
             places = ", ".join(f"{prefix}{name}: {origins[prefix + name]}" for name in named)
             raise ConfigError(f"{section}: {error} ({places})") from error
-    return replace(start, **parts)
+    return replace(start, **made)
 
 
 def _brief_key(key: str) -> str:
-    """A key in an error, where it may be anything."""
+    """A key in an error, shortened."""
     return printable(key if len(key) <= VALUE_LENGTH else key[:VALUE_LENGTH] + "…")
 
 
 def _is_lone_surrogate(letter: str) -> bool:
-    """Whether this is a byte of the command line that was no text."""
+    """Whether this stands for a byte of the command line that was not text."""
     return "\ud800" <= letter <= "\udfff"

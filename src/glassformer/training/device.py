@@ -1,4 +1,4 @@
-"""The device a run uses and how: type of numbers, compiled or not, and how fast it could go."""
+"""The device of a run, its precision, whether the model is compiled, and its peak speed."""
 
 import os
 import time
@@ -12,36 +12,36 @@ import torch
 from glassformer.data.batches import Batch
 from glassformer.errors import ConfigError
 
-MATRIX = {"cpu": 1024, "cuda": 8192}  # rows and columns of the product that tells how fast a device is
+MATRIX = {"cpu": 1024, "cuda": 8192}  # size of the matrix product that measures the peak
 TRIES = 5
 CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
 class Device:
-    """Where a run computes; weights are float32 always, `bf16` is for what autocast finds safe."""
+    """A device and how it is used; weights are always float32, `bf16` turns autocast on."""
 
     device: torch.device = CPU
     bf16: bool = False
     compile: bool = False
 
     @property
-    def waits(self) -> bool:
-        """Whether looking at a number makes the program wait for the device to catch up."""
+    def asynchronous(self) -> bool:
+        """Whether reading a value on the host waits for the device to catch up."""
         return self.device.type != "cpu"
 
     def move(self, batch: Batch) -> Batch:
-        """A batch on the device; the copy goes on while the program does."""
-        if not self.waits:
+        """A batch on the device, copied asynchronously."""
+        if not self.asynchronous:
             return batch
         return {name: value.pin_memory().to(self.device, non_blocking=True) for name, value in batch.items()}
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Products in bfloat16 where the run asks for it."""
+        """Autocast to bfloat16 where the run asks for it."""
         return torch.autocast(self.device.type, torch.bfloat16) if self.bf16 else nullcontext()
 
     def peak(self) -> float:
-        """Operations a second in a large matrix product, measured: what a run can be held against."""
+        """Operations per second of a large matrix product, measured: the peak that a run can reach."""
         size = MATRIX[self.device.type]
         x = torch.ones(size, size, device=self.device, dtype=torch.bfloat16 if self.bf16 else torch.float32)
         return 2 * size**3 / min(self._timed(lambda: x @ x) for _ in range(TRIES))
@@ -55,10 +55,10 @@ class Device:
 
 
 def choose_device(device: str, precision: Literal["auto", "fp32", "bf16"], compiled: str) -> Device:
-    """The hardware a run asks for; "auto" takes a GPU if there is one, and what the device is fast at."""
-    place = _device(device)
-    half = precision == "bf16" or (precision == "auto" and _fast_in_half(place))
-    return Device(place, half, compiled == "yes" or (compiled == "auto" and place.type == "cuda"))
+    """The device a run asks for; "auto" takes a GPU if there is one, bf16 where it is fast, and compiles on a GPU."""
+    found = _device(device)
+    bf16 = precision == "bf16" or (precision == "auto" and _fast_in_bf16(found))
+    return Device(found, bf16, compiled == "yes" or (compiled == "auto" and found.type == "cuda"))
 
 
 def _device(name: str) -> torch.device:
@@ -77,7 +77,7 @@ def _device(name: str) -> torch.device:
     return device
 
 
-def _fast_in_half(device: torch.device) -> bool:
+def _fast_in_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
     units = torch.cpu.get_capabilities()

@@ -1,7 +1,7 @@
-"""One process or many: `torchrun` starts them, each learns from its rows, and together they take one step.
+"""Data-parallel training: `torchrun` starts the processes, each computes on its rows of a batch.
 
 With "ddp" (distributed data parallel) every process has the whole model; with "fsdp" (fully sharded data parallel,
-FSDP2) each keeps a shard of every weight, gradient and moment, and borrows the rest while it computes.
+FSDP2) each keeps a shard of every weight, gradient and moment, and gathers the rest while it computes.
 """
 
 import os
@@ -26,7 +26,7 @@ Strategy = Literal["ddp", "fsdp"]
 
 @dataclass(frozen=True)
 class ProcessGroup:
-    """This process among those of a run; alone there is nothing to share and every method is free."""
+    """This process among those of a run; with one process every method is a no-op."""
 
     rank: int = 0
     world_size: int = 1
@@ -34,11 +34,11 @@ class ProcessGroup:
 
     @property
     def first(self) -> bool:
-        """Whether this is the process that writes and talks."""
+        """Whether this is the process that writes and reports."""
         return self.rank == 0
 
-    def wrap(self, module: nn.Module, hardware: Device) -> nn.Module:
-        """The module as all processes together train it."""
+    def wrap(self, module: nn.Module, device: Device) -> nn.Module:
+        """The module as DDP or FSDP trains it."""
         if self.world_size == 1:
             return module
         if self.strategy == "fsdp":
@@ -47,12 +47,12 @@ class ProcessGroup:
                     fully_shard(part)
             fully_shard(module, reshard_after_forward=True)  # else its weights stay whole after an evaluation
             return module
-        devices = [hardware.device.index or 0] if hardware.device.type == "cuda" else None
+        devices = [device.device.index or 0] if device.device.type == "cuda" else None
         return DistributedDataParallel(module, device_ids=devices)
 
     @contextmanager
-    def part(self, module: nn.Module, last: bool) -> Iterator[None]:
-        """Gradients of several parts of a batch are exchanged once, with the last."""
+    def accumulate(self, module: nn.Module, last: bool) -> Iterator[None]:
+        """Accumulate the gradients of a part of a batch; they are reduced once, with the last part."""
         if isinstance(module, FSDPModule):
             module.set_requires_gradient_sync(last)
             yield
@@ -63,26 +63,26 @@ class ProcessGroup:
             yield
 
     def sum(self, numbers: Tensor) -> Tensor:
-        """Numbers added up over all processes."""
+        """The sum of a tensor over all processes, in place."""
         if self.world_size > 1:
             dist.all_reduce(numbers)
         return numbers
 
     def largest(self, number: int, device: torch.device) -> int:
-        """The largest of the numbers that the processes have."""
+        """The largest of a number over all processes."""
         there = torch.tensor(number, device=device)
         dist.all_reduce(there, dist.ReduceOp.MAX)
         return int(there)
 
     def norm(self, gradients: Sequence[Tensor]) -> Tensor:
-        """The length of all gradients together, whoever holds them."""
+        """The norm of all gradients together, sharded or not."""
         if self.world_size == 1 or self.strategy == "ddp":
             return global_norm(gradients)
         mine = global_norm([g.to_local() if isinstance(g, DTensor) else g for g in gradients])
         return self.sum(mine.square()).sqrt()
 
     def gather(self, text: str) -> list[str]:
-        """A text from each process."""
+        """The text of each process."""
         if self.world_size == 1:
             return [text]
         device = "cuda" if dist.get_backend() == "nccl" else "cpu"
@@ -93,7 +93,7 @@ class ProcessGroup:
         return [bytes(part.tolist()).decode().rstrip() for part in parts]
 
     def wait(self) -> None:
-        """Go on when all are here."""
+        """Wait for all processes."""
         if self.world_size > 1:
             dist.barrier()
 
@@ -102,31 +102,31 @@ ALONE = ProcessGroup()
 
 
 def unsharded(tensor: Tensor) -> Tensor:
-    """All of a tensor of which this process may hold a part; every process has to ask."""
+    """A whole tensor, of which this process may hold a shard; every process has to take part."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def parted(tensor: Tensor, like: Tensor) -> Tensor:
-    """A whole tensor, of which this process keeps the part that it keeps of another."""
+def sharded_like(tensor: Tensor, like: Tensor) -> Tensor:
+    """A whole tensor, sharded as another one is."""
     if isinstance(like, DTensor) and tensor.shape == like.shape and tensor.dim() > 0:
         return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
     return tensor
 
 
 def expected(strategy: Strategy) -> ProcessGroup:
-    """This process's place among those `torchrun` started, before they have met."""
+    """This process among those `torchrun` started, before they are connected."""
     return ProcessGroup(int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1")), strategy)
 
 
 @contextmanager
-def process_group(strategy: Strategy, hardware: Device) -> Iterator[ProcessGroup]:
-    """Join the processes that `torchrun` started, if it did; leave them at the end."""
+def process_group(strategy: Strategy, device: Device) -> Iterator[ProcessGroup]:
+    """Connect the processes that `torchrun` started, if it did, while inside."""
     if "RANK" not in os.environ:
         yield ALONE
         return
-    if hardware.device.type == "cuda":
-        torch.cuda.set_device(hardware.device)
-    dist.init_process_group("nccl" if hardware.device.type == "cuda" else "gloo")
+    if device.device.type == "cuda":
+        torch.cuda.set_device(device.device)
+    dist.init_process_group("nccl" if device.device.type == "cuda" else "gloo")
     try:
         yield ProcessGroup(dist.get_rank(), dist.get_world_size(), strategy)
     finally:

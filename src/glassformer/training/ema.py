@@ -1,4 +1,4 @@
-"""Averages of weights: a moving one kept while training, or the mean of the last checkpoints."""
+"""Averages of weights: an exponential moving average during training, or the mean of the last checkpoints."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -10,12 +10,13 @@ from glassformer.checkpoints.run_checkpoints import AVERAGE
 from glassformer.equations.schedules import ema_warmup
 from glassformer.errors import CheckpointError, RunFolderError
 from glassformer.layers.model import Model
-from glassformer.training.distributed import parted, unsharded
+from glassformer.torch_private import lerp_all
+from glassformer.training.distributed import sharded_like, unsharded
 from glassformer.training.run_folder import RunFolder
 
 
 class EMA:
-    """Exponential moving average (EMA) of the weights, by which the model is evaluated; `ema_warmup` sets its decay."""
+    """Exponential moving average (EMA) of the weights, used for evaluation; `ema_warmup` sets its decay."""
 
     def __init__(self, model: Model, decay: float) -> None:
         self.decay = decay
@@ -23,16 +24,14 @@ class EMA:
         self.weights = {name: value.detach().clone() for name, value in self.parameters.items()}
 
     @torch.no_grad()
-    def follow(self, step: int) -> None:
-        """Move towards the weights after a step, counted from 1; all tensors in one pass."""
+    def update(self, step: int) -> None:
+        """Move towards the weights after a step, counted from 1."""
         now = [value.detach() for value in self.parameters.values()]
-        averages = list(self.weights.values())
-        share = 1 - ema_warmup(step, self.decay)
-        torch._foreach_lerp_(averages, now, share)  # pyright: ignore[reportPrivateImportUsage]
+        lerp_all(list(self.weights.values()), now, 1 - ema_warmup(step, self.decay))
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
-        """The average in the place of the weights for a while."""
+    def swapped_in(self) -> Iterator[None]:
+        """The average in place of the model's weights, while inside."""
         self._swap()
         try:
             yield
@@ -47,24 +46,24 @@ class EMA:
             self.weights[name].copy_(kept)
 
     @torch.no_grad()
-    def settle(self) -> None:
+    def copy_to_model(self) -> None:
         """Leave the average in the model for good."""
         for name, value in self.parameters.items():
             value.copy_(self.weights[name])
 
     def state(self) -> dict[str, Tensor]:
-        """What a checkpoint keeps."""
+        """The tensors that a checkpoint holds."""
         return {AVERAGE + name: unsharded(value) for name, value in self.weights.items()}
 
     @torch.no_grad()
     def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Remember what `state` gave."""
+        """Restore what `state` returned."""
         for name, value in self.weights.items():
             if AVERAGE + name not in state:
                 raise CheckpointError(
                     f"the checkpoint has no average of {name}: it was made without `recipe.ema_decay`"
                 )
-            value.copy_(parted(state[AVERAGE + name], value))
+            value.copy_(sharded_like(state[AVERAGE + name], value))
 
 
 def average_checkpoints(folder: RunFolder, count: int) -> dict[str, Tensor]:

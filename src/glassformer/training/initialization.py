@@ -18,8 +18,12 @@ INITIALIZATIONS: Mapping[str, Callable[..., Tensor]] = {
 
 @torch.no_grad()
 def initialize(model: Model, name: str, seed: int) -> None:
-    """Draw the matrices of all linear layers anew; embeddings, norms and biases stay as the model has them."""
+    """Draw the matrices of all linear layers; embeddings, norms and biases stay as the model has them.
+
+    Each matrix of a fused weight is drawn by its own fan-out.
+    """
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
         if isinstance(module, Linear):
-            module.weight.copy_(INITIALIZATIONS[name](*module.weight.shape, generator=generator))
+            for matrix in module.weight.split(module.parts or module.weight.shape[1], 1):
+                matrix.copy_(INITIALIZATIONS[name](*matrix.shape, generator=generator))

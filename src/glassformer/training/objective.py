@@ -1,77 +1,115 @@
-"""What to learn: which tensors of a batch a model is given, and which it should have answered."""
+"""What a model is trained on: the tensors of a batch it reads, the targets, and the loss between them."""
 
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from glassformer.data.batches import IGNORE, Batch
+from glassformer.equation import no_checks
 from glassformer.equations.losses import cross_entropy, symmetric_kl
 from glassformer.layers.model import Model
+from glassformer.recording import Tape
+
+FORWARD_AND_BACKWARD = 3  # the backward pass takes about twice the operations of the forward pass
+
+
+class Loss(Protocol):
+    """The loss of a model on a batch: its sum, and the number of targets that it is the sum over.
+
+    Sums, not means, so that batches of any size on any number of devices add up to one.
+    """
+
+    def __call__(
+        self, model: Model, inputs: Sequence[Tensor], targets: Tensor, label_smoothing: float, r_drop: float
+    ) -> tuple[Tensor, Tensor]:
+        """Run the model on its inputs; a loss without a use for `label_smoothing` or `r_drop` ignores it."""
+        ...
+
+
+def cross_entropy_loss(
+    model: Model, inputs: Sequence[Tensor], targets: Tensor, label_smoothing: float, r_drop: float
+) -> tuple[Tensor, Tensor]:
+    """Cross-entropy of logits and targets, and the number of targets that are not ignored.
+
+    Where `r_drop` is above 0, two passes with different dropout are averaged, plus their symmetric KL divergence
+    times `r_drop` (R-Drop: Liang et al., 2021).
+    """
+    counted = targets != IGNORE
+    if not r_drop:
+        return _cross_entropy(_upcast(model(*inputs)), targets, label_smoothing), counted.sum()
+    one, other = _upcast(model(*(torch.cat([tensor, tensor]) for tensor in inputs))).chunk(2)
+    divergence = (symmetric_kl(one, other) * counted).sum()
+    both = _cross_entropy(one, targets, label_smoothing) + _cross_entropy(other, targets, label_smoothing)
+    return (both + r_drop * divergence) / 2, counted.sum()
+
+
+def _upcast(logits: Tensor) -> Tensor:
+    """Logits in float32 or finer, which a long sum needs."""
+    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+
+
+def _cross_entropy(logits: Tensor, targets: Tensor, label_smoothing: float) -> Tensor:
+    return cross_entropy(logits, targets, smoothing=label_smoothing, ignore=IGNORE, reduction="sum")
+
+
+def uniform_over_vocab(model: Model) -> float:
+    """The cross-entropy of a uniform guess over the vocabulary."""
+    return math.log(model.config.vocab)
 
 
 @dataclass(frozen=True)
 class Objective:
-    """Names of a batch's tensors: those the model takes, in its order, and the right answers."""
+    """Names of a batch's tensors, those the model reads in its order and the targets, and the loss between them.
+
+    `baseline` is the loss of a model that has learned nothing, where that is known: a loss far above it is diverging.
+    """
 
     inputs: tuple[str, ...]
     targets: str
+    loss: Loss = cross_entropy_loss
+    baseline: Callable[[Model], float] | None = uniform_over_vocab
 
     @property
     def uneven(self) -> bool:
-        """Whether batches come in many shapes: those that say which of their tokens are padding."""
+        """Whether batches come in many shapes: those with padding."""
         return "attention_mask" in self.inputs
 
     def tokens(self, batch: Batch) -> int:
-        """Tokens that the model is given, padding left out; counted where the batch was made."""
+        """Tokens that the model reads, without padding; counted before the batch goes to a device."""
         if "attention_mask" not in batch:
             return batch[self.inputs[0]].numel()
-        written = int((batch["targets"] != IGNORE).sum()) if "target" in batch else 0
-        return int(batch["attention_mask"].sum()) + written
+        decoder_tokens = int((batch[self.targets] != IGNORE).sum()) if "target" in self.inputs else 0
+        return int(batch["attention_mask"].sum()) + decoder_tokens
 
     def check(self, model: Model, batch: Batch) -> None:
-        """Raise on a batch the model cannot take; done where the batch was made, before it goes to a device."""
+        """Raise on a batch the model cannot take; done before the batch goes to a device."""
         model.check(*(batch[name] for name in self.inputs))
 
 
-NEXT_TOKEN = Objective(("ids",), "targets")
-NEXT_TARGET_TOKEN = Objective(("source", "target", "attention_mask"), "targets")
-HIDDEN_TOKENS = Objective(("ids",), "targets")
-CLASSES = Objective(("ids", "attention_mask"), "labels")
-
-
-def choices(model: Model, objective: Objective) -> int:
-    """How many answers a model chooses among: classes, or the tokens of its vocabulary."""
-    return model.config.classes if objective is CLASSES else model.config.vocab
-
-
 class LossModule(nn.Module):
-    """A model and its objective as one module: a batch in, the summed loss and what it is summed over out.
-
-    Sums, not means, so that batches of any sizes, on any number of devices, join to one. Where `r_drop`
-    is above zero the model learns from two passes, each with its own dropout, whose answers should agree.
-    """
+    """A model and its objective as one module: a batch in, the summed loss and the number of targets out."""
 
     def __init__(self, model: Model, objective: Objective, r_drop: float = 0.0) -> None:
         super().__init__()
         self.model, self.objective, self.r_drop = model, objective, r_drop
 
     def forward(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-        """The loss of a batch and the number of answers that count."""
-        inputs, answers = [batch[name] for name in self.objective.inputs], batch[self.objective.targets]
-        counts = answers != IGNORE
-        if not self.r_drop or not self.training:
-            return _surprise(_wide(self.model(*inputs)), answers, label_smoothing), counts.sum()
-        one, other = _wide(self.model(*(torch.cat([tensor, tensor]) for tensor in inputs))).chunk(2)
-        apart = (symmetric_kl(one, other) * counts).sum()
-        both = _surprise(one, answers, label_smoothing) + _surprise(other, answers, label_smoothing)
-        return (both + self.r_drop * apart) / 2, counts.sum()
+        """The loss that the objective names; R-Drop is for training only."""
+        inputs, targets = [batch[name] for name in self.objective.inputs], batch[self.objective.targets]
+        r_drop = self.r_drop if self.training else 0.0
+        return self.objective.loss(self.model, inputs, targets, label_smoothing, r_drop)
 
 
-def _wide(scores: Tensor) -> Tensor:
-    """Scores with the digits that a long sum needs."""
-    return scores.to(torch.promote_types(scores.dtype, torch.float32))
-
-
-def _surprise(scores: Tensor, answers: Tensor, smoothing: float) -> Tensor:
-    return cross_entropy(scores, answers, smoothing=smoothing, ignore=IGNORE, reduction="sum")
+def operations_per_token(loss_module: LossModule, batch: Batch) -> float:
+    """Operations, forward and backward, for each token of a batch such as this one; nothing is computed."""
+    inputs = {name: value.to("meta") for name, value in batch.items()}
+    weights = {name: torch.empty(value.shape, device="meta") for name, value in loss_module.state_dict().items()}
+    with torch.no_grad(), no_checks(), Tape() as tape:
+        functional_call(loss_module, weights, (inputs,))
+    flops = sum(step.equation.cost(**step.inputs).flops for step in tape.steps)
+    return FORWARD_AND_BACKWARD * flops / max(loss_module.objective.tokens(batch), 1)

@@ -8,14 +8,16 @@ from torch.distributed.tensor import DTensor
 from torch.optim import SGD, AdamW, Muon, Optimizer, RMSprop
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.training.distributed import parted, unsharded
+from glassformer.layers.linear import Linear
+from glassformer.torch_private import multiply_all, step_unless
+from glassformer.training.distributed import sharded_like, unsharded
 from glassformer.training.recipe import Recipe
 
 
 class Optimizers:
     """One optimizer for all parameters, or Muon for the matrices inside blocks and AdamW for the rest.
 
-    Weight decay is that of AdamW for each of them: apart from the gradient, and of matrices alone.
+    Weight decay is decoupled from the gradient, as in AdamW, and applies to matrices only.
     """
 
     def __init__(self, model: nn.Module, recipe: Recipe) -> None:
@@ -23,12 +25,15 @@ class Optimizers:
         if recipe.optimizer == "muon" and any(isinstance(p, DTensor) for p in self.parameters.values()):
             raise ConfigError('optimizer is muon, which needs whole matrices; use adamw, or run.strategy = "ddp"')
         self.recipe = recipe
+        self._names = {id(parameter): name for name, parameter in self.parameters.items()}
+        self._columns: dict[int, slice] = {}  # of a fused weight, by the matrix that stands in for them
+        self._matrices: dict[str, list[nn.Parameter]] = {}  # of each fused weight that Muon updates
         everything = list(self.parameters.values())
         (beta, rho), rate = recipe.betas, recipe.learning_rate
         self.optimizers: list[Optimizer]
-        self.shrunk: list[Tensor] = [
+        self.decayed: list[Tensor] = [
             p for p in everything if p.dim() > 1 and recipe.weight_decay
-        ]  # by us, not the optimizer
+        ]  # where the optimizer does not
         match recipe.optimizer:
             case "sgd":
                 self.optimizers = [SGD(everything, rate)]
@@ -37,9 +42,9 @@ class Optimizers:
             case "rmsprop":
                 self.optimizers = [RMSprop(everything, rate, rho)]
             case "adam" | "adamw" | "muon":
-                self.optimizers, self.shrunk = self._adamw_and_muon(), []
+                self.optimizers, self.decayed = self._adamw_and_muon(model), []
 
-    def _adamw_and_muon(self) -> list[Optimizer]:
+    def _adamw_and_muon(self, model: nn.Module) -> list[Optimizer]:
         recipe, parameters = self.recipe, self.parameters
         inside = [n for n, p in parameters.items() if recipe.optimizer == "muon" and p.dim() == 2 and "blocks." in n]
         rest = [p for name, p in parameters.items() if name not in inside]
@@ -51,17 +56,33 @@ class Optimizers:
             AdamW([g for g in groups if g["params"]], recipe.learning_rate, recipe.betas, fused=True)
         ]
         if inside:
-            matrices = [parameters[name] for name in inside]
-            found.append(
-                Muon(matrices, recipe.learning_rate, recipe.weight_decay, adjust_lr_fn="match_rms_adamw")
-            )  # one rate for both
+            modules = dict(model.named_modules())
+            matrices = [m for name in inside for m in self._matrices_of(name, modules[name.rpartition(".")[0]])]
+            how = {"weight_decay": recipe.weight_decay, "adjust_lr_fn": "match_rms_adamw"}  # one rate for both
+            found.append(Muon(matrices, recipe.learning_rate, **how))
         return found
 
-    def update(self, rate: float, skip: Tensor | None = None) -> None:
-        """Move every parameter by its gradient, and forget the gradients.
+    def _matrices_of(self, name: str, module: nn.Module) -> list[nn.Parameter]:
+        """A weight, or views of the matrices that are fused in it: Muon orthogonalizes each of them alone."""
+        weight = self.parameters[name]
+        if not isinstance(module, Linear) or not module.parts:
+            return [weight]
+        self._matrices[name] = [nn.Parameter(matrix) for matrix in weight.detach().split(module.parts, 1)]
+        start = 0
+        for matrix in self._matrices[name]:
+            self._names[id(matrix)], self._columns[id(matrix)] = name, slice(start, start + matrix.shape[1])
+            start += matrix.shape[1]
+        return self._matrices[name]
 
-        `skip` is 1 to leave the parameters alone: a number on the device, which nobody waits for.
+    def update(self, rate: float, skip: Tensor | None = None) -> None:
+        """Update every parameter by its gradient, and clear the gradients.
+
+        `skip` is 1 to leave the parameters alone: a tensor on the device, so that nothing waits for it.
         """
+        for name, matrices in self._matrices.items():
+            gradient, self.parameters[name].grad = self.parameters[name].grad, None
+            for matrix in matrices:
+                matrix.grad = None if gradient is None else gradient[:, self._columns[id(matrix)]].contiguous()
         for optimizer in self.optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate
@@ -73,15 +94,13 @@ class Optimizers:
 
     @torch.no_grad()
     def _step(self, optimizer: Optimizer, rate: float) -> None:
-        if self.shrunk:
-            torch._foreach_mul_(self.shrunk, 1 - rate * self.recipe.weight_decay)  # pyright: ignore[reportPrivateImportUsage]
+        if self.decayed:
+            multiply_all(self.decayed, 1 - rate * self.recipe.weight_decay)
         optimizer.step()
 
     @torch.no_grad()
     def _step_unless(self, skip: Tensor, optimizer: Optimizer, rate: float) -> None:
-        if isinstance(optimizer, AdamW):
-            optimizer.found_inf = skip  # pyright: ignore[reportAttributeAccessIssue] - its kernel looks at this itself
-            optimizer.step()
+        if step_unless(skip, optimizer):
             return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
         before = [p.detach().clone() for p in parameters]
@@ -90,37 +109,35 @@ class Optimizers:
             parameter.copy_(torch.where(skip.bool(), old, parameter))
 
     def state(self) -> dict[str, Tensor]:
-        """Every number the optimizers remember, by parameter and role."""
-        names = {id(parameter): name for name, parameter in self.parameters.items()}
-        return {
-            f"{names[id(parameter)]}/{role}": unsharded(
-                value if isinstance(value, Tensor) else torch.as_tensor(value, device="cpu")
-            )
-            for optimizer in self.optimizers
-            for parameter, values in optimizer.state.items()
-            for role, value in sorted(values.items())  # processes that put shards together need one order
-        }
+        """The state of the optimizers, by parameter and role."""
+        found: dict[str, list[Tensor]] = {}
+        for optimizer in self.optimizers:
+            for parameter, values in optimizer.state.items():
+                for role, value in sorted(values.items()):  # processes that join their shards need one order
+                    tensor = value if isinstance(value, Tensor) else torch.as_tensor(value, device="cpu")
+                    found.setdefault(f"{self._names[id(parameter)]}/{role}", []).append(unsharded(tensor))
+        return {key: parts[0] if len(parts) == 1 else torch.cat(parts, 1) for key, parts in found.items()}
 
     def resume(self, state: Mapping[str, Tensor]) -> None:
-        """Remember what `state` gave."""
+        """Restore what `state` returned."""
         for optimizer in self.optimizers:
-            needed = _remembers(optimizer)
+            needed = _roles(optimizer)
             for group in optimizer.param_groups:
                 for parameter in group["params"]:
-                    optimizer.state[parameter] = self._remembered(parameter, state, needed)
+                    optimizer.state[parameter] = self._saved(parameter, state, needed)
 
-    def _remembered(
-        self, parameter: nn.Parameter, state: Mapping[str, Tensor], needed: Sequence[str]
-    ) -> dict[str, Tensor]:
-        name = next(n for n, p in self.parameters.items() if p is parameter)
+    def _saved(self, parameter: nn.Parameter, state: Mapping[str, Tensor], needed: Sequence[str]) -> dict[str, Tensor]:
+        name, columns = self._names[id(parameter)], self._columns.get(id(parameter))
         found = {role: state[f"{name}/{role}"] for role in needed if f"{name}/{role}" in state}
-        if lacking := [role for role in needed if role not in found]:
-            raise CheckpointError(f"the checkpoint has no {lacking[0]} of {name}: another optimizer or another model")
-        return {role: parted(value.to(parameter.device), parameter) for role, value in found.items()}
+        if missing := [role for role in needed if role not in found]:
+            raise CheckpointError(f"the checkpoint has no {missing[0]} of {name}: another optimizer or another model")
+        if columns is not None:
+            found = {role: value[:, columns].contiguous() for role, value in found.items()}
+        return {role: sharded_like(value.to(parameter.device), parameter) for role, value in found.items()}
 
 
-def _remembers(optimizer: Optimizer) -> Sequence[str]:
-    """The roles of what an optimizer keeps of each parameter."""
+def _roles(optimizer: Optimizer) -> Sequence[str]:
+    """The names of the tensors that an optimizer keeps of each parameter."""
     if isinstance(optimizer, AdamW):
         return ("exp_avg", "exp_avg_sq", "step")
     if isinstance(optimizer, RMSprop):

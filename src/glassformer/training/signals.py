@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP during a run: finish the step, save, leave; a second one leaves at once."""
+"""Ctrl-C, SIGTERM and SIGHUP during a run: finish the step, save, exit; a second signal exits at once."""
 
 import os
 import signal
@@ -11,14 +11,14 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopRequest:
-    """Whether somebody asked the run to stop, and by which signal."""
+    """The signal that asked the run to stop, if one did."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
         self._terminals = [number for number in (0, 1, 2) if os.isatty(number)]
 
     def receive(self, number: int, _frame: FrameType | None) -> None:
-        """Note the first signal, and let the next one end the program as it would have without us."""
+        """Note the first signal, and restore the default action for the next one."""
         self.signal = signal.Signals(number)
         for each in SIGNALS:
             if signal.getsignal(each) == self.receive:
@@ -36,17 +36,17 @@ class StopRequest:
 
 
 @contextmanager
-def stopping_politely() -> Iterator[StopRequest]:
-    """Turn signals into a request while inside; only a main thread can listen for them.
+def catch_signals() -> Iterator[StopRequest]:
+    """Turn signals into a request while inside; only a main thread can handle them.
 
-    A signal that is ignored stays so: `nohup` asks for that.
+    A signal that is ignored stays ignored, as `nohup` wants it.
     """
     request = StopRequest()
     if threading.current_thread() is not threading.main_thread():
         yield request
         return
-    heard = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
-    before = {each: signal.signal(each, request.receive) for each in heard}
+    handled = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, request.receive) for each in handled}
     try:
         yield request
     finally:

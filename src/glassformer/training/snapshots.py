@@ -1,4 +1,4 @@
-"""The whole of a training step's state to a snapshot and back, to the bit."""
+"""The whole state of a training run to a snapshot and back, bit by bit."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,17 +12,17 @@ from glassformer.data.batches import Batches
 from glassformer.data.identity import require_same_data
 from glassformer.errors import CheckpointError, ConfigError, RunFolderError
 from glassformer.training.checkpoint_files import Snapshot
-from glassformer.training.distributed import parted, unsharded
+from glassformer.training.distributed import sharded_like, unsharded
 from glassformer.training.monitor import Monitor
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
 
-TEST = "test"  # of what a run was started with
+TEST = "test"  # among what a run was started with: the identity of its test data
 NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 
 
 class State(msgspec.Struct):
-    """What is neither weight nor moment."""
+    """The state that is neither a weight nor a moment."""
 
     tokens: int
     data: dict[str, int]
@@ -31,7 +31,7 @@ class State(msgspec.Struct):
     torch: str
     threads: int
     device: str
-    validation: dict[str, int] | None = None  # what is held out, by its identity
+    validation: dict[str, int] | None = None  # the identity of the validation data
     begun: dict[str, object] = {}  # what the run was started with: settings, and the identity of its test data
 
 
@@ -39,18 +39,19 @@ def take(training: Training, validation: Batches | None = None, begun: Mapping[s
     """A snapshot of a run between two steps; every process has to take part."""
     training.raise_if_nonfinite()
     training.require_finite()
+    device = training.device.device
     state = State(
         tokens=int(training.tokens),
         data=training.batches.state(),
-        random=training.processes.gather(_random_state(training.hardware.device)),
+        random=training.process_group.gather(_random_state(device)),
         monitor=training.monitor.state(),
         torch=str(torch.__version__),
         threads=torch.get_num_threads(),
-        device=training.hardware.device.type,
+        device=device.type,
         validation=None if validation is None else validation.identity(),
         begun=dict(begun),
     )
-    optimizer = training.updates.state() | (training.ema.state() if training.ema else {})
+    optimizer = training.optimizers.state() | (training.ema.state() if training.ema else {})
     weights = {name: unsharded(value.detach()) for name, value in training.model.state_dict().items()}
     return Snapshot(training.done, weights, optimizer, msgspec.to_builtins(state))
 
@@ -61,47 +62,43 @@ def restore(
     validation: Batches | None = None,
     begun: Mapping[str, object] = NO_SETTINGS,
 ) -> str | None:
-    """Go to where a snapshot was taken; a sentence if what follows may differ from the unbroken run."""
+    """Restore a snapshot; returns a note if the run may continue differently from an uninterrupted one."""
     try:
         state = msgspec.convert(snapshot.state, State)
     except msgspec.ValidationError as error:
         raise CheckpointError(f"the checkpoint is of another version of glassformer: {error}") from None
     _require_same_settings(state, begun)
     training.batches.resume(state.data)
-    _require_same_held_out(state, validation, begun)
+    _require_same_data(state, validation, begun)
     weights = training.model.state_dict()
     _require_same_shapes(weights, snapshot.model)
-    training.model.load_state_dict({name: parted(value, weights[name]) for name, value in snapshot.model.items()})
-    training.updates.resume(snapshot.optimizer)
+    training.model.load_state_dict({n: sharded_like(value, weights[n]) for n, value in snapshot.model.items()})
+    training.optimizers.resume(snapshot.optimizer)
     if training.ema is not None:
         training.ema.resume(snapshot.optimizer)
     training.monitor = replace(Monitor.resumed(state.monitor), uniform=training.monitor.uniform)
     training.done, training.tokens = snapshot.step, torch.full_like(training.tokens, state.tokens)
-    here = (
-        str(torch.__version__),
-        torch.get_num_threads(),
-        training.hardware.device.type,
-        training.processes.world_size,
-    )
+    device, group = training.device.device, training.process_group
+    if group.rank < len(state.random):
+        _set_random_state(state.random[group.rank], device)
+    here = (str(torch.__version__), torch.get_num_threads(), device.type, group.world_size)
     there = (state.torch, state.threads, state.device, len(state.random))
-    if training.processes.rank < len(state.random):
-        _set_random_state(state.random[training.processes.rank], training.hardware.device)
     if here == there:
         return None
-    return "this run began with torch {}, {} threads, on {}, in {} processes: it goes on, not to the last bit".format(
-        *there
-    )
+    began = "this run began with torch {}, {} threads, on {}, in {} processes".format(*there)
+    return f"{began}: it goes on, not to the last bit"
 
 
 def _require_same_settings(state: State, begun: Mapping[str, object]) -> None:
-    """Raise where a setting is another than when the run was started."""
+    """Raise where a setting differs from when the run was started."""
     for key, value in begun.items():
         if key != TEST and value != (before := state.begun.get(key, value)):
             change = f"{key} is {value}, but the run was started with {before}"
             raise ConfigError(f"{change}: put it back as it was, or begin another run")
 
 
-def _require_same_held_out(state: State, validation: Batches | None, begun: Mapping[str, object]) -> None:
+def _require_same_data(state: State, validation: Batches | None, begun: Mapping[str, object]) -> None:
+    """Raise where the validation or test data has changed."""
     if validation is not None and state.validation is not None:
         require_same_data(validation.identity(), state.validation, "the validation data")
     if TEST in begun and TEST in state.begun:
@@ -125,17 +122,13 @@ def newest(folder: RunFolder) -> Snapshot | None:
 
 
 def _random_state(device: torch.device) -> str:
-    """Torch's generators as text: the processor's, and the device's if it has its own."""
+    """The states of torch's random generators as text: the CPU's, and the device's if it has its own."""
     states = [torch.get_rng_state()] + ([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])
     return " ".join(state.numpy().tobytes().hex() for state in states)
 
 
 def _set_random_state(text: str, device: torch.device) -> None:
-    first, *others = (_bytes(part) for part in text.split())
+    first, *others = (torch.frombuffer(bytearray.fromhex(part), dtype=torch.uint8) for part in text.split())
     torch.set_rng_state(first)
     if others and device.type == "cuda":
         torch.cuda.set_rng_state(others[0], device)
-
-
-def _bytes(text: str) -> Tensor:
-    return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)

@@ -1,4 +1,4 @@
-"""A model while it learns: forward, loss, backward, clip, update, and the line it writes in the log."""
+"""One training step: forward, loss, backward, clip, update; and the log line it writes."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
-from torch.fx.experimental import _config as shapes
 
 from glassformer.data.batches import Batch, Batches
 from glassformer.equation import no_checks
@@ -15,23 +14,21 @@ from glassformer.equations.gradients import clip_gradient
 from glassformer.errors import TrainingError
 from glassformer.layers.block import Block
 from glassformer.layers.model import Model
-from glassformer.models.build import build
+from glassformer.torch_private import keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
 from glassformer.training.ema import EMA
-from glassformer.training.flops import operations_per_token
-from glassformer.training.monitor import Monitor
-from glassformer.training.nonfinite import first_bad_equation
-from glassformer.training.objective import LossModule, choices
+from glassformer.training.monitor import Monitor, first_nonfinite
+from glassformer.training.objective import LossModule, operations_per_token
 from glassformer.training.optimizer import Optimizers
 from glassformer.training.recipe import Recipe
 
 
 @dataclass(frozen=True)
 class Log:
-    """One line of the record of a run; what depends on the clock does not count when two are compared.
+    """One line of a run's log; fields that depend on the clock are left out of comparisons.
 
-    `speed` is tokens a second since the last line, `peak` its share of the fastest the device was seen to go.
+    `speed` is tokens per second since the last line, `peak` the fraction of the device's measured peak speed.
     """
 
     step: int
@@ -47,36 +44,32 @@ class Log:
 
 
 class Training:
-    """A model while it learns: everything that changes from step to step."""
+    """The state of a training run: everything that changes from step to step."""
 
     def __init__(
-        self, loss_module: LossModule, batches: Batches, recipe: Recipe, hardware: Device, processes: ProcessGroup
+        self, loss_module: LossModule, batches: Batches, recipe: Recipe, device: Device, process_group: ProcessGroup
     ) -> None:
-        self.model, self.objective, self.batches, self.recipe = (
-            loss_module.model,
-            loss_module.objective,
-            batches,
-            recipe,
-        )
-        self.hardware, self.processes = hardware, processes
+        self.model, self.objective = loss_module.model, loss_module.objective
+        self.batches, self.recipe, self.device, self.process_group = batches, recipe, device, process_group
         self.operations = operations_per_token(loss_module, next(batches.once()))
-        loss_module.to(hardware.device)
-        if hardware.compile:
+        loss_module.to(device.device)
+        if device.compile:
             compile_loss_module(loss_module)
-        self.loss_module = processes.wrap(loss_module, hardware)
+        self.loss_module = process_group.wrap(loss_module, device)
         self.weights = list(self.model.parameters())
-        self.updates = Optimizers(self.model, recipe)
+        self.optimizers = Optimizers(self.model, recipe)
         self.ema = EMA(self.model, recipe.ema_decay) if recipe.ema_decay else None
-        self.monitor = Monitor(uniform=math.log(choices(self.model, self.objective)))
+        baseline = self.objective.baseline
+        self.monitor = Monitor(uniform=None if baseline is None else baseline(self.model))
         self.done = 0
-        self.sums = torch.zeros(3, dtype=torch.float64, device=hardware.device)  # loss, answers, tokens of the step
-        self.norm = torch.zeros((), device=hardware.device)
-        self.tokens = torch.zeros((), dtype=torch.int64, device=hardware.device)
-        self.first_bad = torch.zeros((), dtype=torch.int64, device=hardware.device)  # the step, or 0 while all is well
-        self.recent: dict[int, list[Batch]] = {}  # what was learnt from since we last looked at the numbers
+        self.sums = torch.zeros(3, dtype=torch.float64, device=device.device)  # loss, targets, tokens of the step
+        self.norm = torch.zeros((), device=device.device)
+        self.tokens = torch.zeros((), dtype=torch.int64, device=device.device)
+        self.first_bad = torch.zeros((), dtype=torch.int64, device=device.device)  # first non-finite step, or 0
+        self.recent: dict[int, list[Batch]] = {}  # batches of the steps that were not yet checked
 
     def train_step(self) -> None:
-        """Take one step; on a device that computes by itself nothing here waits for it."""
+        """Take one step; on a device that runs asynchronously nothing here waits for it."""
         step = self.done + 1
         parts = [next(self.batches) for _ in range(self.recipe.gradient_accumulation)]
         self.recent[step] = parts
@@ -84,42 +77,40 @@ class Training:
         self.clip_gradients()
         bad = ~(self.norm.isfinite() & self.sums[0].isfinite()) & (self.first_bad == 0)
         self.first_bad = torch.where(bad, step, self.first_bad)
-        if not self.hardware.waits:
+        if not self.device.asynchronous:
             self.raise_if_nonfinite()
-        skip = (self.first_bad > 0).float() if self.hardware.waits else None
-        self.updates.update(self.recipe.learning_rate_at(step), skip)
+        skip = (self.first_bad > 0).float() if self.device.asynchronous else None
+        self.optimizers.update(self.recipe.learning_rate_at(step), skip)
         self.tokens = self.tokens + self.sums[2].long()
         if self.ema is not None:
-            self.ema.follow(step)
+            self.ema.update(step)
         self.done = step
 
     def _backward(self, parts: list[Batch]) -> None:
-        """Gradients of the loss summed over all parts: however it is cut, the batch is one batch."""
+        """Gradients of the loss summed over all parts, as of one batch."""
         self.sums = torch.zeros_like(self.sums)
         for number, batch in enumerate(parts, start=1):
             self.objective.check(self.model, batch)
-            here = self.hardware.move(batch)
-            # A bad number is for the diagnosis, which names the equation that made it.
-            with self.processes.part(self.loss_module, number == len(parts)), no_checks(), self.hardware.autocast():
+            here, last = self.device.move(batch), number == len(parts)
+            # Without checks: a non-finite value is named by the replay, with the equation that made it.
+            with self.process_group.accumulate(self.loss_module, last), no_checks(), self.device.autocast():
                 loss, count = self.loss_module(here, self.recipe.label_smoothing)
                 loss.backward()
             tokens = torch.full_like(self.sums[0], self.objective.tokens(batch))
             self.sums += torch.stack([loss.detach().double(), count.double(), tokens])
-        self.processes.sum(self.sums)
+        self.process_group.sum(self.sums)
 
     def clip_gradients(self) -> None:
-        """Turn sums into means over all answers, and shorten the gradients together to the limit."""
+        """Turn sums into means over all targets, and clip the gradients to `max_grad_norm` together."""
         gradients = [p.grad for p in self.weights if p.grad is not None]
-        share = (self.processes.world_size / self.sums[1].clamp_min(1)).to(
-            gradients[0].dtype
-        )  # processes share by means
+        scale = (self.process_group.world_size / self.sums[1].clamp_min(1)).to(gradients[0].dtype)  # DDP averages
         with no_checks():
-            self.norm = self.processes.norm(gradients) * share
+            self.norm = self.process_group.norm(gradients) * scale
             factor = clip_gradient(torch.ones_like(self.norm), self.norm, self.recipe.max_grad_norm)
-        torch._foreach_mul_(gradients, factor * share)  # pyright: ignore[reportPrivateImportUsage] - all in one pass
+        multiply_all(gradients, factor * scale)
 
     def raise_if_nonfinite(self) -> None:
-        """Stop before anything is saved or shown if a number went bad; then nothing was updated since."""
+        """Stop before anything is saved or logged if a value was not finite; nothing was updated since."""
         step = int(self.first_bad)
         if step:
             finite = "each equation is finite when it is replayed, so a sum of gradients overflowed, or the precision "
@@ -129,7 +120,7 @@ class Training:
         self.recent.clear()
 
     def require_finite(self) -> None:
-        """Stop before weights are saved or handed back that an update made infinite or NaN."""
+        """Stop before weights are saved or returned that an update made infinite or NaN."""
         average = {} if self.ema is None else {f"average of {n}": v for n, v in self.ema.weights.items()}
         for name, value in {**dict(self.model.named_parameters()), **average}.items():
             if not bool(unsharded(value.detach()).isfinite().all()):
@@ -137,7 +128,7 @@ class Training:
                 raise TrainingError(f"{what}; try a learning rate below {self.recipe.learning_rate_at(self.done):.2g}")
 
     def _bad_validation(self, loss: float, validation: Batches) -> TrainingError:
-        """Why the validation loss is not finite: the weights, or else the first equation that went bad."""
+        """Why the validation loss is not finite: the weights, or else the first equation that is not."""
         self.require_finite()
         self.model.eval()
         with self._with_ema():
@@ -145,37 +136,36 @@ class Training:
         return TrainingError(f"step {self.done}: the validation loss is {loss}: {why}")
 
     def _cause(self, batches: Iterable[Batch]) -> str | None:
-        """The first equation that went bad in these batches, in whichever process."""
-        model, parts = self.model, (self.hardware.move(batch) for batch in batches)
-        if self.processes.world_size > 1 and self.processes.strategy == "fsdp":  # the tape needs whole tensors
+        """The first equation that is not finite on these batches, in any process."""
+        model, parts = self.model, (self.device.move(batch) for batch in batches)
+        if self.process_group.world_size > 1 and self.process_group.strategy == "fsdp":  # the tape needs whole tensors
             model, parts = whole_copy(model), iter(batches)
-        with torch.compiler.set_stance("force_eager"):  # a tape sees nothing of a compiled block
-            found = next(filter(None, (first_bad_equation(model, part, self.objective) for part in parts)), "")
-        everywhere = self.processes.gather(found)
-        return next(filter(None, everywhere), None)
+        with torch.compiler.set_stance("force_eager"):  # compiled code records nothing on a tape
+            found = next(filter(None, (first_nonfinite(model, part, self.objective) for part in parts)), "")
+        return next(filter(None, self.process_group.gather(found)), None)
 
     def log(self, validation: Batches | None) -> Log:
-        """Where the run stands, with a sentence if it goes wrong slowly."""
+        """A log line, with a note if the run diverges or overfits."""
         self.raise_if_nonfinite()
         loss = float(self.sums[0] / self.sums[1].clamp_min(1))
         rate = self.recipe.learning_rate_at(self.done)
         notes = [self.monitor.loss(self.done, loss, rate)]
-        held_out = None
+        validation_loss = None
         if validation is not None:
-            held_out = self.evaluate(validation)
-            if not math.isfinite(held_out):
-                raise self._bad_validation(held_out, validation)
-            notes.append(self.monitor.validation(self.done, held_out))
+            validation_loss = self.evaluate(validation)
+            if not math.isfinite(validation_loss):
+                raise self._bad_validation(validation_loss, validation)
+            notes.append(self.monitor.validation(self.done, validation_loss))
         note = "; ".join(filter(None, notes)) or None
-        return Log(self.done, loss, rate, float(self.norm), int(self.tokens), held_out, note)
+        return Log(self.done, loss, rate, float(self.norm), int(self.tokens), validation_loss, note)
 
     def evaluate(self, batches: Batches) -> float:
-        """Mean loss over one pass of held-out data, by the moving average of the weights where there is one."""
+        """Mean loss over one pass of validation data, with the moving average of the weights where there is one."""
         with self._with_ema():
-            return evaluate_loss(self.loss_module, batches, self.hardware, self.processes)
+            return evaluate_loss(self.loss_module, batches, self.device, self.process_group)
 
     def _with_ema(self) -> AbstractContextManager[None]:
-        return nullcontext() if self.ema is None else self.ema.in_place()
+        return nullcontext() if self.ema is None else self.ema.swapped_in()
 
     @torch.no_grad()
     def evaluated_weights(self) -> dict[str, Tensor]:
@@ -185,54 +175,49 @@ class Training:
 
     @torch.no_grad()
     def load_final_weights(self, best: Mapping[str, Tensor] | None) -> None:
-        """End with the best weights, with the moving average, or with the last weights, whichever there is first."""
+        """Leave the model with the best weights if given, else their moving average if there is one, else the last."""
         if best is not None:
             for name, parameter in self.model.named_parameters():
                 parameter.copy_(best[name])
         elif self.ema is not None:
-            self.ema.settle()
+            self.ema.copy_to_model()
 
 
 def compile_loss_module(loss_module: LossModule) -> None:
-    """Compile a loss module: whole where every batch has the same shape, else block by block, for any shape.
+    """Compile a loss module: whole where every batch has the same shape, else block by block with dynamic shapes.
 
-    Blocks alike share a program, and one for any shape takes long to make.
+    Equal blocks share compiled code, and code for dynamic shapes takes long to compile.
     """
     blocks = [module for module in loss_module.modules() if isinstance(module, Block)]
     if not loss_module.objective.uneven or not blocks:
         loss_module.compile()
         return
-    shapes.use_duck_shape = False  # two lengths that happen to be equal in a batch are not in the next
+    keep_sizes_apart()  # two lengths that happen to be equal in a batch are not in the next
     for block in blocks:
         block.compile(dynamic=True)
 
 
-def uncompile(model: Model) -> None:
-    """Blocks as they were written: what comes after training has shapes of its own."""
-    for module in model.modules():
-        module._compiled_call_impl = None  # torch has no other way back
-
-
 def whole_copy(model: Model) -> Model:
-    """A copy, in the computer's own memory, of a model that processes keep in shards; each of them has to ask."""
-    copy = build(model.config, device="cpu").to(next(model.parameters()).dtype)
+    """An unsharded copy of a model on the CPU; every process has to take part."""
+    with torch.device("cpu"):
+        copy = type(model)(model.config).to(next(model.parameters()).dtype)
     copy.load_state_dict({name: unsharded(value).cpu() for name, value in model.state_dict().items()})
     return copy.train(model.training)
 
 
 @torch.no_grad()
 def evaluate_loss(
-    loss_module: torch.nn.Module, batches: Batches, hardware: Device, processes: ProcessGroup = ALONE
+    loss_module: torch.nn.Module, batches: Batches, device: Device, process_group: ProcessGroup = ALONE
 ) -> float:
-    """Mean loss over every answer of one pass, without smoothing and without dropout."""
+    """Mean loss over every target of one pass, without label smoothing and without dropout."""
     before = loss_module.training
     loss_module.eval()
-    sums = torch.zeros(2, dtype=torch.float64, device=hardware.device)
+    sums = torch.zeros(2, dtype=torch.float64, device=device.device)
     for batch in batches.once():
         # One pass is not worth the time of compiling the model once more.
-        with no_checks(), hardware.autocast(), torch.compiler.set_stance("force_eager"):
-            loss, count = loss_module(hardware.move(batch), 0.0)
+        with no_checks(), device.autocast(), torch.compiler.set_stance("force_eager"):
+            loss, count = loss_module(device.move(batch), 0.0)
         sums += torch.stack([loss.double(), count.double()])
     loss_module.train(before)
-    total, answers = processes.sum(sums).tolist()
-    return total / max(answers, 1)
+    total, targets = process_group.sum(sums).tolist()
+    return total / max(targets, 1)

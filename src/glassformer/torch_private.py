@@ -1,0 +1,49 @@
+"""The calls into torch that its documentation does not promise, each with a fallback for a torch without it."""
+
+import importlib
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+
+def multiply_all(tensors: list[Tensor], factor: Tensor | float) -> None:
+    """Multiply every tensor in place, in one kernel where torch has one for lists."""
+    if hasattr(torch, "_foreach_mul_"):
+        torch._foreach_mul_(tensors, factor)  # pyright: ignore
+        return
+    for tensor in tensors:
+        tensor.mul_(factor)
+
+
+def lerp_all(tensors: list[Tensor], ends: list[Tensor], weight: float) -> None:
+    """Move every tensor in place towards its end by a fraction `weight` of the way."""
+    if hasattr(torch, "_foreach_lerp_"):
+        torch._foreach_lerp_(tensors, ends, weight)  # pyright: ignore[reportPrivateImportUsage]
+        return
+    for tensor, end in zip(tensors, ends, strict=True):
+        tensor.lerp_(end, weight)
+
+
+def step_unless(skip: Tensor, optimizer: Optimizer) -> bool:
+    """Take a step whose kernel leaves everything alone where `skip` is 1; False where the optimizer has none."""
+    if not getattr(optimizer, "_step_supports_amp_scaling", False):
+        return False
+    optimizer.found_inf = skip  # pyright: ignore[reportAttributeAccessIssue]
+    optimizer.step()
+    return True
+
+
+def uncompile(module: nn.Module) -> None:
+    """Undo `compile()` of every submodule; where that cannot be done, new shapes are compiled as they come."""
+    for part in module.modules():
+        if hasattr(part, "_compiled_call_impl"):
+            part._compiled_call_impl = None
+
+
+def keep_sizes_apart() -> None:
+    """Let the compiler treat two sizes that are equal in one batch as different; else it compiles more often."""
+    try:
+        importlib.import_module("torch.fx.experimental._config").use_duck_shape = False  # pyright: ignore
+    except (ImportError, AttributeError):
+        return

@@ -1,0 +1,82 @@
+"""Every task by name, the model families it can train, and the keys of its settings; a new task is a line here."""
+
+from collections.abc import Mapping
+from typing import Literal, cast
+
+from glassformer.layers.config import Config, field_types
+from glassformer.layers.model import Model
+from glassformer.models.registry import ARCHITECTURES, architecture_of, config_type
+from glassformer.training.settings import Settings
+from glassformer.training.task import DataContext, Task, TaskData
+from glassformer.training.tasks.classify import Classification
+from glassformer.training.tasks.gpt import CausalLanguageModeling
+from glassformer.training.tasks.masked import MaskedLanguageModeling
+from glassformer.training.tasks.translate import Translation
+
+TASKS: dict[str, Task] = {
+    "translate": Translation(),
+    "gpt": CausalLanguageModeling(),
+    "masked": MaskedLanguageModeling(),
+    "classify": Classification(),
+}
+SECTIONS = ("data", "tokenizer", "model", "recipe", "run")
+FAMILY = "model.family"
+FOLLOWS = {"model.vocab": "the tokenizer", "model.classes": "the labels in the data", "model.head": "the task"}
+
+
+def defaults(task: str) -> Settings:
+    """The default settings of a task."""
+    return TASKS[task].settings()
+
+
+def task_of(settings: Settings) -> str:
+    """The name of the task that settings belong to."""
+    return next(name for name, task in TASKS.items() if task.settings is type(settings))
+
+
+def tasks_for(model: Model) -> list[str]:
+    """The names of the tasks that train such a model."""
+    family, values = architecture_of(model.config), vars(model.config).items()
+    trained = [name for name in TASKS if family in families(name)]
+    return [name for name in trained if TASKS[name].config_values.items() <= values]
+
+
+def prepare_data(settings: Settings, context: DataContext) -> TaskData:
+    """Read the data of a task and make batches of it."""
+    task = TASKS[task_of(settings)]
+    task.check_files(settings)
+    return task.prepare(settings, context)
+
+
+def families(task: str) -> tuple[str, ...]:
+    """The architectures that a task can train: those of its protocol with a limited context."""
+    protocol = TASKS[task].protocol
+    named = [name for name, model in ARCHITECTURES.items() if issubclass(model, protocol)]
+    return tuple(name for name in named if "context" in field_types(family_config(name)))
+
+
+def family_config(family: str) -> type[Config]:
+    """The configuration of an architecture."""
+    return config_type(ARCHITECTURES[family])
+
+
+def keys(task: str, family: str) -> Mapping[str, object]:
+    """Every key of a task with this model family, in the order they are shown, and its type."""
+    found: dict[str, object] = {}
+    kinds = field_types(TASKS[task].settings)
+    for section in SECTIONS:
+        if section == "model":
+            found[FAMILY] = Literal[families(task)]
+        kind = family_config(family) if section == "model" else cast(type, kinds[section])
+        found.update({f"{section}.{name}": hint for name, hint in field_types(kind).items()})
+    return {key: kind for key, kind in found.items() if key not in FOLLOWS}
+
+
+def values_of(settings: Settings) -> dict[str, object]:
+    """The value of every key."""
+    found: dict[str, object] = {}
+    for section in SECTIONS:
+        if section == "model":
+            found[FAMILY] = architecture_of(settings.model)
+        found.update({f"{section}.{name}": value for name, value in vars(vars(settings)[section]).items()})
+    return {key: value for key, value in found.items() if key not in FOLLOWS}

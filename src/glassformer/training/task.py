@@ -1,0 +1,193 @@
+"""What a task is: settings, data as batches, an objective, and an evaluation."""
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Generic, Literal, Protocol, TypeVar
+
+from glassformer.data.batches import Batches
+from glassformer.decoding.completion import Completion
+from glassformer.decoding.config import GenerationConfig
+from glassformer.errors import ConfigError, DataError
+from glassformer.layers.config import Config
+from glassformer.layers.model import Model
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.distributed import ProcessGroup
+from glassformer.training.objective import Objective
+from glassformer.training.settings import Settings, TokenizerSettings
+
+S = TypeVar("S", bound=Settings)
+T = TypeVar("T")
+Part = Literal["path", "validation", "test"]  # of the data, by the setting that names its file
+Report = Callable[[str], None]
+Generate = Callable[[Model, Tokenizer, Sequence[str], GenerationConfig], list[Completion]]
+
+TOKENS_AT_ONCE = 8192  # of a batch in an evaluation
+LOGITS_AT_ONCE = 2**26  # of a batch in an evaluation
+MORE = {
+    "training": "add training data (data.path)",
+    "validation": "add validation data (data.validation_fraction or data.validation)",
+    "test": "add test data (data.test)",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metrics:
+    """The metrics of a model on data; a task adds its own. The loss is in nats per target."""
+
+    loss: float
+
+
+class Progress(Protocol):
+    """Passes the items of long work through, and reports how many there were."""
+
+    def __call__(self, items: Iterator[T], what: str) -> Iterator[T]:
+        """The same items; `what` says what has been done with them."""
+        ...
+
+
+def silent(items: Iterator[T], what: str) -> Iterator[T]:
+    """Report nothing."""
+    del what
+    return items
+
+
+@dataclass(frozen=True)
+class EvaluationSet(ABC):
+    """Data to evaluate a model on."""
+
+    batches: Batches
+
+    @abstractmethod
+    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> Metrics:
+        """The metrics of a model; `generate` is for tasks that evaluate generated text."""
+
+
+@dataclass(frozen=True)
+class TaskData:
+    """The data of a run as batches, with the tokenizer and the labels that belong to them.
+
+    `config_values` are fields of the model's configuration that follow from the data. `fresh` is the prefix of
+    parameters that are not taken over from the model to start from, because they belong to other labels.
+    """
+
+    tokenizer: Tokenizer
+    batches: Batches
+    validation: Batches
+    test: EvaluationSet
+    labels: tuple[str, ...] | None = None
+    config_values: Mapping[str, object] = field(default_factory=dict)
+    fresh: str | None = None
+
+
+@dataclass(frozen=True)
+class DataContext:
+    """What every task prepares its data with; the tokenizer and labels of the model to start from, if there is one."""
+
+    known: Tokenizer | None
+    process_group: ProcessGroup
+    report: Report
+    labels: tuple[str, ...] | None = None
+
+    def tokenizer(self, settings: TokenizerSettings, texts: Callable[[], Iterable[str]]) -> Tokenizer:
+        """The known tokenizer, the one of a file, or one trained on the texts."""
+        if self.known is not None:
+            return self.known
+        if settings.file:
+            return Tokenizer.load(settings.file)
+        self.report(f"training a tokenizer ({settings.kind})")
+        return learn_tokenizer(texts(), settings.kind, settings.vocab_size, lowercase=settings.lowercase)
+
+    def shard(self, count: int, part: str, rows: str) -> tuple[int, int]:
+        """Rank and world size for the batches of a part with so many rows; test data is for the first process alone.
+
+        Raises on a part that would leave a process without a row.
+        """
+        alone = part == "test"
+        rank, world = (0, 1) if alone else (self.process_group.rank, self.process_group.world_size)
+        if count < world:
+            fewer = ", or start fewer processes" if count else ""
+            wanted = f"wanted at least {world}, one for each process"
+            raise DataError(f"{count} {part} {rows}, {wanted}: {MORE[part]}{fewer}")
+        return rank, world
+
+
+@dataclass(frozen=True)
+class EvaluatedModel:
+    """A trained model to evaluate, with its tokenizer and labels."""
+
+    path: str
+    task: str
+    model: Model
+    tokenizer: Tokenizer
+    labels: tuple[str, ...] | None = None
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest input the model was trained on, which may be less than it can read."""
+        sizes = (self.model.config.context, self.tokenizer.use.max_length)
+        return min((size for size in sizes if size is not None), default=None)
+
+    @property
+    def tokens_at_once(self) -> int:
+        """Tokens of a batch whose logits fit into memory."""
+        return min(LOGITS_AT_ONCE // self.model.config.vocab, TOKENS_AT_ONCE)
+
+
+class Task(ABC, Generic[S]):
+    """Something to train a model for. One file defines it, and one line of `training.registry` adds it.
+
+    `protocol` is the class that a model has to be of, and `config_values` are the fields of its configuration that
+    follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out of
+    training even if `data.validation` names a file.
+    """
+
+    settings: type[S]
+    protocol: type[Model]
+    objective: Objective
+    built_in: str
+    always_split = False
+    config_values: Mapping[str, object] = MappingProxyType({})
+
+    @abstractmethod
+    def read(self, settings: S, part: Part) -> Iterator[object]:
+        """The rows of a part of the data, one at a time."""
+
+    @abstractmethod
+    def prepare(self, settings: S, context: DataContext) -> TaskData:
+        """Read the data and make batches of it."""
+
+    @abstractmethod
+    def evaluation_set(self, subject: EvaluatedModel, settings: S) -> EvaluationSet:
+        """All of `data.path`, or of the built-in data the part that the settings leave out of training."""
+
+    def check_files(self, settings: S) -> None:
+        """Read the first row of the validation and test data, so that a bad file is refused before any work."""
+        parts: tuple[Part, ...] = ("validation", "test")
+        for part in parts:
+            if vars(settings.data)[part] not in ("", self.built_in):
+                next(self.read(settings, part), None)
+
+
+def require_context(config: Config, setting: str, length: int) -> None:
+    """Refuse a model that cannot read sequences of this length."""
+    context = vars(config)["context"]
+    if context is not None and context < length:
+        raise ConfigError(f"model.context is {context}, wanted at least {setting}, which is {length}")
+
+
+def require_two(path: str, count: int, rows: str) -> None:
+    """Refuse data that cannot be split into training and validation data."""
+    if count < 2:
+        wanted = "wanted at least 2, one for training and one for validation: add more, or name data.validation"
+        raise DataError(f"{path}: has {count} {rows}, {wanted}")
+
+
+def cache_folder() -> Path:
+    """The folder of encoded texts, kept from run to run: $GLASSFORMER_CACHE, or the user's usual cache folder."""
+    place = os.environ.get("GLASSFORMER_CACHE")
+    return Path(place) if place else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"

@@ -1,0 +1,195 @@
+"""Text classification: an encoder with a classifier, evaluated by accuracy and F1."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from glassformer.data.batches import LabelledBatches
+from glassformer.data.files import LabelledText, read_labelled
+from glassformer.data.python_source import stdlib_labelled
+from glassformer.data.splitting import split_labelled
+from glassformer.equations.metrics import accuracy, f1
+from glassformer.errors import CheckpointError, DataError, ModelError
+from glassformer.layers.config import Config, Fraction, Size
+from glassformer.layers.model import Model
+from glassformer.models.encoder import Encoder, EncoderConfig
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.metrics import predict
+from glassformer.training.objective import Objective
+from glassformer.training.settings import DataSettings, Settings
+from glassformer.training.task import (
+    DataContext,
+    EvaluatedModel,
+    EvaluationSet,
+    Generate,
+    Metrics,
+    Part,
+    Progress,
+    Task,
+    TaskData,
+    require_context,
+    require_two,
+    silent,
+)
+
+CLASSES = Objective(
+    inputs=("ids", "attention_mask"), targets="labels", baseline=lambda model: math.log(model.config.classes)
+)
+TEXTS_AT_ONCE = 256  # of a batch in an evaluation
+SHOWN_LABELS = 5  # in a message
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledData(DataSettings):
+    """Texts with their labels: a .tsv, .jsonl or .parquet file, or the built-in stdlib."""
+
+    path: str = "stdlib"
+    validation_fraction: Fraction = 0.1
+    fields: tuple[str, str] = ("label", "text")
+    max_length: Size = 128
+    batch_size: Size = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifySettings(Settings):
+    """An encoder that classifies texts."""
+
+    data: LabelledData = LabelledData()
+    model: Config = EncoderConfig(head="classifier", dim=128, layers=2, heads=4, ffn_dim=512, context=128)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassMetrics:
+    """One class of a classifier: its F1, and the number of texts that belong to it."""
+
+    name: str
+    f1: float
+    texts: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierMetrics(Metrics):
+    """A classifier on labelled texts; macro weighs classes equally, weighted by their number of texts."""
+
+    accuracy: float
+    f1_macro: float
+    f1_weighted: float
+    classes: tuple[ClassMetrics, ...]
+    texts: int
+
+
+@dataclass(frozen=True)
+class LabelledSet(EvaluationSet):
+    """Labelled texts, and the names of the labels in the order of the classifier."""
+
+    batches: LabelledBatches
+    labels: Sequence[str]
+
+    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> ClassifierMetrics:
+        """Loss, accuracy and F1; a class without texts and predictions is left out of the macro average."""
+        found = predict(model, self.batches, CLASSES, progress)
+        size = len(self.labels)
+        highest = int(max(found.guesses.max(), found.targets.max()))
+        if highest >= size:
+            raise ModelError(f"class {highest} is among the predictions, and there are labels for {size} classes")
+        confusion = torch.bincount(size * found.targets + found.guesses, minlength=size**2).view(size, size)
+        texts, each = confusion.sum(1), f1(confusion).double()
+        return ClassifierMetrics(
+            loss=found.loss,
+            accuracy=float(accuracy(found.guesses, found.targets)),
+            f1_macro=float(each[(texts + confusion.sum(0)) > 0].mean()),
+            f1_weighted=float((each * texts).sum() / texts.sum()),
+            classes=tuple(
+                ClassMetrics(name=name, f1=value, texts=count)
+                for name, value, count in zip(self.labels, each.tolist(), texts.tolist(), strict=True)
+            ),
+            texts=len(found.losses),
+        )
+
+
+class Classification(Task[ClassifySettings]):
+    """Train an encoder to tell classes of text apart."""
+
+    settings = ClassifySettings
+    protocol = Encoder
+    objective = CLASSES
+    built_in = "stdlib"
+    config_values = {"head": "classifier"}  # noqa: RUF012 - never changed
+
+    def read(self, settings: ClassifySettings, part: Part) -> Iterator[LabelledText]:
+        """The labelled texts of a part of the data."""
+        path = vars(settings.data)[part]
+        return iter(stdlib_labelled()) if path == self.built_in else read_labelled(path, settings.data.fields)
+
+    def prepare(self, settings: ClassifySettings, context: DataContext) -> TaskData:
+        """Split the texts, and encode them with their labels."""
+        data, seed = settings.data, settings.recipe.seed
+        require_context(settings.model, "data.max_length", data.max_length)
+        train = list(self.read(settings, "path"))
+        validation = list(self.read(settings, "validation")) if data.validation else []
+        if not validation:
+            require_two(data.path, len({text.text for text in train}), "different texts")
+            train, validation = split_labelled(train, data.validation_fraction, seed)
+        labels, fresh = class_labels({text.label for text in train}, context.labels)
+        if fresh and context.labels is not None:
+            more = ", ..." if len(context.labels) > SHOWN_LABELS else ""
+            known = ", ".join(context.labels[:SHOWN_LABELS]) + more
+            context.report(f"a new classification head: the model to start from has other labels ({known})")
+        tokenizer = context.tokenizer(settings.tokenizer, lambda: (text.text for text in train))
+        tokenizer = tokenizer.for_encoder().with_use(max_length=data.max_length)
+
+        def made(texts: Sequence[LabelledText], name: str) -> LabelledBatches:
+            shard = context.shard(len(texts), name, "texts")
+            return labelled_batches(tokenizer, texts, labels, data.max_length, data.batch_size, seed, *shard)
+
+        batches = made(validation, "validation")
+        test = batches
+        if data.test or context.process_group.world_size > 1:
+            test = made(list(self.read(settings, "test")) if data.test else validation, "test")
+        return TaskData(
+            tokenizer, made(train, "training"), batches, LabelledSet(test, labels), labels,
+            config_values={"classes": len(labels)}, fresh="classifier." if fresh else None,
+        )  # fmt: skip
+
+    def evaluation_set(self, subject: EvaluatedModel, settings: ClassifySettings) -> LabelledSet:
+        """Texts cut to the length the model was trained on."""
+        texts, classes = list(self.read(settings, "path")), subject.model.config.classes
+        if settings.data.path == self.built_in:
+            texts = split_labelled(texts, settings.data.validation_fraction, settings.recipe.seed)[1]
+        known = subject.labels or tuple(map(str, range(classes)))
+        if len(known) != classes:
+            raise CheckpointError(f"{subject.path}: has {len(known)} labels and a model of {classes} classes")
+        labels, unknown = class_labels({text.label for text in texts}, known)
+        size = subject.max_length
+        labels = known if unknown else labels
+        return LabelledSet(labelled_batches(subject.tokenizer, texts, labels, size, TEXTS_AT_ONCE), labels)
+
+
+def labelled_batches(
+    tokenizer: Tokenizer, texts: Sequence[LabelledText], labels: Sequence[str], max_length: int | None,
+    batch_size: int, seed: int = 0, rank: int = 0, world: int = 1,
+) -> LabelledBatches:  # fmt: skip
+    """Batches of texts as token ids, cut to a length, with the numbers of their labels."""
+    for text in texts:
+        if text.label not in labels:
+            raise DataError(f"{text.source}: the label is {text.label!r}, wanted one of {', '.join(labels)}")
+    rows = tokenizer.encode_inputs([text.text for text in texts], max_length)
+    numbers = [labels.index(text.label) for text in texts]
+    return LabelledBatches(rows, numbers, batch_size, tokenizer.required("pad"), seed, rank, world)
+
+
+def class_labels(found: set[str], known: tuple[str, ...] | None) -> tuple[tuple[str, ...], bool]:
+    """The labels in the order of the classifier, and whether it must be a new one.
+
+    A classifier that has all labels is kept, with their order; if its labels are only numbered, they may be numbers.
+    """
+    if known is None:
+        return tuple(sorted(found)), False
+    numbers = tuple(map(str, range(len(known))))
+    numbered = known == tuple(f"LABEL_{number}" for number in numbers)  # what Hugging Face calls classes without names
+    for names in (known, numbers if numbered else known):
+        if found <= set(names):
+            return names, False
+    return tuple(sorted(found)), True

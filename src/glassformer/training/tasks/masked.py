@@ -1,0 +1,69 @@
+"""Masked language modeling: predict the tokens of running text that are masked; evaluated by their accuracy."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from glassformer.data.batches import MaskedBatches, Masking, PackedBatches
+from glassformer.equations.metrics import accuracy
+from glassformer.layers.config import Config
+from glassformer.layers.model import Model
+from glassformer.models.encoder import Encoder, EncoderConfig
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.metrics import predict
+from glassformer.training.objective import Objective
+from glassformer.training.running_text import RunningText, TextSettings, Windows
+from glassformer.training.task import EvaluationSet, Generate, Metrics, Progress, silent
+
+MASKED_TOKENS = Objective(inputs=("ids",), targets="targets")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedSettings(TextSettings):
+    """An encoder that predicts masked tokens, from running text."""
+
+    model: Config = EncoderConfig(head="masked", dim=128, layers=4, heads=4, ffn_dim=512, context=128)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaskedMetrics(Metrics):
+    """A masked language model on the tokens that were masked."""
+
+    perplexity: float
+    accuracy: float
+    tokens: int
+
+
+@dataclass(frozen=True)
+class MaskedSet(EvaluationSet):
+    """Running text with masked tokens, which depend only on the seed of the batches."""
+
+    batches: PackedBatches
+
+    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> MaskedMetrics:
+        """Loss and accuracy on the masked tokens."""
+        found = predict(model, self.batches, MASKED_TOKENS, progress)
+        right = float(accuracy(found.guesses, found.targets))
+        return MaskedMetrics(loss=found.loss, perplexity=found.perplexity, accuracy=right, tokens=len(found.losses))
+
+
+class MaskedLanguageModeling(RunningText[MaskedSettings]):
+    """Train an encoder to predict masked tokens (Devlin et al., 2019)."""
+
+    settings = MaskedSettings
+    protocol = Encoder
+    objective = MASKED_TOKENS
+    config_values = {"head": "masked"}  # noqa: RUF012 - never changed
+
+    def for_model(self, tokenizer: Tokenizer) -> Tokenizer:
+        """The tokenizer for encoders."""
+        return tokenizer.for_encoder()
+
+    def batches(self, tokenizer: Tokenizer, windows: Windows) -> MaskedBatches:
+        """Windows with masked tokens."""
+        w, mask = windows, tokenizer.required("mask")
+        masking = Masking(mask=mask, vocab=tokenizer.vocab_size, specials=tokenizer.specials)
+        return MaskedBatches(w.tokens, w.rows, w.length, masking, w.seed, w.rank, w.world)
+
+    def text_set(self, batches: PackedBatches, text_bytes: Callable[[], int]) -> MaskedSet:
+        """Batches to evaluate a model on."""
+        return MaskedSet(batches)
