@@ -11,8 +11,7 @@ from collections.abc import Callable
 import torch
 
 from glassformer.models.build import build
-from glassformer.probes.memory import value_bytes
-from glassformer.probes.trace import trace
+from glassformer.probes.trace import trace, value_bytes
 from glassformer.recording import Tape
 
 TOKENS, ROUNDS = 256, 7

@@ -21,4 +21,4 @@ print(f"gradient by rule against autograd: {(found - wanted).abs().max():.0e} ap
 
 print("\nfast against shown, the largest difference of each equation:")
 for row in gf.probes.agreement(model, {"ids": ids}):
-    print(f"  {row.equation:<20}{row.calls:>3} calls   {row.difference:.0e}   {row.place}")
+    print(f"  {row.equation:<20}{row.calls:>3} calls   {row.difference:.0e}   {row.path}")

@@ -11,7 +11,7 @@ model = gf.build(GPTConfig(vocab=4, context=8, dim=8, layers=2, heads=2), seed=1
 ids = torch.tensor([[0, 1, 2, 3]])
 
 # Every step has a name, its equation, the numbers that went in and came out, and the loss's gradient.
-run = trace(model, ids, backward="next").labelled(ids=words)
+run = trace(model, ids, backward="next").labeled(ids=words)
 print(f"{len(run.steps)} steps, loss {run.loss:.4f}; the fast run is within {run.difference.difference:.1e}")
 weights = run["layers.0.attention.weights"]
 print(f"\n{weights.name}: {weights.equation.latex}")

@@ -10,14 +10,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.testing import assert_close
 
-from glassformer.equation import _CATALOG, Cost, catalog, equation
+from glassformer.equation import _CATALOG, CHECKS, MODE, Cost, catalog, equation, no_checks
 from glassformer.equations.activations import gelu, relu
 from glassformer.equations.algebra import linear, scale
 from glassformer.equations.probability import softmax
 from glassformer.errors import EquationError
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
-from glassformer.recording import CHECKS, MODE, Tape, no_checks
+from glassformer.recording import Tape
 
 
 def test_names_are_unique() -> None:

@@ -7,11 +7,12 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from glassformer.equation import CHECKS, MODE
 from glassformer.equations.activations import relu, tanh
 from glassformer.equations.algebra import add, linear, matmul, multiply
 from glassformer.equations.heads import concat, merge_heads, split_heads
 from glassformer.errors import EquationError, TapeError
-from glassformer.recording import CHECKS, MODE, Tape
+from glassformer.recording import Tape
 
 
 def normal(*shape: int) -> Tensor:

@@ -5,16 +5,16 @@ import functools
 import inspect
 import math
 import textwrap
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, ParamSpec, TypeVar, cast
+from typing import Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.errors import EquationError
-from glassformer.recording import MODE, Tape, no_checks
 from glassformer.shapes import Axes, Parameter, read_parameters, read_results
 
 P = ParamSpec("P")
@@ -23,8 +23,69 @@ Rule = TypeVar("Rule", bound=Callable[..., object])
 
 Condition = Callable[..., None]  # called with `require` and arguments by name
 
-_CATALOG: dict[str, "Equation[..., object]"] = {}
+_CATALOG: dict[str, "AnyEquation"] = {}
 _HALF = (torch.float16, torch.bfloat16)
+
+
+class Dispatcher(Protocol):
+    """What stands between a call and its kernel: argument checks, a tape, or reference mode."""
+
+    def record(self, equation: "AnyEquation", args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Run the equation in the dispatcher's way."""
+        ...
+
+
+class Checks:
+    """Check a call that comes from outside, then run it and all it calls without checking again."""
+
+    def record(self, equation: "AnyEquation", args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Check, then run the fast form."""
+        equation.check(*args, **kwargs)
+        with no_checks():
+            return equation.kernel(*args, **kwargs)
+
+
+CHECKS = Checks()
+
+
+class Mode(threading.local):
+    """How equations run on this thread; with no dispatcher a call goes straight to its kernel."""
+
+    dispatcher: Dispatcher | None = CHECKS
+    checking: bool = True
+
+
+MODE = Mode()
+
+
+class no_checks:  # noqa: N801 - reads as a word: `with no_checks():`
+    """Leave argument checks out inside, for a caller that has made its own at the boundary."""
+
+    def __enter__(self) -> None:
+        self._before = MODE.dispatcher, MODE.checking
+        MODE.checking = False
+        if MODE.dispatcher is CHECKS:
+            MODE.dispatcher = None
+
+    def __exit__(self, *_: object) -> None:
+        MODE.dispatcher, MODE.checking = self._before
+
+
+class reference_mode:  # noqa: N801 - reads as a word: `with reference_mode():`
+    """Run plain functions inside, never fused kernels, and record nothing."""
+
+    def __enter__(self) -> None:
+        self._before, MODE.dispatcher = MODE.dispatcher, self
+
+    def __exit__(self, *_: object) -> None:
+        MODE.dispatcher = self._before
+
+    def record(self, equation: "AnyEquation", args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Run the equation's plain function."""
+        if MODE.checking:
+            equation.check(*args, **kwargs)
+        with no_checks():
+            return equation.fn(*args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -115,7 +176,7 @@ class Equation(Generic[P, R]):
         """Compute; recorded if a tape is on, checked if this call comes from outside the library."""
         if MODE.dispatcher is None or torch.compiler.is_compiling():
             return self.kernel(*args, **kwargs)
-        return cast(R, MODE.dispatcher.record(self, args, kwargs))
+        return cast(R, MODE.dispatcher.record(cast(AnyEquation, self), args, kwargs))
 
     def __repr__(self) -> str:
         return f"<Equation {self.name}: {self.meaning}>"
@@ -212,12 +273,11 @@ class Equation(Generic[P, R]):
     def cost(self, *args: P.args, **kwargs: P.kwargs) -> Cost:
         """Operations and bytes of one call, from shapes alone: nothing is computed."""
         arguments = {name: _to_meta(value) for name, value in self.bind(args, kwargs).items()}
-        with no_checks(), Tape() as tape:
-            self(**arguments)  # pyright: ignore[reportCallIssue] - the same arguments, by name
-        step = tape.steps[0]
-        moved = sum(t.numel() * t.element_size() for t in (*step.input_tensors, *step.output_tensors))
+        with _Calls() as calls:
+            result = self.fn(**arguments)  # pyright: ignore[reportCallIssue] - the same arguments, by name
+        moved = sum(t.numel() * t.element_size() for t in tensors_in([*arguments.values(), result]))
         if self._flops is None:
-            return Cost(sum(_CATALOG[child.equation.name].cost(**child.inputs).flops for child in step.children), moved)
+            return Cost(sum(part.cost(**inputs).flops for part, inputs in calls.made), moved)
         axes = Axes(self.name)
         axes.bind(self.parameters, arguments)
         sizes = {name: math.prod(size) for name, size in axes.sizes.items()} | arguments
@@ -258,6 +318,29 @@ class Equation(Generic[P, R]):
         return f"{text} = {number(cast(float, value))}"
 
 
+AnyEquation: TypeAlias = Equation[..., object]
+
+
+class _Calls:
+    """Note the equations that an equation calls, and with what."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[AnyEquation, dict[str, object]]] = []
+
+    def __enter__(self) -> "_Calls":
+        self._before, MODE.dispatcher = MODE.dispatcher, self
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        MODE.dispatcher = self._before
+
+    def record(self, equation: AnyEquation, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Note one call; what it calls in turn is its own affair."""
+        self.made.append((equation, equation.bind(args, kwargs)))
+        with _Calls():
+            return equation.fn(*args, **kwargs)
+
+
 def equation(
     latex: str,
     *,
@@ -282,13 +365,13 @@ def equation(
         made = Equation(fn, Declaration(latex, meaning, intuition, symbols, names, flops, where, upcast))
         if made.name in _CATALOG:
             raise ValueError(f"two equations are called {made.name}")
-        _CATALOG[made.name] = cast("Equation[..., object]", made)
+        _CATALOG[made.name] = cast(AnyEquation, made)
         return made
 
     return make
 
 
-def catalog() -> dict[str, Equation[..., object]]:
+def catalog() -> dict[str, AnyEquation]:
     """Every equation by name, in the order of their files."""
     return dict(_CATALOG)
 
@@ -321,3 +404,12 @@ def _to_meta(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return type(value)(_to_meta(item) for item in value)
     return value
+
+
+def tensors_in(value: object) -> list[Tensor]:
+    """Every tensor of a value, lists and tuples laid flat."""
+    if isinstance(value, Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [tensor for item in value for tensor in tensors_in(item)]
+    return []

@@ -8,7 +8,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode, _get_current_function_mode, _pop_mode_temporarily
 from torch.utils.weak import TensorWeakRef, WeakTensorKeyDictionary
 
-from glassformer.steps import Operation, tensors_in, version_of
+from glassformer.equation import tensors_in
+from glassformer.steps import Operation, version_of
 
 
 @dataclass(frozen=True, eq=False)

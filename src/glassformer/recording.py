@@ -1,83 +1,20 @@
 """The tape: record a run of equations, play it again, run it backward by the gradient rules."""
 
 import sys
-import threading
 import warnings
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from glassformer.equation import MODE, AnyEquation, no_checks, reference_mode
 from glassformer.errors import TapeError
 from glassformer.provenance import Provenance
-from glassformer.steps import Gradients, Operation, Recordable, Step, not_recorded, tensors_in, version_of
-
-
-@runtime_checkable
-class Dispatcher(Protocol):
-    """Whoever stands between a call and its kernel: a check at the boundary, a tape, the plain path."""
-
-    def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Run the equation in the dispatcher's way."""
-        ...
-
-
-class Checks:
-    """Check a call that comes from outside, then run it and all it calls without checking again."""
-
-    def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Check, then run the fast form."""
-        equation.check(*args, **kwargs)
-        with no_checks():
-            return equation.kernel(*args, **kwargs)
-
-
-CHECKS = Checks()
-
-
-class Mode(threading.local):
-    """How equations run on this thread; with no dispatcher a call goes straight to its kernel."""
-
-    dispatcher: Dispatcher | None = CHECKS
-    checking: bool = True
-
-
-MODE = Mode()
-
-
-class no_checks:  # noqa: N801 - reads as a word: `with unchecked():`
-    """Leave argument checks out inside, for a caller that has made its own at the boundary."""
-
-    def __enter__(self) -> None:
-        self._before = MODE.dispatcher, MODE.checking
-        MODE.checking = False
-        if MODE.dispatcher is CHECKS:
-            MODE.dispatcher = None
-
-    def __exit__(self, *_: object) -> None:
-        MODE.dispatcher, MODE.checking = self._before
-
-
-class reference_mode:  # noqa: N801 - reads as a word: `with plain():`
-    """Run plain functions inside, never fused ones, and keep nothing."""
-
-    def __enter__(self) -> None:
-        self._before, MODE.dispatcher = MODE.dispatcher, self
-
-    def __exit__(self, *_: object) -> None:
-        MODE.dispatcher = self._before
-
-    def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Run the equation's plain function."""
-        if MODE.checking:
-            equation.check(*args, **kwargs)
-        with no_checks():
-            return equation.fn(*args, **kwargs)
+from glassformer.steps import Gradients, Operation, Step, not_recorded, tensors_in, version_of
 
 
 class Tape:
@@ -140,12 +77,12 @@ class Tape:
                 return min(inside, key=lambda name: self.calls[name])  # the first of those that ran least
         return names[0]
 
-    def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    def record(self, equation: AnyEquation, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Run an equation's plain function and keep what went in and what came out."""
         with self._provenance.paused():
             return self._record(equation, args, kwargs)
 
-    def _record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+    def _record(self, equation: AnyEquation, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         if MODE.checking:
             equation.check(*args, **kwargs)
         path, place = self._path(equation)
@@ -165,7 +102,7 @@ class Tape:
         step.versions = tuple(version_of(tensor) for tensor in step.input_tensors)
         return fresh
 
-    def _path(self, equation: Recordable) -> tuple[str, str]:
+    def _path(self, equation: AnyEquation) -> tuple[str, str]:
         """Where a step stands: its own path, and the module it runs in."""
         if self._open:
             above, place = self._open[-1].path, self._open[-1].place

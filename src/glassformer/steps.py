@@ -1,44 +1,14 @@
 """What a tape is made of: steps, each an equation as it ran, and the gradients of a reverse run."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import TypeAlias
 
 from torch import Tensor
 from torch.overrides import resolve_name
 
+from glassformer.equation import AnyEquation, tensors_in
 from glassformer.errors import TapeError
-
-
-@runtime_checkable
-class Recordable(Protocol):
-    """What the tape asks of an equation."""
-
-    name: str
-
-    @property
-    def fn(self) -> Callable[..., object]:
-        """The plain function."""
-        ...
-
-    @property
-    def kernel(self) -> Callable[..., object]:
-        """The fast form where there is one, else the plain function."""
-        ...
-
-    def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
-        """Arguments by name, defaults filled in."""
-        ...
-
-    def check(self, *args: object, **kwargs: object) -> None:
-        """Raise on arguments the equation is not defined for."""
-        ...
-
-    def vjp(
-        self, inputs: Mapping[str, object], outputs: Sequence[Tensor], cotangents: Sequence[Tensor]
-    ) -> Mapping[str, object] | None:
-        """Gradients of the inputs by the hand-derived rule, or None where there is no rule."""
-        ...
 
 
 @dataclass(eq=False, repr=False)
@@ -46,7 +16,7 @@ class Step:
     """One equation as it ran: where, on what, giving what, and the steps inside it."""
 
     path: str
-    equation: Recordable
+    equation: AnyEquation
     inputs: dict[str, object]
     outputs: tuple[object, ...] = ()
     children: list["Step"] = field(default_factory=list)
@@ -140,15 +110,6 @@ class Gradients:
         gradient = gradient.sum_to_size(tensor.shape).to(tensor.dtype)
         before = self._found.get(id(tensor))
         self._found[id(tensor)] = (tensor, gradient if before is None else before[1] + gradient)
-
-
-def tensors_in(value: object) -> list[Tensor]:
-    """Every tensor of a value, lists and tuples laid flat."""
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (list, tuple)):
-        return [tensor for item in value for tensor in tensors_in(item)]
-    return []
 
 
 def version_of(tensor: Tensor) -> int:

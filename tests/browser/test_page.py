@@ -29,7 +29,7 @@ def found() -> Trace:
     model = build(Seq2SeqConfig(vocab=500, context=64, dim=64, layers=6, heads=8, ffn_dim=128)).eval()
     ids = torch.randint(500, (2, 32), generator=torch.Generator().manual_seed(0))
     words = {"source": [f"s{i}" for i in range(32)], "target": [f"t{i}" for i in range(32)]}
-    return trace(model, {"source": ids[:1], "target": ids[1:]}, "next").labelled(**words)
+    return trace(model, {"source": ids[:1], "target": ids[1:]}, "next").labeled(**words)
 
 
 @pytest.fixture(scope="module")

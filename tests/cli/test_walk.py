@@ -97,7 +97,7 @@ def test_one_lesson_into_files(capsys: pytest.CaptureFixture[str], tmp_path: Pat
 
 def test_a_whole_book(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("math_core")
-    monkeypatch.setattr(registry, "COURSE", {"Short": (registry.slope, registry.norms)})
+    monkeypatch.setattr(registry, "COURSE", {"Short": ("slope", "norms")})
     folders = tmp_path / "pages", tmp_path / "books"
     assert walk(capsys, "--all", "--html", str(folders[0]), "--notebook", str(folders[1]))[0] == 0
     assert [sorted(path.name for path in folder.iterdir()) for folder in folders] == [

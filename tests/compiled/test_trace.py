@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from glassformer.probes.agreement import agreement
-from glassformer.probes.attention_maps import attention_maps
+from glassformer.probes.readout import attention_maps
 from glassformer.probes.trace import trace
 from glassformer.recording import Tape
 from tests.models.zoo import specimen

@@ -3,15 +3,18 @@
 import ast
 import inspect
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
 from glassformer.arithmetic import MINUS
+from glassformer.course import lessons as lesson_modules
 from glassformer.course.page import Beside, Claim, Slope, Work
 from glassformer.course.registry import COURSE
 from glassformer.course.walk import Walk
@@ -43,6 +46,17 @@ SECONDS = 3
 def test_the_lessons_follow_the_roadmap() -> None:
     assert NAMES == ROADMAP
     assert list(COURSE)[:5] == ["Overview", "Gradients", "Similarity", "Attention", "Blocks"]
+
+
+def test_every_lesson_is_declared_and_only_the_one_asked_for_is_imported() -> None:
+    files = Path(inspect.getfile(lesson_modules)).parent.glob("[a-z]*.py")
+    assert {path.stem.replace("_", "-") for path in files} == set(NAMES)
+    program = (
+        "import sys; from glassformer.course.registry import lesson_called; lesson_called('slope').run();"
+        "print(*(name for name in sys.modules if name.startswith('glassformer.course.lessons.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["glassformer.course.lessons.slope"]
 
 
 @pytest.mark.parametrize("name", NAMES)

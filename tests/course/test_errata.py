@@ -4,8 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from glassformer.course.errata_checks import CHECKED
-from glassformer.course.errata_list import errata, findings
+from glassformer.course.errata import CHECKED, errata, findings
 from glassformer.course.page import Grid
 from glassformer.course.walk import Walk
 from glassformer.course.worked.examples import examples

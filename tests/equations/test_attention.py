@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
+from glassformer.equation import no_checks, reference_mode
 from glassformer.equations.attention import attention, attention_scores, window_attention
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
 from glassformer.equations.masks import causal_mask
 from glassformer.errors import EquationError
-from glassformer.recording import Tape, no_checks, reference_mode
+from glassformer.recording import Tape
 from tests.equations.drawing import Draw
 
 

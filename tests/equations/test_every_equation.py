@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import glassformer.equations  # noqa: F401 - fills the catalog
-from glassformer.equation import Equation, catalog
+from glassformer.equation import Equation, catalog, no_checks, reference_mode
 from glassformer.errors import EquationError
-from glassformer.recording import Tape, no_checks, reference_mode
+from glassformer.recording import Tape
 from tests.arithmetic import as_python
 from tests.equations.counting import count
 from tests.equations.drawing import Draw, draw_arguments

@@ -2,8 +2,8 @@
 
 import torch
 
+from glassformer.equation import no_checks
 from glassformer.layers.rotary import LinearScaling, RopeScaling, Rotary, YarnScaling
-from glassformer.recording import no_checks
 
 PLACES = torch.arange(5)
 

@@ -106,7 +106,7 @@ def test_conversion_spares_a_model_or_a_run(name: str, tmp_path: Path, capsys: p
     (target / "notes.txt").write_text("mine")
     (target / name).write_text("dear to someone")
     assert main(["convert", str(source), str(target)]) == 2
-    assert f"{target}: holds a model or a run already ({name}): name another folder\n" in capsys.readouterr().err
+    assert f"{target}: already holds a model or a run ({name}): name another folder\n" in capsys.readouterr().err
     assert {path.name: path.read_text() for path in target.iterdir()} == {"notes.txt": "mine", name: "dear to someone"}
     (target / name).unlink()
     assert main(["convert", str(source), str(target)]) == 0

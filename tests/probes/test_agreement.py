@@ -3,9 +3,9 @@
 import pytest
 import torch
 
+from glassformer.equation import CHECKS, MODE
 from glassformer.equations.attention import attention
 from glassformer.probes.agreement import agreement
-from glassformer.recording import CHECKS, MODE
 from tests.models.zoo import ZOO, specimen
 
 
@@ -26,7 +26,7 @@ def test_a_wrong_fast_form_is_found_and_placed(monkeypatch: pytest.MonkeyPatch) 
     assert worst.equation == "attention"
     assert worst.calls == 2
     assert worst.relative == pytest.approx(0.01, rel=0.01)
-    assert worst.place in ("stack.blocks.0.attention.attention", "stack.blocks.1.attention.attention")
+    assert worst.path in ("stack.blocks.0.attention.attention", "stack.blocks.1.attention.attention")
 
 
 def test_dropout_draws_the_same_numbers_both_ways() -> None:

@@ -1,4 +1,4 @@
-"""Traces: names, replay, gradients, focus, memory, and the run they are true of."""
+"""Traces: names, replay, gradients, selection, memory, and agreement with the run itself."""
 
 import copy
 import dataclasses
@@ -14,8 +14,7 @@ from glassformer.equations.losses import cross_entropy
 from glassformer.errors import TapeError
 from glassformer.layers.linear import Linear
 from glassformer.models.build import build
-from glassformer.probes.memory import sketch, value_bytes
-from glassformer.probes.trace import trace
+from glassformer.probes.trace import sketch, trace, value_bytes
 from tests.models.zoo import CAUSAL, TRANSLATORS, ZOO, specimen
 
 EVERY = pytest.mark.parametrize("name", ZOO)
@@ -81,6 +80,18 @@ def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
             assert found[f"{place}.{word}"].shape[1] in (1, 2, 4), f"{word} has heads"
         weights = found[f"{place}.weights"].value
         assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
+
+
+@pytest.mark.parametrize("name", ["gpt", "encoder", "t5"])
+def test_slices_of_a_fused_projection_are_named_as_separate_projections_are(name: str) -> None:
+    found = trace(specimen(name).model, specimen(name).inputs)
+    fused = name == "gpt"
+    place = "layers.0.attention" if name in CAUSAL or name == "encoder" else "encoder.layers.0.attention"
+    for one, several in (("query", "queries"), ("key", "keys"), ("value", "values")):
+        assert found[f"{place}.{one}"].equation.name == ("slice_axis" if fused else "linear")
+        assert found[f"{place}.{several}"].step.inputs["x"] is found[f"{place}.{one}"].output
+    assert fused == (f"{place}.qkv" in list(found.names))
+    assert not any("slice_axis" in step.name for step in found.steps if place in step.name)
 
 
 @SOME
@@ -178,12 +189,12 @@ BAD = [
     ({"layer": 2}, r"there is no layer 2; the model has layers 0 to 1"),
     ({"head": 2}, r"there is no head 2; there are heads 0 to 1"),
     ({"token": 7}, r"there is no token 7; there are tokens 0 to 6"),
-    ({"equation": "sofmax"}, r"no equation or step is called 'sofmax'; the nearest .*softmax"),
+    ({"equation": "sofmax"}, r"no equation or step is called 'sofmax'; did you mean softmax"),
     ({"equation": "linear", "head": 0}, r"there is no head 0; no step here has heads"),
-    ({"backward": "nxt"}, r"'nxt' is no loss; wanted next, token:ID"),
-    ({"backward": "token:x"}, r"'token:x' is no loss"),
+    ({"backward": "nxt"}, r"'nxt' is not a loss; wanted next, token:ID"),
+    ({"backward": "token:x"}, r"'token:x' is not a loss"),
     ({"backward": "token:13"}, r"token: there is no token 13, wanted 0 to 12"),
-    ({"backward": "token:1@9"}, r"no scores at place 9"),
+    ({"backward": "token:1@9"}, r"no logits at position 9"),
     ({"backward": "class:1"}, r"class: the model gives \[3, 7, 13\]"),
     ({"backward": "pair"}, r"pair: the model gives \[3, 7, 13\]"),
     ({"backward": lambda output, inputs: output}, r"the loss has shape \[3, 7, 13\], wanted a single number"),
@@ -221,7 +232,7 @@ def test_a_loss_of_plain_torch_operations() -> None:
     assert found["layers.0.attention.weights"].gradient is not None
     with torch.inference_mode():
         assert trace(subject.model, subject.inputs, lambda scores, _: scores.mean()).gradients
-    with pytest.raises(TapeError, match="the loss does not depend on what the model says"):
+    with pytest.raises(TapeError, match="the loss does not depend on the model's output"):
         trace(subject.model, subject.inputs, lambda scores, _: torch.ones(()))
 
 

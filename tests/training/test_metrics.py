@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from glassformer.data.batches import IGNORE, LabelledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
 from glassformer.errors import MissingExtraError, ModelError
+from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
@@ -35,7 +36,7 @@ class Stub(Model):
     """Scores as a function of ids, whatever else is given."""
 
     def __init__(self, scores: Callable[[Tensor], Tensor]) -> None:
-        super().__init__(None)
+        super().__init__(Config())
         self.scores = scores
         self.nothing = nn.Parameter(torch.zeros(()))
 

@@ -13,7 +13,15 @@ from glassformer.checkpoints.hf_config import HARMLESS
 from glassformer.checkpoints.huggingface import HFModel, class_count, config_table, find_hf_model
 from glassformer.checkpoints.native import native_config, read_native
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
-from glassformer.checkpoints.tensor_files import CONFIG_FILE, CONFIG_TEXT, GENERATION, INDEX, WEIGHTS, write_tensors
+from glassformer.checkpoints.tensor_files import (
+    CONFIG_FILE,
+    CONFIG_TEXT,
+    GENERATION,
+    INDEX,
+    NUMBERS_SUFFIX,
+    WEIGHTS,
+    write_tensors,
+)
 from glassformer.checkpoints.tensor_map import TensorMap, own_rows, to_theirs
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config
@@ -24,7 +32,6 @@ from glassformer.text.tokenizer import Tokenizer
 Format = Literal["auto", "hf", "ours"]
 SHARD_BYTES = 5_000_000_000
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
-NUMBERS_SUFFIX = ".numbers.safetensors"  # of the values of a trace, which are not a model
 OWN_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 

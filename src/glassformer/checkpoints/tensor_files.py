@@ -26,6 +26,7 @@ CONFIG_FILE, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safeten
 GENERATION = "generation_config.json"
 CONFIG_TEXT = "glassformer.config"  # in a file's metadata: its config.json
 CHECKSUMS = "glassformer.crc32"  # in a file's metadata: a checksum for each tensor
+NUMBERS_SUFFIX = ".numbers.safetensors"  # of the tensors of a trace, which are not a model
 NAME = re.compile(r"[\w.\-/:]+", re.ASCII)
 SHARD = re.compile(r"[\w\-][\w.\-]*\.safetensors", re.ASCII)
 TYPE_BYTES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}

@@ -9,7 +9,6 @@ from torch import Tensor
 
 from glassformer.arithmetic import DIGITS, MINUS, MOST_DIGITS, number
 from glassformer.course.page import WRITTEN_OUT, Operand, operand_texts
-from glassformer.probes.names import equation_of
 from glassformer.recording import Tape
 
 EVERYDAY = (0.0, 1.0, 2.0)  # answers that stand in many a hint by chance
@@ -83,7 +82,7 @@ def operands_given(tape: Tape, question: str, held: Sequence[object]) -> tuple[O
     known = {id(output) for step in tape.steps for output in step.outputs}
     found: list[Operand] = []
     for step in tape.steps:
-        symbols = {symbol.name: symbol for symbol in equation_of(step).symbols}
+        symbols = {symbol.name: symbol for symbol in step.equation.symbols}
         for name, value in step.inputs.items():
             if isinstance(value, Tensor) and id(value) not in known and _storage(value) in storages:
                 known.add(id(value))

@@ -28,7 +28,7 @@ from glassformer.course.registry import CourseLesson, lessons
 from glassformer.course.terminal import BROKEN, DIGITS_IN_LESSONS, VERDICTS
 from glassformer.course.walk import Walk
 from glassformer.views.html import POLICY, mathml
-from glassformer.views.windows import largest
+from glassformer.views.terminal import largest
 
 ROWS_IN_PAGE, COLUMNS_IN_PAGE = 32, 24
 LESSON_STYLE = """

@@ -1,19 +1,22 @@
 """What a step of a lesson holds: words, equations as they ran, gradients, tables, curves, claims that were checked."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TypeAlias
 
 from torch import Tensor
 
 from glassformer.arithmetic import DIGITS, MINUS, digits_apart, number
-from glassformer.course.worked.comparing import Standing
+from glassformer.course.worked.comparing import Compared, Standing, entries_beside
 from glassformer.equation import Equation
-from glassformer.views.curves import Curve
+from glassformer.views.charts import Curve
 
 UNGROUPED = 9999  # whole numbers beyond it have their digits in groups of three, except in lists
-WRITTEN_OUT = 24  # numbers of an input that are written out; of a longer one only its shape is told
+WRITTEN_OUT = 24  # numbers of an input that are written out; of a larger one only its shape is shown
+MOST_PRINTED = 15  # digits of a printed number, all of which are shown
+SMALL_TABLE = 4  # numbers; in a larger table, one number with more decimals than the rest is an exception
 
 
 @dataclass(frozen=True)
@@ -195,3 +198,62 @@ def as_matrix(value: object) -> list[list[float]] | None:
     if flat.dim() > 2:
         flat = flat.reshape(-1, flat.shape[-1])
     return (flat[None] if flat.dim() == 1 else flat).tolist()
+
+
+def rows_beside(key: str, ours: object, printed: object, decimals: int | None) -> Iterator[BesideRow]:
+    """A line for each row of a table; `decimals` are those of the table in print, none for a round figure."""
+    found = sorted(_decimals(value) for value in _numbers_in(printed))
+    # One number that is given more exactly than all others does not make the others wrong.
+    if decimals is not None and len(found) > SMALL_TABLE:
+        decimals = min(decimals, found[-2])
+    yield from _beside_rows(key, ours, printed, decimals)
+
+
+def _beside_rows(key: str, ours: object, printed: object, decimals: int | None) -> Iterator[BesideRow]:
+    if isinstance(ours, list) and ours and isinstance(ours[0], list):
+        rows = printed if isinstance(printed, list) and len(printed) == len(ours) else [None] * len(ours)
+        for i, (row, other) in enumerate(zip(ours, rows, strict=True)):
+            yield from _beside_rows(f"{key}[{i}]", row, other, decimals)
+    elif printed is None:
+        yield BesideRow(key, value_text(ours))
+    else:
+        entries = entries_beside(key, printed, ours, decimals)
+        listed = isinstance(ours, list) and len(entries) == len(ours)
+        right = ", ".join(_rounded_alike(entry, decimals) for entry in entries)
+        texts = [_printed(entry.printed, listed) for entry in entries]
+        wrong = [entry.standing == "corrected" for entry in entries]
+        shown = tuple(map(InPrint, texts, wrong))
+        yield BesideRow(key, f"[{right}]" if listed else right, shown, listed)
+
+
+def _rounded_alike(entry: Compared, decimals: int | None) -> str:
+    """Our number with as many decimals as the one in print."""
+    ours, printed = entry.value, entry.printed
+    if isinstance(ours, bool) or not isinstance(ours, (int, float)) or not isinstance(printed, (int, float)):
+        return value_text(ours)
+    if decimals is None:
+        return value_text(ours)
+    least = _decimals(printed)
+    text = f"{ours:.{max(decimals, least)}f}"
+    while text.endswith("0") and len(text.partition(".")[2]) > least:
+        text = text[:-1].removesuffix(".")
+    return text.replace("-", MINUS) if float(text) else text.removeprefix("-")
+
+
+def _numbers_in(printed: object) -> Iterator[float]:
+    if isinstance(printed, list):
+        for item in printed:
+            yield from _numbers_in(item)
+    elif isinstance(printed, (int, float)) and not isinstance(printed, bool):
+        yield printed
+
+
+def _decimals(printed: float) -> int:
+    exponent = Decimal(repr(printed)).normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _printed(value: object, listed: bool) -> str:
+    if isinstance(value, float):
+        return number(value, MOST_PRINTED)
+    return value_text([value])[1:-1] if listed else value_text(value)

@@ -6,11 +6,11 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from glassformer.equation import reference_mode
 from glassformer.equations.adam import adam
 from glassformer.equations.embedding import unembed
 from glassformer.equations.losses import cross_entropy
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
-from glassformer.recording import reference_mode
 
 PHRASE_TOKENS = ("<pad>", "<start>", "<end>", "you", "are", "welcome", "thanks", "de", "nada", "gracias")
 PHRASE_PAIRS = (("you are welcome", "de nada"), ("thanks", "gracias"))

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
-from glassformer.course.beside import rows_beside
+from glassformer.course.diagrams import flow_lines
 from glassformer.course.exercise import Answered, Exercise, gives_away, operands_given
-from glassformer.course.flow import flow_lines
 from glassformer.course.page import (
     Beside,
     Chart,
@@ -26,20 +25,20 @@ from glassformer.course.page import (
     Prose,
     Slope,
     Work,
+    rows_beside,
     value_text,
 )
 from glassformer.course.worked.comparing import as_data, same
 from glassformer.course.worked.examples import WorkedExample, examples
 from glassformer.course.worked.recomputing import Given
 from glassformer.course.worked.verdicts import Result, check_example, compare_with_print
-from glassformer.equation import Equation
+from glassformer.equation import Equation, reference_mode
 from glassformer.equations.gradients import difference_quotient
 from glassformer.errors import LessonError
 from glassformer.probes.cells import written
-from glassformer.probes.names import equation_of
-from glassformer.recording import Tape, reference_mode
+from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
-from glassformer.views.curves import Curve
+from glassformer.views.charts import Curve
 
 CLOSE_ENOUGH = 0.005  # how far an answer may be off unless an exercise says otherwise
 FEW_POINTS = 12  # of a curve that are marked one by one
@@ -198,7 +197,7 @@ class Walk:
     def show(self, value: object, *cells: Sequence[int], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
         """Show the equation that made a value, and the arithmetic of some of its numbers."""
         step = self._maker(value)
-        equation = equation_of(step)
+        equation = step.equation
         symbols = {symbol.name: symbol for symbol in equation.symbols}
         inputs = [Operand(name, symbols[name].meaning, given) for name, given in step.inputs.items()]
         result = equation.results[[output is value for output in step.outputs].index(True)]
@@ -216,7 +215,7 @@ class Walk:
         """Show the gradient of a tensor, and the rules that sent it back."""
         users = [step for step in self.tape.steps if any(tensor is given for given in step.input_tensors)]
         sent = [step for step in users if any(output in found for output in step.output_tensors)]
-        rules = {equation_of(step).name: equation_of(step) for step in sent}
+        rules = {step.equation.name: step.equation for step in sent}
         self._add(Slope(name, found[tensor], tuple(rules.values()), tuple(rows), tuple(columns)))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -263,9 +262,13 @@ class Walk:
         where = f"{wanted.source}, {wanted.section}"
         self._add(Beside(example, where, rows, None if judged is None else judged.standing, how))
 
+    def diagram(self, lines: Sequence[str]) -> None:
+        """Show a diagram made of characters."""
+        self._add(Drawing(tuple(lines)))
+
     def flow(self, of: Tensor) -> None:
-        """Draw the graph of the equations that led to a number, branches and all."""
-        self._add(Drawing(tuple(flow_lines(self.tape.steps, of))))
+        """Draw the graph of the equations behind a number."""
+        self.diagram(flow_lines(self.tape.steps, of))
 
     # Exercises.
 
@@ -329,7 +332,7 @@ def _farthest_apart(a: Tensor | float, b: Tensor | float) -> float:
 
 def _single(step: Step) -> str:
     """The arithmetic of a result that is one number; nothing where there is none to show."""
-    equation, first = equation_of(step), step.outputs[0]
+    equation, first = step.equation, step.outputs[0]
     if not equation.has_cell:
         return ""
     if isinstance(first, Tensor):

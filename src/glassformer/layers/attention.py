@@ -1,4 +1,4 @@
-"""Attention with its projections: project, split into heads, attend, merge, project."""
+"""Multi-head attention: project, split into heads, attend, merge, project."""
 
 from dataclasses import dataclass
 
@@ -24,12 +24,11 @@ from glassformer.layers.cache import AttentionContext, LayerKV
 from glassformer.layers.config import Config, Size
 from glassformer.layers.linear import Linear
 from glassformer.layers.patterns import Bidirectional, SlidingWindow
-from glassformer.layers.rotary import Rotary
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionShape(Config):
-    """How a width is shared among heads; keys and values may have fewer, and a head any width."""
+    """Dimensions of multi-head attention; with fewer `kv_heads`, groups of query heads share keys and values."""
 
     dim: Size
     heads: Size
@@ -76,7 +75,7 @@ class Attention(nn.Module):
         self,
         shape: AttentionShape,
         pattern: Bidirectional | None = None,
-        rotary: Rotary | None = None,
+        rotary: nn.Module | None = None,
         norms: tuple[nn.Module, nn.Module] | None = None,
         scale: float | None = None,
         logit_softcap: float | None = None,

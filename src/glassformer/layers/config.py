@@ -1,4 +1,4 @@
-"""Configurations that check themselves: each field declares its type and range, and a wrong value is a ConfigError."""
+"""Configurations: frozen dataclasses whose fields declare type and range, checked when they are made."""
 
 import dataclasses
 import sys
@@ -29,7 +29,7 @@ NotNegative = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A frozen dataclass whose values are held to the types of its fields when it is made."""
+    """A frozen dataclass that checks its values against the declared types; a wrong one is a ConfigError."""
 
     def __post_init__(self) -> None:
         for name, kind in field_types(type(self)).items():

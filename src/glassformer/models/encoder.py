@@ -14,15 +14,13 @@ from glassformer.equations.regularization import dropout
 from glassformer.equations.sequences import mean_pool, row_at
 from glassformer.equations.similarity import normalize
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.block import Block
+from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size
-from glassformer.layers.embedding import Embedding
+from glassformer.layers.embedding import Embedding, LearnedPositions
 from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model, checks_inputs
 from glassformer.layers.normalization import LayerNorm
-from glassformer.layers.positions import LearnedPositions
-from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +128,7 @@ class Encoder(Model):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: small normal weights, cut at two deviations."""
+        """Draw fresh weights: normal with std 0.02, truncated at two deviations."""
         for weight in self.parameters():
             if weight.dim() > 1:
                 weight.copy_(truncated_normal(tuple(weight.shape), 0.02, generator=generator))

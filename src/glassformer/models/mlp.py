@@ -53,7 +53,7 @@ class MLP(Model):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: Xavier weights, no shifts."""
+        """Draw fresh weights: Xavier, zero biases."""
         for weight in self.parameters():
             if weight.dim() > 1:
                 weight.copy_(xavier_uniform(*weight.shape, generator=generator))

@@ -1,4 +1,4 @@
-"""Fast equals shown: run every equation both ways on the same inputs and report how far apart they come."""
+"""Compare the fused kernel of every equation with its reference form on the same inputs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,78 +6,78 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 
-from glassformer.recording import MODE, Tape, reference_mode
-from glassformer.steps import Recordable
+from glassformer.equation import MODE, AnyEquation, reference_mode
+from glassformer.recording import Tape
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """One equation over a whole run: how often it ran and how far its fast form strayed, and where most.
+    """One equation over a whole run: its calls, and the largest difference of its kernel from its reference form.
 
-    Differences are of finite numbers; infinite where one way gives NaN or an infinity and the other does not.
-    `not_finite` of the `numbers` are NaN or infinite.
+    `path` is the step with that difference, taken over finite numbers; it is infinite where one form gives NaN or an
+    infinity and the other does not. `not_finite` of the `numbers` are NaN or infinite.
     """
 
     equation: str
     calls: int
     difference: float
     relative: float
-    place: str
+    path: str
     numbers: int = 0
     not_finite: int = 0
 
 
 class _BothWays(Tape):
-    """A tape that goes on with the fast result and notes its distance from the plain one."""
+    """A tape that continues with the kernel's result and notes its distance from the reference result."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: dict[str, list[Agreement]] = {}
 
-    def record(self, equation: Recordable, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Run an equation fast and plain on the same inputs; hand on the fast result."""
+    def record(self, equation: AnyEquation, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Run the kernel and the reference form of an equation on the same inputs, and return the kernel's result."""
         path, _ = self._path(equation)
         state = torch.get_rng_state()
         outside, MODE.dispatcher = MODE.dispatcher, None
         try:
             fast = equation.kernel(*args, **kwargs)
-            torch.set_rng_state(state)  # both ways drop the same numbers
+            torch.set_rng_state(state)  # both draw the same dropout mask
             with reference_mode():
-                shown = equation.fn(*args, **kwargs)
+                reference = equation.fn(*args, **kwargs)
         finally:
             MODE.dispatcher = outside
-        self.found.setdefault(equation.name, []).append(difference_between(equation.name, path, fast, shown))
+        self.found.setdefault(equation.name, []).append(difference_between(equation.name, path, fast, reference))
         return fast
 
 
 def agreement(model: nn.Module, inputs: Mapping[str, Tensor]) -> list[Agreement]:
-    """The largest difference between fast and plain for each equation of one run, worst first."""
+    """The largest difference between kernel and reference for each equation of one run, worst first."""
     tape = _BothWays()
     with torch.no_grad(), tape:
         model(**inputs)
     worst = [max(rows, key=lambda row: row.difference) for rows in tape.found.values()]
-    told = (replace(row, calls=len(tape.found[row.equation])) for row in worst)
-    return sorted(told, key=lambda row: -row.difference)
+    counted = (replace(row, calls=len(tape.found[row.equation])) for row in worst)
+    return sorted(counted, key=lambda row: -row.difference)
 
 
-def difference_between(name: str, path: str, fast: object, shown: object) -> Agreement:
-    """How far two results are apart, absolutely and against the largest number shown."""
-    pairs = zip(*(part if isinstance(part, tuple) else (part,) for part in (fast, shown)), strict=True)
+def difference_between(name: str, path: str, fast: object, reference: object) -> Agreement:
+    """The largest difference of two results, absolute and relative to the largest reference number."""
+    pairs = zip(*(part if isinstance(part, tuple) else (part,) for part in (fast, reference)), strict=True)
     difference = relative = 0.0
     numbers = not_finite = 0
     for one, other in pairs:
         if isinstance(one, Tensor) and isinstance(other, Tensor) and one.is_floating_point() and one.numel():
-            endless = ~other.isfinite()
-            numbers, not_finite = numbers + other.numel(), not_finite + int(endless.sum())
-            apart = float((one - other).abs_().masked_fill_(endless, 0).max())
+            infinite = ~other.isfinite()
+            numbers, not_finite = numbers + other.numel(), not_finite + int(infinite.sum())
+            apart = float((one - other).abs_().masked_fill_(infinite, 0).max())
             if not torch.equal(_kinds(one), _kinds(other)):
                 apart = torch.inf
             difference = max(difference, apart)
-            size = float(other.abs().masked_fill_(endless, 0).max())
+            size = float(other.abs().masked_fill_(infinite, 0).max())
             relative = max(relative, apart / size if size else 0.0)
     return Agreement(name, 1, difference, relative, path, numbers, not_finite)
 
 
 def _kinds(value: Tensor) -> Tensor:
-    """Zero for finite numbers, and a number for each of NaN, infinity and minus infinity."""
+    """Zero for finite numbers, and a code for each of NaN, infinity and minus infinity."""
     return value.isnan() + 2 * value.isposinf() + 3 * value.isneginf()

@@ -1,6 +1,8 @@
-"""What to go backward from: a loss made of equations from what a model says."""
+"""Losses to go backward from, made of equations from the output of a model."""
 
+import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TypeAlias
 
 import torch
@@ -16,74 +18,57 @@ Inputs: TypeAlias = Mapping[str, object]
 LossTarget: TypeAlias = Callable[[Tensor, Inputs], Tensor]
 
 
-def next_tokens(scores: Tensor, inputs: Inputs) -> Tensor:
-    """The mean loss of every token given those before it; of a translator, of every target token."""
+def next_token_loss(logits: Tensor, inputs: Inputs) -> Tensor:
+    """The mean loss of every token given those before it; of an encoder-decoder, of every target token."""
     ids = inputs.get("target", inputs.get("ids"))
-    if not isinstance(ids, Tensor) or scores.dim() != 3 or scores.shape[:2] != ids.shape:
-        raise TapeError(f"next: the model gives {list(scores.shape)}, wanted scores for each token that went in")
+    if not isinstance(ids, Tensor) or logits.dim() != 3 or logits.shape[:2] != ids.shape:
+        raise TapeError(f"next: the model gives {list(logits.shape)}, wanted logits for each token that went in")
     if ids.shape[1] < 2:
-        raise TapeError("next: there is one token and no next one, wanted at least two")
+        raise TapeError("next: the input has one token, wanted at least two")
     following = ids[:, 1:]
-    if "ids" in inputs and isinstance(keep := inputs.get("attention_mask"), Tensor):
-        following = following.masked_fill(~keep[:, 1:], IGNORE)
+    if "ids" in inputs and isinstance(mask := inputs.get("attention_mask"), Tensor):
+        following = following.masked_fill(~mask[:, 1:], IGNORE)
     targets = torch.cat([following, torch.full_like(ids[:, :1], IGNORE)], 1)
-    return cross_entropy(scores, targets, ignore=IGNORE)
+    return cross_entropy(logits, targets, ignore=IGNORE)
 
 
-def given_token(id: int, place: int = -1) -> LossTarget:
-    """The loss of one token as the next one after a place, the last if left out."""
-
-    def aim(scores: Tensor, inputs: Inputs) -> Tensor:
-        """The loss of this token there."""
-        del inputs
-        if scores.dim() != 3 or not -scores.shape[1] <= place < scores.shape[1]:
-            raise TapeError(f"token: the model gives {list(scores.shape)}, which has no scores at place {place}")
-        return _loss_of(row_at(scores, place), id, "token")
-
-    return aim
+def token_loss(logits: Tensor, inputs: Inputs, id: int, position: int = -1) -> Tensor:
+    """The loss of one token as the next one after a position, by default the last."""
+    del inputs
+    if logits.dim() != 3 or not -logits.shape[1] <= position < logits.shape[1]:
+        raise TapeError(f"token: the model gives {list(logits.shape)}, which has no logits at position {position}")
+    return _loss_of(row_at(logits, position), id, "token")
 
 
-def given_class(id: int) -> LossTarget:
-    """The loss of one class for every example."""
-
-    def aim(scores: Tensor, inputs: Inputs) -> Tensor:
-        """The loss of this class."""
-        del inputs
-        if scores.dim() != 2:
-            raise TapeError(f"class: the model gives {list(scores.shape)}, wanted a row of scores for each example")
-        return _loss_of(scores, id, "class")
-
-    return aim
+def class_loss(logits: Tensor, inputs: Inputs, id: int) -> Tensor:
+    """The loss of one class, for every example."""
+    del inputs
+    if logits.dim() != 2:
+        raise TapeError(f"class: the model gives {list(logits.shape)}, wanted a row of logits for each example")
+    return _loss_of(logits, id, "class")
 
 
-def sentence_pair(output: Tensor, inputs: Inputs) -> Tensor:
-    """Of a translator the loss of the target sentence; of sentence vectors the cosine of the first two."""
+def pair_loss(output: Tensor, inputs: Inputs) -> Tensor:
+    """The loss of the target sentence of an encoder-decoder; the cosine of the first two sentence vectors."""
     if "target" in inputs:
-        return next_tokens(output, inputs)
+        return next_token_loss(output, inputs)
     if output.dim() != 2 or len(output) < 2:
         raise TapeError(f"pair: the model gives {list(output.shape)}, wanted one vector for each of two sentences")
     return cosine_similarity(row_at(output, 0), row_at(output, 1))
 
 
 def read_loss_target(text: str) -> LossTarget:
-    """The aim that a word names: `next`, `token:ID`, `token:ID@PLACE`, `class:N` or `pair`."""
-    kind, _, rest = text.partition(":")
-    id, _, place = rest.partition("@")
-    try:
-        if text == "next":
-            return next_tokens
-        if text == "pair":
-            return sentence_pair
-        if kind == "token":
-            return given_token(int(id), int(place) if place else -1)
-        if kind == "class" and not place:
-            return given_class(int(id))
-    except ValueError:
-        pass
-    raise TapeError(f"{text!r} is no loss; wanted next, token:ID, token:ID@PLACE, class:N or pair")
+    """The loss that a text names: `next`, `token:ID`, `token:ID@POSITION`, `class:N` or `pair`."""
+    if text in ("next", "pair"):
+        return next_token_loss if text == "next" else pair_loss
+    if found := re.fullmatch(r"token:(-?\d+)(?:@(-?\d+))?", text):
+        return partial(token_loss, id=int(found[1]), position=int(found[2] or -1))
+    if found := re.fullmatch(r"class:(-?\d+)", text):
+        return partial(class_loss, id=int(found[1]))
+    raise TapeError(f"{text!r} is not a loss; wanted next, token:ID, token:ID@POSITION, class:N or pair")
 
 
-def _loss_of(scores: Tensor, id: int, what: str) -> Tensor:
-    if not 0 <= id < scores.shape[-1]:
-        raise TapeError(f"{what}: there is no {what} {id}, wanted 0 to {scores.shape[-1] - 1}")
-    return cross_entropy(scores, torch.full(scores.shape[:-1], id, device=scores.device))
+def _loss_of(logits: Tensor, id: int, what: str) -> Tensor:
+    if not 0 <= id < logits.shape[-1]:
+        raise TapeError(f"{what}: there is no {what} {id}, wanted 0 to {logits.shape[-1] - 1}")
+    return cross_entropy(logits, torch.full(logits.shape[:-1], id, device=logits.device))

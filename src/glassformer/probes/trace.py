@@ -2,29 +2,33 @@
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from glassformer.equation import Cost, Equation, Symbol
 from glassformer.errors import TapeError
 from glassformer.probes.agreement import Agreement, difference_between
 from glassformer.probes.cells import Cell, explain, full_index
 from glassformer.probes.loss_targets import LossTarget, read_loss_target
-from glassformer.probes.memory import require_room, sketch, value_bytes
-from glassformer.probes.names import Names, equation_of
-from glassformer.probes.selection import Selection, axis_words
+from glassformer.probes.names import Names, Selection, axis_names
 from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
+
+_MEMINFO = Path("/proc/meminfo")
+_GIGA = 1e9
 
 
 @dataclass(frozen=True)
 class BoundSymbol:
-    """A letter of an equation with what it stood for: the number itself, where it came from, its gradient."""
+    """A symbol of an equation with its value in this step, the name of what made the value, and its gradient."""
 
     symbol: Symbol
     value: object = field(repr=False)
@@ -34,7 +38,7 @@ class BoundSymbol:
 
 @dataclass(frozen=True, eq=False)
 class TraceStep:
-    """One step of a trace: where it stands, what it computed, from what, at what cost, with what gradient."""
+    """One step of a trace: its name, equation, inputs, value, cost and gradient."""
 
     trace: "Trace" = field(repr=False)
     step: Step = field(repr=False)
@@ -43,53 +47,53 @@ class TraceStep:
 
     @property
     def path(self) -> str:
-        """Where it stands on the tape."""
+        """Its path on the tape."""
         return self.step.path
 
     @property
     def equation(self) -> Equation[..., object]:
-        """What was computed, with its LaTeX, its meaning and its rule."""
-        return equation_of(self.step)
+        """Its equation, with LaTeX, meaning and gradient rule."""
+        return self.step.equation
 
     @property
     def output(self) -> object:
-        """All that came out first, whatever is selected."""
+        """Its first output, whole, whatever is selected."""
         return self.step.outputs[0]
 
     @property
     def value(self) -> Tensor:
-        """What came out, as far as it is selected."""
+        """The selected part of its output."""
         return self._selected(self.step.output.detach())
 
     @property
     def gradient(self) -> Tensor | None:
-        """The loss's gradient with respect to what came out, if the trace went backward and it counts."""
+        """The loss's gradient with respect to the value, if the trace went backward and the loss depends on it."""
         full = self.trace.gradient_of(self.output)
         return None if full is None else self._selected(full)
 
     @cached_property
     def starts(self) -> dict[int, int]:
-        """Which place is selected on each axis that is narrowed to one."""
+        """The index selected on each axis that is narrowed to one."""
         return self.trace.selection.starts(self.step, self.trace.names)
 
     def _selected(self, whole: Tensor) -> Tensor:
-        for axis, place in self.starts.items():
-            whole = whole.narrow(axis, place, 1)
+        for axis, index in self.starts.items():
+            whole = whole.narrow(axis, index, 1)
         return whole
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """A word for each axis of the value."""
-        return axis_words(self.step) if isinstance(self.output, Tensor) else ()
+        """A name for each axis of the value."""
+        return axis_names(self.step) if isinstance(self.output, Tensor) else ()
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The whole shape of what came out, whatever is selected."""
+        """The shape of the whole output, whatever is selected."""
         return tuple(self.output.shape) if isinstance(self.output, Tensor) else ()
 
     @property
     def value_shape(self) -> tuple[int, ...]:
-        """The shape of the value, as far as it is selected."""
+        """The shape of the selected part."""
         return tuple(1 if axis in self.starts else size for axis, size in enumerate(self.shape))
 
     @cached_property
@@ -99,7 +103,7 @@ class TraceStep:
 
     @property
     def symbols(self) -> tuple[BoundSymbol, ...]:
-        """Every letter of the equation with what it stood for."""
+        """Every symbol of the equation with its value."""
         results = dict(zip((result.name for result in self.equation.results), self.step.outputs, strict=False))
         values = self.step.inputs | results
         return tuple(
@@ -110,7 +114,7 @@ class TraceStep:
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """A run with its steps by name; narrow it with `select`, ask a number with `cell`, look at it with the views."""
+    """A run with its steps by name; narrow it with `select`, explain a number with `cell`, show it with the views."""
 
     _draw: ClassVar[Callable[["Trace"], str] | None] = None
 
@@ -135,7 +139,7 @@ class Trace:
         ]
 
     def __getitem__(self, name: str) -> TraceStep:
-        """The step that a name means: its own, its path, or a word for it, such as `layers.0.attention.queries`."""
+        """The step by its name, its path, or a declared name, such as `layers.0.attention.queries`."""
         step = self._by_path[self.names.path(name)]
         if not step.kept:
             raise TapeError(f"the values of {name} were not kept: trace again with it selected")
@@ -146,13 +150,11 @@ class Trace:
     ) -> "Trace":
         """The same run with another selection."""
         selection = Selection(layer=layer, head=head, token=token, equation=equation)
-        selection.steps(
-            (step for step, _ in self._every_step if step.kept), self.names
-        )  # raises where there is nothing
+        selection.steps([step for step, _ in self._every_step if step.kept], self.names)  # raises if there are none
         return replace(self, selection=selection)
 
-    def labelled(self, **tokens: Sequence[str]) -> "Trace":
-        """The same trace with the words of its inputs, such as `ids=["I", "love", "AI"]`, for the views."""
+    def labeled(self, **tokens: Sequence[str]) -> "Trace":
+        """The same trace with the tokens of its inputs as text, such as `ids=["I", "love", "AI"]`, for the views."""
         return replace(self, tokens=tokens)
 
     def cell(self, name: str, *index: int) -> str:
@@ -160,29 +162,34 @@ class Trace:
         return self.explain(name, *index).text
 
     def explain(self, name: str, *index: int, depth: int = 0, width: int = 3) -> Cell:
-        """One number and, `depth` steps back, the numbers that count most in it, `width` at each step."""
+        """One number and, `depth` steps back, its largest contributions, `width` at each step."""
         shown = self[name]
-        place = full_index(shown.name, shown.step.output, index)
-        return explain(shown.name, shown.step, place, self.origin, depth, width)
+        at = full_index(shown.name, shown.step.output, index)
+        return explain(shown.name, shown.step, at, self.origin, depth, width)
 
     def origin(self, tensor: Tensor) -> tuple[str, Step | None]:
-        """What a tensor is called, and the step that made it, if one did."""
-        step = self._makers.get(id(tensor))
-        return self.source_of(tensor), step
+        """The name of a tensor, and the step that made it, if one did."""
+        return self.source_of(tensor), self._makers.get(id(tensor))
 
     def source_of(self, value: object) -> str:
-        """The name of the step, parameter or input that a value is, or nothing."""
+        """The name of the step that made a value, or of the parameter or input that it is; empty if unknown."""
         step = self._makers.get(id(value))
         return self._given.get(id(value), "") if step is None else self.names[step.path]
 
     def gradient_of(self, value: object) -> Tensor | None:
         """The loss's gradient with respect to any tensor of the run, or None."""
-        known = self.gradients is not None and isinstance(value, Tensor) and value in self.gradients
-        return self.gradients[value] if known else None  # pyright: ignore[reportOptionalSubscript, reportArgumentType]
+        if self.gradients is None or not isinstance(value, Tensor) or value not in self.gradients:
+            return None
+        return self.gradients[value]
+
+    def require_gradients(self) -> None:
+        """Raise if the trace did not go backward."""
+        if self.gradients is None:
+            raise TapeError("the trace did not go backward: trace with backward= to have gradients")
 
     @classmethod
     def shown_by(cls, draw: Callable[["Trace"], str]) -> None:
-        """Let a view say how a notebook shows a trace; views stand above, and cannot be called from here."""
+        """Set how a notebook shows a trace; views are on a higher floor, so they cannot be imported here."""
         cls._draw = draw
 
     def _repr_html_(self) -> str | None:
@@ -198,7 +205,7 @@ class Trace:
 
     @cached_property
     def _makers(self) -> dict[int, Step]:
-        """The outermost step that made each tensor, as its first result if there is one."""
+        """The outermost step that made each tensor, preferring one whose first output it is."""
         inward = [step for step, _ in reversed(self._every_step) if step.kept]
         return {id(t): s for s in inward for t in s.output_tensors} | {id(s.outputs[0]): s for s in inward}
 
@@ -219,48 +226,80 @@ def trace(
     equation: str = "*",
     limit: int | None = None,
 ) -> Trace:
-    """Run a model once as it is and once under a tape, and keep every step selected.
+    """Run a model once as it is and once under a tape, and keep the values of every selected step.
 
-    `backward` names the loss to go back from: `next`, `token:ID`, `class:N`, `pair`, or a function of what the model
-    says and its inputs; made of equations it is shown too. `limit` is how many bytes to keep at most, what is free if
-    left out.
+    `backward` is the loss to go backward from: `next`, `token:ID`, `class:N`, `pair`, or a function of the model's
+    output and inputs, whose equations are traced too. `limit` is the most bytes to keep, by default the free memory.
     """
-    written = dict(model.named_children()).get("_orig_mod", model)  # what torch.compile was given
-    given = _by_name(written, inputs)
+    eager = dict(model.named_children()).get("_orig_mod", model)  # the model inside torch.compile
+    given = _by_name(eager, inputs)
     selection = Selection(layer=layer, head=head, token=token, equation=equation)
-    outline = _outline(written, given, selection, backward is not None, limit)
-    device = next(written.parameters()).device
+    outline = _outline(eager, given, selection, backward is not None, limit)
+    device = next(eager.parameters()).device
     with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
         fast = model(**_untouched(given))
     with torch.no_grad(), Tape(None if outline is None else outline[1].__contains__) as tape:
-        output = written(**_untouched(given))
+        output = eager(**_untouched(given))
         loss = None if backward is None else _loss(backward, output, given)
-    gradients = None if loss is None else _gradients(written, tape, backward, given, output, loss)
-    names = Names(written, tape) if outline is None else outline[0]
-    found = Trace(
-        written, tape, names, given, output, selection, loss, gradients, difference_between("output", "", fast, output)
-    )
-    return found.select(**vars(selection))  # what is not there is said here
+    gradients = None if loss is None else _gradients(eager, tape, backward, given, output, loss)
+    names = Names(eager, tape) if outline is None else outline[0]
+    difference = difference_between("output", "", fast, output)
+    found = Trace(eager, tape, names, given, output, selection, loss, gradients, difference)
+    return found.select(**vars(selection))  # raises if nothing is selected
 
 
 def _outline(
     model: nn.Module, inputs: Mapping[str, object], selection: Selection, backward: bool, limit: int | None
 ) -> tuple[Names, set[str]] | None:
-    """The names of all steps and the paths of those to keep, found before anything runs; None to keep them all."""
+    """The names of all steps and the paths of those to keep, known before anything runs; None to keep them all."""
     if not all(value is None or isinstance(value, Tensor) for value in inputs.values()):
         return None  # with a cache there is one new token, and nothing to save
     tape = sketch(model, inputs)
     names = Names(model, tape)
     every = [step for top in tape.steps for step in top.walk()]
-    chosen = every if backward else selection.steps(every, names)  # the loss may be selected, and is not here
+    chosen = every if backward else selection.steps(every, names)  # a step of the loss may be selected, unknown here
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     needed = 2 * value_bytes(every) + weights if backward else value_bytes(chosen)
-    require_room(needed, next(model.parameters()).device, limit)
+    _require_memory(needed, next(model.parameters()).device, limit)
     return None if backward or len(chosen) == len(every) else (names, {step.path for step in chosen})
 
 
+def sketch(model: nn.Module, inputs: Mapping[str, object]) -> Tape:
+    """The tape of a run on the meta device: shapes only, nothing is computed."""
+    weights = {name: value.to("meta") for name, value in (*model.named_parameters(), *model.named_buffers())}
+    shapes = {name: value.to("meta") if isinstance(value, Tensor) else value for name, value in inputs.items()}
+    with torch.no_grad(), Tape() as tape:
+        functional_call(model, weights, (), shapes, tie_weights=False)  # a block that is used twice is put back once
+    return tape
+
+
+def value_bytes(steps: Iterable[Step]) -> int:
+    """Bytes of the outputs of these steps; views of one tensor are counted once."""
+    storages = (tensor.untyped_storage() for step in steps for tensor in step.output_tensors)
+    return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
+
+
+def _require_memory(needed: int, device: torch.device, limit: int | None) -> None:
+    free = free_memory(device) if limit is None else limit
+    if free is not None and needed > free:
+        raise TapeError(
+            f"this trace would keep {needed / _GIGA:.2f} GB and there is room for {free / _GIGA:.2f} GB; "
+            "narrow it to a layer or an equation, shorten the input, or leave the backward pass out"
+        )
+
+
+def free_memory(device: torch.device) -> int | None:
+    """Free bytes on a device, or None where they are unknown."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    if _MEMINFO.exists():
+        lines = (line.split() for line in _MEMINFO.read_text(encoding="ascii").splitlines())
+        return next(int(words[1]) * 1024 for words in lines if words[0] == "MemAvailable:")
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if hasattr(os, "sysconf") else None
+
+
 def _untouched(inputs: Mapping[str, object]) -> dict[str, object]:
-    """The inputs with a copy of what a run would change: its cache."""
+    """The inputs with a copy of the cache, which a run changes."""
     return {k: v if isinstance(v, Tensor) else copy.deepcopy(v) for k, v in inputs.items()}
 
 
@@ -287,7 +326,7 @@ def _gradients(
     output: object,
     loss: Tensor,
 ) -> Gradients:
-    """Gradients by the rules; of a loss that is made of plain torch operations, autograd takes the first step."""
+    """Gradients by the rules; if the loss has plain torch operations, autograd differentiates the loss itself."""
     weights = list(model.parameters())
     made = [tensor for step in tape.steps for tensor in step.output_tensors]
     try:
@@ -298,15 +337,15 @@ def _gradients(
         if backward is None or isinstance(backward, str) or not isinstance(output, Tensor):
             raise
     with torch.inference_mode(False), torch.enable_grad():
-        said = output.detach().clone().requires_grad_()
-        again = backward(said, inputs)
+        leaf = output.detach().clone().requires_grad_()
+        again = backward(leaf, inputs)
         if not again.requires_grad:
-            raise TapeError("the loss does not depend on what the model says")
-        learnt = [weight for weight in weights if weight.requires_grad]
-        seed, *direct = torch.autograd.grad(again, [said, *learnt], allow_unused=True)
+            raise TapeError("the loss does not depend on the model's output")
+        learned = [weight for weight in weights if weight.requires_grad]
+        seed, *direct = torch.autograd.grad(again, [leaf, *learned], allow_unused=True)
     found = tape.reverse(torch.zeros_like(output) if seed is None else seed, of=output, deep=True)
     found.require([*weights, *made])
-    for weight, gradient in zip(learnt, direct, strict=True):
+    for weight, gradient in zip(learned, direct, strict=True):
         if gradient is not None:  # a penalty on the weights themselves
             found.add(weight, gradient)
     return found

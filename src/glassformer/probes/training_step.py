@@ -1,4 +1,4 @@
-"""A step of training, scrubbed: loss, gradient, clipping, moments and new weight, each by its equation."""
+"""One training step by equations: loss, gradient, clipping, optimizer moments and the new weight."""
 
 import copy
 import math
@@ -14,8 +14,8 @@ from glassformer.equations.adam import adam
 from glassformer.equations.gradients import clip_gradient, global_norm
 from glassformer.equations.muon import muon
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
-from glassformer.errors import TapeError
-from glassformer.probes.names import Names, nearest_names
+from glassformer.errors import TapeError, did_you_mean
+from glassformer.probes.names import Names
 from glassformer.probes.trace import Trace
 from glassformer.recording import Tape
 from glassformer.steps import Step
@@ -25,7 +25,7 @@ OptimizerState = Mapping[str, object]
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """One weight through one step: the trace of its equations, what they give, what the optimiser really did."""
+    """One weight through one step: the trace of its equations, their result, and the optimizer's result."""
 
     trace: Trace
     weight: str
@@ -36,22 +36,22 @@ class TrainingStep:
 
     @property
     def difference(self) -> float:
-        """How far the equations are from what the optimiser did."""
+        """The largest difference between the equations' result and the optimizer's."""
         return float((self.shown - self.actual).abs().max())
 
 
 def training_step(
     model: nn.Module, optimizer: Optimizer, loss: Callable[[], Tensor], weight: str, max_grad_norm: float | None = None
 ) -> TrainingStep:
-    """Take one real step of training, and show by equations how one weight came by its new value.
+    """Take one real training step, and trace the equations that give one weight its new value.
 
-    `loss` runs the model and gives a single number; `weight` is a parameter by its name in the model.
+    `loss` runs the model and returns a scalar; `weight` is the name of a parameter of the model.
     """
     parameters = dict(model.named_parameters())
     if weight not in parameters:
-        raise TapeError(f"no parameter is called {weight!r}; {nearest_names(weight, parameters)}")
+        raise TapeError(f"no parameter is called {weight!r}; {did_you_mean(weight, parameters)}")
     parameter = parameters[weight]
-    with torch.no_grad(), torch.random.fork_rng(), Tape() as tape:  # the real step draws the same numbers again
+    with torch.no_grad(), torch.random.fork_rng(), Tape() as tape:  # the real step draws the same random numbers again
         value = loss()
     found = tape.reverse(of=value, deep=True)
     found.require(parameters.values())
@@ -72,7 +72,7 @@ def training_step(
     names = Names(model, tape)
     part = Tape()
     part.steps = [
-        *(_on_copies(step, before) for step in tape.steps[:begun] if _reads(step, parameter) or step.output is value),
+        *(_on_copies(step, before) for step in tape.steps[:begun] if step.output is value or _reads(step, parameter)),
         *tape.steps[begun:],
     ]
     _really_step(model, optimizer, loss, max_grad_norm)
@@ -88,7 +88,7 @@ def _reads(step: Step, tensor: Tensor) -> bool:
 
 
 def _on_copies(step: Step, copies: Mapping[int, Tensor]) -> Step:
-    """A step that remembers weights as they were, since the real step changes them in place."""
+    """A step that reads copies of the weights, since the real step changes them in place."""
     inputs = {name: copies.get(id(value), value) for name, value in step.inputs.items()}
     same = replace(step, inputs=inputs, children=[])
     return replace(same, versions=tuple(tensor._version for tensor in same.input_tensors))
@@ -103,10 +103,10 @@ def _really_step(model: nn.Module, optimizer: Optimizer, loss: Callable[[], Tens
 
 
 def _update(optimizer: Optimizer, parameter: Tensor, theta: Tensor, g: Tensor, state: OptimizerState) -> Tensor:
-    """The new weight by the equation of the optimiser's kind."""
+    """The new weight by the equation of the optimizer."""
     group = next((g for g in optimizer.param_groups if any(p is parameter for p in g["params"])), None)
     if group is None:
-        raise TapeError("the optimiser does not hold this weight")
+        raise TapeError("the optimizer does not hold this weight")
     if group.get("maximize") or group.get("amsgrad"):
         raise TapeError("there is no equation for maximize or amsgrad")
     for kind, update in _UPDATES.items():
@@ -119,30 +119,30 @@ def _adam_update(theta: Tensor, g: Tensor, group: OptimizerState, state: Optimiz
     rate, decay, betas = float(str(group["lr"])), float(str(group["weight_decay"])), group["betas"]
     assert isinstance(betas, tuple)
     if decay and not group["decoupled_weight_decay"]:
-        raise TapeError("there is no equation for Adam whose decay goes through the averages; use AdamW")
+        raise TapeError("there is no equation for Adam with weight decay in the gradient; use AdamW")
     if decay:
         theta = weight_decay(theta, rate, decay)
-    m, v = (_remembered(state, role, g) for role in ("exp_avg", "exp_avg_sq"))
-    step = int(_remembered(state, "step", torch.zeros((), device="cpu"))) + 1
+    m, v = (_state(state, role, g) for role in ("exp_avg", "exp_avg_sq"))
+    step = int(_state(state, "step", torch.zeros((), device="cpu"))) + 1
     return adam(theta, g, m, v, step, rate, (float(betas[0]), float(betas[1])), float(str(group["eps"])))[0]
 
 
 def _sgd_update(theta: Tensor, g: Tensor, group: OptimizerState, state: OptimizerState) -> Tensor:
     rate, beta = float(str(group["lr"])), float(str(group["momentum"]))
     if group["weight_decay"] or group["dampening"]:
-        raise TapeError("there is no equation for SGD with decay or dampening")
+        raise TapeError("there is no equation for SGD with weight decay or dampening")
     if not beta:
         return gradient_descent(theta, g, rate)
-    return momentum(theta, g, _remembered(state, "momentum_buffer", g), rate, beta, bool(group["nesterov"]))[0]
+    return momentum(theta, g, _state(state, "momentum_buffer", g), rate, beta, bool(group["nesterov"]))[0]
 
 
 def _muon_update(theta: Tensor, g: Tensor, group: OptimizerState, state: OptimizerState) -> Tensor:
-    """Torch scales the step by the shape in one of two ways; the equation's own way is undone where it differs."""
+    """Torch has two factors for the shape of a matrix; where it uses the other one, the equation's is divided out."""
     rate, (rows, columns) = float(str(group["lr"])), theta.shape
     own = math.sqrt(max(1.0, rows / columns))
     stretch = 0.2 * math.sqrt(max(rows, columns)) / own if group["adjust_lr_fn"] == "match_rms_adamw" else 1.0
     decay = float(str(group["weight_decay"])) / stretch
-    buffer = _remembered(state, "momentum_buffer", g)
+    buffer = _state(state, "momentum_buffer", g)
     beta, rounds = float(str(group["momentum"])), int(str(group["ns_steps"]))
     return muon(theta, g, buffer, rate * stretch, beta, decay, bool(group["nesterov"]), rounds)[0]
 
@@ -150,7 +150,7 @@ def _muon_update(theta: Tensor, g: Tensor, group: OptimizerState, state: Optimiz
 _UPDATES = {Adam: _adam_update, SGD: _sgd_update, Muon: _muon_update}
 
 
-def _remembered(state: OptimizerState, role: str, like: Tensor) -> Tensor:
-    """What the optimiser remembers, or the zeros it begins with."""
+def _state(state: OptimizerState, role: str, like: Tensor) -> Tensor:
+    """A tensor of the optimizer's state, or the zeros it starts from."""
     value = state.get(role)
     return value if isinstance(value, Tensor) else torch.zeros_like(like)

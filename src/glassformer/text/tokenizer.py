@@ -132,6 +132,19 @@ class Tokenizer:
         """The ids of texts as an encoder reads them: with the special tokens around them, truncated if asked."""
         return [self.template.apply(row, max_length) for row in self.encode_batch(texts)]
 
+    def encode_masked(self, text: str) -> list[int]:
+        """The ids of a text as an encoder reads it, with the mask token where the text spells it."""
+        mask = self.required("mask")
+        *parts, last = text.split(self.roles["mask"])
+        rows = self.encode_batch([*parts, last])
+        if parts and self._inner.token_to_id(" ") is None:
+            # A space belongs to the token after it, which may be the mask; some tokenizers put one before each part.
+            parts = [*(part.rstrip() for part in parts), last]
+            both = self.encode_batch([*parts, *(part.lstrip() for part in parts)])
+            rows = [min(pair, key=len) for pair in zip(both[: len(parts)], both[len(parts) :], strict=True)]
+        first, *rest = rows
+        return self.template.apply([*first, *(id for row in rest for id in (mask, *row))])
+
     def encode_prompts(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of prompts, to be continued: with what stands before a text and nothing after it.
 

@@ -4,8 +4,8 @@ import torch
 from torch.func import functional_call
 
 from glassformer.data.batches import Batch
-from glassformer.equation import catalog
-from glassformer.recording import Tape, no_checks
+from glassformer.equation import catalog, no_checks
+from glassformer.recording import Tape
 from glassformer.training.objective import LossModule
 
 BACK = 3  # a step backward takes about twice the products of a step forward

@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from glassformer.data.batches import IGNORE, Batch, Batches, LabelledBatches, MaskedBatches, PackedBatches, PairBatches
+from glassformer.equation import no_checks
 from glassformer.equations.losses import bits_per_byte, cross_entropy, perplexity
 from glassformer.equations.metrics import accuracy, f1
 from glassformer.equations.sampling import greedy
 from glassformer.errors import DataError, MissingExtraError, ModelError
 from glassformer.layers.model import Model
-from glassformer.recording import no_checks
 from glassformer.training.objective import CLASSES, HIDDEN_TOKENS, NEXT_TARGET_TOKEN, NEXT_TOKEN, Objective
 
 Follow = Callable[[Iterator[Batch]], Iterator[Batch]]  # goes along with a pass over the batches, to show how far it is

@@ -4,8 +4,9 @@ import torch
 from torch import Tensor
 
 from glassformer.data.batches import Batch
+from glassformer.equation import no_checks
 from glassformer.layers.model import Model
-from glassformer.recording import Tape, no_checks
+from glassformer.recording import Tape
 from glassformer.steps import Step
 from glassformer.training.objective import LossModule, Objective
 

@@ -10,12 +10,12 @@ from torch import Tensor
 from torch.fx.experimental import _config as shapes
 
 from glassformer.data.batches import Batch, Batches
+from glassformer.equation import no_checks
 from glassformer.equations.gradients import clip_gradient
 from glassformer.errors import TrainingError
 from glassformer.layers.block import Block
 from glassformer.layers.model import Model
 from glassformer.models.build import build
-from glassformer.recording import no_checks
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
 from glassformer.training.ema import EMA

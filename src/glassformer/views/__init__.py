@@ -1,1 +1,1 @@
-"""What was computed, and what is known, as something to look at."""
+"""Views of traces and of the equation catalog: terminal, HTML, notebook and files."""

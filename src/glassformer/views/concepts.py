@@ -1,4 +1,4 @@
-"""The field's words: what each means, and which lessons and equations show it."""
+"""The glossary: what each term means, and which lessons and equations show it."""
 
 from functools import cache
 from importlib.resources import files
@@ -7,7 +7,7 @@ import msgspec
 
 
 class Concept(msgspec.Struct, frozen=True, kw_only=True):
-    """A word of the field, its meaning, and where to see it: lessons to walk and equations to look up."""
+    """A term, its meaning, and the lessons and equations that show it."""
 
     name: str
     meaning: str
@@ -17,6 +17,6 @@ class Concept(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def concepts() -> tuple[Concept, ...]:
-    """Every word, in the order of the alphabet."""
+    """Every term, in alphabetical order."""
     data = files("glassformer.views").joinpath("concepts.json").read_bytes()
     return msgspec.json.decode(data, type=tuple[Concept, ...])

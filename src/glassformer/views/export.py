@@ -1,4 +1,4 @@
-"""A trace for machines: a JSON file that says what ran, and a safetensors file beside it with every number."""
+"""A trace as files: JSON for its steps, and safetensors for their values and gradients."""
 
 import math
 import stat
@@ -9,17 +9,17 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.checkpoints.save import NUMBERS_SUFFIX
+from glassformer.checkpoints.tensor_files import NUMBERS_SUFFIX
 from glassformer.probes.trace import BoundSymbol, Trace, TraceStep
 
 GENERATOR = "glassformer trace"  # in both files, to tell them from others
 
 
 def trace_data(trace: Trace) -> dict[str, object]:
-    """What a trace knows, less the numbers themselves, as plain data."""
+    """A trace without its tensors, as plain data."""
     return {
         "model": type(trace.model).__name__,
-        "focus": vars(trace.selection),
+        "selection": vars(trace.selection),
         "loss": None if trace.loss is None else _fact(float(trace.loss)),
         "difference": None if trace.difference is None else _fact(trace.difference.difference),
         "tokens": {name: list(words) for name, words in trace.tokens.items()},
@@ -28,7 +28,7 @@ def trace_data(trace: Trace) -> dict[str, object]:
 
 
 def trace_tensors(trace: Trace) -> dict[str, Tensor]:
-    """Every value selected by its step's name, and every gradient by the name with `/gradient` behind it."""
+    """The selected values by step name, and their gradients by step name and `/gradient`."""
     found: dict[str, Tensor] = {}
     for step in trace.steps:
         if isinstance(step.output, Tensor):
@@ -39,17 +39,17 @@ def trace_tensors(trace: Trace) -> dict[str, Tensor]:
 
 
 def save_trace(trace: Trace, path: Path) -> Path:
-    """Write a trace as JSON, and its numbers as safetensors beside it; the path of the second."""
+    """Write a trace as JSON and its tensors as safetensors beside it; the path of the second file."""
     numbers = numbers_path(path)
     data = {"generator": GENERATOR, **trace_data(trace), "numbers": numbers.name}
     path.write_bytes(msgspec.json.format(msgspec.json.encode(data), indent=1))
     save_file(trace_tensors(trace), numbers, {"generator": GENERATOR})
-    numbers.chmod(stat.S_IMODE(path.stat().st_mode))  # the library lets nobody else read what it writes
+    numbers.chmod(stat.S_IMODE(path.stat().st_mode))  # safetensors writes files that only the owner can read
     return numbers
 
 
 def numbers_path(path: Path) -> Path:
-    """Where the numbers of a trace go whose JSON goes to a path."""
+    """The path of the tensors of a trace whose JSON goes to `path`."""
     return path.with_name(path.stem + NUMBERS_SUFFIX)
 
 
@@ -78,7 +78,7 @@ def _symbol_facts(bound: BoundSymbol) -> dict[str, object]:
 
 
 def _fact(value: object) -> object:
-    """A value as JSON has it; NaN and infinities, for which it has no number, by the names JavaScript gives them."""
+    """A value for JSON; NaN and infinities, which JSON lacks, by their JavaScript names."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value if value is None or isinstance(value, (bool, int, float, str)) else str(value)

@@ -1,13 +1,11 @@
-"""A trace as one page that opens anywhere: formulas as MathML, matrices as heat maps, arithmetic under the pointer."""
+"""A trace as one HTML page: formulas as MathML, matrices as heat maps, arithmetic under the pointer."""
 
 import base64
 import functools
 import gzip
 import html
 import math
-from collections.abc import Sequence
 from importlib import resources
-from typing import TypedDict
 
 import msgspec
 from torch import Tensor
@@ -16,19 +14,27 @@ from glassformer.arithmetic import MINUS, number
 from glassformer.errors import MissingExtraError
 from glassformer.probes.cells import written
 from glassformer.probes.trace import Trace, TraceStep
-from glassformer.views.terminal import agreement_text, number_text, shape_text, shown_shape, size_text
-from glassformer.views.windows import MatrixWindow, not_a_number, windows
+from glassformer.views.terminal import (
+    MatrixWindow,
+    agreement_text,
+    not_a_number,
+    number_text,
+    shape_text,
+    shown_shape,
+    size_text,
+    windows,
+)
 
 ROWS_SHOWN, COLUMNS_SHOWN = 32, 32
-NUMBERS = 1_200_000  # that a page carries at most, by showing fewer matrices of each step, though always one
-CELLS = 12_000  # numbers of a page that carry their arithmetic, shared by its steps
-# Nothing is fetched, ever.
+NUMBERS = 1_200_000  # at most in a page, which shows fewer matrices of each step to stay below, though always one
+CELLS = 12_000  # numbers of a page that have their arithmetic, divided among its steps
+# The page fetches nothing.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 
 
 @functools.cache
 def mathml(latex: str) -> str:
-    """A formula as MathML, for a browser to set."""
+    """A LaTeX formula as MathML."""
     try:
         from math_core import LatexToMathML  # noqa: PLC0415 - an extra
     except ImportError:
@@ -37,7 +43,7 @@ def mathml(latex: str) -> str:
 
 
 def trace_page(trace: Trace, title: str = "") -> str:
-    """The page of a trace, whole: it needs no other file and asks for nothing."""
+    """The HTML page of a trace, which needs no other file and fetches nothing."""
     title = title or f"{type(trace.model).__name__}, every equation of one run"
     facts = [f"{len(trace.steps)} steps"]
     facts += [f"loss {not_a_number(float(trace.loss)) or number(trace.loss)}"] if trace.loss is not None else []
@@ -88,7 +94,7 @@ def _page_data(trace: Trace) -> dict[str, object]:
 
 
 def _matrices_that_fit(trace: Trace) -> int:
-    """How many matrices of each step a page has room for."""
+    """How many matrices of each step fit in a page."""
     most = 16
     while most > 1 and sum(_numbers_shown(step, most) for step in trace.steps) > NUMBERS:
         most //= 2
@@ -102,11 +108,13 @@ def _numbers_shown(step: TraceStep, most: int) -> int:
 
 
 def _step_data(step: TraceStep, most: int, cells: int) -> dict[str, object]:
-    shown = _windows_of(step, step.value, most) if isinstance(step.output, Tensor) else []
-    value, spent = [], 0
+    shown = list(windows(step, step.value, ROWS_SHOWN, COLUMNS_SHOWN, most)) if isinstance(step.output, Tensor) else []
+    value = []
     for window in shown:
-        value.append(_window_data(step, window, cells - spent))
-        spent += sum(map(len, value[-1]["cells"]))
+        arithmetic = _arithmetic(step, window, cells)
+        value.append(_window_data(step, window, arithmetic))
+        cells -= sum(map(len, arithmetic))
+    back = [] if step.gradient is None else windows(step, step.gradient, ROWS_SHOWN, COLUMNS_SHOWN, most)
     return {
         "name": step.name,
         "depth": step.depth,
@@ -115,62 +123,37 @@ def _step_data(step: TraceStep, most: int, cells: int) -> dict[str, object]:
         "shape": shown_shape(step),
         "operations": step.cost.flops,
         "symbols": [
-            (bound.symbol.name, bound.symbol.meaning, *_bound_text(bound.value), bound.source, _size(bound.gradient))
+            (bound.symbol.name, bound.symbol.meaning, _bound_text(bound.value), bound.source, _size(bound.gradient))
             for bound in step.symbols
             if bound.value is not None
         ],
         "value": value,
         "left": step.value.numel() - sum(len(row) for w in shown for row in w.values) if shown else 0,
-        "gradient": None
-        if step.gradient is None
-        else [_window_data(step, window, 0) for window in _windows_of(step, step.gradient, most)],
+        "gradient": None if step.gradient is None else [_window_data(step, window, []) for window in back],
     }
 
 
-def _windows_of(step: TraceStep, value: Tensor, most: int) -> list[MatrixWindow]:
-    return list(windows(step, value, ROWS_SHOWN, COLUMNS_SHOWN, most))
-
-
-class _Drawn(TypedDict):
+def _window_data(step: TraceStep, window: MatrixWindow, arithmetic: list[list[str]]) -> dict[str, object]:
     """A matrix as the page draws it; `cells` is the arithmetic of its first rows and columns."""
-
-    title: str
-    index: Sequence[int]
-    start: Sequence[int]
-    axes: int
-    shape: Sequence[int]
-    rows: Sequence[str]
-    columns: Sequence[str]
-    values: list[list[float | str]]
-    cells: list[list[str]]
+    values = [[_short(x) for x in row] for row in window.values]
+    return vars(window) | {"axes": len(step.shape), "values": values, "cells": arithmetic}
 
 
-def _window_data(step: TraceStep, window: MatrixWindow, cells: int) -> _Drawn:
+def _arithmetic(step: TraceStep, window: MatrixWindow, most: int) -> list[list[str]]:
+    """The arithmetic of the first rows and columns of a window, of `most` numbers at most."""
     height, width = len(window.values), len(window.values[0])
-    rows = min(height, max(math.isqrt(cells), cells // width)) if cells > 0 else 0
-    columns = min(width, cells // rows) if rows else 0
-    return {
-        "title": window.title,
-        "index": window.index,
-        "start": window.start,
-        "axes": len(step.shape),
-        "shape": window.shape,
-        "rows": window.rows,
-        "columns": window.columns,
-        "values": [[_short(x) for x in row] for row in window.values],
-        "cells": [[_arithmetic(step, window, i, j) for j in range(columns)] for i in range(rows)],
-    }
+    rows = min(height, max(math.isqrt(most), most // width)) if most > 0 else 0
+    columns = min(width, most // rows) if rows else 0
+    (top, left), missing = window.start, max(0, 2 - len(step.shape))  # axes that a window has and the tensor has not
+    return [
+        [written(step.step, (*window.index, top + i, left + j)[missing:]) for j in range(columns)] for i in range(rows)
+    ]
 
 
-def _arithmetic(step: TraceStep, window: MatrixWindow, row: int, column: int) -> str:
-    index = (*window.index, window.start[0] + row, window.start[1] + column)
-    return written(step.step, index[len(index) - len(step.shape) :])
-
-
-def _bound_text(value: object) -> Sequence[str]:
+def _bound_text(value: object) -> str:
     if isinstance(value, Tensor):
-        return (shape_text(value.shape),)
-    return (f"{len(value)} tensors",) if isinstance(value, (list, tuple)) else (number_text(value),)
+        return shape_text(value.shape)
+    return f"{len(value)} tensors" if isinstance(value, (list, tuple)) else number_text(value)
 
 
 def _size(gradient: Tensor | None) -> str:
@@ -178,5 +161,5 @@ def _size(gradient: Tensor | None) -> str:
 
 
 def _short(x: float) -> float | str:
-    """A number in the digits that are shown; JSON has no number for those that are not finite."""
+    """A number in the digits that are shown; as text if not finite, since JSON has no such numbers."""
     return not_a_number(x) or float(number(x).replace(MINUS, "-"))

@@ -1,4 +1,4 @@
-"""Jupyter: with this file read, a trace that ends a cell is shown as its page is."""
+"""Jupyter: once this module is imported, a trace at the end of a cell is shown as its HTML page."""
 
 import html
 
@@ -9,7 +9,7 @@ __all__ = ["trace", "trace_frame"]
 
 
 def trace_frame(shown: Trace) -> str:
-    """The page of a trace in a frame of its own, so that neither it nor the notebook changes the other's looks."""
+    """The page of a trace in an iframe, so that its style and the notebook's do not mix."""
     page = html.escape(trace_page(shown), quote=True)
     return f'<iframe srcdoc="{page}" title="trace" style="width: 100%; height: 40rem; border: 0"></iframe>'
 

@@ -1,10 +1,10 @@
-"""The quick reference: what the catalog knows of each equation, as plain data to print or to write down."""
+"""The quick reference: each equation of the catalog as plain data, to print or to write down."""
 
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import glassformer.equations  # noqa: F401 - reading its files fills the catalog
+import glassformer.equations  # noqa: F401 - importing it fills the catalog
 from glassformer.equation import Equation, Symbol, catalog
 
 # Meaning of each axis name. `make docs` fails on an axis of an annotation that is missing here.
@@ -68,7 +68,7 @@ def entries() -> tuple[Entry, ...]:
 
 
 def themes() -> dict[str, tuple[Entry, ...]]:
-    """Every equation by theme, a theme being the file it stands in."""
+    """Every equation by theme, which is the file that defines it."""
     found = entries()
     return {theme: tuple(e for e in found if e.theme == theme) for theme in dict.fromkeys(e.theme for e in found)}
 

@@ -1,4 +1,4 @@
-"""Tables that fit their terminal: text wraps between words, matrices go on below, and no number is ever split."""
+"""Tables that fit the terminal: text wraps between words, wide matrices continue below, and no number is split."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,18 +8,18 @@ from rich.table import Table
 from rich.text import Text
 
 UNBROKEN = 32  # a longer word, such as a path, may be broken
-EDGES, PER_COLUMN = 1, 3  # what the lines and spaces around the columns of a table take
+EDGES, PER_COLUMN = 1, 3  # characters of lines and spaces around a table and around each column
 
 
 class FittingTable:
-    """A table of words and numbers; where its columns cannot stand side by side, each row is a list of its cells."""
+    """A table of words and numbers; where its columns do not fit side by side, each row is a list of its cells."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str | Text]], title: str = "") -> None:
         self.columns, self.title = list(columns), title
         self.rows = [[cell if isinstance(cell, Text) else Text(cell) for cell in row] for row in rows]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Choose the widths, or the list."""
+        """Lay out as a table, or as lists if the terminal is too narrow."""
         widths = self._widths(options.max_width - EDGES)
         if widths is None:
             yield from self._stacked()
@@ -32,7 +32,7 @@ class FittingTable:
         yield table
 
     def _widths(self, room: int) -> list[int] | None:
-        """A width for each column, the widest ones narrowed first; none if words would have to be broken."""
+        """A width for each column, the widest ones narrowed first; None if words would have to be broken."""
         cells = [[Text(column), *(row[i] for row in self.rows)] for i, column in enumerate(self.columns)]
         widths = [max(cell.cell_len for cell in column) for column in cells]
         least = [max(_longest_word(cell) for cell in column) for column in cells]
@@ -59,7 +59,7 @@ class FittingTable:
 
 
 class MatrixTable:
-    """A matrix of short texts; columns for which a line has no room go on below, with the names of their rows."""
+    """A matrix of short texts; columns that do not fit continue below, with the row labels repeated."""
 
     def __init__(
         self, cells: Sequence[Sequence[Text]], rows: Sequence[str] = (), columns: Sequence[str] = (), title: str = ""
@@ -67,7 +67,7 @@ class MatrixTable:
         self.cells, self.rows, self.columns, self.title = cells, rows, columns, title
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Lay out as many columns at a time as there is room for."""
+        """Lay out as many columns at a time as fit."""
         names = max((Text(name).cell_len for name in self.rows), default=-PER_COLUMN)
         room = options.max_width - EDGES - PER_COLUMN - names
         title = self.title

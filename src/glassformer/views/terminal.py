@@ -1,9 +1,12 @@
-"""A trace in the terminal: a table of its steps, and each step with its formula and its matrices in color."""
+"""A trace in the terminal: a table of its steps, and each step with its formula and windows of its tensors in color."""
 
 import io
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
+import torch
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.style import Style
@@ -12,17 +15,92 @@ from rich.text import Text
 from torch import Tensor
 
 from glassformer.arithmetic import number
+from glassformer.probes.names import TOKEN_AXES
 from glassformer.probes.trace import Trace, TraceStep
 from glassformer.views.console import SafeConsole
 from glassformer.views.tables import FittingTable, MatrixTable
 from glassformer.views.unicode_math import unicode_math
-from glassformer.views.windows import MatrixWindow, largest, not_a_number, not_finite_text, windows
 
 ROWS, COLUMNS, MATRICES = 8, 8, 2
 DIGITS_SHOWN = 3
-_STRONG = 0.6  # from here on a ground is dark enough for white digits
+_STRONG = 0.6  # of the largest value; from here on the background is dark enough for white digits
 _WARM, _COLD = (178, 24, 43), (33, 102, 172)
 _APART = {"NaN": "rgb(123,31,162)", "∞": "rgb(154,82,0)", "−∞": "rgb(97,97,97)"}  # neither warm nor cold
+
+
+@dataclass(frozen=True)
+class MatrixWindow:
+    """The part of a matrix that is shown, its index in the tensor, and labels for its rows and columns."""
+
+    index: tuple[int, ...]
+    start: tuple[int, int]
+    values: list[list[float]]
+    shape: tuple[int, int]
+    rows: Sequence[str]
+    columns: Sequence[str]
+    title: str
+
+
+def windows(step: TraceStep, value: Tensor, rows: int, columns: int, most: int) -> Iterator[MatrixWindow]:
+    """The first matrices of a step's value or gradient, at most `rows` by `columns` of each."""
+    offset = [step.starts.get(axis, 0) for axis in range(value.dim())]
+    padded = value.detach().double().cpu().reshape((1,) * (2 - min(2, value.dim())) + tuple(value.shape))
+    start = (offset[-2] if value.dim() > 1 else 0, offset[-1] if offset else 0)
+    row_labels, column_labels = _token_labels(step)
+    for index in itertools.islice(itertools.product(*map(range, padded.shape[:-2])), most):
+        matrix = padded[index]
+        at = tuple(a + b for a, b in zip(index, offset, strict=False))
+        yield MatrixWindow(
+            index=at if value.dim() > 2 else (),
+            start=start,
+            values=matrix[:rows, :columns].tolist(),
+            shape=(matrix.shape[0], matrix.shape[1]),
+            rows=row_labels[start[0] :] if value.dim() > 1 else (),
+            columns=column_labels,
+            title=", ".join(f"{axis.removesuffix('s')} {i}" for axis, i in zip(step.axes, at, strict=False)),
+        )
+
+
+def _token_labels(step: TraceStep) -> tuple[Sequence[str], Sequence[str]]:
+    """The tokens of the rows and of the columns of a step's value, where they are known."""
+    tokens, axes = list(step.trace.tokens.items()), step.axes
+    if not tokens or len(axes) < 2:
+        return (), ()
+    queries = tokens[-1][1] if len(tokens) == 1 or _after_target(step, tokens[-1][0]) else tokens[0][1]
+    keys = tokens[0][1] if ".cross_attention." in f".{step.name}." else queries
+    rows = queries if axes[-2] in TOKEN_AXES and step.shape[-2] == len(queries) else ()
+    return rows, keys if axes[-1] == "keys" and step.shape[-1] == len(keys) else ()
+
+
+def _after_target(step: TraceStep, name: str) -> bool:
+    """Whether a step comes after the second input sequence was embedded."""
+    target = step.trace.inputs.get(name)
+    for each in step.trace.tape.steps:
+        if any(tensor is target for tensor in each.input_tensors):
+            return True
+        if any(part is step.step for part in each.walk()):
+            return False
+    return False
+
+
+def not_a_number(x: float) -> str | None:
+    """The text for NaN and the infinities, which are off the color scale; None for finite numbers."""
+    if math.isfinite(x):
+        return None
+    return "NaN" if math.isnan(x) else "∞" if x > 0 else "−∞"
+
+
+def not_finite_text(value: Tensor) -> str:
+    """The count of NaN and infinities of a tensor, such as `21 −∞`; empty if all are finite."""
+    counts = {"NaN": value.isnan(), "∞": value == torch.inf, "−∞": value == -torch.inf}
+    return ", ".join(f"{int(found.sum()):,} {name}" for name, found in counts.items() if found.any())
+
+
+def largest(values: Sequence[Sequence[float]]) -> float:
+    """The largest absolute value of the finite numbers, which gets the strongest color."""
+    numbers = torch.tensor(values, dtype=torch.float64, device="cpu").abs()
+    finite = numbers[numbers.isfinite()]
+    return float(finite.max()) if finite.numel() else 0.0
 
 
 def render(view: RenderableType, width: int, color: bool) -> str:
@@ -50,7 +128,7 @@ def steps_table(trace: Trace) -> FittingTable:
 
 
 def step_view(step: TraceStep) -> Group:
-    """One step whole: its formula, what each letter stands for, its value and, if there is one, its gradient."""
+    """One step: its formula, its symbols, its value and, if there is one, its gradient."""
     rule = step.equation.gradient
     parts: list[RenderableType] = [
         Text(step.name, style="bold"),
@@ -74,7 +152,7 @@ def matrix_table(
     title: str = "",
     digits: int = DIGITS_SHOWN,
 ) -> MatrixTable:
-    """A matrix of numbers, the large ones in strong colors: warm above zero, cold below; NaN and infinities apart."""
+    """A matrix of numbers in color by size: warm above zero, cold below; NaN and infinities have separate colors."""
     most = largest(values)
     cells = [[Text(not_a_number(x) or number(x, digits, most), style=_color(x, most)) for x in row] for row in values]
     return MatrixTable(cells, rows, columns, title)
@@ -107,13 +185,13 @@ def shape_text(shape: Sequence[int]) -> str:
 
 
 def shown_shape(step: TraceStep) -> str:
-    """The shape of what is shown of a step, and of the whole if that is more."""
+    """The shape of the selected part of a step, and of the whole if that is more."""
     part, whole = shape_text(step.value_shape), shape_text(step.shape)
     return part if part == whole else f"{part} of {whole}"
 
 
 def size_text(value: Tensor) -> str:
-    """How far the numbers of a tensor reach, and how many of them are not finite."""
+    """The range of a tensor, and how many of its numbers are not finite."""
     if value.numel() == 1:
         return not_a_number(float(value)) or number(value.detach(), DIGITS_SHOWN)
     finite = value.detach()[value.isfinite()]
@@ -138,19 +216,16 @@ def _symbols(step: TraceStep) -> Table:
 
 def _matrices(step: TraceStep, value: Tensor) -> list[RenderableType]:
     shown = list(windows(step, value, ROWS, COLUMNS, MATRICES))
-    views = [Padding(_matrix(window), (0, 0, 0, 2)) for window in shown]
+    tables = [matrix_table(window.values, window.rows, window.columns, window.title) for window in shown]
     left = value.numel() - sum(len(row) for window in shown for row in window.values)
-    return [*views, *([Text(f"  and {left:,} more numbers")] if left else [])]
-
-
-def _matrix(window: MatrixWindow) -> MatrixTable:
-    return matrix_table(window.values, window.rows, window.columns, window.title)
+    more = [Text(f"  and {left:,} more numbers")] if left else []
+    return [*(Padding(table, (0, 0, 0, 2)) for table in tables), *more]
 
 
 def _color(x: float, most: float) -> Style:
     if special := not_a_number(x):
         return Style(bgcolor=_APART[special], color="white", bold=True)
-    if not most or x == 0:  # nothing to compare with
+    if not most or x == 0:
         return Style.null()
     strength = abs(x) / most
     red, green, blue = (round(245 - strength * (245 - channel)) for channel in (_WARM if x > 0 else _COLD))

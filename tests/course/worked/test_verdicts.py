@@ -11,7 +11,14 @@ import torch
 import glassformer as gf
 from glassformer.course.worked.comparing import as_data, same
 from glassformer.course.worked.examples import WorkedExample, examples
-from glassformer.course.worked.recomputing import RECOMPUTATIONS, STATED_EXAMPLES, Answer, Given, recomputes
+from glassformer.course.worked.recomputing import (
+    MODULES,
+    STATED_EXAMPLES,
+    Answer,
+    Given,
+    recomputations,
+    recomputes,
+)
 from glassformer.course.worked.verdicts import RECORDED, Result, check_all, check_example
 from glassformer.equation import Equation
 from glassformer.equations.normalization import layer_norm_outside
@@ -32,8 +39,14 @@ def test_all_examples_are_there() -> None:
 
 
 def test_each_has_one_recomputation_and_there_are_no_others() -> None:
-    assert set(RECOMPUTATIONS) == set(EXAMPLES)
-    assert len(set(RECOMPUTATIONS.values())) == len(EXAMPLES)
+    assert set(recomputations()) == set(EXAMPLES)
+    assert len(set(recomputations().values())) == len(EXAMPLES)
+
+
+def test_every_module_with_a_recomputation_is_declared() -> None:
+    files = Path(inspect.getfile(recomputes)).parent.glob("*.py")
+    registering = {path.stem for path in files if re.search(r"^@(recomputes|states)\(", path.read_text(), re.MULTILINE)}
+    assert registering == set(MODULES) and list(MODULES) == sorted(MODULES)
 
 
 def test_no_example_is_recomputed_by_two() -> None:
@@ -72,14 +85,14 @@ def test_facts_are_stated_not_reproduced(results: dict[str, Result]) -> None:
     assert stated == {"airplane-neighbours", "clip-is-not-a-generator"}
 
 
-READ_PRINT = [name for name, function in RECOMPUTATIONS.items() if "fact(" in inspect.getsource(function)]
+READ_PRINT = [name for name, function in recomputations().items() if "fact(" in inspect.getsource(function)]
 
 
 @pytest.mark.parametrize("name", READ_PRINT)
 def test_what_echoes_the_print_counts_as_stated(name: str) -> None:
     example = EXAMPLES[name]
     changed = {key: torch.tensor(value).add(1).tolist() for key, value in (example.printed or {}).items()}
-    values = as_data(RECOMPUTATIONS[name](Given(example.inputs, changed)))
+    values = as_data(recomputations()[name](Given(example.inputs, changed)))
     assert isinstance(values, dict)
     compared = [key for key in changed if key in example.expected]
     assert all(same(values[key], example.expected[key]) for key in compared) == (name not in STATED_EXAMPLES)
@@ -166,7 +179,7 @@ def test_an_error_on_the_way_is_a_wrong_answer(monkeypatch: pytest.MonkeyPatch) 
     def fail(given: Given) -> Answer:
         raise gf.EquationError("softmax: z is empty")
 
-    monkeypatch.setitem(RECOMPUTATIONS, "gpt-h0", fail)
+    monkeypatch.setitem(recomputations(), "gpt-h0", fail)
     result = check_example(EXAMPLES["gpt-h0"])
     assert (result.verdict, result.expected_ok) == ("wrong", False)
     assert result.note == "EquationError: softmax: z is empty"

@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
-from glassformer.course.boxes import draw
 from glassformer.course.walk import Walk, step
 from glassformer.equations.activations import relu, sigmoid, tanh
 from glassformer.equations.algebra import add, linear, matmul, multiply
@@ -37,7 +36,7 @@ class DeepNetworksWalk(Walk):
         on a bowl it is a row; for a linear model a matrix; for a network one array for each parameter. The rate is the
         same number for all of them.
         """
-        draw(self.pages[-1], FOUR_COLUMNS)
+        self.diagram(FOUR_COLUMNS)
         rate = self.given("gd-x2-first-iterates").get("alpha", float)
         runs = [run(self, rate) for run in (_slope_run, _gradient_run, _matrix_run, _network_run)]
         self.table(
@@ -88,9 +87,7 @@ class DeepNetworksWalk(Walk):
         second = relu(linear(first, W[1]))
         y = linear(second, W[2])
         widths = [x.shape[-1], *(w.shape[-1] for w in W)]
-        draw(
-            self.pages[-1], ["x ──f₁──▶ hidden 1 ──f₂──▶ hidden 2 ──f₃──▶ y", f"widths: {' → '.join(map(str, widths))}"]
-        )
+        self.diagram(["x ──f₁──▶ hidden 1 ──f₂──▶ hidden 2 ──f₃──▶ y", f"widths: {' → '.join(map(str, widths))}"])
         self.show(first, (0, 1))
         self.show(y, (0, 0))
         self.claim("every link reads only what was made before it", _without_cycles(self))

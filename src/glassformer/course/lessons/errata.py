@@ -4,7 +4,7 @@ from collections import Counter
 
 import torch
 
-from glassformer.course.errata_list import Erratum, Finding, errata, findings, without_findings
+from glassformer.course.errata import Erratum, Finding, errata, findings, without_findings
 from glassformer.course.page import value_text
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import add, linear

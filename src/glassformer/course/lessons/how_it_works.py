@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
-from glassformer.course.boxes import draw, flow_column
+from glassformer.course.diagrams import flow_column
 from glassformer.course.small_models import PHRASE_TOKENS, token_ids, trained_translator
 from glassformer.course.walk import Walk, step
 from glassformer.course.worked.positions import waves
@@ -118,7 +118,7 @@ class HowItWorksWalk(Walk):
             ],
             (shapes["unembed"], "logits"),
         )
-        draw(self.pages[-1], _two_columns(left, right, f"── {shapes['encoder']} →"))
+        self.diagram(_two_columns(left, right, f"── {shapes['encoder']} →"))
         keys = _last(self, "decoder.blocks.0.cross_attention.key")
         self.show(keys, rows=SOURCE_TEXT.split())
         self.claim(
@@ -151,7 +151,7 @@ class HowItWorksWalk(Walk):
             (shape_text(_last(self, f"stack.blocks.{gpt.config.layers - 1}").shape), "final norm"),
             (shape_text(_last(self, "stack.norm").shape), "output layer"),
         ]
-        draw(self.pages[-1], flow_column("ids", stations, (shape_text(logits.shape), "logits")))
+        self.diagram(flow_column("ids", stations, (shape_text(logits.shape), "logits")))
         self.show(_last(self, "stack.norm"), rows=SOURCE_TEXT.split())
         self.claim("its tape has no cross-attention", not any("cross" in s.path for s in passed))
         with torch.no_grad():

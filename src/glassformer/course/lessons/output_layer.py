@@ -4,6 +4,7 @@ import torch
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
+from glassformer.equation import no_checks
 from glassformer.equations.adam import adam
 from glassformer.equations.algebra import line, linear, scale
 from glassformer.equations.embedding import unembed
@@ -12,7 +13,7 @@ from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import greedy
 from glassformer.models.build import build
 from glassformer.models.seq2seq import Seq2SeqConfig
-from glassformer.recording import Tape, no_checks
+from glassformer.recording import Tape
 
 SAID = (
     "<pad>",

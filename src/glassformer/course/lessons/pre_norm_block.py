@@ -3,7 +3,6 @@
 import torch
 
 from glassformer.arithmetic import number
-from glassformer.course.boxes import draw
 from glassformer.course.walk import Walk, step
 from glassformer.equations.activations import gelu
 from glassformer.equations.algebra import linear, residual
@@ -35,7 +34,7 @@ class PreNormBlockWalk(Walk):
         """The hidden state itself goes straight on. A normalized copy of it goes into the sublayer, and the output of
         the sublayer is added to the hidden state as it was.
         """
-        draw(self.pages[-1], BLOCK)
+        self.diagram(BLOCK)
         self.given_block = self.given("pre-ln-block-vector")
         self.x, self.eps = self.given_block.tensor("x"), self.given_block.get("eps", float)
         self.one, self.zero = self.x.new_ones(4), self.x.new_zeros(4)

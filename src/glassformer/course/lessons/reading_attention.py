@@ -10,7 +10,7 @@ from glassformer.equations.algebra import add, linear
 from glassformer.equations.attention import attention, attention_scores, weighted_sum
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.equations.probability import softmax
-from glassformer.probes.attention_maps import attention_maps
+from glassformer.probes.readout import attention_maps
 
 GUESTS = ("target", "banker", "gardener", "diplomat")
 PRONOUN_VECTORS = {  # experience, male person, giving, receiving

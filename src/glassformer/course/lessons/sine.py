@@ -8,12 +8,13 @@ from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.course.worked.networks import least_squares
 from glassformer.course.worked.sine import RATE, STEPS, WIDTHS
+from glassformer.equation import no_checks
 from glassformer.equations.activations import relu
 from glassformer.equations.adam import adam
 from glassformer.equations.algebra import linear
 from glassformer.equations.initialization import xavier_uniform
 from glassformer.equations.losses import mean_squared_error
-from glassformer.recording import Tape, no_checks
+from glassformer.recording import Tape
 
 
 class SineWalk(Walk):

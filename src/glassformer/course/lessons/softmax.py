@@ -2,6 +2,7 @@
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
+from glassformer.equation import no_checks
 from glassformer.equations.algebra import line, linear, scale
 from glassformer.equations.losses import cross_entropy, perplexity
 from glassformer.equations.optimizers import gradient_descent
@@ -13,7 +14,7 @@ from glassformer.equations.probability import (
     softmax,
     softmax_jacobian,
 )
-from glassformer.recording import Tape, no_checks
+from glassformer.recording import Tape
 
 WORDS = ("mat", "hat", "bat", "rat")
 

@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, recomputes
+from glassformer.equation import no_checks
 from glassformer.equations.algebra import line, multiply, residual
 from glassformer.equations.gradients import difference_quotient
 from glassformer.equations.optimizers import gradient_descent
 from glassformer.equations.schedules import noam_learning_rate
 from glassformer.equations.similarity import inner_product
-from glassformer.recording import Tape, no_checks
+from glassformer.recording import Tape
 
 
 def _square(x: Tensor) -> tuple[Tensor, Tensor]:

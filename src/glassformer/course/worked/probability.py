@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, recomputes
+from glassformer.equation import no_checks
 from glassformer.equations.algebra import add, line, linear, scale
 from glassformer.equations.attention import attention_scores
 from glassformer.equations.losses import cross_entropy, perplexity
@@ -19,7 +20,7 @@ from glassformer.equations.probability import (
     softmax,
     softmax_jacobian,
 )
-from glassformer.recording import Tape, no_checks
+from glassformer.recording import Tape
 
 RIGHT_WORD = 0.7  # what the right word gets in the example whose loss the document gives as 0.357
 

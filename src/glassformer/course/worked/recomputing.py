@@ -1,7 +1,9 @@
-"""What a recomputation is given, what it gives back, and the list of all of them."""
+"""Recomputations of worked examples: their inputs, their answers, and the registry of all of them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
 from typing import TypeAlias, TypeVar
 
 import msgspec
@@ -21,7 +23,7 @@ CLAIMS = "claims"
 
 @dataclass(frozen=True)
 class Given:
-    """The inputs of an example, all numbers in float64, and what its document prints."""
+    """The inputs of an example, with numbers in float64, and the values that its document prints."""
 
     inputs: Mapping[str, object]
     printed: Mapping[str, object] = field(default_factory=dict)
@@ -31,11 +33,11 @@ class Given:
         return msgspec.convert(self.inputs[name], kind)
 
     def fact(self, name: str, kind: Callable[..., Kind]) -> Kind:
-        """Something the document states that no computation could give."""
+        """A printed value that no computation could give."""
         return msgspec.convert(self.printed[name], kind)
 
     def tensor(self, name: str) -> Tensor:
-        """One input as a tensor; true and false stay as they are."""
+        """One input as a float64 tensor; Booleans stay Boolean."""
         value = torch.tensor(self.inputs[name])
         return value if value.dtype == torch.bool else torch.tensor(self.inputs[name], dtype=torch.float64)
 
@@ -45,35 +47,48 @@ class Given:
 
 
 Recompute: TypeAlias = Callable[[Given], Answer]
-RECOMPUTATIONS: dict[str, Recompute] = {}
+# Modules of this package that register recomputations; each is imported when the first example is recomputed.
+MODULES = (
+    *("attention", "claims", "decoder", "descent", "encoder", "geometry", "gpt", "networks", "positions"),
+    *("probability", "sine"),
+)
 STATED_EXAMPLES: set[str] = set()
+_registered: dict[str, Recompute] = {}
+
+
+@cache
+def recomputations() -> dict[str, Recompute]:
+    """The recomputation of every example, by the example's id."""
+    for name in MODULES:
+        import_module(f"glassformer.course.worked.{name}")
+    return _registered
 
 
 def recomputes(example: str) -> Callable[[Recompute], Recompute]:
-    """Enter a function in the list as the recomputation of an example."""
+    """Register a function as the recomputation of an example."""
 
-    def enter(function: Recompute) -> Recompute:
-        if example in RECOMPUTATIONS:
+    def register(function: Recompute) -> Recompute:
+        if example in _registered:
             raise ValueError(f"two functions recompute {example}")
-        RECOMPUTATIONS[example] = function
+        _registered[example] = function
         return function
 
-    return enter
+    return register
 
 
 def states(example: str) -> Callable[[Recompute], Recompute]:
-    """Enter a function in the list that states facts no computation here could give; they count as stated."""
+    """Register a function that states facts no computation here could give; they count as stated."""
     STATED_EXAMPLES.add(example)
     return recomputes(example)
 
 
 def output_of(tape: Tape, equation: Equation[..., Tensor]) -> Tensor:
-    """What the first step of an equation gave, however deep it stands."""
+    """The output of the first step of an equation, at any depth."""
     return next(step.output for top in tape.steps for step in top.walk() if step.equation is equation)
 
 
 def loaded(layer: Layer, weights: Mapping[str, Tensor] | None = None) -> Layer:
-    """A layer in float64, with an example's weights in place of its own."""
+    """A layer in float64, with an example's weights loaded."""
     layer = layer.double()
     if weights is not None:
         layer.load_state_dict(dict(weights))
@@ -81,5 +96,5 @@ def loaded(layer: Layer, weights: Mapping[str, Tensor] | None = None) -> Layer:
 
 
 def largest_difference(a: Tensor, b: Tensor) -> float:
-    """How far apart two tensors are at most."""
+    """The largest absolute difference of two tensors."""
     return (a - b).abs().max().item()

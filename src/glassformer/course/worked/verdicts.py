@@ -1,4 +1,4 @@
-"""Compute every example again, and say how its document's numbers stand: reproduced, rounding, corrected or stated."""
+"""Recompute every example, and compare with its document: reproduced, rounding, corrected or stated."""
 
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
@@ -6,19 +6,6 @@ from typing import Literal, TypeAlias
 import msgspec
 import torch
 
-from glassformer.course.worked import (  # noqa: F401 - reading these files fills the list of recomputations
-    attention,
-    claims,
-    decoder,
-    descent,
-    encoder,
-    geometry,
-    gpt,
-    networks,
-    positions,
-    probability,
-    sine,
-)
 from glassformer.course.worked.comparing import (
     STANDINGS,
     Compared,
@@ -31,8 +18,8 @@ from glassformer.course.worked.comparing import (
     same,
 )
 from glassformer.course.worked.examples import WorkedExample, examples
-from glassformer.course.worked.recomputing import CLAIMS, RECOMPUTATIONS, STATED_EXAMPLES, Given
-from glassformer.recording import reference_mode
+from glassformer.course.worked.recomputing import CLAIMS, STATED_EXAMPLES, Given, recomputations
+from glassformer.equation import reference_mode
 
 NETWORK, SATURATION = "linear-regression-vs-network-sin", "unscaled-softmax-saturates"
 
@@ -44,16 +31,14 @@ RULES: dict[tuple[str, str], Rule] = {
     (NETWORK, "network_mse_median"): below("mse_linear"),
     (NETWORK, "network_mse_max"): below("mse_linear"),
 }
-# What the examples call the three ways a number in print can stand.
+# The verdicts as the examples record them.
 RECORDED: dict[str, Standing] = {"reproduced": "reproduced", "rounding": "rounding", "erratum": "corrected"}
-
-
-# How an example stands in the end: `stated` is a fact that no computation here gives, `wrong` is a fault of ours.
+# `stated` is a fact that no computation here gives, `wrong` is an error of ours.
 Verdict: TypeAlias = Literal["reproduced", "rounding", "corrected", "stated", "wrong"]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """How one example stands: what its document prints, what is right, and whether we get what is right."""
+    """The verdict on one example: the printed values, the right ones, and whether ours are right."""
 
     id: str
     source: str
@@ -71,9 +56,9 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_all() -> list[Result]:
-    """Compute every example again, in the order of the documents."""
+    """Recompute every example, in the order of the documents."""
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # the tables are small: threads would spend more time waiting for each other than working
+    torch.set_num_threads(1)  # the tensors are tiny: threads would mostly wait for each other
     try:
         return [check_example(example) for example in examples()]
     finally:
@@ -81,7 +66,7 @@ def check_all() -> list[Result]:
 
 
 def check_example(example: WorkedExample) -> Result:
-    """Compute one example by the plain equations and judge it; an error on the way is a wrong answer."""
+    """Recompute one example by the reference equations and compare; an exception is a wrong answer."""
     values, truths, note = _recomputed(example)
     farthest = compare_with_print(example, values, truths)
     verdict = "reproduced" if farthest is None else farthest.standing
@@ -106,12 +91,13 @@ def check_example(example: WorkedExample) -> Result:
 
 
 def _recomputed(example: WorkedExample) -> tuple[dict[str, object], dict[str, bool], str]:
-    """Values by key, truth values of claims in words, and what there is to say."""
+    """Values by key, whether each claim in words holds, and a note or an error."""
+    recompute, given = recomputations()[example.id], Given(example.inputs, example.printed or {})
     try:
         # By the formula as it is written, not by a fused form of it: the formula is what the documents show.
         with reference_mode(), torch.no_grad():
-            answer = RECOMPUTATIONS[example.id](Given(example.inputs, example.printed or {}))
-    except Exception as error:  # whatever a broken equation raises, the other examples still have their say
+            answer = recompute(given)
+    except Exception as error:  # whatever a broken equation raises, the other examples are still checked
         return {}, {}, f"{type(error).__name__}: {error}"
     values = {key: as_data(value) for key, value in answer.items()}
     return values, msgspec.convert(values.pop(CLAIMS, {}), dict[str, bool]), example.note
@@ -128,7 +114,7 @@ def _is_right(example: WorkedExample, key: str, values: Mapping[str, object]) ->
 def compare_with_print(
     example: WorkedExample, values: Mapping[str, object], truths: Mapping[str, bool]
 ) -> Compared | None:
-    """What in print is farthest from ours, which decides the verdict; nothing where nothing is printed."""
+    """The printed value farthest from ours, which decides the verdict; None if nothing is printed."""
     found: list[Compared] = []
     for key, printed in (example.printed or {}).items():
         if key in truths:

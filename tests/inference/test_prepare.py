@@ -1,4 +1,4 @@
-"""Weights in another form: packed the same numbers, coarser ones near by, with the loss they cost."""
+"""Models converted for inference: packed weights compute the same, quantized ones nearly; none is held twice."""
 
 import pytest
 import torch
@@ -6,14 +6,14 @@ from torch.testing import assert_close
 
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
+from glassformer.equation import no_checks
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.quantization import pack_nibbles, quantize_rows, unpack_nibbles
 from glassformer.errors import DecodingError
-from glassformer.inference import fused_block
-from glassformer.layers.attention import Attention
+from glassformer.inference.fused_attention import FusedAttention
 from glassformer.inference.linear import Int4Linear, Int8Linear, PackedLinear
 from glassformer.inference.prepare import FORMS, for_inference
-from glassformer.recording import Tape, no_checks
+from glassformer.recording import Tape
 from tests.decoding.tiny_generators import DECODING, PROMPTS, words, writer
 from tests.models.zoo import TRANSLATORS
 
@@ -82,7 +82,7 @@ def test_every_model_has_a_packed_form_that_writes_the_same(name: str) -> None:
 
 @pytest.mark.parametrize("beam", [1, 3])
 @pytest.mark.parametrize("name", [n for n in DECODING if n not in ("rnn", "lstm")])
-def test_a_step_straight_through_is_the_step_of_the_parts(name: str, beam: int) -> None:
+def test_fused_attention_equals_attention(name: str, beam: int) -> None:
     """One prompt at a time, so that nothing is padded."""
     model = writer(name)
     packed = for_inference(model, "packed")
@@ -98,7 +98,7 @@ def test_a_step_straight_through_is_the_step_of_the_parts(name: str, beam: int) 
             assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-5)
 
 
-STRAIGHT = {
+FUSED = {
     "gpt": True,
     "llama-grouped": True,
     "modern": True,
@@ -109,28 +109,28 @@ STRAIGHT = {
 }
 
 
-@pytest.mark.parametrize("name", STRAIGHT)
-def test_what_is_plain_is_run_straight_through(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", FUSED)
+def test_plain_self_attention_is_fused_and_a_tape_sees_its_parts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: set[int] = set()
-    attend = fused_block._self_attention
+    attend = FusedAttention._self_attention
 
-    def counted(attention: Attention, x: torch.Tensor, *others: object) -> torch.Tensor:
+    def counted(attention: FusedAttention, x: torch.Tensor, *others: object) -> torch.Tensor:
         taken.add(x.shape[1])
         return attend(attention, x, *others)
 
-    monkeypatch.setattr(fused_block, "_self_attention", counted)
+    monkeypatch.setattr(FusedAttention, "_self_attention", counted)
     packed = for_inference(writer(name), "packed")
     read = len(words().encode(PROMPTS[0])) - (name not in TRANSLATORS)  # the last token of a prompt is a step
     generate(packed, words(), PROMPTS[0], GenerationConfig(max_new_tokens=3))
-    assert taken == ({1, read} if STRAIGHT[name] else set())
+    assert taken == ({1, read} if FUSED[name] else set())
     taken.clear()
     with Tape():
         generate(packed, words(), PROMPTS[0], GenerationConfig(max_new_tokens=3))
-    assert not taken, "whoever watches sees the parts"
+    assert not taken
 
 
 @pytest.mark.parametrize("name", [n for n in DECODING if n not in ("rnn", "lstm")])
-def test_a_prompt_in_parts_sees_what_was_kept_of_the_parts_before(name: str) -> None:
+def test_a_prompt_in_chunks_attends_to_the_chunks_before(name: str) -> None:
     packed = for_inference(writer(name), "packed")
     whole, parts = (
         generate(packed, words(), PROMPTS[2], GenerationConfig(max_new_tokens=6, prefill_chunk=chunk))
@@ -141,7 +141,7 @@ def test_a_prompt_in_parts_sees_what_was_kept_of_the_parts_before(name: str) -> 
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
-def test_padded_sources_straight_through_are_those_of_the_parts(name: str) -> None:
+def test_fused_attention_takes_padded_sources(name: str) -> None:
     models = for_inference(writer(name), "packed"), writer(name)
     found, wanted = (generate(model, words(), PROMPTS, GenerationConfig(max_new_tokens=6)) for model in models)
     assert [text.ids for text in found] == [text.ids for text in wanted]

@@ -1,19 +1,20 @@
-"""The equations that led to a number, drawn as a graph: one line each, its inputs coming from the lines above."""
+"""Diagrams in text: the graph of the equations behind a number, and a column of boxes joined by arrows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch import Tensor
 
-from glassformer.recording import Step
+from glassformer.steps import Step
 
-CHAIN_WIDTH = 76  # of the columns of a terminal that a chain may take; a longer one is drawn downward
+CHAIN_WIDTH = 76  # characters that a chain may take; a longer one is drawn downward
+BOX_WIDTH = 25  # characters of a box; odd, so that it has a middle
 DIRECTIONS = "forward: down the lines, gradients: back up the same lines"
 
 
 @dataclass
 class _Node:
-    """One equation of the graph, the nodes it reads, and how many nodes after it still need it."""
+    """One equation of the graph, the nodes it reads, and how many later nodes still read it."""
 
     name: str
     reads: list[int]
@@ -22,7 +23,7 @@ class _Node:
 
 @dataclass
 class _Lanes:
-    """The vertical lines between nodes: each carries the result of a node that is needed further down."""
+    """The vertical lines between nodes: each carries the result of a node that a later node reads."""
 
     carried: list[int | None] = field(default_factory=list)
 
@@ -36,7 +37,7 @@ class _Lanes:
 
 
 def flow_lines(steps: Sequence[Step], of: Tensor) -> list[str]:
-    """The graph of the equations that led to a number, in lines of text."""
+    """The graph of the equations behind a number: a line for each, which reads from the lines above."""
     nodes = _graph(steps, of)
     names = [node.name for node in nodes]
     chain = all(node.reads == ([index - 1] if index else []) for index, node in enumerate(nodes))
@@ -51,7 +52,7 @@ def flow_lines(steps: Sequence[Step], of: Tensor) -> list[str]:
 
 
 def _graph(steps: Sequence[Step], of: Tensor) -> list[_Node]:
-    """The nodes that a number needs, in the order they ran."""
+    """The nodes that a number depends on, in the order they ran."""
     needed: list[Step] = []
     wanted = {id(of)}
     for step in reversed(steps):
@@ -70,7 +71,7 @@ def _graph(steps: Sequence[Step], of: Tensor) -> list[_Node]:
 
 
 def _drawn_row(index: int, node: _Node, nodes: Sequence[_Node], lanes: _Lanes) -> str:
-    """Draw one node with the lines that come to it and those that pass it by; move the lanes on."""
+    """Draw one node with the lines that end in it and those that pass it, and update the lanes."""
     sources = {lanes.of(source): source for source in node.reads}
     for source in node.reads:
         nodes[source].readers -= 1
@@ -100,3 +101,17 @@ def _mark(lane: int, own: int, read: bool, ends: bool, reach: tuple[int, int], c
     if carried:
         return "│"
     return "─" if low < lane < high else " "
+
+
+def flow_column(first: str, stations: Sequence[tuple[str, str]], last: tuple[str, str]) -> list[str]:
+    """Boxes below each other, with the shape of the tensor on each arrow; all lines have the same width."""
+    half = (BOX_WIDTH - 1) // 2
+    edge = "─" * (half - 1)
+    lines = [first.center(BOX_WIDTH)]
+    for shape, name in stations:
+        lines += [_arrow(shape), f"┌{edge}┴{edge}┐", f"│{name.center(BOX_WIDTH - 2)}│", f"└{edge}┬{edge}┘"]
+    return [*lines, _arrow(last[0]), last[1].center(BOX_WIDTH)]
+
+
+def _arrow(shape: str) -> str:
+    return f"{'│'.rjust((BOX_WIDTH + 1) // 2)} {shape}".ljust(BOX_WIDTH)

@@ -23,7 +23,7 @@ LINES = ["one two", "four", "", "six seven eight nine", "two"]
 def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders that hold a model of that name."""
     monkeypatch.setattr(
-        "glassformer.checkpoints.load.load",
+        "glassformer.interface.load_checkpoint",
         lambda path, device, dtype, step: Loaded(
             copy.deepcopy(writer(path.removesuffix("-bare"))).to(device, dtype),
             None if path.endswith("-bare") else words(),
@@ -44,7 +44,7 @@ def test_it_writes_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5"]) == 0
     out, err = capsys.readouterr()
     assert out == text_of("gpt", "one two", max_new_tokens=5) + "\n"
-    assert "the limit of tokens was reached" in err
+    assert "text 1 ends because it reached --max-new-tokens" in err
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--stream"]) == 0
     assert capsys.readouterr().out == out
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--num-beams", "3"]) == 0
@@ -61,7 +61,7 @@ def test_seeds_numbers_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(capsys.readouterr().out) != first
     assert len(first["texts"]) == 3
     for text in first["texts"]:
-        assert text["finish"] in ("stop", "length")
+        assert text["finish_reason"] in ("stop", "length")
         assert text["score"] == pytest.approx(sum(token["log_probability"] for token in text["tokens"]))
         assert all(token["token"] == words().token(token["id"]) for token in text["tokens"])
 
@@ -87,7 +87,24 @@ def test_it_translates_a_sentence_a_file_and_standard_input(
         typed(monkeypatch, "\r\n".join(LINES).encode() + b"\n")
         assert main(["translate", "seq2seq", *more]) == 0
         assert capsys.readouterr().out.splitlines() == wanted
-    assert main(["translate", "seq2seq", "--file", str(file), "--json", "--num-beams", "2", "--n", "2", "--max-new-tokens", "3"]) == 0
+    assert (
+        main(
+            [
+                "translate",
+                "seq2seq",
+                "--file",
+                str(file),
+                "--json",
+                "--num-beams",
+                "2",
+                "--n",
+                "2",
+                "--max-new-tokens",
+                "3",
+            ]
+        )
+        == 0
+    )
     found = json.loads(capsys.readouterr().out)
     assert [entry["source"] for entry in found] == LINES
     assert all(len(entry["translations"]) == 2 for entry in found)
@@ -96,7 +113,11 @@ def test_it_translates_a_sentence_a_file_and_standard_input(
 REFUSED = [
     (["generate", "gpt", "one", "--n", "0"], 2, "n is 0, wanted a whole number, at least 1"),
     (["generate", "gpt", "one", "--temperature", "-1"], 2, "temperature is -1.0"),
-    (["generate", "gpt", "one", "--temperature", "1", "--num-beams", "2"], 2, "num_beams is 2, wanted 1 with a temperature"),
+    (
+        ["generate", "gpt", "one", "--temperature", "1", "--num-beams", "2"],
+        2,
+        "num_beams is 2, wanted 1 with a temperature",
+    ),
     (["generate", "gpt", "one", "--temperature", "1", "--top-k", "99"], 2, "top_k is 99, wanted at most 15"),
     (["generate", "gpt", "one " * 65], 2, "tokens, wanted at most 64, the model's context"),
     (["generate", "encoder", "one"], 2, "Encoder does not write text"),
@@ -147,7 +168,7 @@ def test_the_lines_before_a_bad_one_are_translated(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("glassformer.cli.translate.AT_ONCE", at_once)
+    monkeypatch.setattr("glassformer.cli.generate.BATCH", at_once)
     file = tmp_path / "lines"
     file.write_bytes(b"one two\n" + bad + b"\nfour\n")
     first = text_of("seq2seq", "one two", max_new_tokens=5)

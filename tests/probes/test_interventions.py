@@ -1,4 +1,4 @@
-"""Lens, patches, attribution and norms, each against another way to the same number."""
+"""Patches and attribution, each against another way to the same number."""
 
 from dataclasses import replace
 
@@ -9,72 +9,11 @@ from torch.testing import assert_close
 
 from glassformer.errors import TapeError
 from glassformer.models.build import build
-from glassformer.models.rnn import RNNConfig
-from glassformer.probes import (
-    attention_maps,
-    gradient_norms,
-    head_attribution,
-    layer_attribution,
-    logit_lens,
-    on_head,
-    on_token,
-    patch,
-    residual_stream,
-    stream_norms,
-    trace,
-    weight_gradient_norms,
-)
-from tests.models.zoo import TRANSLATORS, ZOO, specimen
-
-STREAMED = [
-    "gpt", "llama-grouped", "modern", "seq2seq", "seq2seq-pre", "encoder-masked", "encoder-classifier", "t5", "t5-gated",
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("name", STREAMED)
-def test_the_lens_ends_with_what_the_model_says_and_sees_shorter_models(name: str) -> None:
-    subject = specimen(name)
-    found = trace(subject.model, subject.inputs)
-    said = logit_lens(found)
-    stack = subject.model.decoder if name in TRANSLATORS else subject.model.stack
-    assert len(said) == len(stack.blocks) + 1
-    assert torch.equal(said[-1], found.output)
-    for depth in range(len(stack.blocks)):
-        whole, stack.blocks = stack.blocks, stack.blocks[:depth]
-        with torch.no_grad():
-            assert_close(said[depth], subject(), rtol=1e-9, atol=1e-11)
-        stack.blocks = whole
-
-
-def test_a_model_without_a_stream_says_so() -> None:
-    subject = specimen("mlp")
-    with pytest.raises(TapeError, match="there is no st"):
-        logit_lens(trace(subject.model, subject.inputs))
-
-
-@pytest.mark.parametrize("cell", ["rnn", "lstm"])
-@pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("hidden", [5, 6])
-def test_a_recurrent_network_has_no_stream(cell: str, layers: int, hidden: int) -> None:
-    model = build(RNNConfig(vocab=13, dim=5, hidden_dim=hidden, layers=layers, cell=cell))
-    with pytest.raises(TapeError, match=r"layers\.0 runs 4 times, once for each token: there is no stream"):
-        logit_lens(trace(model, torch.arange(4)[None]))
-
-
-def test_a_block_that_runs_as_many_layers_has_as_many_depths() -> None:
-    """ALBERT: its lens sees models that run the block less often."""
-    inputs = specimen("encoder-masked").inputs
-    model = build(replace(ZOO["encoder-masked"], share_layers=True, layers=4)).double().eval()
-    found = trace(model, inputs)
-    said = logit_lens(found)
-    assert len(said) == 5 and torch.equal(said[-1], found.output)
-    for depth in range(4):
-        shorter = build(replace(ZOO["encoder-masked"], share_layers=True, layers=depth)).double().eval()
-        shorter.load_state_dict({n: v for n, v in model.state_dict().items() if n in shorter.state_dict()})
-        with torch.no_grad():
-            assert_close(said[depth], shorter(**inputs), rtol=1e-9, atol=1e-11)
-    assert {step.name.split(".")[1] for step in trace(model, inputs, layer=2).steps} == {"2"}
-    assert list(attention_maps(model, inputs)) == [f"stack.blocks.{i}.attention" for i in range(4)]
+from glassformer.probes.interventions import head_attribution, layer_attribution, on_head, on_token, patch
+from glassformer.probes.readout import attention_maps, gradient_norms, logit_lens
+from glassformer.probes.trace import trace
+from tests.models.zoo import ZOO, specimen
+from tests.probes.test_readout import STREAMED
 
 
 class Halved(nn.Module):
@@ -142,7 +81,7 @@ def test_bad_patches_are_named() -> None:
         patch(found, {"layers.0.atention.weights": torch.zeros_like})
     with pytest.raises(TapeError, match=r"has shape \[3, 7, 8\], and cannot be replaced by one of \[8\]"):
         patch(found, {"embedding": torch.zeros(8)})
-    with pytest.raises(TapeError, match=r"has no place 2 among its heads"):
+    with pytest.raises(TapeError, match=r"has no head 2"):
         patch(found, {"layers.0.attention.outputs": on_head(2, torch.zeros_like)})
 
 
@@ -181,24 +120,6 @@ def test_heads_are_known_while_training_with_dropout(name: str) -> None:
         assert_close(maps[place], weights)
     for place, rise in told.items():
         assert_close(heads[place], rise)
-
-
-def test_norms_by_depth() -> None:
-    subject = specimen("gpt")
-    found = trace(subject.model, subject.inputs, "next")
-    rows = residual_stream(found)
-    assert_close(stream_norms(found)[0], found["positions.sum"].value.square().sum(-1).sqrt().mean())
-    assert_close(gradient_norms(found)[2], found.gradient_of(rows[2]).square().sum().sqrt())
-    loss = torch.nn.functional.cross_entropy(subject()[:, :-1].flatten(0, 1), subject.inputs["ids"][:, 1:].flatten())
-    loss.backward()
-    for name, norm in weight_gradient_norms(found).items():
-        parameter = subject.model.get_parameter(name.replace("layers.", "stack.blocks."))
-        assert_close(norm, parameter.grad.norm())
-    encoder = specimen("seq2seq")
-    both = trace(encoder.model, encoder.inputs)
-    assert residual_stream(both, "encoder")[-1].shape == (3, 7, 8) and residual_stream(both)[-1].shape == (3, 5, 8)
-    with pytest.raises(TapeError, match="no stack of layers called 'middle'; the model has encoder, decoder"):
-        residual_stream(both, "middle")
 
 
 def test_without_a_backward_pass_gradients_are_asked_for_politely() -> None:

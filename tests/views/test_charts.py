@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.views.curves import training_curves
-from glassformer.views.sparkline import DOTS, sparkline
+from glassformer.training.step import Log
+from glassformer.views.charts import DOTS, sparkline, training_curves
 
 SVG = "{http://www.w3.org/2000/svg}"
 RUN = [
-    {"step": step, "loss": 4 * step**-0.3, "rate": 1e-3 * min(1, step / 300), "norm": 1 + math.sin(step) ** 2,
-     "tokens": 64 * step, "validation": 4.2 * step**-0.29 if step % 500 == 0 else None}
+    {"step": step, "loss": 4 * step**-0.3, "learning_rate": 1e-3 * min(1, step / 300),
+     "grad_norm": 1 + math.sin(step) ** 2, "tokens": 64 * step,
+     "validation": 4.2 * step**-0.29 if step % 500 == 0 else None}
     for step in range(50, 5001, 50)
 ]  # fmt: skip
 
@@ -59,10 +60,22 @@ def read_off(root: ET.Element, name: str, logarithmic: bool) -> list[tuple[float
     return [(10 ** along(px, x) if logarithmic else along(px, x), along(py, y)) for px, py in drawn]
 
 
+def test_the_curves_are_those_of_a_training_log() -> None:
+    records = [vars(Log(step, 2.0 / step, 1e-3, 0.5, 64, 2.5 / step)) for step in (1, 2, 3)]
+    assert set(paths(ET.fromstring(training_curves(records)))) == {
+        "training", "validation", "learning rate", "gradient norm",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize("logarithmic", [False, True])
 def test_points_lie_where_the_axes_say(logarithmic: bool) -> None:
     root = ET.fromstring(training_curves(RUN, logarithmic))
-    for name, key in {"training": "loss", "validation": "validation", "learning rate": "rate"}.items():
+    for name, key in {
+        "training": "loss",
+        "validation": "validation",
+        "learning rate": "learning_rate",
+        "gradient norm": "grad_norm",
+    }.items():
         wanted = [(record["step"], record[key]) for record in RUN if record[key] is not None]
         found = read_off(root, name, logarithmic)
         span = max(y for _, y in wanted) - min(y for _, y in wanted)
@@ -117,7 +130,7 @@ def test_a_note_stands_at_its_step_and_cannot_break_the_picture() -> None:
 
 NUMBER = st.none() | st.floats(-1e30, 1e30) | st.sampled_from([math.nan, math.inf, -math.inf, 0.0])
 RECORD = st.fixed_dictionaries(
-    {"step": st.integers(0, 10**7), "loss": NUMBER, "rate": NUMBER, "norm": NUMBER, "validation": NUMBER}
+    {"step": st.integers(0, 10**7), "loss": NUMBER, "learning_rate": NUMBER, "grad_norm": NUMBER, "validation": NUMBER}
 )
 
 

@@ -1,9 +1,11 @@
-"""The graph of a computation is drawn as it is: every equation once, every branch where it leaves and comes back."""
+"""Diagrams: every equation of a graph once, with its branches; every shape of a column on its arrow."""
 
 import torch
 from torch import Tensor
 
-from glassformer.course.flow import DIRECTIONS, flow_lines
+from glassformer.course.diagrams import DIRECTIONS, flow_column, flow_lines
+from glassformer.course.page import Drawing
+from glassformer.course.walk import Walk
 from glassformer.equations.algebra import add, multiply, residual, scale
 from glassformer.equations.probability import softmax
 from glassformer.recording import Tape
@@ -45,3 +47,24 @@ def test_a_training_step_is_drawn_whole_within_the_page() -> None:
     names = [line.split()[-1] for line in drawn]
     assert names.count("residual") == 2 and names.count("split_heads") == 3 and names[-1] == "cross_entropy"
     assert max(map(len, drawn)) < 80
+
+
+def test_a_column_has_a_box_for_each_station_and_a_shape_on_each_arrow() -> None:
+    lines = flow_column("ids", [("1×3", "embedding"), ("1×3×4", "a block")], ("1×3×10", "logits"))
+    assert len({len(line) for line in lines}) == 1
+    text = "\n".join(lines)
+    order = [text.index(part) for part in ("ids", "1×3", "embedding", "1×3×4", "a block", "1×3×10", "logits")]
+    assert order == sorted(order)
+    assert text.count("┌") == text.count("└") == 2
+    middle = len(lines[0]) // 2
+    assert all(
+        line[middle] in "│┴┬" for line in lines if "│ " in line[middle : middle + 2] or "┴" in line or "┬" in line
+    )
+
+
+def test_a_diagram_is_added_to_the_page() -> None:
+    walk = Walk()
+    walk.begin("a step")
+    walk.diagram(["a", "b"])
+    walk.close()
+    assert walk.pages[-1].parts == [Drawing(("a", "b"))]

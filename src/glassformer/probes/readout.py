@@ -1,0 +1,85 @@
+"""What a run shows layer by layer: attention maps, the residual stream and its norms, the logit lens."""
+
+import re
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.equations.attention import weighted_sum
+from glassformer.equations.probability import softmax
+from glassformer.equations.regularization import dropout
+from glassformer.errors import TapeError
+from glassformer.probes.trace import Trace
+from glassformer.recording import Tape
+from glassformer.steps import Step
+
+
+def attention_maps(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Attention weights [batch, heads, queries, keys] by module, such as `decoder.blocks.0.cross_attention`."""
+    with torch.no_grad(), Tape() as tape:
+        model(**inputs)
+    every = [(top, step) for top in tape.steps for step in top.walk()]
+    made = {id(step.output): step for _, step in every if step.equation in (softmax, dropout)}
+    found: dict[str, Tensor] = {}
+    for top, step in every:
+        if step.equation is weighted_sum:
+            weights = made[id(step.inputs["a"])]
+            if weights.equation is dropout:  # in training some weights are dropped afterwards
+                weights = made[id(weights.inputs["x"])]
+            found[top.path.removesuffix(f".{top.equation.name}")] = weights.output
+    return found
+
+
+def residual_stream(trace: Trace, stack: str | None = None) -> list[Tensor]:
+    """Hidden states before the first layer and after each; of the last stack that ran, or of a named one."""
+    if not all(step.kept for step in trace.tape.steps):
+        raise TapeError("the tape kept only some values: record the whole run, and narrow a trace with select()")
+    layers: dict[str, dict[int, list[Step]]] = {}
+    for step in trace.tape.steps:
+        found = re.match(r"(?:(.*)\.)?layers\.(\d+)\.", trace.names[step.path])
+        if found:
+            layers.setdefault(found[1] or "", {}).setdefault(int(found[2]), []).append(step)
+    chosen = list(layers)[-1:] if stack is None else [name for name in layers if name == stack]
+    if not chosen:
+        has = f"the model has {', '.join(layers)}" if layers else "the model has none"
+        raise TapeError(f"there is no stack of layers{'' if stack is None else f' called {stack!r}'}; {has}")
+    runs = [steps for _, steps in sorted(layers[chosen[0]].items())]
+    for module, name in trace.names.modules.items():
+        if re.fullmatch(rf"(?:{re.escape(chosen[0])}\.)?layers\.\d+", name) and trace.tape.calls[module] > 1:
+            raise TapeError(f"{name} runs {trace.tape.calls[module]} times, once for each token: there is no stream")
+    stream = [runs[0][0].input_tensors[0], *(steps[-1].output for steps in runs)]
+    for before, steps in zip(stream[1:], runs[1:], strict=False):
+        if not any(tensor is before for step in steps for tensor in step.input_tensors):
+            raise TapeError(f"{trace.names[steps[0].path]} does not read the layer before it: there is no stream")
+    return stream
+
+
+def stream_norms(trace: Trace, stack: str | None = None) -> Tensor:
+    """The mean norm of a hidden state at every depth, the input of the first layer first."""
+    return torch.stack([hidden.detach().norm(dim=-1).mean() for hidden in residual_stream(trace, stack)])
+
+
+def gradient_norms(trace: Trace, stack: str | None = None) -> Tensor:
+    """The norm of the loss's gradient with respect to all hidden states, at every depth."""
+    trace.require_gradients()
+    found = [(hidden, trace.gradient_of(hidden)) for hidden in residual_stream(trace, stack)]
+    return torch.stack([hidden.new_zeros(()) if g is None else g.norm() for hidden, g in found])
+
+
+def weight_gradient_norms(trace: Trace) -> dict[str, Tensor]:
+    """The norm of the loss's gradient with respect to every parameter, by name."""
+    found = {trace.source_of(p): trace.gradient_of(p) for p in trace.model.parameters()}
+    return {name: gradient.norm() for name, gradient in found.items() if gradient is not None}
+
+
+def logit_lens(trace: Trace) -> Tensor:
+    """The output [depth, ...] if the hidden states of each depth were the last ones (nostalgebraist, 2020).
+
+    The first is of the input of the first layer, the last is the model's output. Of an encoder-decoder the layers are
+    the decoder's. What follows the layers is replayed from the tape, whatever the model has there.
+    """
+    stream, of = residual_stream(trace), trace.output if isinstance(trace.output, Tensor) else None
+    with torch.no_grad():
+        outputs = [trace.tape.replay(changes=[(stream[-1], hidden)], of=of) for hidden in stream]
+    return torch.stack([output for output in outputs if isinstance(output, Tensor)])
