@@ -59,7 +59,7 @@ def test_an_embedding_is_frozen_or_tuned(tmp_path: Path) -> None:
     for frozen in (True, False):
         layer = found.embedding(frozen)
         assert layer.weight.requires_grad != frozen
-        assert layer(torch.tensor([[found.places["b"]]])).tolist() == [[[3.0, 4.0]]]
+        assert layer(torch.tensor([[found.index["b"]]])).tolist() == [[[3.0, 4.0]]]
     layer.weight.data.zero_()
     assert found["b"].tolist() == [3.0, 4.0]
 
@@ -73,7 +73,7 @@ def test_an_embedding_is_frozen_or_tuned(tmp_path: Path) -> None:
         (b"a 1 2\nb 1\n", "line 2 is not a word and 2 numbers"),
         (b"a 1 2\nb 1 x\n", "line 2 is not"),
         (b"a 1 nan\n", "line 1 is not"),
-        (b"1 2\nab" + b"\x00" * 40, "cut off or no vector"),
+        (b"1 2\nab" + b"\x00" * 40, "cut off or not a vector"),
         (b"\xba\x16O/rest", "load the .vec file"),
     ],
 )

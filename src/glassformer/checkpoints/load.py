@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
 
@@ -38,6 +39,8 @@ from glassformer.models.build import build
 from glassformer.safe_read import PICKLES, is_pickle, parse_table, pickle_refusal, read_table
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
 
+Into: TypeAlias = tuple[torch.device | str, torch.dtype | None]  # where the parameters go, and their dtype
+
 
 @dataclass(frozen=True)
 class Loaded:
@@ -69,43 +72,43 @@ def load(
         raise PathError("the path of the model is empty, wanted a folder or a file")
     path = Path(path)
     if path.is_dir():
-        return _load_folder(path, device, dtype, step)
+        return _load_folder(path, (device, dtype), step)
     if not path.exists():
         raise PathError(f"{path}: there is no such file or folder")
     if step is not None:
         raise PathError(f"{path}: is a file, and step {step} was asked for: wanted the folder of a run")
     if path.suffix == ".safetensors":
-        return _load_file(path, device, dtype)
+        return _load_file(path, (device, dtype))
     if is_llama2c(path):
-        return _load_llama2c(path, device, dtype)
+        return _load_llama2c(path, (device, dtype))
     if path.suffix in PICKLES or is_pickle(path):
         raise pickle_refusal(path)
     raise PathError(f"{path}: unsupported model file; wanted a folder, a .safetensors file or a llama2.c checkpoint")
 
 
-def _load_folder(folder: Path, device: torch.device | str, dtype: torch.dtype | None, step: int | None) -> Loaded:
+def _load_folder(folder: Path, into: Into, step: int | None) -> Loaded:
     root = newest_set(folder)
     if step is not None:
-        loaded = _load_checkpoint(folder, step, device, dtype)
+        loaded = _load_checkpoint(folder, step, into)
     elif (root / CONFIG_FILE).exists():
         source = TensorFiles(_weight_files(root))
-        loaded = _load_tensors(read_table(root / CONFIG_FILE), source, root, device, dtype)
+        loaded = _load_tensors(read_table(root / CONFIG_FILE), source, root, into)
     elif (folder / MODEL_CONFIG).exists() or checkpoint_steps(folder):
-        loaded = _load_unfinished(folder, device, dtype)
+        loaded = _load_unfinished(folder, into)
     else:
         raise PathError(f"{folder}: has no {CONFIG_FILE}, which says what model it holds")
-    for place in (root, folder):
-        if has_tokenizer(place):
-            return replace(loaded, tokenizer=Tokenizer.load(place))
+    for candidate in (root, folder):
+        if has_tokenizer(candidate):
+            return replace(loaded, tokenizer=Tokenizer.load(candidate))
     return loaded
 
 
-def _load_unfinished(folder: Path, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
+def _load_unfinished(folder: Path, into: Into) -> Loaded:
     """The best checkpoint of an unfinished run, or else the latest that is whole."""
     steps, best = checkpoint_steps(folder), best_checkpoint(folder)
     for step in sorted(steps, key=lambda step: (step == best, step), reverse=True):
         try:
-            loaded = _load_checkpoint(folder, step, device, dtype)
+            loaded = _load_checkpoint(folder, step, into)
         except CheckpointError as error:
             _warn_of_run(f"{error}; another checkpoint is tried")
             continue
@@ -123,14 +126,14 @@ def _warn_of_run(text: str) -> None:
     warnings.warn(text, RunFolderWarning, stacklevel=5)
 
 
-def _load_checkpoint(folder: Path, step: int, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
+def _load_checkpoint(folder: Path, step: int, into: Into) -> Loaded:
     """The model of one step of a run."""
-    place = checkpoint_folder(folder, step)
-    source, where = CheckpointWeights(place, WEIGHTS), str(folder / MODEL_CONFIG)
+    checkpoint = checkpoint_folder(folder, step)
+    source, where = CheckpointWeights(checkpoint, WEIGHTS), str(folder / MODEL_CONFIG)
     config, labels = read_native(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
     rows = own_rows(empty_model(config, where))
     source.keep(row.theirs for row in rows)
-    return Loaded(filled_model(config, rows, source, str(place), device, dtype), labels=labels)
+    return Loaded(filled_model(config, rows, source, str(checkpoint), *into), labels=labels)
 
 
 def _weight_files(root: Path) -> Path | Mapping[str, Path]:
@@ -145,7 +148,7 @@ def _weight_files(root: Path) -> Path | Mapping[str, Path]:
     raise CheckpointError(f"{root}: has neither {WEIGHTS} nor {INDEX}")
 
 
-def _load_file(path: Path, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
+def _load_file(path: Path, into: Into) -> Loaded:
     source = TensorFiles(path)
     if CONFIG_TEXT in source.metadata:
         table = parse_table(source.metadata[CONFIG_TEXT].encode(), f"{path}: its configuration")
@@ -153,39 +156,36 @@ def _load_file(path: Path, device: torch.device | str, dtype: torch.dtype | None
         table = read_table(path.parent / CONFIG_FILE)
     else:
         raise CheckpointError(f"{path}: has no configuration in it and no {CONFIG_FILE} beside it")
-    return _load_tensors(table, source, path.parent, device, dtype)
+    return _load_tensors(table, source, path.parent, into)
 
 
-def _load_llama2c(path: Path, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
+def _load_llama2c(path: Path, into: Into) -> Loaded:
     source = Llama2C(path)
     rows = HFModel(FAMILIES["llama"], source.config).rows
-    model = filled_model(source.config, rows, source, str(path), device, dtype)
+    model = filled_model(source.config, rows, source, str(path), *into)
     for name in (f"tok{source.config.vocab}.bin", "tokenizer.bin"):
         if path.with_name(name).exists():
             return Loaded(model, read_llama2c_tokenizer(path.with_name(name), source.config.vocab))
     return Loaded(model)
 
 
-def _load_tensors(
-    table: Mapping[str, object],
-    source: TensorFiles,
-    root: Path,
-    device: torch.device | str,
-    dtype: torch.dtype | None,
-) -> Loaded:
+def _load_tensors(table: Mapping[str, object], source: TensorFiles, root: Path, into: Into) -> Loaded:
     """A model from a config.json and its tensors."""
     names, where = source.shapes, str(root / CONFIG_FILE)
     if KIND in table:
         config, labels = read_native(table, len(names), where)
-        rows = own_rows(empty_model(config, where))
-        return Loaded(filled_model(config, rows, source, str(root), device, dtype), labels=labels)
+        model = empty_model(config, where)
+        rows = own_rows(model)
+        require_bijection(rows, names, str(root))
+        fill_model(model, rows, source, str(root), *into)
+        return Loaded(model.eval(), labels=labels)
     found = read_hf_model(table, names, where)
     if (root / GENERATION).exists():
         found = replace(found, generation=read_table(root / GENERATION))
     if found.head and is_sentence_model(root):
         found = replace(found, config=replace(found.config, head="sentence"))
     rows = as_in_file(found.rows, names, found.family.base)
-    model = filled_model(found.config, rows, source, str(root), device, dtype)
+    model = filled_model(found.config, rows, source, str(root), *into)
     left_out = tuple(row.theirs for row in rows if row.left_out and row.theirs in names)
     return Loaded(model, labels=found.labels, hf_model=found, left_out=left_out)
 

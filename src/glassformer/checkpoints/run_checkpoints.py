@@ -1,4 +1,4 @@
-"""The checkpoints of a training run, read as weights: which there are, which is best, and whether one is whole."""
+"""Weights in the checkpoints of a training run: list them, find the best, and verify that one is whole."""
 
 import hashlib
 import re
@@ -19,25 +19,25 @@ STEP_FOLDER = re.compile(r"step-(\d{8,})")
 
 
 class CheckpointWeights:
-    """The weights of one checkpoint by name, or the moving average of them where training kept one."""
+    """The weights of one checkpoint, or their moving average if training kept one."""
 
     def __init__(self, folder: Path, weights: str) -> None:
         model, optimizer = (TensorFiles(_as_saved(folder, file)) for file in (weights, OPTIMIZER))
-        self._places = {
+        self._stored = {
             name: (optimizer, AVERAGE + name) if AVERAGE + name in optimizer.shapes else (model, name)
             for name in model.shapes
         }
-        self.shapes = {name: source.shapes[place] for name, (source, place) in self._places.items()}
+        self.shapes = {name: source.shapes[stored] for name, (source, stored) in self._stored.items()}
         self.dtype: torch.dtype = model.dtype
 
     def keep(self, names: Iterable[str]) -> None:
-        """Leave out what is not a parameter of its own: a checkpoint has tied weights under each of their names."""
+        """Keep these tensors only: a checkpoint has tied weights under each of their names."""
         self.shapes = {name: self.shapes[name] for name in names if name in self.shapes}
 
     def read(self, name: str) -> Tensor:
-        """One tensor, as a window onto its file."""
-        source, place = self._places[name]
-        return source.read(place)
+        """One tensor, as a view of its mapped file."""
+        source, stored = self._stored[name]
+        return source.read(stored)
 
 
 def checkpoint_steps(folder: Path) -> list[int]:
@@ -55,7 +55,7 @@ def checkpoint_folder(folder: Path, step: int) -> Path:
 
 
 def best_checkpoint(folder: Path) -> int | None:
-    """The step that was marked as the best; None if none was, or if the mark cannot be read."""
+    """The step that is marked as the best; None if no step is, or if the mark cannot be read."""
     try:
         content = read_table(folder / BEST).get("content")
     except CheckpointError:
@@ -65,7 +65,7 @@ def best_checkpoint(folder: Path) -> int | None:
 
 
 def _as_saved(folder: Path, name: str) -> Path:
-    """The path of a file of a checkpoint, if its bytes are those that were saved."""
+    """The path of a checkpoint's file, if its hash is the one in the manifest."""
     content = read_table(folder / MANIFEST).get("content")
     files = content.get("files") if isinstance(content, dict) else None
     stored = files.get(name) if isinstance(files, dict) else None
@@ -77,5 +77,5 @@ def _as_saved(folder: Path, name: str) -> Path:
     except OSError as error:
         raise CheckpointError(f"{folder / name}: cannot be read: {error.strerror}") from None
     if found != stored.get("sha256"):
-        raise CheckpointError(f"{folder / name}: was altered, its hash does not fit")
+        raise CheckpointError(f"{folder / name}: was altered, its hash does not match")
     return folder / name

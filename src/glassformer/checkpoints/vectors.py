@@ -1,4 +1,4 @@
-"""Word vectors as word2vec, GloVe and fastText store them: a word and its numbers, in text or in bytes."""
+"""Word vectors in the text and binary formats of word2vec, GloVe and fastText."""
 
 import re
 from collections.abc import Iterator
@@ -19,37 +19,37 @@ from glassformer.safe_read import is_pickle, pickle_refusal, plain_file
 MOST_LINE = 2**20  # bytes
 MOST_WORD = 10_000
 HEADING = re.compile(rb"(\d{1,10}) (\d{1,10}) *\r?\n")
-FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # how fastText's own .bin begins
+FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # the first bytes of fastText's .bin
 
 
 @dataclass(frozen=True)
 class WordVectors:
-    """Words and a row of numbers for each; `repeated` words stood there again, and their first row counts."""
+    """Words and their vectors; `repeated` words occur again in the file, and their first vector counts."""
 
     words: tuple[str, ...]
     vectors: Tensor
     repeated: tuple[str, ...] = ()
 
     @cached_property
-    def places(self) -> dict[str, int]:
+    def index(self) -> dict[str, int]:
         """The row of each word."""
-        return {word: place for place, word in enumerate(self.words)}
+        return {word: row for row, word in enumerate(self.words)}
 
     def __getitem__(self, word: str) -> Tensor:
         """The vector of a word."""
-        if word not in self.places:
+        if word not in self.index:
             raise CheckpointError(f"there is no vector for {word!r}")
-        return self.vectors[self.places[word]]
+        return self.vectors[self.index[word]]
 
     def embedding(self, frozen: bool = True) -> Embedding:
-        """A layer that looks words up by their place, to be kept as it is or tuned further."""
+        """An embedding layer of the vectors, frozen or trainable; token ids are the rows."""
         layer = Embedding(*self.vectors.shape)
         layer.weight = torch.nn.Parameter(self.vectors.clone(), requires_grad=not frozen)
         return layer
 
 
 def load_vectors(path: Path | str, most: int | None = None) -> WordVectors:
-    """Read word vectors, or the first so many; the format is found out from the file."""
+    """Read word vectors, or the first `most` of them; the format is detected from the file."""
     path = plain_file(Path(path))
     if is_pickle(path):
         raise pickle_refusal(path)
@@ -75,19 +75,19 @@ def _require_sizes(path: Path, count: int, dim: int) -> None:
 
 
 def _next_is_text(file: BinaryIO, dim: int) -> bool:
-    """Whether the first line after the heading has the numbers that a text would have."""
-    place = file.tell()
+    """Whether the first line after the heading ends with as many numbers as a vector has."""
+    start = file.tell()
     try:
         parts = file.readline(MOST_LINE).split()
         return len(parts) > dim and all(np.isfinite(float(part)) for part in parts[-dim:])
     except ValueError:
         return False
     finally:
-        file.seek(place)
+        file.seek(start)
 
 
 def _text_rows(path: Path, file: BinaryIO, dim: int | None) -> Iterator[tuple[str, np.ndarray]]:
-    """A word, then its numbers, a line each; a word may have spaces in it."""
+    """A word, then its numbers, on each line; a word may contain spaces."""
     number = 0 if dim is None else 1
     while line := file.readline(MOST_LINE):
         number += 1
@@ -96,7 +96,7 @@ def _text_rows(path: Path, file: BinaryIO, dim: int | None) -> Iterator[tuple[st
             continue
         dim = len(parts) - 1 if dim is None else dim
         try:
-            with np.errstate(over="ignore"):  # a number too large is found below
+            with np.errstate(over="ignore"):  # overflow is detected below
                 row = np.array(parts[len(parts) - dim :], dtype=np.float32)
         except ValueError:
             row = np.empty(0)
@@ -114,7 +114,7 @@ def _binary_rows(path: Path, file: BinaryIO, count: int, dim: int) -> Iterator[t
         data = file.read(4 * dim)
         row = np.frombuffer(data, np.dtype("<f4")) if len(data) == 4 * dim else np.empty(0)
         if letter != b" " or len(row) != dim or not np.isfinite(row).all():
-            raise CheckpointError(f"{path}: vector {number} of {count} is cut off or no vector")
+            raise CheckpointError(f"{path}: vector {number} of {count} is cut off or not a vector")
         yield bytes(word).lstrip(b"\n").decode("utf-8", "replace"), row
 
 

@@ -3,14 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from glassformer.checkpoints.families.bert import (
-    BERT_BLOCK,
-    ENCODER,
-    embedding_rows,
-    head_rows,
-    heads,
-    masked_rows,
-)
+from glassformer.checkpoints.families.bert import BERT_BLOCK, ENCODER, embedding_rows, head_rows, heads, masked_rows
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import TensorMap, parts
