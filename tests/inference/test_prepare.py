@@ -1,5 +1,7 @@
 """Models converted for inference: packed weights compute the same, quantized ones nearly; none is held twice."""
 
+import gc
+
 import pytest
 import torch
 from torch.testing import assert_close
@@ -185,3 +187,32 @@ def test_what_has_no_other_form_is_refused() -> None:
         for_inference(writer("lstm"), "int8")
     with pytest.raises(DecodingError, match="form is 'int3', wanted packed, int8, int4"):
         for_inference(writer("gpt"), "int3")
+
+
+def live_bytes() -> int:
+    """Memory of all tensors there are, each storage counted once."""
+    tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+    return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors if t.data_ptr()}.values())
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_weights_are_converted_in_place_without_a_second_copy(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from glassformer.models.build import build
+    from glassformer.models.gpt import GPTConfig
+
+    model = build(GPTConfig(vocab=64, context=16, dim=256, layers=4, heads=4))
+    ids, block = torch.arange(8)[None], 4 * sum(p.numel() for p in model.stack.blocks[0].parameters())
+    wanted, before, peaks = for_inference(model, form)(ids), live_bytes(), []
+    kind = FORMS[form]
+
+    class Measured(kind):
+        def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None) -> None:
+            super().__init__(weight, bias)
+            peaks.append(live_bytes())
+
+    monkeypatch.setitem(FORMS, form, Measured)
+    converted = for_inference(model, form, copy=False)
+    assert converted is model and len(peaks) == 4 * 4 + 1
+    assert max(peaks) - before < block, "more than one block of weights is held twice"
+    assert live_bytes() - before < {"packed": block / 4, "int8": -2 * block, "int4": -3 * block}[form]
+    assert torch.equal(model(ids), wanted)

@@ -1,0 +1,185 @@
+"""Triton kernels against the equations they fuse: on a GPU, or elsewhere in Triton's interpreter."""
+
+from importlib.util import find_spec
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+
+from glassformer.equations.activations import gelu, gelu_tanh, relu, silu
+from glassformer.equations.algebra import add, linear, multiply, residual
+from glassformer.equations.attention import attention
+from glassformer.equations.masks import padding_mask
+from glassformer.equations.normalization import layer_norm, rms_norm
+from glassformer.equations.softmax import logsumexp
+from glassformer.equations.quantization import int8_linear, quantize_rows
+from glassformer.equations.rotary import rotary, rotary_frequencies
+from glassformer.equations.sampling import greedy
+from glassformer.inference.compiled_step import static_cache
+from glassformer.inference.prepare import Form, for_inference, inference_mode
+from glassformer.inference.triton_decoder import TritonBatchDecoder, TritonDecoder
+from tests.decoding.tiny_generators import writer
+
+ON_GPU = torch.cuda.is_available()
+DEVICE = torch.device("cuda" if ON_GPU else "cpu")
+pytestmark = [
+    pytest.mark.skipif(find_spec("triton") is None, reason="needs triton"),
+    pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning"),  # numpy's, in the interpreter
+]
+ACTIVATIONS = {0: lambda z: z, 1: gelu, 2: gelu_tanh, 3: silu, 4: relu}
+# the interpreter runs one program after another: few outputs, but every kind of tile
+SHAPES = [(768, 50), (100, 7), (3072, 33), (4096, 12), (1, 1), (1030, 257)]
+SHAPES = SHAPES if ON_GPU else [(100, 7), (1030, 3), (2048, 5)]
+
+
+@pytest.fixture(autouse=True)
+def interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are interpreted where there is no GPU; Triton reads this when they are defined."""
+    if not ON_GPU:
+        monkeypatch.setenv("TRITON_INTERPRET", "1")
+
+
+def draw(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).to(DEVICE, dtype)
+
+
+def near(found: Tensor, wanted: Tensor) -> None:
+    """Within the rounding of float32 sums, or of the dtype found."""
+    error = (found.double() - wanted).norm() / wanted.norm().clamp_min(1e-30)
+    assert error < (1e-5 if found.dtype == torch.float32 else 1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize(("inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_product_fuses_norm_activation_gate_and_residual(
+    inputs: int, outputs: int, activation: int, dtype: torch.dtype
+) -> None:
+    from glassformer.inference.triton_kernels import Norm, Weights, product
+
+    for texts in (1, 3) if ON_GPU else (2,):
+        x, w, u = (draw(n, inputs, seed=n, dtype=dtype) for n in (texts, outputs, outputs + 9))
+        u = u[:outputs]
+        b, past = draw(outputs, dtype=dtype), draw(texts, outputs, seed=5, dtype=dtype)
+        gamma, beta = draw(inputs, seed=6, dtype=dtype), draw(inputs, seed=7, dtype=dtype)
+        X, W, U, B, P, G, H = (t.double() for t in (x, w, u, b, past, gamma, beta))
+        activate = ACTIVATIONS[activation]
+        near(product(x, Weights(w, None, None)), linear(X, W.T))
+        found = product(x, Weights(w, None, b), Norm(gamma, beta, 1e-5), activation, residual=past)
+        near(found, residual(P, activate(linear(layer_norm(X, G, H, 1e-5), W.T, B))))
+        h = rms_norm(X, G, 1e-6)
+        found = product(x, Weights(w, None, None), Norm(gamma, None, 1e-6), activation, Weights(u, None, None))
+        near(found, multiply(activate(linear(h, W.T)), linear(h, U.T)))
+
+
+def test_a_product_with_int8_weights() -> None:
+    from glassformer.inference.triton_kernels import Weights, product
+
+    x, w, b = draw(2, 300), draw(40, 300, seed=1), draw(40, seed=2)
+    q, s = quantize_rows(w, 127)
+    s = s.squeeze(-1)
+    near(product(x, Weights(q, s, b)), int8_linear(x.double(), q, s.double(), b.double()))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dim", [1, 100, 768, 4096])
+def test_a_residual_is_added_and_normalized(dim: int, dtype: torch.dtype) -> None:
+    from glassformer.inference.triton_kernels import Norm, add_norm
+
+    x, change = draw(5, dim, dtype=dtype), draw(5, dim, seed=1, dtype=dtype)
+    bias, gamma, beta = (draw(dim, seed=n, dtype=dtype) for n in (2, 3, 4))
+    y, h = add_norm(x, change, bias, Norm(gamma, beta, 1e-5))
+    near(y, residual(x.double(), add(change.double(), bias.double())))
+    near(h, layer_norm(y.double(), gamma.double(), beta.double(), 1e-5))
+    y, h = add_norm(x, change, None, Norm(gamma, None, 1e-6))
+    near(y, residual(x.double(), change.double()))
+    near(h, rms_norm(y.double(), gamma.double(), 1e-6))
+
+
+@pytest.mark.parametrize("splits", [1, 8])
+@pytest.mark.parametrize("kv_heads", [4, 1, 2] if ON_GPU else [2])
+@pytest.mark.parametrize("layout", [None, "halves", "adjacent"])
+@pytest.mark.parametrize("padded", [False, True])
+def test_attention_appends_to_the_cache_and_attends_to_all_of_it(
+    splits: int, kv_heads: int, layout: str | None, padded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glassformer.inference import triton_kernels
+    from glassformer.inference.triton_kernels import Attend, Rotation
+
+    texts, heads, head_dim, slots = 3, 4, 64, 160
+    monkeypatch.setattr(triton_kernels, "PROGRAMS", splits * texts * heads)
+    attend = Attend(texts, heads, head_dim, DEVICE)
+    assert attend.splits == splits
+    for count in (0, 5, 63, 64, 130) if ON_GPU else (0, 130):
+        qkv = draw(texts, (heads + 2 * kv_heads) * head_dim, seed=count)
+        keys, values = draw(texts, kv_heads, slots, head_dim, seed=1), draw(texts, kv_heads, slots, head_dim, seed=2)
+        old_keys, old_values = keys.clone(), values.clone()
+        padding = torch.tensor([0, min(3, count), count], device=DEVICE) if padded else None
+        rotation = None
+        q, k, v = qkv.view(texts, -1, 1, head_dim).double().split([heads, kv_heads, kv_heads], 1)
+        if layout is not None:
+            frequencies = rotary_frequencies(head_dim, 10000.0, dtype=torch.float32, device=DEVICE)
+            rotation = Rotation(frequencies, layout == "adjacent", 1.2)
+            empty = torch.zeros(texts, 1, dtype=torch.long, device=DEVICE) if padding is None else padding[:, None]
+            positions = (count - empty)[:, None]
+            q, k = (1.2 * rotary(part, positions, 10000.0, frequencies.double(), layout) for part in (q, k))
+        found = attend(qkv, keys, values, torch.tensor(count, device=DEVICE), padding, 0.3, rotation)
+        assert_close(keys[:, :, count].double(), k[:, :, 0], rtol=1e-5, atol=1e-5)
+        assert torch.equal(values[:, :, count].double(), v[:, :, 0])
+        for new, old in ((keys, old_keys), (values, old_values)):
+            others = torch.arange(slots, device=DEVICE) != count
+            assert torch.equal(new[:, :, others], old[:, :, others])
+        mask = None
+        if padding is not None:
+            mask = padding_mask(torch.arange(count + 1, device=DEVICE) >= padding[:, None], dtype=torch.float64)
+        cached = (t[:, :, : count + 1].double() for t in (keys, values))
+        near(found, attention(q, *cached, mask, scale=0.3).reshape(texts, -1))
+
+
+def test_the_argmax_is_the_first_of_the_largest_and_is_written() -> None:
+    from glassformer.inference.triton_kernels import write_argmax
+
+    for vocab in (1, 7, 2048, 5000):
+        logits = draw(3, vocab + 5, seed=vocab)[:, :vocab]  # a view, as a product padded to a multiple of eight gives
+        logits[:, vocab // 2 :: max(1, vocab // 3)] = logits.max() + 1
+        step, following = torch.tensor([2], device=DEVICE), torch.zeros(3, 1, dtype=torch.long, device=DEVICE)
+        ids, seen = (torch.full((3, n), -1, device=DEVICE) for n in (4, 9))
+        log_p = torch.zeros(3, 4, device=DEVICE)
+        write_argmax(logits, step, following, ids, log_p, seen)
+        chosen, none = greedy(logits).tolist(), [-1] * 3
+        assert following[:, 0].tolist() == chosen and step.tolist() == [3]
+        assert ids.T.tolist() == [none, none, chosen, none]
+        assert seen.T.tolist() == [*[none] * 7, chosen, none]
+        assert_close(log_p[:, 2], logits.amax(-1) - logsumexp(logits), rtol=1e-5, atol=1e-5)
+        assert log_p[:, [0, 1, 3]].count_nonzero() == 0
+
+
+@pytest.mark.skipif(not ON_GPU, reason="the interpreter refuses a maximum of nothing but NaN")
+def test_the_argmax_of_nan_is_still_a_token() -> None:
+    from glassformer.inference.triton_kernels import write_argmax
+
+    following, step, ids, seen = (
+        torch.zeros(shape, dtype=torch.long, device=DEVICE) for shape in ((2, 1), (1,), (2, 4), (2, 5))
+    )
+    log_p = torch.zeros(2, 4, device=DEVICE)
+    write_argmax(torch.full((2, 2100), torch.nan, device=DEVICE), step, following, ids, log_p, seen)
+    assert ((following >= 0) & (following < 2100)).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "form", "kind"),
+    [("gpt", "packed", TritonDecoder), ("llama", "int8", TritonDecoder), ("llama-3", "packed", TritonBatchDecoder)],
+)
+def test_a_step_of_kernels_is_a_step_of_the_model(name: str, form: Form, kind: type[TritonDecoder]) -> None:
+    model = for_inference(writer(name), form).to(DEVICE)
+    ids = torch.tensor([[3, 4, 5, 6], [7, 8, 9, 10]], device=DEVICE)
+    padding = torch.tensor([0, 1], device=DEVICE)
+    with inference_mode(model):
+        plain, cache = model.new_cache(2, 8, padding), static_cache(model.new_cache(2, 8), 8, 0)
+        cache.padding.copy_(padding)
+        decoder = kind(model, cache)
+        pairs = [(decoder.logits(part), model.decode_step(part, plain)[:, -1]) for part in ids.split(1, 1)]
+    found, wanted = (torch.stack(logits) for logits in zip(*pairs[1:], strict=True))  # the first column is padding
+    # on a CPU the model's int8 kernel rounds its inputs too
+    assert (found - wanted).norm() / wanted.norm() < (0.03 if form == "int8" else 1e-5)
