@@ -1,6 +1,6 @@
 # One word per task. Each makes the environment first, which is instant once it is up to date.
 
-.PHONY: setup demo test check machines format docs soak
+.PHONY: setup demo quick test check machines format docs soak
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -22,6 +22,9 @@ $(READY): pyproject.toml constraints.txt
 
 demo: $(READY)
 	@$(BIN)/glassformer demo
+
+quick: $(READY)
+	@$(TEST) tests/test_smoke.py tests/house/test_floors.py tests/house/test_sizes.py tests/house/test_reading.py
 
 # Types and shapes are checked at run time by a hook. These tests run without it: torch.compile cannot see through it, and
 # it refuses a wrong configuration before the library can.

@@ -20,11 +20,11 @@ from pathlib import Path
 import torch
 
 from glassformer.decoding.beam import BeamSearch, run_search
-from glassformer.decoding.compiled import CompiledSearch, CompiledSession
 from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.loop import DecodeLoop, inference_mode
+from glassformer.decoding.loop import DecodeLoop
+from glassformer.decoding.sampling import SpecialTokens
 from glassformer.equations.attention import attention
-from glassformer.inference.prepare import for_inference
+from glassformer.inference.prepare import for_inference, inference_mode
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
@@ -86,14 +86,13 @@ def fresh(config: object, device: str, dtype: torch.dtype) -> Model:
 def write(model: Model, prompts: list[list[int]], new: int, compiled: bool) -> Callable[[], None]:
     """Greedy writing of so many tokens from these prompts, prompts included."""
     config = GenerationConfig(max_new_tokens=new, compile=compiled)
-    make = CompiledSession if compiled else DecodeLoop
 
     def run() -> None:
-        with inference_mode(model):  # pyright: ignore[reportArgumentType]
-            session = make(model, prompts, max(map(len, prompts)) + new, config, [], 0)  # pyright: ignore[reportArgumentType]
+        with inference_mode(model):
+            loop = DecodeLoop(model, prompts, config, SpecialTokens())  # pyright: ignore[reportArgumentType]
             written = 0
             while written < new:
-                written += len(session.next_tokens()[0])
+                written += len(loop.next_tokens()[0])
 
     return run
 
@@ -101,11 +100,11 @@ def write(model: Model, prompts: list[list[int]], new: int, compiled: bool) -> C
 def search(model: Model, sources: list[list[int]], new: int, beam: int, compiled: bool) -> Callable[[], None]:
     """Beam search of so many tokens for these sources."""
     config = GenerationConfig(max_new_tokens=new, num_beams=beam, compile=compiled)
-    make = CompiledSearch if compiled else BeamSearch
+    limits = [new] * len(sources)
 
     def run() -> None:
-        with inference_mode(model):  # pyright: ignore[reportArgumentType]
-            run_search(make(model, sources, [new] * len(sources), config, [], 0), [new] * len(sources))  # pyright: ignore[reportArgumentType]
+        with inference_mode(model):
+            run_search(BeamSearch(model, sources, limits, config, SpecialTokens()), limits)  # pyright: ignore[reportArgumentType]
 
     return run
 

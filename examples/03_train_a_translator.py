@@ -8,7 +8,7 @@ import torch
 import glassformer as gf
 from glassformer.data.batches import PairBatches
 from glassformer.data.phrase_book import split_phrase_book
-from glassformer.decoding.translate import translate
+from glassformer.decoding.generate import translate
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.loop import train

@@ -3,7 +3,7 @@
 from glassformer.course.registry import lesson_called, lessons
 from glassformer.course.terminal import page_view
 from glassformer.course.walk import Walk, step
-from glassformer.equations.probability import softmax
+from glassformer.equations.softmax import softmax
 from glassformer.errors import LessonError
 from glassformer.views.terminal import render
 

@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from glassformer.equation import _CATALOG, CHECKS, MODE, Cost, catalog, equation, no_checks
 from glassformer.equations.activations import gelu, relu
 from glassformer.equations.algebra import linear, scale
-from glassformer.equations.probability import softmax
+from glassformer.equations.softmax import softmax
 from glassformer.errors import EquationError
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
@@ -50,7 +50,7 @@ def test_symbols_carry_roles_shapes_and_words() -> None:
 def test_cost_is_known_without_computing() -> None:
     x, W = torch.empty(2, 3, 5, device="meta"), torch.empty(5, 7, device="meta")
     assert linear.cost(x, W) == Cost(flops=2 * 6 * 5 * 7, bytes=4 * (30 + 35 + 42))
-    assert linear.flops_text.startswith("2·rows·inputs·outputs")
+    assert linear.flops_text.startswith("2·batch·inputs·outputs")
 
 
 def test_cell_reads_like_a_person_wrote_it() -> None:
@@ -70,10 +70,13 @@ def test_half_precision_rounds_once() -> None:
 
 
 BAD = [
-    (lambda: softmax([1.0, 2.0]), r"softmax: z is a list, wanted a tensor of type float \[\*rows n\]"),
+    (lambda: softmax([1.0, 2.0]), r"softmax: z is a list, wanted a tensor of type float \[\*batch n\]"),
     (lambda: softmax(torch.ones(2, 3).long()), "softmax: z has type int64, wanted float"),
-    (lambda: softmax(torch.tensor(1.0)), r"softmax: z has shape \[\], wanted \[\*rows n\]"),
-    (lambda: softmax(torch.ones(3, 0)), r"softmax: z is of shape \[3, 0\], wanted at least one score in each row"),
+    (lambda: softmax(torch.tensor(1.0)), r"softmax: z has shape \[\], wanted \[\*batch n\]"),
+    (
+        lambda: softmax(torch.ones(3, 0)),
+        r"softmax: z is of shape \[3, 0\], wanted at least one logit along the last axis",
+    ),
     (lambda: softmax(torch.tensor([1.0, torch.nan])), "softmax: z is NaN or infinite"),
     (lambda: softmax(torch.tensor([1.0, torch.inf])), "softmax: z is NaN or infinite"),
     (

@@ -9,8 +9,10 @@ from torch.testing import assert_close
 
 from glassformer.equation import CHECKS, MODE
 from glassformer.equations.activations import relu, tanh
-from glassformer.equations.algebra import add, linear, matmul, multiply
-from glassformer.equations.heads import concat, merge_heads, split_heads
+from glassformer.equations.algebra import add, linear, multiply
+from glassformer.equations.heads import merge_heads, split_heads
+from glassformer.equations.matrices import matmul
+from glassformer.equations.sequences import concat
 from glassformer.errors import EquationError, TapeError
 from glassformer.recording import Tape
 

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from glassformer import equations, probes
-    from glassformer.checkpoints.load import Loaded, load
     from glassformer.checkpoints.parity import parity
     from glassformer.checkpoints.save import save
     from glassformer.checkpoints.vectors import load_vectors
-    from glassformer.decoding.generate import generate
-    from glassformer.decoding.translate import translate
+    from glassformer.decoding.config import GenerationConfig
+    from glassformer.decoding.generate import generate, translate
     from glassformer.equation import Equation, catalog
     from glassformer.errors import ConfigError, EquationError, GlassformerError, ModelError, TapeError
+    from glassformer.interface import Classification, LoadedModel, load
     from glassformer.layers.config import Config
     from glassformer.models.build import build
     from glassformer.models.presets import presets
@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Classification",
     "Config",
     "ConfigError",
     "Equation",
     "EquationError",
+    "GenerationConfig",
     "GlassformerError",
-    "Loaded",
+    "LoadedModel",
     "ModelError",
     "TapeError",
     "build",
@@ -51,19 +53,21 @@ __all__ = [
 
 # Where each public name lives; it is loaded on first use, so that `import glassformer` needs no torch.
 _HOMES = {
+    "Classification": ("glassformer.interface", "Classification"),
     "Config": ("glassformer.layers.config", "Config"),
     "ConfigError": ("glassformer.errors", "ConfigError"),
     "Equation": ("glassformer.equation", "Equation"),
     "EquationError": ("glassformer.errors", "EquationError"),
+    "GenerationConfig": ("glassformer.decoding.config", "GenerationConfig"),
     "GlassformerError": ("glassformer.errors", "GlassformerError"),
-    "Loaded": ("glassformer.checkpoints.load", "Loaded"),
+    "LoadedModel": ("glassformer.interface", "LoadedModel"),
     "ModelError": ("glassformer.errors", "ModelError"),
     "TapeError": ("glassformer.errors", "TapeError"),
     "build": ("glassformer.models.build", "build"),
     "catalog": ("glassformer.equation", "catalog"),
     "evaluate": ("glassformer.training.evaluate", "evaluate"),
     "generate": ("glassformer.decoding.generate", "generate"),
-    "load": ("glassformer.checkpoints.load", "load"),
+    "load": ("glassformer.interface", "load"),
     "load_vectors": ("glassformer.checkpoints.vectors", "load_vectors"),
     "parity": ("glassformer.checkpoints.parity", "parity"),
     "presets": ("glassformer.models.presets", "presets"),
@@ -71,7 +75,7 @@ _HOMES = {
     "tape": ("glassformer.recording", "Tape"),
     "trace": ("glassformer.views.notebook", "trace"),
     "train": ("glassformer.training.run", "train_task"),
-    "translate": ("glassformer.decoding.translate", "translate"),
+    "translate": ("glassformer.decoding.generate", "translate"),
 }
 
 

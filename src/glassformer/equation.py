@@ -15,13 +15,11 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.errors import EquationError
-from glassformer.shapes import Axes, Parameter, read_parameters, read_results
+from glassformer.shapes import Axes, read_parameters, read_results
 
 P = ParamSpec("P")
 R = TypeVar("R")
 Rule = TypeVar("Rule", bound=Callable[..., object])
-
-Condition = Callable[..., None]  # called with `require` and arguments by name
 
 _CATALOG: dict[str, "AnyEquation"] = {}
 _HALF = (torch.float16, torch.bfloat16)
@@ -135,7 +133,7 @@ class Declaration:
     symbols: Mapping[str, str]
     names: Mapping[str, str] | None
     flops: Callable[..., int] | None
-    where: Mapping[str, Condition] | None
+    where: Mapping[str, Callable[..., None]] | None
     upcast: bool
 
 
@@ -185,8 +183,6 @@ class Equation(Generic[P, R]):
         """There is one of each: a copy of a model, or one sent to another process, holds the same equations."""
         return self.name
 
-    # What hangs on an equation, each defined right under it.
-
     def def_fused(self, fn: Callable[P, R]) -> Callable[P, R]:
         """Attach a fast implementation of the same function."""
         self.fused = self.kernel = fn
@@ -197,10 +193,8 @@ class Equation(Generic[P, R]):
 
         def attach(rule: Rule) -> Rule:
             floats = tuple(parameter.name for parameter in self.parameters if parameter.is_float)
-            run = _widened(rule) if self._upcast else rule
-            self.gradient = Gradient(
-                latex, run, tuple(wrt.split()) or floats, tuple(inspect.signature(rule).parameters)
-            )
+            fn, needs = _widened(rule) if self._upcast else rule, tuple(inspect.signature(rule).parameters)
+            self.gradient = Gradient(latex, fn, tuple(wrt.split()) or floats, needs)
             return rule
 
         return attach
@@ -221,16 +215,12 @@ class Equation(Generic[P, R]):
         self._cell_needs = tuple(name for name in inspect.signature(cell).parameters if name != "index")
         return cell
 
-    # What others ask of it.
-
     @property
     def symbols(self) -> tuple[Symbol, ...]:
         """Every letter with its role, shape and meaning, inputs first."""
-        inputs = [Symbol(p.name, "input" if p.is_tensor else "setting", p.text, self._word(p)) for p in self.parameters]
-        return (*inputs, *(Symbol(r.name, "output", r.text, self._word(r)) for r in self.results))
-
-    def _word(self, parameter: Parameter) -> str:
-        return self._words.get(parameter.name, "")
+        roles = [(p, "input" if p.is_tensor else "setting") for p in self.parameters]
+        roles += [(result, "output") for result in self.results]
+        return tuple(Symbol(p.name, role, p.text, self._words.get(p.name, "")) for p, role in roles)
 
     def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
         """Arguments by name, defaults filled in."""
@@ -252,12 +242,6 @@ class Equation(Generic[P, R]):
         """Raise an `EquationError` unless the condition holds."""
         if not holds:
             raise EquationError(f"{self.name}: {symbol} is {got}, wanted {wanted}")
-
-    def require_type(self, symbol: str, like: Tensor, **others: Tensor | None) -> None:
-        """Raise an `EquationError` unless all these tensors have one number type."""
-        for name, tensor in others.items():
-            if tensor is not None:
-                self.require(tensor.dtype == like.dtype, name, tensor.dtype, f"{like.dtype}, the type of {symbol}")
 
     def vjp(
         self, inputs: Mapping[str, object], outputs: Sequence[Tensor], cotangents: Sequence[Tensor]
@@ -349,7 +333,7 @@ def equation(
     symbols: Mapping[str, str],
     names: Mapping[str, str] | None = None,
     flops: Callable[..., int] | None = None,
-    where: Mapping[str, Condition] | None = None,
+    where: Mapping[str, Callable[..., None]] | None = None,
     upcast: bool = False,
 ) -> Callable[[Callable[P, R]], Equation[P, R]]:
     """Make a plain function an `Equation` and enter it in the catalog under its own name.
@@ -357,8 +341,8 @@ def equation(
     `symbols` says in words what each letter stands for; names that are not arguments are the outputs, in order.
     `names` declares what a trace calls the tensors behind some letters: `{"a": "weights"}` makes
     `layers.0.attention.weights`. `flops` counts floating-point operations from axis sizes and settings by name.
-    `where` holds arguments to conditions: `{"rate decay": not_negative, "q k v": same_dtype}`. An `upcast` equation
-    computes half-precision inputs in float32 and rounds once at the end, as fused kernels do.
+    `where` holds arguments to conditions, which get `require` and arguments by name: `{"q k v": same_dtype}`. An
+    `upcast` equation computes half-precision inputs in float32 and rounds once at the end, as fused kernels do.
     """
 
     def make(fn: Callable[P, R]) -> Equation[P, R]:

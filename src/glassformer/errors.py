@@ -1,17 +1,20 @@
-"""The errors a user can meet; each says what was wrong, where, and what was wanted."""
+"""Errors that users see: each says what is wrong, where, and what was expected."""
 
-FAILED = 1  # exit status of a check that failed or a run that went wrong
-BAD_USE = 2  # and of a call that cannot be carried out: a missing file, a bad value, options that exclude each other
+import difflib
+from collections.abc import Iterable
+
+FAILED = 1  # exit status of a check or a run that failed
+BAD_USE = 2  # exit status of a wrong call: a missing file, a bad value, conflicting options
 
 
 class GlassformerError(Exception):
-    """Anything a user can mend; the command line prints it without a traceback and exits with `status`."""
+    """Any error that a user can fix; the command line prints it without a traceback and exits with `status`."""
 
     status: int = FAILED
 
 
 class EquationError(GlassformerError, ValueError):
-    """An equation was given something it is not defined for."""
+    """An equation is not defined for these inputs."""
 
 
 class TapeError(GlassformerError, RuntimeError):
@@ -19,17 +22,17 @@ class TapeError(GlassformerError, RuntimeError):
 
 
 class ConfigError(GlassformerError, ValueError):
-    """A configuration that no model can be built from."""
+    """A configuration is invalid."""
 
     status = BAD_USE
 
 
 class ModelError(GlassformerError, ValueError):
-    """A model was given something it cannot take."""
+    """A model cannot take these inputs."""
 
 
 class DecodingError(GlassformerError, ValueError):
-    """A model cannot write what it was asked to, or not in the way it was asked to."""
+    """A model cannot generate, or cannot generate with these settings."""
 
     status = BAD_USE
 
@@ -41,37 +44,37 @@ class NonFiniteError(DecodingError, ArithmeticError):
 
 
 class CheckpointError(GlassformerError, ValueError):
-    """A file does not hold what a model needs, or holds more."""
+    """A checkpoint does not match the model: missing, extra or malformed content."""
 
 
 class TokenizerError(GlassformerError, ValueError):
-    """A tokenizer cannot be read or learnt, or was given something it cannot take."""
+    """A tokenizer cannot be read or trained, or cannot take this input."""
 
 
 class DataError(GlassformerError, ValueError):
-    """Data that cannot be read, or that nothing can be learnt from."""
+    """Data cannot be read, or cannot be trained on."""
 
 
 class PathError(CheckpointError, DataError, TokenizerError):
-    """A path was given that does not exist, or that is not the kind of file or folder that was wanted."""
+    """A path does not exist, or is not the expected kind of file or folder."""
 
     status = BAD_USE
 
 
 class RunFolderError(GlassformerError, RuntimeError):
-    """A run folder cannot be read, written or shared as asked."""
+    """A run folder cannot be read, written or shared between processes."""
 
 
 class BrokenCheckpointError(RunFolderError):
-    """A checkpoint is not what was saved: cut short, altered or incomplete."""
+    """A checkpoint is not what was saved: truncated, altered or incomplete."""
 
 
 class RunFolderWarning(UserWarning):
-    """Something in a run folder was passed over or set aside, and work goes on."""
+    """Something in a run folder was skipped or moved aside; work continues."""
 
 
 class TrainingError(GlassformerError, RuntimeError):
-    """A run cannot go on."""
+    """A training run cannot continue."""
 
 
 class InterruptedRunError(GlassformerError, RuntimeError):
@@ -83,10 +86,31 @@ class InterruptedRunError(GlassformerError, RuntimeError):
 
 
 class LessonError(GlassformerError, AssertionError):
-    """A lesson says something that does not hold."""
+    """A lesson makes a claim that does not hold, or does not exist."""
 
 
 class MissingExtraError(GlassformerError, ImportError):
-    """A library is asked for that only an extra of the package installs."""
+    """A library is needed that only an optional extra of the package installs."""
 
     status = BAD_USE
+
+
+def nearest_names(name: str, names: Iterable[str]) -> list[str]:
+    """Up to three known names close to a mistyped one, the closest first; dotted names may match in their last part."""
+    known = list(names)
+    by_end = {each.rpartition(".")[2]: each for each in known}
+    ends = difflib.get_close_matches(name.rpartition(".")[2], by_end)
+    close = (
+        difflib.get_close_matches(name, known, cutoff=0.85)
+        or sorted((each for each in known if name and name in each), key=len)[:3]
+        or [by_end[end] for end in ends]
+    )
+    return close or difflib.get_close_matches(name, known, cutoff=0.5)
+
+
+def did_you_mean(name: str, names: Iterable[str], otherwise: str = "") -> str:
+    """The end of an error about an unknown name: the nearest known ones, or else `otherwise` or the first few."""
+    known = list(names)
+    if close := nearest_names(name, known):
+        return f"did you mean {' or '.join(close)}?"
+    return otherwise or f"wanted one of {', '.join(known[:12])}{', …' if len(known) > 12 else ''}"

@@ -41,7 +41,7 @@ class TensorShape:
     axes: tuple[Axis, ...] = field(repr=False)
 
     def accepts_type(self, tensor: Tensor) -> bool:
-        """Whether the tensor's number type is one of those asked for."""
+        """Whether the tensor's dtype is one of those asked for."""
         return str(tensor.dtype).removeprefix("torch.") in self.dtypes
 
 
@@ -53,6 +53,7 @@ class Parameter:
     shapes: tuple[TensorShape, ...]
     optional: bool
     several: bool
+    number: bool
     default: object = inspect.Parameter.empty
 
     @property
@@ -88,7 +89,7 @@ def _read_annotation(name: str, annotation: object, default: object = inspect.Pa
     union = get_origin(annotation) in (types.UnionType, Union)
     parts = get_args(annotation) if several or union else (annotation,)
     shapes = tuple(_read_shape(part) for part in parts if hasattr(part, "dim_str"))
-    return Parameter(name, shapes, type(None) in parts, several, default)
+    return Parameter(name, shapes, type(None) in parts, several, int in parts or float in parts, default)
 
 
 def _read_shape(annotation: object) -> TensorShape:
@@ -122,7 +123,7 @@ class Axes:
             if not parameter.is_tensor:
                 continue
             value = arguments[parameter.name]
-            if value is None and parameter.optional:
+            if (value is None and parameter.optional) or (parameter.number and isinstance(value, int | float)):
                 continue
             items = value if parameter.several and isinstance(value, Sequence) else (value,)
             for item in items:

@@ -167,7 +167,7 @@ WRONG_FIELDS = [
     ("GPT-2", {"hidden_size": 8}, "hidden_size is 8, but n_embd is 12"),
     ("BERT", {"directionality": "left"}, "directionality is 'left', wanted 'bidi'"),
     ("BERT, classes", {"num_labels": 4}, "num_labels is 4, wanted 3, as many as id2label has"),
-    ("Llama", {"rope_interleaved": True}, "the field 'rope_interleaved', here True, is not one this version honours"),
+    ("Llama", {"rope_interleaved": True}, "the field 'rope_interleaved', here True, is not one this version supports"),
     ("Qwen2", {"use_mrope": True}, "the field 'use_mrope', here True"),
     ("Llama", {"partial_rotary_factor": 0.5}, "partial_rotary_factor is 0.5, wanted 1.0"),
     ("BART", {"decoder_ffn_dim": 21}, "decoder_ffn_dim differs from encoder_ffn_dim"),

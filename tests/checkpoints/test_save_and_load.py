@@ -293,9 +293,23 @@ class Stretch(RopeScaling):
 
 
 def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="what would be written: rope_scaling has no kind out of RopeScaling"):
+    says = "what would be written: rope_scaling has the kind 'Stretch', wanted one of theta, linear, ntk, yarn, llama3"
+    with pytest.raises(CheckpointError, match=says):
         save(build(replace(ZOO["llama"], rope_scaling=Stretch())), tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_older_kind_of_rope_scaling_is_answered_with_the_new_one(tmp_path: Path) -> None:
+    save(shaken(ZOO["llama-ntk"]), tmp_path)
+    file = tmp_path / "config.json"
+    table = json.loads(file.read_text())
+    assert table["rope_scaling"] == {"kind": "ntk", "factor": 2.0}
+    file.write_text(json.dumps({**table, "rope_scaling": {"kind": "NTKScaling", "factor": 2.0}}))
+    with pytest.raises(CheckpointError, match="rope_scaling has the kind 'NTKScaling', it is now 'ntk'$"):
+        load(tmp_path)
+    file.write_text(json.dumps({**table, "rope_scaling": {"kind": "ntk", "alpha": 2.0}}))
+    with pytest.raises(CheckpointError, match="rope_scaling of kind ntk has no field 'alpha'$"):
+        load(tmp_path)
 
 
 @pytest.mark.parametrize("name", ZOO)

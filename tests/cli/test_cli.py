@@ -105,12 +105,12 @@ def test_a_name_like_no_other_points_to_the_list(capsys: pytest.CaptureFixture[s
 
 
 BAD_USE = [
-    (["equatins"], 'Unknown command "equatins". Did you mean "equations"?'),
-    (["equatins", "--help"], 'Unknown command "equatins". Did you mean "equations"?'),
-    (["--help", "equatins"], 'Unknown command "equatins". Did you mean "equations"?'),
-    (["help", "equatins"], 'Unknown command "equatins". Did you mean "equations"?'),
+    (["equatins"], 'unknown command "equatins"; did you mean equations?'),
+    (["equatins", "--help"], 'unknown command "equatins"; did you mean equations?'),
+    (["--help", "equatins"], 'unknown command "equatins"; did you mean equations?'),
+    (["help", "equatins"], 'unknown command "equatins"; did you mean equations?'),
     (["qqqqq"], ", ".join(COMMANDS)),
-    (["--debugg"], 'Unknown command "--debugg". Did you mean "--debug"?'),
+    (["--debugg"], 'unknown command "--debugg"; did you mean --debug?'),
     (["generate", "a model", "a prompt", "--", "--max-new-tokens", "5"], "--max-new-tokens comes after `--`"),
     (["equations", "--jsn"], "Unknown option: --jsn. Did you mean --json?"),
     (["equations", "relu", "gelu"], "unexpected argument: gelu"),
@@ -157,11 +157,11 @@ def test_even_an_unexpected_one(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 def test_even_from_a_command_that_cannot_be_loaded() -> None:
     program = (
-        "import sys; sys.modules['glassformer.cli.equations'] = None; from glassformer.cli.main import main; main()"
+        "import sys; sys.modules['glassformer.cli.reference'] = None; from glassformer.cli.main import main; main()"
     )
     done = subprocess.run([sys.executable, "-c", program, "equations"], capture_output=True, text=True, check=False)
     assert len(done.stderr.splitlines()) == 1
-    assert "glassformer.cli.equations" in done.stderr
+    assert "glassformer.cli.reference" in done.stderr
 
 
 @pytest.mark.parametrize("words", [["--debug", "equations", "softmax"], ["equations", "softmax", "--debug"]])

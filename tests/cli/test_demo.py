@@ -18,7 +18,7 @@ def test_it_shows_its_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["demo", "--steps", "3"]) == 0
     shown = capsys.readouterr()
     assert "You are welcome" in shown.out and "cross-attention" in shown.out
-    assert "of 20 unseen sentences word for word right; BLEU" in shown.out
+    assert "of 20 unseen sentences exactly right; BLEU" in shown.out
     assert "step 3 of 3: loss" in shown.err
 
 

@@ -1,4 +1,4 @@
-"""`glassformer evaluate`: the figures of each kind of model, and one line for whatever is wrong."""
+"""`glassformer evaluate`: the metrics of each kind of model, and one line for whatever is wrong."""
 
 import json
 import math
@@ -54,20 +54,20 @@ MASKED = EncoderConfig(**SMALL, ffn_dim=8, head="masked")
 CLASSIFIER = EncoderConfig(**SMALL, ffn_dim=8, head="classifier", classes=2)
 
 
-def figures(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
+def metrics(capsys: pytest.CaptureFixture[str], *words: object) -> dict:
     assert main(["evaluate", "some-model", *map(str, words), "--json"]) == 0
     shown = capsys.readouterr()
-    assert "measuring some-model on" in shown.err
+    assert "evaluating some-model on" in shown.err
     return json.loads(shown.out)
 
 
 def test_a_translator(lend: Lend, pairs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lend(TRANSLATOR)
-    found = figures(capsys, "--data", pairs)
+    found = metrics(capsys, "--data", pairs)
     assert found["task"] == "translate" and found["data"] == str(pairs)
-    assert found["figures"]["pairs"] == 3
-    assert found["figures"]["perplexity"] == pytest.approx(math.exp(found["figures"]["loss"]))
-    assert found["figures"]["scores"]["chrf"]["signature"].startswith("nrefs:1")
+    assert found["metrics"]["pairs"] == 3
+    assert found["metrics"]["perplexity"] == pytest.approx(math.exp(found["metrics"]["loss"]))
+    assert found["metrics"]["scores"]["chrf"]["signature"].startswith("nrefs:1")
     assert main(["evaluate", "some-model", "--data", str(pairs)]) == 0
     shown = capsys.readouterr().out
     assert "bleu lowercase" in shown and "case:lc" in shown and "exact" in shown
@@ -79,8 +79,8 @@ def test_pairs_in_two_files_are_the_same_pairs(
     lend(TRANSLATOR)
     for side, name in enumerate(("one.en", "other.es")):
         (tmp_path / name).write_text("".join(f"{pair[side]}\n" for pair in PAIRS))
-    together = figures(capsys, "--data", pairs)["figures"]
-    apart = figures(capsys, "--data", tmp_path / "one.en", "--target-path", tmp_path / "other.es")["figures"]
+    together = metrics(capsys, "--data", pairs)["metrics"]
+    apart = metrics(capsys, "--data", tmp_path / "one.en", "--target-path", tmp_path / "other.es")["metrics"]
     assert together == apart
 
 
@@ -92,12 +92,12 @@ def test_translations_are_made_in_portions_by_the_beam_asked_for(
     asked = []
 
     def translate(model: object, tokenizer: object, texts: list[str], limit: int, **config: float) -> list[str]:
-        asked.append((len(texts), config["beam"]))
+        asked.append((len(texts), config["num_beams"]))
         return [dict(PAIRS)[text] for text in texts]
 
     monkeypatch.setattr("glassformer.training.evaluate.translate", translate)
-    found = figures(capsys, "--data", pairs, "--num-beams", 4)["figures"]
-    assert found["scores"]["exact"] == 1 and found["beam"] == 4
+    found = metrics(capsys, "--data", pairs, "--num-beams", 4)["metrics"]
+    assert found["scores"]["exact"] == 1 and found["num_beams"] == 4
     assert asked == [(2, 4), (1, 4)]
 
 
@@ -109,7 +109,7 @@ def test_the_phrase_book_is_its_held_out_part(
     monkeypatch.setattr(
         "glassformer.training.evaluate.split_phrase_book", lambda *numbers: (asked.append(numbers), PAIRS)
     )
-    assert figures(capsys)["data"] == "phrasebook"
+    assert metrics(capsys)["data"] == "phrasebook"
     assert asked == [(60_000, 500, 0)]
 
 
@@ -117,7 +117,7 @@ def test_a_language_model(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixt
     lend(LANGUAGE)
     text = "the cat, el gato. " * 20
     (tmp_path / "text.txt").write_text(text)
-    found = figures(capsys, "--data", tmp_path / "text.txt", "--task", "gpt")["figures"]
+    found = metrics(capsys, "--data", tmp_path / "text.txt", "--task", "gpt")["metrics"]
     assert found["bytes"] == len(text) - len(TOKENIZER.decode(TOKENIZER.encode(text)[:1]))
     assert found["tokens"] == len(TOKENIZER.encode(text))  # one less, and the end
     assert found["bits_per_byte"] == pytest.approx(found["loss"] * found["tokens"] / found["bytes"] / math.log(2))
@@ -129,24 +129,24 @@ def test_the_standard_library_is_its_held_out_part(
     lend(LANGUAGE)
     text = "the cat, el gato. " * 200
     monkeypatch.setattr("glassformer.training.evaluate.stdlib_text", lambda: iter([Document(text, "a.py")]))
-    found = figures(capsys)
+    found = metrics(capsys)
     whole = len(TOKENIZER.encode(text)) + 1
-    assert found["data"] == "stdlib" and found["figures"]["tokens"] == round(TextData().validation_fraction * whole) - 1
+    assert found["data"] == "stdlib" and found["metrics"]["tokens"] == round(TextData().validation_fraction * whole) - 1
 
 
 def test_a_masked_model(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lend(MASKED)
     (tmp_path / "text.txt").write_text("the cat, el gato. " * 20)
-    found = figures(capsys, "--data", tmp_path / "text.txt")
-    assert found["task"] == "masked" and 0 <= found["figures"]["accuracy"] <= 1
-    again = figures(capsys, "--data", tmp_path / "text.txt")
+    found = metrics(capsys, "--data", tmp_path / "text.txt")
+    assert found["task"] == "masked" and 0 <= found["metrics"]["accuracy"] <= 1
+    again = metrics(capsys, "--data", tmp_path / "text.txt")
     assert found == again, "what is hidden does not change from time to time"
 
 
 def test_a_classifier(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lend(CLASSIFIER, labels=("animal", "thing"))
     (tmp_path / "texts.tsv").write_text("animal\tthe cat\nthing\ta table " + "long " * 60 + "\nanimal\ta dog\n")
-    found = figures(capsys, "--data", tmp_path / "texts.tsv")["figures"]
+    found = metrics(capsys, "--data", tmp_path / "texts.tsv")["metrics"]
     assert [(c["name"], c["texts"]) for c in found["classes"]] == [("animal", 2), ("thing", 1)]
     assert main(["evaluate", "some-model", "--data", str(tmp_path / "texts.tsv")]) == 0
     shown = capsys.readouterr().out
@@ -159,7 +159,7 @@ def test_snippets_of_the_standard_library(
     lend(CLASSIFIER, labels=("animal", "thing"))
     texts = [LabelledText(("animal", "thing")[i % 2], f"the cat {i}", f"a.py:{i}") for i in range(300)]
     monkeypatch.setattr("glassformer.training.evaluate.stdlib_labelled", lambda: texts)
-    assert figures(capsys)["figures"]["texts"] == round(LabelledData().validation_fraction * 300)
+    assert metrics(capsys)["metrics"]["texts"] == round(LabelledData().validation_fraction * 300)
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_what_is_wrong_is_said_in_one_line(
     Path("short.txt").write_text("z")
     lend(config, **others)
     assert main(["evaluate", "some-model", *words]) == answer[0]
-    lines = [line for line in capsys.readouterr().err.splitlines() if "measuring" not in line]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "evaluating" not in line]
     assert len(lines) == 1 and answer[1] in lines[0]
 
 
@@ -205,17 +205,17 @@ def test_a_vocabulary_rounded_up_is_the_same_one(
 ) -> None:
     (tmp_path / "text.txt").write_text("the cat")
     lend(GPTConfig(**(SMALL | {"vocab": 320})))
-    assert figures(capsys, "--data", tmp_path / "text.txt")["figures"]["tokens"] > 0
+    assert metrics(capsys, "--data", tmp_path / "text.txt")["metrics"]["tokens"] > 0
 
 
 def test_long_work_says_how_far_it_is(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter(range(1000))
     monkeypatch.setattr(module.time, "monotonic", lambda: float(next(clock)))
-    assert list(module.telling("batches read")(iter("abcdefgh"))) == list("abcdefgh")
+    assert list(module.report_progress("batches read")(iter("abcdefgh"))) == list("abcdefgh")
     said = capsys.readouterr().err.splitlines()
     assert said[0] == "glassformer: 1 batches read in 3 s" and len(said) == 3
     clock = iter([0.0] * 1000)
-    assert list(module.telling("batches read")(iter("abc"))) == list("abc")
+    assert list(module.report_progress("batches read")(iter("abc"))) == list("abc")
     assert capsys.readouterr().err == ""
 
 
@@ -225,7 +225,7 @@ def test_a_saved_model_is_measured_from_its_folder(
     model = build(TRANSLATOR, seed=5)
     save(model, tmp_path / "model", TOKENIZER)
     assert main(["evaluate", str(tmp_path / "model"), "--data", str(pairs), "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)["figures"]
+    found = json.loads(capsys.readouterr().out)["metrics"]
     rows = [(TOKENIZER.encode(one), TOKENIZER.encode(other)) for one, other in PAIRS]
     ends = [TOKENIZER.required(role) for role in ("pad", "start", "end")]
     loss = cross_entropy_of(model, rows, *ends)

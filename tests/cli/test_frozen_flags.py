@@ -13,7 +13,7 @@ LIST = Path(__file__).with_name("flags.txt")
 def flags() -> Iterator[str]:
     """Every flag, first those of all commands."""
     for command, part in {"": app.meta, **{f"{name} ": app[name] for name in sorted(COMMANDS)}}.items():
-        names = (name for argument in part.assemble_argument_collection() for name in argument.names)
+        names = (name for argument in part.assemble_argument_collection() if argument.parse for name in argument.names)
         yield from (f"glassformer {command}{name}" for name in sorted(names) if name.startswith("--"))
 
 

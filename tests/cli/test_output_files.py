@@ -89,7 +89,7 @@ def test_all_lessons_are_checked_before_the_first_is_written(
     (tmp_path / f"{last}.html").write_text("my own page")
     assert main(["walk", "--html", str(tmp_path)]) == 2
     assert [path.name for path in tmp_path.iterdir()] == [f"{last}.html"]
-    assert f"{last}.html: is there already" in capsys.readouterr().err
+    assert f"{last}.html: already exists" in capsys.readouterr().err
 
 
 def test_a_lesson_is_written_and_its_data_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

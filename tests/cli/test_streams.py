@@ -83,9 +83,7 @@ def hostile_model(monkeypatch: pytest.MonkeyPatch) -> None:
         return [Completion(f"{HOSTILE}\n\tline", [], [], "stop")] * len(prompts)
 
     monkeypatch.setattr("glassformer.decoding.generate.write_all", texts)
-    monkeypatch.setattr(
-        "glassformer.decoding.generate.stream", lambda *_: iter([TextChunk(0, f"{HOSTILE}\n\tline", "stop")])
-    )
+    monkeypatch.setattr("glassformer.interface.stream", lambda *_: iter([TextChunk(0, f"{HOSTILE}\n\tline", "stop")]))
     monkeypatch.setattr("glassformer.text.tokenizer.Tokenizer.token", lambda self, id: HOSTILE)
 
 
@@ -132,7 +130,7 @@ def test_tables_views_panels_and_json(monkeypatch: pytest.MonkeyPatch) -> None:
     table.add_row(HOSTILE)
     with on_terminal() as terminal, guarded_streams():
         write_table(("class", "F1"), [(HOSTILE, "1.0")])
-        write_styled(render(table, 200, colour=True))
+        write_styled(render(table, 200, color=True))
         write_json({"text": HOSTILE})
         talk(f"two\nlines {HOSTILE}")
         SafeConsole(stderr=True).print(f"in color {HOSTILE}", style="red")

@@ -1,34 +1,26 @@
 """`glassformer trace`, on models from a monkeypatched loader and on a preset."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from glassformer.checkpoints.load import Loaded
 from glassformer.checkpoints.save import save
 from glassformer.cli.main import main
 from glassformer.layers.config import Config
-from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.mlp import MLPConfig
+from glassformer.models.presets import PRESETS
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from glassformer.text.tokenizer import Tokenizer
 
 SIZES = {"context": 32, "dim": 8, "layers": 2, "heads": 2}
 TEXTS = ["the cat sat on the mat", "a dog ran", "el gato"] * 4
-
-
-@dataclass
-class Loaded:
-    model: Model
-    tokenizer: Tokenizer | None
-    labels: tuple[str, ...] | None = None
 
 
 @pytest.fixture
@@ -37,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     tokenizer = learn_tokenizer(TEXTS, "bpe", 300)
     config: Config = getattr(request, "param", GPTConfig(**SIZES, vocab=tokenizer.vocab_size))
     loaded = Loaded(build(config), tokenizer)
-    monkeypatch.setattr("glassformer.checkpoints.load.load", lambda path, step: loaded)
+    monkeypatch.setattr("glassformer.interface.load_checkpoint", lambda path, device, dtype, step: loaded)
     return str(tmp_path)
 
 
@@ -103,24 +95,32 @@ def test_two_sentences_are_compared(folder: str, capsys: pytest.CaptureFixture[s
 
 
 def test_a_preset_has_random_weights(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(
-        __import__("glassformer.models.presets", fromlist=["PRESETS"]).PRESETS, "small", GPTConfig(**SIZES, vocab=50)
-    )
+    monkeypatch.setitem(PRESETS, "small", GPTConfig(**SIZES, vocab=50))
     status, out, err = run(capsys, "small", "hello", "--equation", "softmax")
     assert status == 0 and "random weights" in err and "softmax" in out
 
 
+@pytest.mark.parametrize("second", [[], ["wide"]])
+def test_a_preset_that_translates_reads_bytes(
+    second: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(PRESETS, "small", Seq2SeqConfig(**SIZES, vocab=256, ffn_dim=16))
+    assert run(capsys, "small", "hi", *second, "--json", str(tmp_path / "t.json"))[0] == 0
+    tokens = json.loads((tmp_path / "t.json").read_text())["tokens"]
+    assert tokens == {"source": ["h", "i"], "target": ["0", *(second or ["hi"])[0]]}
+
+
 BAD = [
-    (("nowhere", "hi"), "there is no folder, file or model 'nowhere'"),
+    (("nowhere", "hi"), "there is no folder, file or preset 'nowhere'"),
     (("gpt2x", "hi"), "did you mean gpt2"),
     (("gpt3", "hi"), "gpt3 has 698 GB of weights"),
     (("FOLDER", "the cat", "--layer", "7"), "there is no layer 7; the model has layers 0 to 1"),
     (("FOLDER", "the cat", "--head", "7"), "there is no head 7; there are heads 0 to 1"),
     (("FOLDER", "the cat", "--token", "70"), "there is no token 70"),
-    (("FOLDER", "the cat", "--equation", "softmx"), "the nearest"),
+    (("FOLDER", "the cat", "--equation", "softmx"), "did you mean softmax"),
     (("FOLDER", "the cat", "--backward", "nothing"), "'nothing' is not a loss"),
     (("FOLDER", "the cat", "--cell", "layers.0.attention.weigths", "0", "0", "0"), "layers.0.attention.weights"),
-    (("FOLDER", "the cat", "--cell", "embedding", "x"), "--cell takes a name and whole numbers, not x"),
+    (("FOLDER", "the cat", "--cell", "embedding", "x"), "--cell takes a step name and integers, not x"),
     (("FOLDER", "the cat", "--cell", "embedding", "99", "0"), "99 is not on axis 1"),
 ]
 
@@ -136,7 +136,7 @@ def test_bad_use_ends_with_two_and_one_line(
 def test_numbers_are_no_text(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("glassformer.checkpoints.load.load", lambda path, step: Loaded(build(MLPConfig()), None))
+    monkeypatch.setattr("glassformer.interface.load_checkpoint", lambda *_: Loaded(build(MLPConfig()), None))
     status, _, err = run(capsys, str(tmp_path), "hi")
     assert status == 2 and "MLP does not read text" in err
 

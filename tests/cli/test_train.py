@@ -19,9 +19,9 @@ from glassformer.training.config import resolve
 from glassformer.training.run import Run
 
 SMALL = (
-    "tokenizer.kind=characters", "data.sequence_length=16", "data.batch_size=4", "model.context=16", "model.dim=8", "model.layers=1",
-    "model.heads=2", "recipe.warmup_steps=1", "recipe.log_every=2", "recipe.evaluate_every=4", "recipe.save_every=4",
-    "run.device=cpu", "run.precision=fp32", "run.compile=no",
+    "tokenizer.kind=characters", "data.sequence_length=16", "data.batch_size=4", "model.context=16", "model.dim=8",
+    "model.layers=1", "model.heads=2", "recipe.warmup_steps=1", "recipe.log_every=2", "recipe.evaluate_every=4",
+    "recipe.save_every=4", "run.device=cpu", "run.precision=fp32", "run.compile=no",
 )  # fmt: skip
 
 
@@ -45,14 +45,14 @@ def files() -> set[Path]:
 def test_a_run_leaves_a_folder_that_repeats_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert train() == 0
     out, err = capsys.readouterr()
-    assert "kept in runs/gpt-1" in err
+    assert "run folder: runs/gpt-1" in err
     assert "bits per byte" in out and "\nruns/gpt-1: 6 steps, loss " in out
     kept = {path.name for path in Path("runs/gpt-1").iterdir()}
     assert {"config.toml", "curves.svg", "metrics.jsonl", "tokenizer.json", "step-00000006"} <= kept
     assert "# command line" in Path("runs/gpt-1/config.toml").read_text()
     assert main(["train", "--config", "runs/gpt-1/config.toml", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert "kept in runs/gpt-2" in err
+    assert "run folder: runs/gpt-2" in err
     figures = json.loads(out.splitlines()[-1])
     assert (figures["task"], figures["folder"], figures["step"]) == ("gpt", "runs/gpt-2", 6)
     logs = [Path(f"runs/gpt-{n}/metrics.jsonl").read_text() for n in (1, 2)]
@@ -82,7 +82,7 @@ def test_a_stopped_run_says_how_to_go_on(
         assert train("--out", "my run") == status
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines()[-1].endswith("go on by: glassformer train --resume --out 'my run'")
+    assert err.splitlines()[-1].endswith("resume with: glassformer train --resume --out 'my run'")
     assert "Traceback" not in err
     assert main(["train", "--resume", "--out", "my run"]) == 0
     assert train("--out", "unbroken") == 0
@@ -112,7 +112,7 @@ def test_a_signal_ends_it_politely(capsys: pytest.CaptureFixture[str]) -> None:
             if "step 2 of" in line:
                 process.send_signal(signal.SIGINT)
     assert process.returncode == 130
-    assert "go on by: glassformer train --resume --out long" in said[-1]
+    assert "resume with: glassformer train --resume --out long" in said[-1]
     assert not any("Traceback" in line for line in said)
     assert list(Path("long").glob("step-*"))
 
@@ -159,7 +159,7 @@ def test_resuming_with_other_settings(capsys: pytest.CaptureFixture[str]) -> Non
 
 def test_there_must_be_something_to_resume(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--resume"]) == 2
-    assert "say which by --out FOLDER" in capsys.readouterr().err
+    assert "give --out FOLDER" in capsys.readouterr().err
     assert main(["train", "--resume", "--out", "nowhere"]) == 2
     assert "nowhere holds no run to resume" in capsys.readouterr().err
 
@@ -168,7 +168,7 @@ def test_a_finished_run_has_nothing_left(capsys: pytest.CaptureFixture[str]) -> 
     assert train("--out", "run", steps=4) == 0
     capsys.readouterr()
     assert main(["train", "--resume", "--out", "run"]) == 0
-    assert "nothing left to do" in capsys.readouterr().err
+    assert "is already finished" in capsys.readouterr().err
     assert main(["train", "--resume", "--out", "run", "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["folder"] == "run"
 
@@ -271,7 +271,7 @@ def test_too_little_memory_is_said_in_one_line(capsys: pytest.CaptureFixture[str
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4 TiB")
 
     assert run(ask_for_too_much, debug=False) == 1
-    assert "not enough memory" in capsys.readouterr().err
+    assert "out of memory" in capsys.readouterr().err
 
 
 def test_a_plan_of_fine_tuning_says_what_the_model_to_start_from_is(capsys: pytest.CaptureFixture[str]) -> None:
@@ -299,7 +299,7 @@ def test_a_damaged_record_does_not_spoil_the_end(capsys: pytest.CaptureFixture[s
     record.write_bytes(b"\xff" * (len(first) - 1) + b"\n" + b"".join(others))
     capsys.readouterr()
     assert main(["train", "--resume", "--out", "run"]) == 0
-    assert "run/metrics.jsonl: 1 of 2 lines are damaged and not drawn" in capsys.readouterr().err
+    assert "run/metrics.jsonl: 1 of 2 lines are damaged and left out of the curves" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("key", ["data.path", "data.validation", "tokenizer.file"])

@@ -16,9 +16,9 @@ from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Log
 
 SMALL = {
-    "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 16, "data.sequence_length": 8, "data.batch_size": 4,
-    "tokenizer.kind": "characters", "run.device": "cpu", "recipe.warmup_steps": 1, "recipe.save_every": 2, "run.keep_checkpoints": 3,
-    "recipe.evaluate_every": 2, "recipe.steps": 100,
+    "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 16, "data.sequence_length": 8,
+    "data.batch_size": 4, "tokenizer.kind": "characters", "run.device": "cpu", "recipe.warmup_steps": 1,
+    "recipe.save_every": 2, "run.keep_checkpoints": 3, "recipe.evaluate_every": 2, "recipe.steps": 100,
 }  # fmt: skip
 STOPPED = pytest.mark.filterwarnings("default::glassformer.errors.RunFolderWarning")
 

@@ -14,7 +14,7 @@ import glassformer.equations  # noqa: F401 - fills the catalog
 from glassformer.equation import catalog
 from glassformer.equations.activations import relu
 from glassformer.equations.algebra import linear
-from glassformer.equations.probability import softmax
+from glassformer.equations.softmax import softmax
 from tests.compiled.kernels import makes_kernels
 from tests.equations.drawing import Draw, draw_arguments
 from tests.models.zoo import ZOO, specimen

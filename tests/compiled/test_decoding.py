@@ -8,15 +8,15 @@ import weakref
 import pytest
 import torch
 
-from glassformer.decoding.compiled import BURST, programs
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate, stream
 from glassformer.errors import DecodingError, NonFiniteError
+from glassformer.inference.compiled_step import STEPS_PER_SYNC, programs
 from glassformer.layers.patterns import SlidingWindow
 from tests.compiled.kernels import makes_kernels
 from tests.decoding.tiny_generators import PROMPTS, WORDS, biased, words, writer
 
-HOW = {
+CONFIGS = {
     "greedy": GenerationConfig(max_new_tokens=6),
     "drawn": GenerationConfig(
         max_new_tokens=6, temperature=0.9, top_p=0.9, repetition_penalty=1.2, min_new_tokens=3, n=2
@@ -39,26 +39,26 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(
-    ("name", "how"),
-    [("gpt", "drawn"), ("gpt", "beam"), ("mistral", "greedy"), ("seq2seq-learned", "drawn"), ("t5", "beam")],
+    ("name", "config"),
+    [("gpt", "drawn"), ("gpt", "num_beams"), ("mistral", "greedy"), ("seq2seq-learned", "drawn"), ("t5", "num_beams")],
 )
 def test_compiled_equals_eager(name: str, config: str) -> None:
-    model, choice = writer(name), dataclasses.replace(HOW[config], compile=True)
-    plain = generate(model, words(), PROMPTS, HOW[config])
+    model, choice = writer(name), dataclasses.replace(CONFIGS[config], compile=True)
+    plain = generate(model, words(), PROMPTS, CONFIGS[config])
     for _ in range(2):  # made, and used again
         found = generate(model, words(), PROMPTS, choice)
         assert [written.ids for written in found] == [written.ids for written in plain]
         assert [written.finish_reason for written in found] == [written.finish_reason for written in plain]
     for one, other in zip(found, plain, strict=True):
         assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
-    other = [text.ids for text in generate(model, words(), PROMPTS[::-1], HOW[config])]
+    other = [text.ids for text in generate(model, words(), PROMPTS[::-1], CONFIGS[config])]
     assert [text.ids for text in generate(model, words(), PROMPTS[::-1], choice)] == other
 
 
 @pytest.mark.usefixtures("quick")
-def test_texts_longer_than_a_burst_and_up_to_the_context() -> None:
+def test_texts_longer_than_the_steps_per_sync_and_up_to_the_context() -> None:
     model = writer("gpt", context=40)
-    config = GenerationConfig(max_new_tokens=2 * BURST + 3, min_new_tokens=2 * BURST + 3)
+    config = GenerationConfig(max_new_tokens=2 * STEPS_PER_SYNC + 3, min_new_tokens=2 * STEPS_PER_SYNC + 3)
     compiled = dataclasses.replace(config, compile=True)
     plain = generate(model, words(), PROMPTS[:1], config)
     assert [w.ids for w in generate(model, words(), PROMPTS[:1], compiled)] == [w.ids for w in plain]
@@ -111,8 +111,8 @@ def test_a_program_forgets_what_was_no_number_and_follows_its_model(beam: int) -
 @makes_kernels
 def test_compiled_kernels_equal_eager() -> None:
     """The same through the code generator, with real kernels built."""
-    plain = generate(writer("gpt"), words(), PROMPTS[:2], HOW["drawn"])
-    found = generate(writer("gpt"), words(), PROMPTS[:2], dataclasses.replace(HOW["drawn"], compile=True))
+    plain = generate(writer("gpt"), words(), PROMPTS[:2], CONFIGS["drawn"])
+    found = generate(writer("gpt"), words(), PROMPTS[:2], dataclasses.replace(CONFIGS["drawn"], compile=True))
     assert [written.ids for written in found] == [written.ids for written in plain]
 
 
@@ -124,7 +124,7 @@ def test_a_recurrent_network_is_refused() -> None:
 @pytest.mark.usefixtures("quick")
 def test_programs_go_with_their_model() -> None:
     model = copy.deepcopy(writer("gpt"))
-    generate(model, words(), PROMPTS[:1], dataclasses.replace(HOW["greedy"], compile=True))
+    generate(model, words(), PROMPTS[:1], dataclasses.replace(CONFIGS["greedy"], compile=True))
     assert len(programs(model)) == 1 and not programs(copy.deepcopy(model))
     gone = weakref.ref(model)
     torch._dynamo.reset()
@@ -134,12 +134,12 @@ def test_programs_go_with_their_model() -> None:
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("config", ["greedy", "beam"])
+@pytest.mark.parametrize("config", ["greedy", "num_beams"])
 def test_a_row_without_a_token_is_never_chosen(config: str) -> None:
     rows = words().vocab_size + 5
-    unused, choice = words().unused_ids(rows), dataclasses.replace(HOW[config], compile=True)
+    unused, choice = words().unused_ids(rows), dataclasses.replace(CONFIGS[config], compile=True)
     likely, barred = (biased("gpt", rows, unused, by) for by in (50.0, -1e9))
-    wanted = generate(barred, words(), PROMPTS, HOW[config])
+    wanted = generate(barred, words(), PROMPTS, CONFIGS[config])
     found = generate(likely, words(), PROMPTS, choice)
     assert [text.ids for text in found] == [text.ids for text in wanted]
     likely.embedding.weight.fill_(torch.nan)

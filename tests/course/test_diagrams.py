@@ -7,7 +7,7 @@ from glassformer.course.diagrams import DIRECTIONS, flow_column, flow_lines
 from glassformer.course.page import Drawing
 from glassformer.course.walk import Walk
 from glassformer.equations.algebra import add, multiply, residual, scale
-from glassformer.equations.probability import softmax
+from glassformer.equations.softmax import softmax
 from glassformer.recording import Tape
 from tests.course.runs import page_text, run
 

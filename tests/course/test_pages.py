@@ -16,7 +16,7 @@ from glassformer.course.page import Chart, Claim, Prose, Work
 from glassformer.course.terminal import page_view
 from glassformer.course.walk import Walk
 from glassformer.course.worked.examples import examples
-from glassformer.views.curves import Curve
+from glassformer.views.charts import Curve
 from glassformer.views.terminal import render
 from tests.course.runs import NAMES, lesson, page_text, run
 

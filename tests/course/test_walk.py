@@ -9,10 +9,11 @@ from glassformer.course.html import page_html
 from glassformer.course.page import Beside, Claim, Work
 from glassformer.course.walk import Walk, step
 from glassformer.equation import CHECKS, MODE
-from glassformer.equations.algebra import line, linear, multiply
+from glassformer.equations.algebra import linear, multiply
 from glassformer.equations.embedding import embed
-from glassformer.equations.probability import softmax
+from glassformer.equations.gradients import line
 from glassformer.equations.similarity import inner_product
+from glassformer.equations.softmax import softmax
 from glassformer.errors import LessonError
 from tests.course.runs import page_text
 

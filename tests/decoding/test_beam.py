@@ -9,17 +9,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.decoding.beam import STRETCH, BeamSearch, highest, run_search
+from glassformer.decoding.beam import CHUNK, BeamSearch, highest, run_search
 from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.generate import first_token, generate
-from glassformer.decoding.loop import inference_mode
-from glassformer.decoding.translate import translate
+from glassformer.decoding.generate import generate, translate
+from glassformer.decoding.loop import special_tokens
+from glassformer.decoding.sampling import SpecialTokens
 from glassformer.equations.sampling import length_penalty
 from glassformer.errors import DecodingError
+from glassformer.inference.prepare import inference_mode
 from glassformer.recording import Tape
 from tests.decoding.tiny_generators import DECODING, PROMPTS, WORDS, scores_after, words, writer
 
-SIZES = [1, 3, STRETCH - 1, STRETCH, 2 * STRETCH, 3 * STRETCH + 1, 4 * STRETCH + 17, 9 * STRETCH - 1]
+SIZES = [1, 3, CHUNK - 1, CHUNK, 2 * CHUNK, 3 * CHUNK + 1, 4 * CHUNK + 17, 9 * CHUNK - 1]
 EACH = pytest.mark.parametrize("name", DECODING)
 
 
@@ -39,7 +40,7 @@ def test_a_beam_of_one_is_the_greedy_choice(name: str) -> None:
     model, config = writer(name), GenerationConfig(max_new_tokens=6)
     prompts = [words().encode(prompt) for prompt in PROMPTS]
     with inference_mode(model):
-        search = BeamSearch(model, prompts, [6] * len(prompts), config, [words().eos], first_token(model, words()))
+        search = BeamSearch(model, prompts, [6] * len(prompts), config, special_tokens(model, words(), config))
         found = run_search(search, [6] * len(prompts))
     greedy = generate(model, words(), PROMPTS, config)
     assert [best[0].ids for best in found] == [written.ids for written in greedy]
@@ -83,7 +84,7 @@ def test_a_beam_as_wide_as_the_space_finds_the_optimum(name: str, alpha: float) 
         ranked = sorted(whole, key=rank, reverse=True)
     config = GenerationConfig(max_new_tokens=limit, num_beams=vocab**limit, n=3, length_penalty=alpha)
     with inference_mode(model):
-        (found,) = run_search(BeamSearch(model, [prompt], [limit], config, [end], 1), [limit])
+        (found,) = run_search(BeamSearch(model, [prompt], [limit], config, SpecialTokens(1, (end,))), [limit])
     assert [tuple(hypothesis.ids) for hypothesis in found] == ranked[:3]
     assert [hypothesis.score for hypothesis in found] == pytest.approx([rank(ids) for ids in ranked[:3]], abs=1e-4)
 
@@ -94,7 +95,7 @@ def test_no_text_comes_twice_and_none_is_lost(vocab: int, ends: list[int]) -> No
     for width, limit in itertools.product((10, 13, 24, 33), (3, 4)):
         model, config = writer("gpt", vocab=vocab), GenerationConfig(max_new_tokens=limit, num_beams=width, n=width)
         with inference_mode(model):
-            (found,) = run_search(BeamSearch(model, [[2, 0]], [limit], config, ends, 1), [limit])
+            (found,) = run_search(BeamSearch(model, [[2, 0]], [limit], config, SpecialTokens(1, tuple(ends))), [limit])
         going = [(vocab - len(ends)) ** step for step in range(limit + 1)]
         there_are = sum(len(ends) * before for before in going[:-1]) + going[-1]
         assert len({tuple(text.ids) for text in found}) == len(found) == min(width, there_are)
@@ -108,7 +109,7 @@ def test_at_a_tie_the_best_text_is_a_finished_one() -> None:
         model.embedding.weight[2] = model.embedding.weight[4]
         config = GenerationConfig(max_new_tokens=limit, num_beams=2, length_penalty=0.0)
         with inference_mode(model):
-            ((best,),) = run_search(BeamSearch(model, [[3, 0]], [limit], config, [2], 1), [limit])
+            ((best,),) = run_search(BeamSearch(model, [[3, 0]], [limit], config, SpecialTokens(1, (2,))), [limit])
         assert best.ids[-1] == 2 or len(best.ids) == limit
         finished += best.ids[-1] == 2
     assert finished, "no tie was met"

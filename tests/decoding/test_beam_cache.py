@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from glassformer.decoding.compiled import fill, fixed
 from glassformer.errors import ModelError
+from glassformer.inference.compiled_step import fill_cache, static_cache
 from glassformer.layers.beam_cache import GRAIN, BeamCache, RecurrentBeamState, expand_beams, expand_cache
 from glassformer.layers.cache import KVCache, left_padded
 from glassformer.recording import Tape
@@ -61,10 +61,10 @@ def test_every_line_scores_as_if_alone(name: str, data: st.DataObject) -> None:
     ways, steps = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 8))
     branches = expand_beams(cache, ways, steps)
     if isinstance(branches, BeamCache) and data.draw(st.booleans()):
-        still = fixed(branches, branches.slots, 0)
-        fill(still, cache)
-        still.begin(cache)
-        branches = still
+        static = static_cache(branches, branches.slots, 0)
+        fill_cache(static, cache)
+        static.begin(cache)
+        branches = static
     lines = Lines(starts, ways, data.draw(st.integers(0, 99)))
     for _ in range(steps):
         tokens = lines.read()
@@ -134,7 +134,7 @@ def test_the_past_is_kept_once_and_nothing_is_moved() -> None:
     with Tape() as tape:
         y = gpt.model(torch.ones(3, 4, dtype=torch.long), cache=branches)
     assert torch.equal(tape.replay(), y)
-    assert "own_line" in {step.equation.name for step in tape.steps}
+    assert "tree_mask" in {step.equation.name for step in tape.steps}
 
 
 def test_places_are_counted_from_the_first_token() -> None:

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.errors import ModelError
+from glassformer.layers.block import Stack
 from glassformer.layers.cache import DecoderState, KVCache, left_padded
-from glassformer.layers.stack import Stack
 from glassformer.recording import Tape
 from tests.layers.test_combinations import PATTERNS, POSITIONS, small
 from tests.models.zoo import CAUSAL, TRANSLATORS, VOCAB, specimen
@@ -143,7 +143,9 @@ def test_a_cached_step_replays(name: str) -> None:
     translator = name in TRANSLATORS
     ids = subject.inputs["target" if translator else "ids"]
     cache = subject.model.new_cache(subject.inputs["source"], 8) if translator else subject.model.new_cache(3, 8)
-    known = [] if name in ("rnn", "lstm") else [t for slots in cache.self_kv + cache.cross_kv for t in vars(slots).values()]
+    known = (
+        [] if name in ("rnn", "lstm") else [t for slots in cache.self_kv + cache.cross_kv for t in vars(slots).values()]
+    )
     with Tape() as tape:
         for part in (ids[:, :4], ids[:, 4:5]):
             y = subject.model.decode(part, None, cache=cache) if translator else subject.model(part, cache=cache)
@@ -187,7 +189,9 @@ def test_bfloat16_stays_within_its_bound(name: str) -> None:
     translator = name in TRANSLATORS
     ids = subject.inputs["target" if translator else "ids"]
     cache = (
-        subject.model.new_cache(subject.inputs["source"], 8) if translator else subject.model.new_cache(3, 8, headroom=1)
+        subject.model.new_cache(subject.inputs["source"], 8)
+        if translator
+        else subject.model.new_cache(3, 8, headroom=1)
     )
 
     def run(part: Tensor, cache: object) -> Tensor:
@@ -216,5 +220,5 @@ def test_what_does_not_fit_is_refused() -> None:
     stack = model.stack
     assert isinstance(stack, Stack)
     cache = stack.cache(2, 9, x, torch.tensor([0, 1]))
-    with pytest.raises(ModelError, match="Bidirectional: looks ahead"):
+    with pytest.raises(ModelError, match="Bidirectional: attends to later tokens"):
         stack(x, cache=cache, context=cache.attention_context(9))

@@ -14,7 +14,7 @@ from tokenizers import models
 from glassformer.decoding.config import COLDEST, GenerationConfig
 from glassformer.decoding.few_shot import Example, few_shot_prompt, few_shot_stops
 from glassformer.decoding.generate import batches_by_tokens, generate, stream
-from glassformer.decoding.next_token import filtered, log_probability, next_token, random_numbers
+from glassformer.decoding.sampling import filtered, log_probability, next_token, random_numbers
 from glassformer.errors import DecodingError, GlassformerError, NonFiniteError, TokenizerError
 from glassformer.models.gpt import GPT
 from glassformer.text.learn_tokenizer import learn_tokenizer

@@ -9,11 +9,11 @@ import torch
 
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
-from glassformer.decoding.next_token import filtered
-from glassformer.decoding.speculative import checked_guess, speculate
+from glassformer.decoding.sampling import filtered
+from glassformer.decoding.speculative import speculate, verify
 from glassformer.equation import no_checks
-from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import sample_from_uniform
+from glassformer.equations.softmax import softmax
 from glassformer.errors import DecodingError, NonFiniteError
 from tests.decoding.test_generate import FILTERS, chi_square, expected
 from tests.decoding.tiny_generators import PROMPTS, WORDS, biased, words, writer
@@ -67,7 +67,7 @@ def test_both_models_rest_while_they_write(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", ["plain", "top_k", "all"])
 @pytest.mark.parametrize("by", ["look-up", "draft"])
-def test_a_checked_guess_has_the_true_distribution(name: str, by: str) -> None:
+def test_a_verify_has_the_true_distribution(name: str, by: str) -> None:
     """Whatever the guesses were drawn from: chi-square of 1,000 checked ones against the true shares."""
     config = GenerationConfig(**{"temperature": 1.0, **FILTERS[name]})
     generator = torch.Generator().manual_seed(3)
@@ -79,7 +79,7 @@ def test_a_checked_guess_has_the_true_distribution(name: str, by: str) -> None:
             u = torch.rand(3, dtype=torch.float64, generator=generator)
             guess = 5 if by == "look-up" else int(sample_from_uniform(q, u[2:]))
             share = None if by == "look-up" else q
-            found.append(checked_guess(scores, guess, share, config, u[:2], seen)[0])
+            found.append(verify(scores, guess, share, config, u[:2], seen)[0])
     chi, freedom = chi_square(found, expected(scores[0], config, seen))
     assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.generate import encode_prompts, generate
-from glassformer.decoding.translate import translate
+from glassformer.decoding.generate import encode_prompts, generate, translate
 from glassformer.errors import DecodingError
 from tests.decoding.tiny_generators import with_template, words, writer
 from tests.models.zoo import TRANSLATORS

@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from glassformer.equations.algebra import add, linear, matmul, residual
-from glassformer.equations.heads import concat
+from glassformer.equations.algebra import add, linear, residual
+from glassformer.equations.matrices import matmul
+from glassformer.equations.sequences import concat
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 from tests.equations.drawing import Draw

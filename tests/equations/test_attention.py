@@ -12,10 +12,12 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.equation import no_checks, reference_mode
-from glassformer.equations.attention import attention, attention_scores, window_attention
+from glassformer.equations.attention import attention
+from glassformer.equations.attention_steps import attention_scores
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
 from glassformer.equations.masks import causal_mask
+from glassformer.equations.window_attention import window_attention
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 from tests.equations.drawing import Draw
@@ -173,9 +175,9 @@ BAD = [
     (lambda x: attention(x, x, x, mask=torch.zeros(3, 1, 5, 5)), r"mask has shape \[3, 1, 5, 5\]"),
     (lambda x: attention(x, x, x, mask=torch.zeros(5, 5).long()), "mask has type int64, wanted float or bool"),
     (lambda x: attention(x, x, x, bias=torch.zeros(5, 6)), r"bias has shape \[5, 6\]"),
-    (lambda x: attention(x, x.double(), x), "k is torch.float64, wanted torch.float32, the type of q"),
-    (lambda x: attention(x, x * torch.nan, x), "k is NaN or infinite in places"),
-    (lambda x: attention(x, x, x, cap=0.0), "cap is 0.0, wanted a ceiling above zero"),
+    (lambda x: attention(x, x.double(), x), "k is torch.float64, wanted torch.float32, the dtype of q"),
+    (lambda x: attention(x, x * torch.nan, x), "k is NaN or infinite in some entries"),
+    (lambda x: attention(x, x, x, softcap=0.0), "softcap is 0.0, wanted a number above zero"),
 ]
 
 
@@ -186,9 +188,11 @@ def test_bad_input_is_named(call: object, message: str) -> None:
 
 
 def test_heads_that_do_not_divide_are_named() -> None:
-    with pytest.raises(EquationError, match="^split_heads: x is 10 wide, wanted a width that 3 heads divide evenly"):
+    with pytest.raises(
+        EquationError, match="^split_heads: x is of shape .2, 10., wanted a last axis that 3 heads divide evenly"
+    ):
         split_heads(torch.ones(2, 10), 3)
-    with pytest.raises(EquationError, match="^repeat_kv: heads is 3, wanted a multiple of the 2 shared heads"):
+    with pytest.raises(EquationError, match="^repeat_kv: heads is 3, wanted a multiple of the 2 key-value heads"):
         repeat_kv(torch.ones(2, 4, 5), 3)
 
 
@@ -211,7 +215,7 @@ def test_a_window_in_blocks_is_the_window_by_its_mask(
 
     q, k, v = normal(*lead, queries, 3), normal(*kv, queries + earlier, 3), normal(*kv, queries + earlier, 5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["glassformer.equations.attention"], "SHORTEST_BLOCK", 4)
+        patch.setattr(sys.modules["glassformer.equations.window_attention"], "SHORTEST_BLOCK", 4)
         blocks = window_attention.fused(q, k, v, window)
     plain = window_attention.fn(q, k, v, window)
     torch.testing.assert_close(blocks, plain)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from torch.testing import assert_close
 
-from glassformer.equations.algebra import matmul
 from glassformer.equations.embedding import embed, one_hot, scale_embedding, unembed
-from glassformer.equations.probability import softmax
+from glassformer.equations.matrices import matmul
+from glassformer.equations.softmax import softmax
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 
@@ -60,7 +60,7 @@ def test_look_up_equals_torch_forward_and_backward(seed: int, vocab: int, dim: i
 
 @CASES
 @given(seed=SEEDS, vocab=st.integers(1, 9), shape=SHAPES)
-def test_look_up_is_a_product_with_one_hot_rows(seed: int, vocab: int, shape: tuple[int, ...]) -> None:
+def test_a_lookup_is_a_product_with_one_hot_vectors(seed: int, vocab: int, shape: tuple[int, ...]) -> None:
     E, ids = random(seed, vocab, 3), random_ids(seed, vocab, shape)
     x = one_hot(ids, vocab, torch.float64)
     assert torch.equal(x, functional.one_hot(ids, vocab).double())
@@ -100,8 +100,8 @@ def test_unembed_equals_a_tied_linear_layer(seed: int, vocab: int, dim: int) -> 
     layer, h = torch.nn.Linear(dim, vocab, bias=False, dtype=torch.float64), random(seed, 2, 3, dim)
     assert_close(unembed(h, layer.weight), layer(h))
     E = random(seed, vocab, dim)
-    scores = unembed(embed(E, torch.arange(vocab)), E)
-    assert_close(scores, scores.T)  # a tied table scores a token for another as the other for it
+    logits = unembed(embed(E, torch.arange(vocab)), E)
+    assert_close(logits, logits.T)  # with tied weights the logit of b after a is that of a after b
 
 
 E, H = torch.randn(5, 4), torch.randn(2, 4)
@@ -110,7 +110,7 @@ E, H = torch.randn(5, 4), torch.randn(2, 4)
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: embed(E, torch.tensor([0, 5])), "embed: ids is between 0 and 5, wanted between 0 and 4, the rows"),
+        (lambda: embed(E, torch.tensor([0, 5])), "embed: ids is between 0 and 5, wanted between 0 and 4, the ids"),
         (lambda: embed(E, torch.tensor([-1, 2])), "ids is between -1 and 2, wanted between 0 and 4"),
         (lambda: embed(E, torch.tensor([1.0])), "ids has type float32, wanted int"),
         (lambda: embed(E, torch.tensor([True])), "ids has type bool, wanted int"),
@@ -123,7 +123,7 @@ E, H = torch.randn(5, 4), torch.randn(2, 4)
         (lambda: one_hot(torch.tensor([0]), 2, torch.int64), "dtype is torch.int64, wanted a float type"),
         (lambda: scale_embedding(torch.arange(3)), "scale_embedding: x has type int64, wanted float"),
         (lambda: unembed(H, E.T), r"unembed: E has shape \[4, 5\], wanted \[vocab dim\] with .*dim = 4 \(from h\)"),
-        (lambda: unembed(torch.tensor(1.0), E), r"h has shape \[\], wanted \[\*rows dim\]"),
+        (lambda: unembed(torch.tensor(1.0), E), r"h has shape \[\], wanted \[\*batch dim\]"),
     ],
 )
 def test_bad_input_is_named(wrong: Callable[[], object], message: str) -> None:

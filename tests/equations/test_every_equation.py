@@ -213,7 +213,7 @@ def test_wrong_types_and_shapes_are_named(name: str, data: st.DataObject) -> Non
     equation = CATALOG[name]
     draw = Draw(data)
     arguments = draw_arguments(equation, draw)
-    tensors = [p for p in equation.parameters if p.is_tensor and arguments.get(p.name) is not None and not p.several]
+    tensors = [p for p in equation.parameters if isinstance(arguments.get(p.name), Tensor)]
     if not tensors:
         return
     parameter = draw.choose(*tensors)

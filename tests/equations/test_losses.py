@@ -1,4 +1,4 @@
-"""Losses against torch's own, their edges (ignored rows, impossible classes), the sources' numbers, bad input."""
+"""Losses against torch's own, their edges (ignored examples, impossible classes), the sources' numbers, bad input."""
 
 import math
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from glassformer.equations.algebra import linear
+from glassformer.equations.information import cross_entropy_between
 from glassformer.equations.losses import (
     bits_per_byte,
     contrastive_loss,
@@ -19,7 +20,7 @@ from glassformer.equations.losses import (
     mean_squared_error,
     perplexity,
 )
-from glassformer.equations.probability import cross_entropy_between, log_softmax, softmax
+from glassformer.equations.softmax import log_softmax, softmax
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 from tests.equations.drawing import Draw
@@ -39,12 +40,12 @@ def in_torch(**settings_: object) -> dict:
 @given(data=st.data())
 def test_cross_entropy_of_classes_equals_torch(run: str, data: st.DataObject) -> None:
     draw = Draw(data, data.draw(st.sampled_from([torch.float32, torch.float64])))
-    rows, classes = draw.lead(), draw.integer(1, 7)
-    logits, targets = 3 * draw.normal(*rows, classes), draw.below(classes, *rows)
+    batch, classes = draw.lead(), draw.integer(1, 7)
+    logits, targets = 3 * draw.normal(*batch, classes), draw.below(classes, *batch)
     settings_ = {"smoothing": draw.choose(0.0, 0.1, 0.9), "reduction": draw.choose("mean", "sum", "none")}
     ignore = draw.choose(None, -100, 0)
     if ignore == -100:
-        targets = targets.where(draw.flags(*rows), -100)
+        targets = targets.where(draw.flags(*batch), -100)
     if ignore is not None and settings_["reduction"] == "mean" and (targets == ignore).all():
         return  # torch gives NaN here; what we give has a test of its own
     ours = getattr(cross_entropy, run)(logits, targets, ignore=ignore, **settings_)
@@ -57,10 +58,10 @@ def test_cross_entropy_of_classes_equals_torch(run: str, data: st.DataObject) ->
 @RUNS
 @CASES
 @given(data=st.data())
-def test_cross_entropy_of_shares_equals_torch(run: str, data: st.DataObject) -> None:
+def test_cross_entropy_of_probabilities_equals_torch(run: str, data: st.DataObject) -> None:
     draw = Draw(data, data.draw(st.sampled_from([torch.float32, torch.float64])))
-    rows, classes = draw.lead(), draw.integer(1, 7)
-    logits, targets = 3 * draw.normal(*rows, classes), draw.distribution(*rows, classes)
+    batch, classes = draw.lead(), draw.integer(1, 7)
+    logits, targets = 3 * draw.normal(*batch, classes), draw.distribution(*batch, classes)
     settings_ = {"smoothing": draw.choose(0.0, 0.1, 0.9), "reduction": draw.choose("mean", "sum", "none")}
     ours = getattr(cross_entropy, run)(logits, targets, **settings_)
     flat = functional.cross_entropy(logits.reshape(-1, classes), targets.reshape(-1, classes), **in_torch(**settings_))
@@ -69,7 +70,7 @@ def test_cross_entropy_of_shares_equals_torch(run: str, data: st.DataObject) -> 
 
 @CASES
 @given(data=st.data())
-def test_classes_are_shares_of_one(data: st.DataObject) -> None:
+def test_classes_are_probabilities_of_one(data: st.DataObject) -> None:
     draw = Draw(data)
     logits, targets = draw.normal(4, 6), draw.below(6, 4)
     one_hot = functional.one_hot(targets, 6).double()
@@ -97,7 +98,7 @@ def test_the_gradient_is_p_minus_y_over_n(data: st.DataObject) -> None:
 
 @CASES
 @given(data=st.data())
-def test_ignored_rows_change_nothing(data: st.DataObject) -> None:
+def test_ignored_examples_change_nothing(data: st.DataObject) -> None:
     draw = Draw(data)
     logits, targets = draw.normal(6, 5), draw.below(5, 6)
     targets[draw.integer(0, 5)] = -1
@@ -125,7 +126,7 @@ def test_where_every_row_is_ignored_the_loss_is_zero(run: str, reduction: str) -
 
 
 @RUNS
-def test_no_rows_at_all_give_no_loss(run: str) -> None:
+def test_no_examples_at_all_give_no_loss(run: str) -> None:
     assert getattr(cross_entropy, run)(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)) == 0
 
 
@@ -160,10 +161,10 @@ def test_half_precision_is_summed_in_float32(dtype: torch.dtype) -> None:
 
 @CASES
 @given(data=st.data())
-def test_mean_squared_error_counts_rows_and_sums_outputs(data: st.DataObject) -> None:
+def test_mean_squared_error_counts_examples_and_sums_outputs(data: st.DataObject) -> None:
     draw = Draw(data)
-    rows, outputs = draw.lead(), draw.integer(1, 5)
-    y_hat, y = draw.normal(*rows, outputs), draw.normal(*rows, outputs)
+    batch, outputs = draw.lead(), draw.integer(1, 5)
+    y_hat, y = draw.normal(*batch, outputs), draw.normal(*batch, outputs)
     assert_close(mean_squared_error(y_hat, y), (y_hat - y).square().sum(-1).mean())
     assert_close(mean_squared_error(y_hat, y), outputs * functional.mse_loss(y_hat, y))
     assert mean_squared_error(y, y) == 0
@@ -257,19 +258,25 @@ CLASSES = torch.tensor([0, 2])
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"targets": torch.tensor([0, 3])}, r"targets is \[3\] in places, wanted classes from 0 to 2"),
-        ({"targets": torch.tensor([-100, 1])}, r"targets is \[-100\] in places, wanted classes from 0 to 2"),
-        ({"targets": torch.tensor([-1, 7]), "ignore": -1}, r"targets is \[7\] in places, .* or -1 to be left out"),
-        ({"targets": torch.tensor([0])}, r"targets has shape \[1\], wanted .* rows = 2 \(from logits\)"),
+        ({"targets": torch.tensor([0, 3])}, r"targets is \[3\] in some entries, wanted classes from 0 to 2"),
+        ({"targets": torch.tensor([-100, 1])}, r"targets is \[-100\] in some entries, wanted classes from 0 to 2"),
+        (
+            {"targets": torch.tensor([-1, 7]), "ignore": -1},
+            r"targets is \[7\] in some entries, .* or -1 to be left out",
+        ),
+        ({"targets": torch.tensor([0])}, r"targets has shape \[1\], wanted .* batch = 2 \(from logits\)"),
         ({"targets": torch.zeros(2, 4)}, r"targets has shape \[2, 4\], wanted .*classes = 3 \(from logits\)"),
-        ({"targets": torch.ones(2, 3)}, r"targets is rows that sum to \[3.0, 3.0\], wanted rows that sum to one"),
+        (
+            {"targets": torch.ones(2, 3)},
+            r"targets is distributions that sum to \[3.0, 3.0\], wanted distributions that sum to one",
+        ),
         ({"targets": torch.full((2, 3), 1 / 3), "ignore": 0}, "ignore is 0, wanted None"),
         ({"targets": CLASSES, "smoothing": 1.0}, "smoothing is 1.0, wanted at least 0, less than 1"),
         ({"targets": CLASSES, "smoothing": -0.1}, "smoothing is -0.1, wanted at least 0, less than 1"),
         ({"targets": CLASSES, "reduction": "median"}, "reduction is 'median', wanted mean, sum or none"),
         ({"targets": CLASSES, "logits": torch.tensor([[0.0, torch.nan], [0.0, 0.0]])}, "logits is NaN or infinite"),
         ({"targets": CLASSES, "logits": torch.tensor([[0.0, torch.inf], [0.0, 0.0]])}, "logits is NaN or infinite"),
-        ({"targets": CLASSES, "logits": torch.zeros(2, 0)}, r"logits is of shape \[2, 0\], wanted at least one score"),
+        ({"targets": CLASSES, "logits": torch.zeros(2, 0)}, r"logits is of shape \[2, 0\], wanted at least one logit"),
         ({"targets": CLASSES, "logits": torch.zeros(2, 3, dtype=torch.int64)}, "logits has type int64, wanted float"),
         ({"targets": CLASSES.bool()}, "targets has type bool, wanted int or float"),
     ],
@@ -283,7 +290,7 @@ def test_bad_input_of_cross_entropy_is_named(arguments: dict, message: str) -> N
     ("call", "message"),
     [
         (lambda: label_smoothing(torch.tensor([1.0, 0.0]), 1.0), "label_smoothing: smoothing is 1.0"),
-        (lambda: label_smoothing(torch.tensor([1.0, 1.0]), 0.1), "label_smoothing: y is rows that sum to"),
+        (lambda: label_smoothing(torch.tensor([1.0, 1.0]), 0.1), "label_smoothing: y is distributions that sum to"),
         (lambda: mean_squared_error(torch.zeros(2, 3), torch.zeros(3)), r"mean_squared_error: y has shape \[3\]"),
         (lambda: mean_squared_error(torch.zeros(2, 3), torch.zeros(2, 1)), r"mean_squared_error: y has shape \[2, 1\]"),
         (
@@ -292,8 +299,8 @@ def test_bad_input_of_cross_entropy_is_named(arguments: dict, message: str) -> N
         ),
         (lambda: mean_squared_error(torch.tensor([torch.nan]), torch.zeros(1)), "mean_squared_error: y_hat is NaN"),
         (lambda: perplexity(torch.tensor([])), "perplexity: log_probs is empty, wanted at least one token"),
-        (lambda: perplexity(-torch.ones(2), torch.tensor([False, False])), "perplexity: keep is empty"),
-        (lambda: perplexity(-torch.ones(2), torch.ones(3).bool()), r"perplexity: keep has shape \[3\]"),
+        (lambda: perplexity(-torch.ones(2), torch.tensor([False, False])), "perplexity: mask is empty"),
+        (lambda: perplexity(-torch.ones(2), torch.ones(3).bool()), r"perplexity: mask has shape \[3\]"),
         (lambda: perplexity(torch.tensor([0.5])), "perplexity: log_probs is NaN or above zero"),
         (lambda: perplexity(torch.tensor([torch.nan])), "perplexity: log_probs is NaN or above zero"),
         (lambda: bits_per_byte(-1.0, 3), "bits_per_byte: nats is -1.0"),
@@ -303,7 +310,10 @@ def test_bad_input_of_cross_entropy_is_named(arguments: dict, message: str) -> N
             r"contrastive_loss: text has shape \[3, 3\]",
         ),
         (lambda: contrastive_loss(torch.ones(2, 3), torch.ones(2, 3), 0.0), "contrastive_loss: temperature is 0.0"),
-        (lambda: contrastive_loss(torch.ones(2, 3), torch.ones(2, 3), torch.ones(2)), r"temperature is of shape \[2\]"),
+        (
+            lambda: contrastive_loss(torch.ones(2, 3), torch.ones(2, 3), torch.ones(2)),
+            r"temperature has shape \[2\], wanted \[\]",
+        ),
         (lambda: contrastive_loss(torch.ones(0, 3), torch.ones(0, 3), 0.1), r"contrastive_loss: image is of shape \[0"),
         (lambda: contrastive_loss(torch.ones(1, 1), torch.ones(1, 1) / 0, 0.1), "contrastive_loss: text is NaN or inf"),
     ],

@@ -12,17 +12,9 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 from transformers.masking_utils import sliding_window_causal_mask_function
 
-from glassformer.equations.masks import (
-    additive_mask,
-    block_sparse_mask,
-    causal_mask,
-    combine_masks,
-    dilated_mask,
-    padding_mask,
-    sliding_window_mask,
-    visible_pairs,
-)
-from glassformer.equations.probability import softmax
+from glassformer.equations.masks import additive_mask, causal_mask, combine_masks, padding_mask, sliding_window_mask
+from glassformer.equations.softmax import softmax
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, visible_pairs
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 
@@ -226,8 +218,8 @@ YES = torch.ones(2, 3, dtype=torch.bool)
         (lambda: causal_mask(2, dtype=torch.bool), "dtype is torch.bool, wanted a float type"),
         (lambda: additive_mask(torch.zeros(3)), "additive_mask: visible has type float32, wanted bool"),
         (lambda: additive_mask(YES, dtype=torch.int64), "dtype is torch.int64, wanted a float type"),
-        (lambda: padding_mask(YES[0]), r"padding_mask: keep has shape \[3\], wanted \[batch keys\]"),
-        (lambda: padding_mask(YES.long()), "keep has type int64, wanted bool"),
+        (lambda: padding_mask(YES[0]), r"padding_mask: attention_mask has shape \[3\], wanted \[batch keys\]"),
+        (lambda: padding_mask(YES.long()), "attention_mask has type int64, wanted bool"),
         (lambda: padding_mask(YES, blocked=0.0), "blocked is 0.0, wanted minus infinity"),
         (lambda: sliding_window_mask(3, 3, 0), "sliding_window_mask: window is 0, wanted a whole number, at least 1"),
         (lambda: sliding_window_mask(3, 3, 1.5), "window is 1.5, wanted a whole number"),

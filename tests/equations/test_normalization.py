@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from torch.testing import assert_close
 
-from glassformer.equations.normalization import batch_norm, layer_norm, layer_norm_outside, rms_norm
+from glassformer.equations.normalization import layer_norm, rms_norm
+from glassformer.equations.other_norms import batch_norm, layer_norm_outside
 from glassformer.errors import EquationError
 from tests.equations.drawing import Draw
 

@@ -13,16 +13,15 @@ from transformers import T5Config
 from transformers.models.bloom.modeling_bloom import _get_alibi_slopes, build_alibi_tensor
 from transformers.models.t5.modeling_t5 import T5Attention
 
-from glassformer.equations.positions import (
+from glassformer.equations.embedding import embed
+from glassformer.equations.masks import aligned_positions, relative_positions
+from glassformer.equations.position_biases import (
     alibi_bias,
     alibi_slopes,
-    learned_positions,
     relative_position_bias,
     relative_position_bucket,
-    relative_positions,
-    shift_matrix,
-    sinusoidal_positions,
 )
+from glassformer.equations.positions import shift_matrix, sinusoidal_positions
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 
@@ -33,7 +32,11 @@ BASES = st.sampled_from([10000.0, 500.0, 500000.0])
 
 
 def encodings(length: int, dim: int, base: float = 10000.0, start: int = 0) -> Tensor:
-    return sinusoidal_positions(length, dim, base=base, start=start, dtype=torch.float64)
+    return sinusoidal_positions(torch.arange(start, start + length), dim, base=base, dtype=torch.float64)
+
+
+def distances(queries: int, keys: int) -> Tensor:
+    return relative_positions(*aligned_positions(queries, keys))
 
 
 def test_the_encodings_of_four_dimensions() -> None:
@@ -55,6 +58,14 @@ def test_sinusoidal_equals_a_double_loop(length: int, dim: int, base: float, sta
             angle = (start + p) / base ** (2 * (j // 2) / dim)
             wave = math.cos(angle) if j % 2 else math.sin(angle)
             assert float(found[p, j]) == pytest.approx(wave, abs=1e-9)
+
+
+@CASES
+@given(length=LENGTHS, dim=EVEN)
+def test_a_length_stands_for_the_positions_below_it(length: int, dim: int) -> None:
+    assert torch.equal(sinusoidal_positions(length, dim), sinusoidal_positions(torch.arange(length), dim))
+    tokens = sinusoidal_positions.cost(torch.arange(length), dim).flops
+    assert sinusoidal_positions.cost(length, dim).flops == tokens
 
 
 @CASES
@@ -130,19 +141,20 @@ def test_the_smallest_distance_of_the_worked_example() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_encodings_are_rounded_once_from_float64(dtype: torch.dtype) -> None:
-    assert torch.equal(sinusoidal_positions(3, 6, start=10**6, dtype=dtype), encodings(3, 6, start=10**6).to(dtype))
+    far = torch.arange(10**6, 10**6 + 3)
+    assert torch.equal(sinusoidal_positions(far, 6, dtype=dtype), encodings(3, 6, start=10**6).to(dtype))
     assert sinusoidal_positions(3, 6).dtype == torch.float32
 
 
 @CASES
 @given(data=st.data())
-def test_learned_positions_are_rows_of_the_table(data: st.DataObject) -> None:
+def test_learned_positions_are_embeddings_of_positions(data: st.DataObject) -> None:
     rows = data.draw(st.integers(0, 20))
     start = data.draw(st.integers(0, rows))
     length = data.draw(st.integers(0, rows - start))
     table = torch.randn(rows, 3, dtype=torch.float64)
     with Tape() as tape:
-        found = learned_positions(table, length, start)
+        found = embed(table, torch.arange(start, start + length))
     wanted = torch.nn.functional.embedding(torch.arange(start, start + length), table)
     assert torch.equal(found, wanted)
     seed = torch.randn_like(found)
@@ -185,13 +197,13 @@ def test_the_slopes_of_eight_heads() -> None:
 
 def test_the_bias_of_the_worked_example() -> None:
     wanted = [[0.0, -0.5, -1.0, -1.5], [-0.5, 0.0, -0.5, -1.0], [-1.0, -0.5, 0.0, -0.5], [-1.5, -1.0, -0.5, 0.0]]
-    assert alibi_bias(8, 4, 4)[0].tolist() == wanted
+    assert alibi_bias(distances(4, 4), 8)[0].tolist() == wanted
 
 
 @CASES
 @given(heads=st.integers(1, 9), queries=LENGTHS, keys=LENGTHS)
 def test_alibi_equals_a_triple_loop(heads: int, queries: int, keys: int) -> None:
-    found = alibi_bias(heads, queries, keys, torch.float64)
+    found = alibi_bias(distances(queries, keys), heads, torch.float64)
     slopes = slopes_of_the_paper(heads)
     wanted = [[[-m * abs(keys - queries + i - j) for j in range(keys)] for i in range(queries)] for m in slopes]
     assert_close(found, torch.tensor(wanted, dtype=torch.float64).reshape(heads, queries, keys), rtol=1e-12, atol=0)
@@ -202,17 +214,18 @@ def test_alibi_equals_a_triple_loop(heads: int, queries: int, keys: int) -> None
 def test_cached_queries_see_what_the_whole_sequence_sees(data: st.DataObject, heads: int, keys: int) -> None:
     queries = data.draw(st.integers(1, keys))
     table = torch.randn(8, heads, dtype=torch.float64)
-    assert torch.equal(alibi_bias(heads, queries, keys), alibi_bias(heads, keys, keys)[:, -queries:])
-    assert torch.equal(relative_positions(queries, keys), relative_positions(keys, keys)[-queries:])
-    whole = relative_position_bias(table, keys, keys, False, 16)
-    assert torch.equal(relative_position_bias(table, queries, keys, False, 16), whole[:, -queries:])
+    cached, whole = distances(queries, keys), distances(keys, keys)
+    assert torch.equal(cached, whole[-queries:])
+    assert torch.equal(alibi_bias(cached, heads), alibi_bias(whole, heads)[:, -queries:])
+    biases = relative_position_bias(table, whole, False, 16)
+    assert torch.equal(relative_position_bias(table, cached, False, 16), biases[:, -queries:])
 
 
 @pytest.mark.parametrize("heads", [1, 6, 8])
 def test_causal_attention_with_our_bias_equals_blooms(heads: int) -> None:
     scores, future = torch.randn(heads, 12, 12, dtype=torch.float64), torch.ones(12, 12).triu(1).bool()
     bloom = build_alibi_tensor(torch.ones(1, 12), heads, torch.float64)
-    ours = (scores + alibi_bias(heads, 12, 12, torch.float64)).masked_fill(future, -math.inf).softmax(-1)
+    ours = (scores + alibi_bias(distances(12, 12), heads, torch.float64)).masked_fill(future, -math.inf).softmax(-1)
     assert_close(ours, (scores + bloom).masked_fill(future, -math.inf).softmax(-1))
 
 
@@ -220,7 +233,7 @@ def test_causal_attention_with_our_bias_equals_blooms(heads: int) -> None:
 @given(queries=LENGTHS, keys=LENGTHS)
 def test_relative_positions_equal_a_double_loop(queries: int, keys: int) -> None:
     wanted = [[j - (keys - queries + i) for j in range(keys)] for i in range(queries)]
-    assert relative_positions(queries, keys).tolist() == wanted
+    assert distances(queries, keys).tolist() == wanted
 
 
 BUCKETS = st.sampled_from([4, 5, 8, 16, 32, 33, 64, 320])
@@ -257,7 +270,7 @@ def test_bias_equals_that_of_transformers(decoder: bool) -> None:
     table = reference.relative_attention_bias.weight.detach()
     for queries, keys in ((1, 1), (150, 150), (1, 40), (7, 200)):
         wanted = reference.compute_bias(queries, keys, past_seen_tokens=keys - queries)[0]
-        assert torch.equal(relative_position_bias(table, queries, keys, bidirectional=not decoder), wanted)
+        assert torch.equal(relative_position_bias(table, distances(queries, keys), bidirectional=not decoder), wanted)
 
 
 @pytest.mark.parametrize(
@@ -265,31 +278,41 @@ def test_bias_equals_that_of_transformers(decoder: bool) -> None:
     [
         (lambda: sinusoidal_positions(3, 5), "sinusoidal_positions: dim is 5, wanted an even number"),
         (lambda: sinusoidal_positions(3, 0), "dim is 0, wanted an even number, at least 2"),
-        (lambda: sinusoidal_positions(-1, 4), "length is -1, wanted a whole number, at least 0"),
-        (lambda: sinusoidal_positions(2.5, 4), "length is 2.5, wanted a whole number"),
-        (lambda: sinusoidal_positions("3", 4), "length is '3', wanted a whole number"),
+        (lambda: sinusoidal_positions(-1, 4), "positions is -1, wanted a whole number, at least 0"),
+        (lambda: sinusoidal_positions(2.5, 4), "positions is 2.5, wanted a whole number"),
+        (lambda: sinusoidal_positions("3", 4), "positions is a str, wanted a tensor of type int"),
+        (lambda: sinusoidal_positions(torch.randn(3), 4), "positions has type float32, wanted int"),
         (lambda: sinusoidal_positions(3, 4, base=0.0), "base is 0.0, wanted a number above zero"),
         (lambda: sinusoidal_positions(3, 4, base=math.nan), "base is nan, wanted a number above zero"),
-        (lambda: sinusoidal_positions(3, 4, start=-2), "start is -2, wanted a whole number"),
+        (lambda: sinusoidal_positions(3, 4, layout="other"), "layout is 'other', wanted adjacent or halves"),
         (lambda: sinusoidal_positions(3, 4, dtype=torch.int64), "dtype is torch.int64, wanted a float type"),
         (lambda: shift_matrix(1.5, 4), "shift_matrix: offset is 1.5, wanted a whole number"),
         (lambda: shift_matrix(1, 3), "dim is 3, wanted an even number"),
-        (lambda: learned_positions(torch.randn(6, 2), 5, 3), "length is 5, wanted at most 3 from start = 3: .* has 6"),
-        (lambda: learned_positions(torch.randn(6, 2), 3, -1), "start is -1, wanted a whole number"),
-        (lambda: learned_positions(torch.randn(6), 3), r"P has shape \[6\], wanted \[places dim\]"),
-        (lambda: learned_positions(torch.arange(6).view(3, 2), 3), "P has type int64, wanted float"),
-        (lambda: relative_positions(-1, 4), "relative_positions: queries is -1"),
+        (lambda: embed(torch.randn(6, 2), torch.arange(3, 8)), "ids is between 3 and 7, wanted between 0 and 5"),
+        (lambda: embed(torch.randn(6, 2), torch.arange(-1, 2)), "ids is between -1 and 1, wanted between 0 and 5"),
+        (lambda: embed(torch.randn(6), torch.arange(3)), r"E has shape \[6\], wanted \[vocab dim\]"),
+        (lambda: embed(torch.arange(6).view(3, 2), torch.arange(3)), "E has type int64, wanted float"),
+        (
+            lambda: relative_positions(torch.randn(2), torch.arange(4)),
+            "relative_positions: p has type float32, wanted int",
+        ),
         (lambda: alibi_slopes(0), "alibi_slopes: heads is 0, wanted a whole number, at least 1"),
         (lambda: alibi_slopes(2, torch.int32), "dtype is torch.int32, wanted a float type"),
-        (lambda: alibi_bias(0, 3, 3), "alibi_bias: heads is 0"),
-        (lambda: alibi_bias(2, 3, -3), "keys is -3, wanted a whole number, at least 0"),
+        (lambda: alibi_bias(distances(3, 3), 0), "alibi_bias: heads is 0"),
+        (lambda: alibi_bias(torch.arange(3), 2), r"r has shape \[3\], wanted \[\*batch queries keys\]"),
         (lambda: relative_position_bucket(torch.randn(3)), "relative has type float32, wanted int"),
         (lambda: relative_position_bucket(torch.arange(3), True, 3), "buckets is 3, wanted a whole number, at least 4"),
         (lambda: relative_position_bucket(torch.arange(3), False, 1), "buckets is 1, .* at least 2"),
         (lambda: relative_position_bucket(torch.arange(3), max_distance=8), "max_distance is 8, .* at least 9"),
-        (lambda: relative_position_bias(torch.randn(3, 2), 2, 2), r"table is of shape \[3, 2\], wanted at least 4"),
-        (lambda: relative_position_bias(torch.randn(32, 2), -2, 2), "relative_position_bias: queries is -2"),
-        (lambda: relative_position_bias(torch.randn(32, 2), 2, 2, False, 16), "max_distance is 16, .* at least 17"),
+        (
+            lambda: relative_position_bias(torch.randn(3, 2), distances(2, 2)),
+            r"table is of shape \[3, 2\], wanted at least 4",
+        ),
+        (lambda: relative_position_bias(torch.randn(32, 2), torch.randn(2, 2)), "r has type float32, wanted int"),
+        (
+            lambda: relative_position_bias(torch.randn(32, 2), distances(2, 2), False, 16),
+            "max_distance is 16, .* at least 17",
+        ),
     ],
 )
 def test_bad_input_is_named(wrong: Callable[[], object], message: str) -> None:

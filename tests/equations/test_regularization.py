@@ -1,4 +1,4 @@
-"""Dropout: shares and means over many draws, repeatable draws, exact replay, bad rates."""
+"""Dropout: frequencies and means over many draws, repeatable draws, exact replay, bad probabilities."""
 
 import math
 
@@ -18,20 +18,20 @@ MANY = 200_000
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("rate", [0.0, 0.001, 0.1, 0.5, 0.9])
-def test_the_share_dropped_is_the_rate(rate: float, dtype: torch.dtype) -> None:
-    m = dropout_mask(torch.zeros(MANY, dtype=dtype), rate, torch.Generator().manual_seed(0))
+@pytest.mark.parametrize("p", [0.0, 0.001, 0.1, 0.5, 0.9])
+def test_the_fraction_dropped_is_the_probability(p: float, dtype: torch.dtype) -> None:
+    m = dropout_mask(torch.zeros(MANY, dtype=dtype), p, torch.Generator().manual_seed(0))
     assert m.dtype == dtype and ((m == 0) | (m == 1)).all()
-    spread = math.sqrt(rate * (1 - rate) / MANY)
-    assert (m == 0).double().mean().item() == pytest.approx(rate, abs=5 * spread)
+    spread = math.sqrt(p * (1 - p) / MANY)
+    assert (m == 0).double().mean().item() == pytest.approx(p, abs=5 * spread)
 
 
-@pytest.mark.parametrize("rate", [0.1, 0.5, 0.9])
-def test_the_mean_is_kept(rate: float) -> None:
-    y = dropout(torch.full((MANY,), 3.0), rate, torch.Generator().manual_seed(0))
-    assert y.mean().item() == pytest.approx(3.0, abs=5 * 3 * math.sqrt(rate / (1 - rate) / MANY))
+@pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
+def test_the_mean_is_kept(p: float) -> None:
+    y = dropout(torch.full((MANY,), 3.0), p, torch.Generator().manual_seed(0))
+    assert y.mean().item() == pytest.approx(3.0, abs=5 * 3 * math.sqrt(p / (1 - p) / MANY))
     kept = y[y != 0]
-    assert_close(kept, torch.full_like(kept, 3 / (1 - rate)))
+    assert_close(kept, torch.full_like(kept, 3 / (1 - p)))
 
 
 @CASES
@@ -75,12 +75,12 @@ def test_replay_draws_the_same_numbers(given_one: bool) -> None:
         assert_close(tape.reverse(seed, deep=deep)[x], by_autograd)
 
 
-@pytest.mark.parametrize("rate", [1.0, -0.1, 1.5, math.nan])
-def test_bad_rates_are_named(rate: float) -> None:
+@pytest.mark.parametrize("p", [1.0, -0.1, 1.5, math.nan])
+def test_bad_probabilities_are_named(p: float) -> None:
     x = torch.ones(3)
     for equation, arguments in ((dropout, (x,)), (dropout_mask, (x,)), (apply_dropout, (x, x))):
-        with pytest.raises(EquationError, match=f"^{equation.name}: rate is {rate}, wanted at least 0, less than 1"):
-            equation(*arguments, rate)
+        with pytest.raises(EquationError, match=f"^{equation.name}: p is {p}, wanted at least 0, less than 1"):
+            equation(*arguments, p)
 
 
 def test_other_bad_input_is_named() -> None:

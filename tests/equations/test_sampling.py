@@ -1,4 +1,4 @@
-"""From scores to a token: what every cut keeps, agreement with transformers, frequencies, edges and bad input."""
+"""From logits to a token: what every cut keeps, agreement with transformers, frequencies, edges and bad input."""
 
 import math
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from transformers.generation.logits_process import (
 )
 
 from glassformer.equation import Equation
-from glassformer.equations.probability import entropy, softmax
+from glassformer.equations.information import entropy
 from glassformer.equations.sampling import (
     greedy,
     length_penalty,
@@ -29,6 +29,7 @@ from glassformer.equations.sampling import (
     top_k,
     top_p,
 )
+from glassformer.equations.softmax import softmax
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 from tests.equations.drawing import Draw
@@ -36,24 +37,24 @@ from tests.equations.drawing import Draw
 CASES = settings(max_examples=100, deadline=None)
 
 
-def scores(draw: Draw) -> Tensor:
-    """A batch of scores without ties."""
+def logits(draw: Draw) -> Tensor:
+    """A batch of logits without ties."""
     return draw.choose(0.5, 1.0, 5.0) * draw.normal(draw.integer(1, 4), draw.integer(1, 40))
 
 
 @CASES
 @given(data=st.data())
 def test_every_cut_equals_that_of_transformers(data: st.DataObject) -> None:
-    draw = Draw(data)  # in float64: a cumulated share that falls on p itself may round either way
-    z = scores(draw)
-    rows, vocab = z.shape
-    none = torch.zeros(rows, 0, dtype=torch.int64)
+    draw = Draw(data)  # in float64: a cumulated probability that falls on p itself may round either way
+    z = logits(draw)
+    batch, vocab = z.shape
+    none = torch.zeros(batch, 0, dtype=torch.int64)
     tau, k, p = draw.number(0.05, 5), draw.integer(1, vocab), draw.number(0.01, 1)
     assert_close(temperature(z, tau), TemperatureLogitsWarper(tau)(none, z))
     assert torch.equal(top_k(z, k), TopKLogitsWarper(k)(none, z))
     assert torch.equal(top_p(z, p), TopPLogitsWarper(p)(none, z))
     assert torch.equal(min_p(z, p), MinPLogitsWarper(p)(none, z))
-    ids, penalty = draw.below(vocab, rows, draw.integer(1, 6)), draw.number(0.5, 2)
+    ids, penalty = draw.below(vocab, batch, draw.integer(1, 6)), draw.number(0.5, 2)
     assert_close(repetition_penalty(z, ids, penalty), RepetitionPenaltyLogitsProcessor(penalty)(ids, z.clone()))
 
 
@@ -61,7 +62,7 @@ def test_every_cut_equals_that_of_transformers(data: st.DataObject) -> None:
 @given(data=st.data())
 def test_cuts_keep_the_best_unchanged_and_drop_the_rest(data: st.DataObject) -> None:
     draw = Draw(data)
-    z = scores(draw)
+    z = logits(draw)
     for y in (top_k(z, draw.integer(1, z.shape[-1])), top_p(z, draw.number(0.01, 1)), min_p(z, draw.number(0.01, 1))):
         kept = y > -torch.inf
         assert torch.equal(y[kept], z[kept])
@@ -74,22 +75,22 @@ def test_cuts_keep_the_best_unchanged_and_drop_the_rest(data: st.DataObject) -> 
 @given(data=st.data())
 def test_top_p_is_the_smallest_set_that_reaches_p(data: st.DataObject) -> None:
     draw = Draw(data)
-    z, p = scores(draw), draw.number(0.01, 0.999)
+    z, p = logits(draw), draw.number(0.01, 0.999)
     kept = top_p(z, p) > -torch.inf
-    shares = softmax(z)
-    held = shares.where(kept, 0).sum(-1)
+    probabilities = softmax(z)
+    held = probabilities.where(kept, 0).sum(-1)
     assert (held >= p - 1e-9).all()
-    without_least = held - shares.where(kept, 1).amin(-1)
+    without_least = held - probabilities.where(kept, 1).amin(-1)
     assert (without_least < p + 1e-9).all()
 
 
 @CASES
 @given(data=st.data())
-def test_min_p_asks_for_a_share_of_the_best(data: st.DataObject) -> None:
+def test_min_p_asks_for_a_fraction_of_the_best(data: st.DataObject) -> None:
     draw = Draw(data)
-    z, p = scores(draw), draw.number(0.01, 0.999)
-    shares = softmax(z)
-    assert torch.equal(min_p(z, p) > -torch.inf, shares / shares.amax(-1, keepdim=True) >= p)
+    z, p = logits(draw), draw.number(0.01, 0.999)
+    probabilities = softmax(z)
+    assert torch.equal(min_p(z, p) > -torch.inf, probabilities / probabilities.amax(-1, keepdim=True) >= p)
 
 
 def test_ties_go_to_those_that_come_first() -> None:
@@ -104,13 +105,13 @@ def test_ties_go_to_those_that_come_first() -> None:
 def test_the_widest_and_the_narrowest_cuts() -> None:
     z = torch.randn(3, 5000, generator=torch.Generator().manual_seed(0)) * 3
     assert torch.equal(top_k(z, 5000), z)
-    assert torch.equal(top_p(z, 1.0), z), "nothing that has a share is dropped, however rounding falls"
+    assert torch.equal(top_p(z, 1.0), z), "no possible token is dropped, however rounding falls"
     for y in (top_k(z, 1), top_p(z, 1e-12), min_p(z, 1.0)):
         assert ((y > -torch.inf).sum(-1) == 1).all()
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_impossible_scores_stay_impossible(dtype: torch.dtype) -> None:
+def test_impossible_logits_stay_impossible(dtype: torch.dtype) -> None:
     z = torch.tensor([[0.0, -torch.inf, 1.0], [-torch.inf] * 3], dtype=dtype)
     ids = torch.tensor([[1], [1]])
     for y in (temperature(z, 0.5), top_k(z, 2), top_p(z, 1.0), min_p(z, 1e-9), repetition_penalty(z, ids, 1.5)):
@@ -159,13 +160,13 @@ def test_a_penalty_lowers_what_was_seen_and_nothing_else(data: st.DataObject) ->
     assert torch.equal(repetition_penalty(z, ids.int(), 1.3), y)
 
 
-def test_samples_come_as_often_as_their_shares_say() -> None:
+def test_samples_come_as_often_as_their_probabilities_say() -> None:
     p = torch.tensor([0.5, 0.3, 0.2, 0.0], dtype=torch.float64)
     drawn = sample(p.expand(50_000, 4), torch.Generator().manual_seed(0))
     found = torch.bincount(drawn, minlength=4) / 50_000
     assert found[3] == 0
-    for share, wanted in zip(found.tolist(), p.tolist(), strict=True):
-        assert share == pytest.approx(wanted, abs=5 * math.sqrt(wanted * (1 - wanted) / 50_000))
+    for frequency, wanted in zip(found.tolist(), p.tolist(), strict=True):
+        assert frequency == pytest.approx(wanted, abs=5 * math.sqrt(wanted * (1 - wanted) / 50_000))
 
 
 @pytest.mark.parametrize("shape", [(7,), (3, 7), (2, 3, 7)])
@@ -194,11 +195,11 @@ BAD_SCORES = [torch.tensor([0.0, torch.nan]), torch.tensor([0.0, torch.inf])]
     [(temperature, (1.0,)), (top_k, (1,)), (top_p, (0.5,)), (min_p, (0.5,)), (greedy, ())],
     ids=lambda value: getattr(value, "name", ""),
 )
-def test_bad_scores_are_named(equation: Equation[..., Tensor], more: tuple) -> None:
+def test_bad_logits_are_named(equation: Equation[..., Tensor], more: tuple) -> None:
     for bad in BAD_SCORES:
-        with pytest.raises(EquationError, match=f"^{equation.name}: z is NaN or infinite in places"):
+        with pytest.raises(EquationError, match=f"^{equation.name}: z is NaN or infinite in some entries"):
             equation(bad, *more)
-    with pytest.raises(EquationError, match=rf"^{equation.name}: z is of shape \[2, 0\], wanted at least one score"):
+    with pytest.raises(EquationError, match=rf"^{equation.name}: z is of shape \[2, 0\], wanted at least one logit"):
         equation(torch.zeros(2, 0), *more)
 
 
@@ -211,18 +212,24 @@ def test_bad_scores_are_named(equation: Equation[..., Tensor], more: tuple) -> N
         (lambda: top_k(Z, 0), "top_k: k is 0, wanted a whole number, at least 1"),
         (lambda: top_k(Z, 4), "top_k: k is 4, wanted from 1 to 3, the size of the vocabulary"),
         (lambda: top_k(Z, 1.5), "top_k: k is 1.5"),
-        (lambda: top_p(Z, 0.0), "top_p: p is 0.0, wanted a share above 0 and up to 1"),
+        (lambda: top_p(Z, 0.0), "top_p: p is 0.0, wanted a probability above 0 and up to 1"),
         (lambda: top_p(Z, 1.1), "top_p: p is 1.1"),
         (lambda: top_p(Z, "0.9"), "top_p: p is '0.9'"),
         (lambda: min_p(Z, 0.0), "min_p: p is 0.0"),
         (lambda: min_p(Z, -0.5), "min_p: p is -0.5"),
-        (lambda: repetition_penalty(Z, torch.tensor([[0], [3]]), 1.2), r"repetition_penalty: ids is \[3\] in places"),
-        (lambda: repetition_penalty(Z, torch.tensor([[-1], [0]]), 1.2), r"repetition_penalty: ids is \[-1\] in places"),
+        (
+            lambda: repetition_penalty(Z, torch.tensor([[0], [3]]), 1.2),
+            r"repetition_penalty: ids is \[3\] in some entries",
+        ),
+        (
+            lambda: repetition_penalty(Z, torch.tensor([[-1], [0]]), 1.2),
+            r"repetition_penalty: ids is \[-1\] in some entries",
+        ),
         (lambda: repetition_penalty(Z, torch.tensor([0]), 1.2), r"repetition_penalty: ids has shape \[1\]"),
         (lambda: repetition_penalty(Z, torch.zeros(2, 1), 1.2), "repetition_penalty: ids has type float32, wanted int"),
         (lambda: repetition_penalty(Z, torch.zeros(2, 1).long(), 0.0), "repetition_penalty: penalty is 0.0"),
-        (lambda: sample(torch.tensor([0.5, 0.6])), "sample: p is rows that sum to"),
-        (lambda: sample(torch.tensor([1.5, -0.5])), "sample: p is negative or NaN in places"),
+        (lambda: sample(torch.tensor([0.5, 0.6])), "sample: p is distributions that sum to"),
+        (lambda: sample(torch.tensor([1.5, -0.5])), "sample: p is negative or NaN in some entries"),
         (lambda: sample(torch.ones(2, 0)), r"sample: p is of shape \[2, 0\]"),
         (lambda: length_penalty(-1, 0.6), "length_penalty: length is -1"),
     ],

@@ -14,18 +14,18 @@ from transformers.models.llama.modeling_llama import LlamaAttention, LlamaMLP
 from glassformer.equations import (
     arithmetic_intensity,
     attention,
-    attention_operations,
+    attention_macs,
     attention_parameters,
     cache_bytes,
     compute_optimal_size,
     crossover_length,
     feed_forward_parameters,
     gpt_parameters,
-    layer_operations,
+    layer_macs,
     linear,
-    model_operations,
-    projection_operations,
-    quadratic_share,
+    model_macs,
+    projection_macs,
+    quadratic_fraction,
     scaling_law_loss,
     training_flops,
 )
@@ -57,8 +57,8 @@ def test_the_matrices_of_gpt3_are_the_worked_example() -> None:
 
 
 def test_attention_costs_are_the_worked_examples() -> None:
-    assert [attention_operations(n, n, 512) for n in (512, 1024)] == [268_435_456, 1_073_741_824]
-    assert quadratic_share(2048, 12288) == pytest.approx(0.02702702702702703, rel=1e-15)
+    assert [attention_macs(n, n, 512) for n in (512, 1024)] == [268_435_456, 1_073_741_824]
+    assert quadratic_fraction(2048, 12288) == pytest.approx(0.02702702702702703, rel=1e-15)
     assert crossover_length(12288) == 73728
 
 
@@ -117,39 +117,37 @@ def test_layer_operations_are_half_the_flops_of_its_products(length: int, dim: i
     products += linear.cost(x, torch.zeros(dim, wide)).flops
     products += linear.cost(torch.zeros(length, wide), torch.zeros(wide, dim)).flops
     products += 2 * 2 * length * length * dim  # scores and weighted sum
-    assert 2 * layer_operations(length, dim, hidden) == products
+    assert 2 * layer_macs(length, dim, hidden) == products
 
 
 def test_attention_operations_are_the_products_in_attention() -> None:
     flops = [attention.cost(*(torch.zeros(1, 1, n, dim),) * 3).flops for n, dim in ((64, 32), (64, 33))]
-    assert flops[1] - flops[0] >= 2 * attention_operations(64, 64, 1)
-    assert flops[1] - flops[0] < 2.1 * attention_operations(64, 64, 1)
+    assert flops[1] - flops[0] >= 2 * attention_macs(64, 64, 1)
+    assert flops[1] - flops[0] < 2.1 * attention_macs(64, 64, 1)
 
 
 @CASES
 @given(length=SIZE, dim=SIZE, layers=st.integers(1, 96), vocab=st.integers(0, 60000), hidden=st.none() | SIZE)
 def test_operations_add_up(length: int, dim: int, layers: int, vocab: int, hidden: int | None) -> None:
-    layer = layer_operations(length, dim, hidden)
+    layer = layer_macs(length, dim, hidden)
     wide = 4 * dim if hidden is None else hidden
-    assert layer == (
-        projection_operations(length, dim) + attention_operations(length, length, dim) + 2 * length * dim * wide
-    )
-    assert model_operations(length, dim, layers, vocab, hidden) == layers * layer + length * dim * vocab
+    assert layer == (projection_macs(length, dim) + attention_macs(length, length, dim) + 2 * length * dim * wide)
+    assert model_macs(length, dim, layers, vocab, hidden) == layers * layer + length * dim * vocab
 
 
 @CASES
 @given(length=SIZE, dim=SIZE)
 def test_the_quadratic_share_is_attentions_part_of_a_layer(length: int, dim: int) -> None:
-    share = attention_operations(length, length, dim) / layer_operations(length, dim)
-    assert quadratic_share(length, dim) == pytest.approx(share)
-    assert quadratic_share(crossover_length(dim), dim) == 0.5
+    share = attention_macs(length, length, dim) / layer_macs(length, dim)
+    assert quadratic_fraction(length, dim) == pytest.approx(share)
+    assert quadratic_fraction(crossover_length(dim), dim) == 0.5
 
 
 @CASES
 @given(length=SIZE, dim=SIZE)
 def test_twice_the_length_is_four_times_the_pairs_and_twice_the_projections(length: int, dim: int) -> None:
-    assert attention_operations(2 * length, 2 * length, dim) == 4 * attention_operations(length, length, dim)
-    assert projection_operations(2 * length, dim) == 2 * projection_operations(length, dim)
+    assert attention_macs(2 * length, 2 * length, dim) == 4 * attention_macs(length, length, dim)
+    assert projection_macs(2 * length, dim) == 2 * projection_macs(length, dim)
 
 
 # The scaling law.
@@ -200,22 +198,22 @@ def test_intensity_is_work_over_traffic() -> None:
         (lambda: attention_parameters(8, 4, kv_heads=3), "kv_heads is 3, wanted a divisor of heads = 4"),
         (lambda: attention_parameters(8, 4, kv_heads=0), "kv_heads is 0"),
         (lambda: attention_parameters(8, 4, head_dim=0), "head_dim is 0"),
-        (lambda: feed_forward_parameters(8, 0), "hidden is 0"),
+        (lambda: feed_forward_parameters(8, 0), "ffn_dim is 0"),
         (lambda: feed_forward_parameters(-8, 4), "dim is -8"),
         (lambda: gpt_parameters(0, 1, 1, 1), "vocab is 0"),
         (lambda: gpt_parameters(1, 0, 1, 1), "context is 0"),
         (lambda: gpt_parameters(1, 1, 1.5, 1), "dim is 1.5"),
         (lambda: gpt_parameters(1, 1, 1, 0), "layers is 0"),
-        (lambda: attention_operations(0, 1, 1), "queries is 0"),
-        (lambda: attention_operations(1, 0, 1), "keys is 0"),
-        (lambda: attention_operations(1, 1, 0), "dim is 0"),
-        (lambda: projection_operations(0, 1), "length is 0"),
-        (lambda: layer_operations(1, 0), "dim is 0"),
-        (lambda: layer_operations(1, 1, 0), "hidden is 0"),
-        (lambda: model_operations(1, 1, 0), "layers is 0"),
-        (lambda: model_operations(1, 1, 1, -1), "vocab is -1"),
-        (lambda: model_operations(1, 1, 1, 1, 0), "hidden is 0"),
-        (lambda: quadratic_share(0, 1), "length is 0"),
+        (lambda: attention_macs(0, 1, 1), "queries is 0"),
+        (lambda: attention_macs(1, 0, 1), "keys is 0"),
+        (lambda: attention_macs(1, 1, 0), "dim is 0"),
+        (lambda: projection_macs(0, 1), "length is 0"),
+        (lambda: layer_macs(1, 0), "dim is 0"),
+        (lambda: layer_macs(1, 1, 0), "ffn_dim is 0"),
+        (lambda: model_macs(1, 1, 0), "layers is 0"),
+        (lambda: model_macs(1, 1, 1, -1), "vocab is -1"),
+        (lambda: model_macs(1, 1, 1, 1, 0), "ffn_dim is 0"),
+        (lambda: quadratic_fraction(0, 1), "length is 0"),
         (lambda: crossover_length(0), "dim is 0"),
         (lambda: training_flops(0, 1), "parameters is 0, wanted a number above zero"),
         (lambda: training_flops(1, -1), "tokens is -1"),

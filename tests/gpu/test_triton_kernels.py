@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.nn import functional
 from torch.testing import assert_close
 
-from glassformer.decoding.compiled import GraphedStep, fixed, programs
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
 from glassformer.errors import NonFiniteError
+from glassformer.inference.compiled_step import CompiledStep, programs, static_cache
 from glassformer.inference.prepare import Form, for_inference
 from glassformer.inference.triton_decoder import TritonBatchDecoder, triton_decoder
 from glassformer.models.build import build
@@ -169,7 +169,7 @@ def test_a_choice_among_what_is_not_a_number_is_still_a_token() -> None:
     assert ((following >= 0) & (following < 2100)).all()
 
 
-HOW = {
+CONFIGS = {
     "greedy": GenerationConfig(max_new_tokens=20),
     "drawn": GenerationConfig(
         max_new_tokens=20, temperature=0.9, top_p=0.9, repetition_penalty=1.2, min_new_tokens=3, n=2
@@ -181,7 +181,7 @@ HOW = {
 @pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")
 @pytest.mark.parametrize("form", ["packed", "int8"])
 @pytest.mark.parametrize(
-    ("name", "how"),
+    ("name", "config"),
     [
         ("gpt", "greedy"), ("gpt", "drawn"), ("gpt", "long"), ("llama", "greedy"), ("llama-yarn", "drawn"),
         ("llama-multi-query-tied", "greedy"), ("llama-3", "long"), ("qwen2", "greedy"),
@@ -191,15 +191,15 @@ def test_captured_steps_write_what_the_model_writes(name: str, config: str, form
     model = for_inference(copy.deepcopy(writer(name, context=40)).cuda(), form)
     many = [PROMPTS, PROMPTS[::-1]] if form == "packed" else []
     for prompts in (PROMPTS[:1], PROMPTS[:2], PROMPTS[2:1:-1], *many):
-        plain = generate(model, words(), prompts, HOW[config])
+        plain = generate(model, words(), prompts, CONFIGS[config])
         for _ in range(2):  # made, and used again
-            found = generate(model, words(), prompts, dataclasses.replace(HOW[config], compile=True))
+            found = generate(model, words(), prompts, dataclasses.replace(CONFIGS[config], compile=True))
             assert [(text.ids, text.finish_reason) for text in found] == [
                 (text.ids, text.finish_reason) for text in plain
             ]
         for one, other in zip(found, plain, strict=True):
             assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
-    assert all(steps.rows is not None for steps in programs(model).values() if isinstance(steps, GraphedStep))
+    assert all(steps.kernels is not None for steps in programs(model).values() if isinstance(steps, CompiledStep))
 
 
 @pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")
@@ -211,10 +211,10 @@ def test_half_precision_scores_are_as_near_as_the_models_own() -> None:
         ids = torch.randint(499, (texts, 40), device="cuda", generator=torch.Generator("cuda").manual_seed(texts))
         found = []
         with torch.no_grad():
-            rows = triton_decoder(half, fixed(half.cache(texts, 48), 48, 0))
+            rows = triton_decoder(half, static_cache(half.new_cache(texts, 48), 48, 0))
             assert rows is not None and isinstance(rows, TritonBatchDecoder) == (texts > 4)
             for place in range(40):
-                found.append(rows.scores(ids[:, place : place + 1]))
+                found.append(rows.logits(ids[:, place : place + 1]))
             wanted, own = exact(ids), half(ids)
         error, usual = ((one.double() - wanted).norm() / wanted.norm() for one in (torch.stack(found, 1), own))
         assert error < 1.1 * usual < 0.1
@@ -224,10 +224,10 @@ def test_half_precision_scores_are_as_near_as_the_models_own() -> None:
 def test_what_the_kernels_cannot_do_is_left_to_the_compiler() -> None:
     for name in ("mistral", "modern", "llama-grouped"):  # a window, norms of queries, heads of six numbers
         model = for_inference(copy.deepcopy(writer(name)).cuda(), "packed")
-        assert triton_decoder(model, fixed(model.new_cache(1, 32), 32, 0)) is None
+        assert triton_decoder(model, static_cache(model.new_cache(1, 32), 32, 0)) is None
     gpt = for_inference(copy.deepcopy(writer("gpt")).cuda(), "int8")
-    assert triton_decoder(gpt, fixed(gpt.new_cache(5, 32), 32, 0)) is None
-    assert triton_decoder(copy.deepcopy(writer("gpt")).cuda(), fixed(gpt.new_cache(1, 32), 32, 0)) is None
+    assert triton_decoder(gpt, static_cache(gpt.new_cache(5, 32), 32, 0)) is None
+    assert triton_decoder(copy.deepcopy(writer("gpt")).cuda(), static_cache(gpt.new_cache(1, 32), 32, 0)) is None
 
 
 @pytest.mark.skipif(INTERPRETED, reason="needs a GPU to capture a graph on")
@@ -243,7 +243,7 @@ def test_a_row_without_a_token_is_never_chosen(spare: int, form: Form) -> None:
         one.stack.norm.bias.fill_(1.0)  # the last hidden states have a part that is the same everywhere
     model.output.weight[:, unused] = 1.0
     barred.output.weight[:, unused] = -9.0
-    for config in (HOW["greedy"], HOW["drawn"]):
+    for config in (CONFIGS["greedy"], CONFIGS["drawn"]):
         for prompts in (PROMPTS[:1], PROMPTS):
             found, wanted = (
                 generate(

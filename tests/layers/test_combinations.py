@@ -7,24 +7,32 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, squared_relu, swiglu, tanh
+from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, squared_relu, tanh
+from glassformer.equations.gated import swiglu
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.block import Block
+from glassformer.layers.block import Block, Stack
+from glassformer.layers.embedding import LearnedPositions
 from glassformer.layers.feed_forward import FeedForward, GatedFeedForward
 from glassformer.layers.normalization import LayerNorm, PlainRMSNorm, RMSNorm
 from glassformer.layers.patterns import Bidirectional, BlockSparse, Causal, Dilated, SlidingWindow
 from glassformer.layers.positions import (
     AlibiBias,
-    LearnedPositions,
-    NoPositions,
     RelativeBias,
     SinusoidalPositions,
 )
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, YarnScaling
-from glassformer.layers.stack import Stack
 from glassformer.recording import Tape
 
 DIM, HEADS, HEAD_DIM = 8, 4, 6
+
+
+class NoPositions(nn.Module):
+    """Hidden states as they are."""
+
+    def forward(self, x: Tensor, offset: int = 0, positions: Tensor | None = None) -> Tensor:
+        return x
+
+
 ADDED = {
     "none": NoPositions,
     "sinusoidal": SinusoidalPositions,

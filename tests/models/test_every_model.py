@@ -121,7 +121,9 @@ def test_padding_changes_no_row(name: str) -> None:
         padded = torch.cat([tokens, torch.full((3, 4), token)], 1)
         keep = torch.arange(padded.shape[1]).expand_as(padded) < tokens.shape[1]
         after = subject(**{key: padded}, attention_mask=keep)
-        whole = name in TRANSLATORS or ZOO[name].head in ("pooled", "sentence", "classifier") if name in READERS else False
+        whole = (
+            name in TRANSLATORS or ZOO[name].head in ("pooled", "sentence", "classifier") if name in READERS else False
+        )
         after = after if whole or name in TRANSLATORS else after[:, : tokens.shape[1]]
         assert_close(after, subject(**{key: tokens}), rtol=1e-9, atol=1e-11)
 

@@ -37,6 +37,15 @@ ZOO: dict[str, Config] = {
     "mistral": LlamaConfig(**LLAMA, window=3),
     "qwen2": LlamaConfig(**LLAMA, qkv_bias=True),
     "modern": ModernConfig(vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
+    "modern-alibi": ModernConfig(
+        vocab=VOCAB, context=16, dim=8, layers=2, heads=2, positions="alibi", attention="sliding_window", window=3
+    ),
+    "modern-dilated": ModernConfig(
+        vocab=VOCAB, context=16, dim=8, layers=2, heads=2, attention="dilated", window=3, attention_softcap=2.0
+    ),
+    "modern-blocks": ModernConfig(
+        vocab=VOCAB, context=16, dim=8, layers=2, heads=2, positions="none", attention="block_sparse", block_size=3
+    ),
     "rnn": RNNConfig(vocab=VOCAB, dim=6, hidden_dim=5, layers=2, cell="rnn"),
     "lstm": RNNConfig(vocab=VOCAB, dim=6, hidden_dim=5, layers=2),
     "seq2seq": Seq2SeqConfig(**SEQ2SEQ),

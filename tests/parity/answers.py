@@ -19,7 +19,6 @@ from tokenizers import decoders, models, pre_tokenizers, processors, trainers
 import glassformer as gf
 from glassformer.data.phrase_book import phrase_book
 from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.generate import encode_prompts
 from glassformer.layers.model import Model
 from glassformer.text.tokenizer import Tokenizer
 
@@ -150,7 +149,7 @@ def make_public(public: Public, folder: Path) -> Path:
     return folder
 
 
-def make_run(name: str, folder: Path, steps: int = 80) -> "gf.Loaded":
+def make_run(name: str, folder: Path, steps: int = 80) -> "gf.LoadedModel":
     """Train a small run and give it as it is when training ends, before its folder is opened."""
     task, settings = TRAINED[name]
     data = folder.parent / "data"
@@ -166,32 +165,28 @@ def make_run(name: str, folder: Path, steps: int = 80) -> "gf.Loaded":
         path = data / "text.txt"
         path.write_text("\n".join(lines))
     run = gf.train(task, {**SMALL, "recipe.steps": steps, "data.path": str(path), **settings}, out=folder)
-    return gf.Loaded(run.model.eval(), run.tokenizer, run.labels)
+    return gf.LoadedModel(run.model.eval(), run.tokenizer, run.labels)
 
 
-def answers(loaded: "gf.Loaded", task: Task, texts: Sequence[str]) -> list[str]:
+def answers(loaded: "gf.LoadedModel", task: Task, texts: Sequence[str]) -> list[str]:
     """What a model of ours answers."""
     model, tokenizer = loaded.model, loaded.tokenizer
     assert tokenizer is not None
     if task in ("gpt", "translate"):
         config = GenerationConfig(max_new_tokens=NEW_TOKENS)
         return [written.text for written in gf.generate(model, tokenizer, texts, config)]
-    return [_read(loaded, model, tokenizer, ids) for ids in encode_prompts(model, tokenizer, texts)]
+    if task == "classify":
+        found = [loaded.classify(text) for text in texts]
+        return [f"{answer.label} {answer.probability:.3f}" for answer in found]
+    return [_fill(model, tokenizer, ids) for ids in tokenizer.encode_inputs(texts, tokenizer.use.max_length)]
 
 
-def _read(loaded: "gf.Loaded", model: Model, tokenizer: Tokenizer, ids: list[int]) -> str:
-    longest = tokenizer.use.max_length or len(ids)
-    after = len(tokenizer.template.after)
-    ids = ids if len(ids) <= longest else [*ids[: longest - after], *ids[len(ids) - after :]]
-    with torch.no_grad():
-        if tokenizer.mask is not None and loaded.labels is None:
-            where = len(ids) // 2
-            ids = [*ids[:where], tokenizer.mask, *ids[where + 1 :]]
-            probability, best = model(torch.tensor([ids]))[0, where].softmax(-1).max(-1)
-            return f"{int(best)} {float(probability):.3f}"
-        assert loaded.labels is not None
-        probability, best = model(torch.tensor([ids]))[0].softmax(-1).max(-1)
-        return f"{loaded.labels[int(best)]} {float(probability):.3f}"
+@torch.no_grad()
+def _fill(model: Model, tokenizer: Tokenizer, ids: list[int]) -> str:
+    where = len(ids) // 2
+    ids = [*ids[:where], tokenizer.required("mask"), *ids[where + 1 :]]
+    probability, best = model(torch.tensor([ids]))[0, where].softmax(-1).max(-1)
+    return f"{int(best)} {float(probability):.3f}"
 
 
 def their_answers(folder: Path, task: Task, texts: Sequence[str]) -> list[str]:
@@ -232,7 +227,7 @@ class Row:
     theirs: int | None
 
 
-def compare(name: str, task: Task, first: "gf.Loaded", folder: Path, texts: Sequence[str]) -> Row:
+def compare(name: str, task: Task, first: "gf.LoadedModel", folder: Path, texts: Sequence[str]) -> Row:
     """One row of the table."""
     ours, again = answers(first, task, texts), answers(gf.load(folder), task, texts)
     opens = '"architectures"' in (folder / "config.json").read_text()

@@ -9,7 +9,6 @@ import pytest
 
 import glassformer as gf
 from glassformer.checkpoints.save import Format
-from glassformer.cli import trace as trace_command
 from glassformer.data.batches import LabelledBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
 from glassformer.training.config import resolve
@@ -95,7 +94,7 @@ def test_training_and_tracing_read_the_ids_of_transformers(public: Public, folde
     assert loaded.tokenizer is not None
     wanted = [theirs(text).input_ids for text in texts]
     assert encode_prompts(loaded.model, loaded.tokenizer, texts) == wanted
-    inputs, _ = trace_command._inputs(loaded.model, loaded.tokenizer, texts[0], None)
+    inputs = loaded.trace(texts[0], equation="embed").inputs
     assert inputs["source" if public.task == "translate" else "ids"].tolist() == wanted[:1]  # pyright: ignore
     made = material_of(public, folder, tmp_path / ("data.txt" if public.task in ("gpt", "masked") else "data.tsv"))
     if isinstance(made.batches, LabelledBatches):
@@ -119,6 +118,7 @@ def test_evaluate_finds_the_classes_that_transformers_finds(name: str, folders: 
     found = [answer.split()[0] for answer in their_answers(folders(name), "classify", texts)]
     (tmp_path / "data.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in zip(found, texts, strict=True)))
     assert gf.evaluate(folders(name), str(tmp_path / "data.tsv")).accuracy == 1  # pyright: ignore
+    assert [answer.label for answer in gf.load(folders(name)).classify(texts)] == found
 
 
 @pytest.mark.parametrize("name", ["T5", "Marian", "BART"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.cli.main import main
@@ -45,7 +46,7 @@ def test_the_first_divergence_is_named(tmp_path: Path, capsys: pytest.CaptureFix
     table = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**table, "layer_norm_epsilon": 1e-5}))
     with pytest.MonkeyPatch.context() as patch:  # a model that reads one number wrongly
-        patch.setattr("glassformer.checkpoints.families.gpt2.ACTIVATION_WORDS", {"gelu_new": "relu"})
+        patch.setitem(ACTIVATION_WORDS, "gelu_new", "relu")
         assert main(["parity", str(tmp_path)]) == 1
     assert "first divergence: stack.blocks.0.feed_forward.down, input" in capsys.readouterr().out
     assert main(["parity", str(tmp_path), "--dtype", "float64", "--json"]) == 0
@@ -105,7 +106,7 @@ def test_conversion_spares_a_model_or_a_run(name: str, tmp_path: Path, capsys: p
     (target / "notes.txt").write_text("mine")
     (target / name).write_text("dear to someone")
     assert main(["convert", str(source), str(target)]) == 2
-    assert f"{target}: holds a model or a run already ({name}): name another folder\n" in capsys.readouterr().err
+    assert f"{target}: already holds a model or a run ({name}): name another folder\n" in capsys.readouterr().err
     assert {path.name: path.read_text() for path in target.iterdir()} == {"notes.txt": "mine", name: "dear to someone"}
     (target / name).unlink()
     assert main(["convert", str(source), str(target)]) == 0

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from glassformer.equation import catalog
 from glassformer.equations.algebra import add
 from glassformer.equations.losses import cross_entropy
 from glassformer.errors import TapeError
@@ -92,6 +93,20 @@ def test_slices_of_a_fused_projection_are_named_as_separate_projections_are(name
         assert found[f"{place}.{several}"].step.inputs["x"] is found[f"{place}.{one}"].output
     assert fused == (f"{place}.qkv" in list(found.names))
     assert not any("slice_axis" in step.name for step in found.steps if place in step.name)
+
+
+@SOME
+def test_step_names_are_declared_and_not_read_from_prose(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = specimen(name)
+    before = trace(subject.model, subject.inputs)
+    for equation in catalog().values():
+        assert set(equation.step_names) <= {symbol.name for symbol in equation.symbols}
+        assert all(word.isidentifier() for word in equation.step_names.values())
+        monkeypatch.setattr(equation, "meaning", "Reworded.")
+        monkeypatch.setattr(equation, "_words", dict.fromkeys(equation._words, "reworded"))
+    after = trace(subject.model, subject.inputs)
+    assert after.steps[0].equation.symbols[0].meaning == "reworded"
+    assert list(after.names) == list(before.names)
 
 
 @SOME
@@ -189,7 +204,7 @@ BAD = [
     ({"layer": 2}, r"there is no layer 2; the model has layers 0 to 1"),
     ({"head": 2}, r"there is no head 2; there are heads 0 to 1"),
     ({"token": 7}, r"there is no token 7; there are tokens 0 to 6"),
-    ({"equation": "sofmax"}, r"no equation or step is called 'sofmax'; the nearest .*softmax"),
+    ({"equation": "sofmax"}, r"no equation or step is called 'sofmax'; did you mean softmax"),
     ({"equation": "linear", "head": 0}, r"there is no head 0; no step here has heads"),
     ({"backward": "nxt"}, r"'nxt' is not a loss; wanted next, token:ID"),
     ({"backward": "token:x"}, r"'token:x' is not a loss"),

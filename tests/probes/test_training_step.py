@@ -96,7 +96,7 @@ def test_what_it_cannot_do_it_says() -> None:
     parameters = list(subject.model.parameters())
     ask = loss_of(subject)
     before = [p.detach().clone() for p in parameters]
-    with pytest.raises(TapeError, match=r"no parameter is called 'qkv.weight'; the nearest .*qkv.weight"):
+    with pytest.raises(TapeError, match=r"no parameter is called 'qkv.weight'; did you mean .*qkv.weight"):
         training_step(subject.model, Adam(parameters), ask, "qkv.weight")
     with pytest.raises(TapeError, match="no equation for Adagrad; wanted Adam, AdamW, SGD or Muon"):
         training_step(subject.model, Adagrad(parameters), ask, WEIGHT)

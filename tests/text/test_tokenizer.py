@@ -55,6 +55,21 @@ def test_a_special_token_in_a_text_is_text(bytes_: Tokenizer) -> None:
     assert bytes_.decode([0, *bytes_.encode("a"), 1, 2, 3, 4]) == "a"
 
 
+@pytest.mark.parametrize(
+    ("kind", "wanted"),
+    [
+        ("words", ["<mask>", " cat", "<mask>", " on"]),
+        ("wordpiece", ["<mask>", "cat", "<mask>", "on"]),
+        ("characters", ["<mask>", *" cat ", "<mask>", *" on"]),
+    ],
+)
+def test_a_mask_that_a_text_spells_is_a_token_with_the_space_before_it(kind: TokenizerKind, wanted: list[str]) -> None:
+    tokenizer = learn_tokenizer(["the cat sat on the mat, the cat sat on"] * 9, kind, 60).for_encoder()
+    ids = tokenizer.encode_masked("<mask> cat <mask> on")
+    assert [*map(tokenizer.token, ids)] == ["<start>", *wanted, "<end>"]
+    assert tokenizer.encode_masked("the cat") == tokenizer.encode_inputs(["the cat"])[0]
+
+
 def test_batch_and_stream_equal_one_by_one(bytes_: Tokenizer, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [text for text in SCRIPTS if text]
     assert bytes_.encode_batch(texts) == [bytes_.encode(text) for text in texts]
@@ -241,7 +256,7 @@ def test_a_missing_or_huge_file_is_an_error(bytes_: Tokenizer, tmp_path: Path, m
         Tokenizer.load(tmp_path / "nowhere")
     bytes_.save(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text("[]")
-    with pytest.raises(TokenizerError, match=r"tokenizer_config\.json: is not a table"):
+    with pytest.raises(TokenizerError, match=r"tokenizer_config\.json: holds a list, wanted a table of names"):
         Tokenizer.load(tmp_path)
     (tmp_path / "tokenizer_config.json").write_text("{")
     with pytest.raises(TokenizerError, match=r"tokenizer_config\.json: is not JSON"):
@@ -265,7 +280,7 @@ def test_a_full_disk_leaves_what_was_saved_before(
 
     learn_tokenizer(["x"], "bpe", 261).save(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    monkeypatch.setattr(model_files.os, "fsync", full)
+    monkeypatch.setattr("os.fsync", full)
     with pytest.raises(TokenizerError, match="cannot be written: No space left on device"):
         bytes_.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -7,8 +7,8 @@ from typing import Annotated, Literal, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
-from glassformer.layers.rotary import RopeScaling
-from glassformer.training.schema import SCALING_KINDS, families, keys
+from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling
+from glassformer.training.schema import families, keys
 from glassformer.training.settings import TASKS
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -28,7 +28,7 @@ def right(key: str, kind: object) -> st.SearchStrategy[object]:
     if kind in simple:
         return simple[kind]  # pyright: ignore[reportArgumentType]
     if kind is RopeScaling:
-        return st.sampled_from(sorted(SCALING_KINDS)).flatmap(scaling_tables)
+        return st.sampled_from(sorted(ROPE_SCALINGS)).flatmap(scaling_tables)
     if get_origin(kind) is Literal:
         return st.sampled_from(get_args(kind))
     if get_origin(kind) is tuple:
@@ -37,7 +37,7 @@ def right(key: str, kind: object) -> st.SearchStrategy[object]:
 
 
 def scaling_tables(kind: str) -> st.SearchStrategy[object]:
-    hints = get_type_hints(SCALING_KINDS[kind])
+    hints = get_type_hints(ROPE_SCALINGS[kind])
     return st.fixed_dictionaries({name: right(name, hint) for name, hint in hints.items()}).map(
         lambda table: {"kind": kind, **table}
     )

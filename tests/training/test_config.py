@@ -12,7 +12,7 @@ import tomli_w
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, nearest_names
 from glassformer.layers.rotary import Llama3Scaling, YarnScaling
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
@@ -20,7 +20,6 @@ from glassformer.models.presets import presets
 from glassformer.training.config import (
     Resolved,
     differing_keys,
-    nearest_key,
     resolve,
     tables,
     to_toml,
@@ -170,7 +169,7 @@ def test_a_scaling_is_a_table_with_a_kind(folder: Path) -> None:
     )
     for table, expected in {
         '{kind = "linear"}': "model.rope_scaling: the kind linear lacks factor, wanted a number above 0",
-        '{kind = "round"}': 'model.rope_scaling.kind is "round", wanted one of base, linear, ntk, yarn, llama3',
+        '{kind = "round"}': 'model.rope_scaling.kind is "round", wanted one of theta, linear, ntk, yarn, llama3',
         "{factor = 2.0}": 'model.rope_scaling.kind is "", wanted one of',
         '{kind = "ntk", factor = true}': "model.rope_scaling.factor is true, wanted a number above 0",
         '{kind = "ntk", factor = 1, factr = 2}': 'the kind ntk has no "factr", it has factor',
@@ -261,7 +260,7 @@ def test_a_word_given_twice() -> None:
 
 BAD_FILES = {
     "recipe = 3": "recipe is 3, wanted a table: [recipe] and its keys",
-    "[recipes]\nsteps = 3": "there is no table recipes; did you mean [recipe]?",
+    "[recipes]\nsteps = 3": "there is no table recipes; did you mean recipe?",
     "[qqqq]": "there is no table qqqq; wanted one of data, tokenizer, model, recipe, run",
     "steps = 3": "there is no key steps in gpt; did you mean recipe.steps (a whole number, 1 or more)?",
     'task = "translate"': 'task is "translate", but gpt was asked for',
@@ -306,7 +305,7 @@ def test_a_slip_of_the_finger_finds_its_key(key: str, data: st.DataObject) -> No
     assume(len(end) > 4)
     place = data.draw(st.integers(len(key) - len(end), len(key) - 1))
     slip = key[:place] + data.draw(st.sampled_from(string.ascii_lowercase)) + key[place + 1 :]
-    assert nearest_key(slip, keys("gpt", "gpt")) == key
+    assert nearest_names(slip, keys("gpt", "gpt"))[0] == key
 
 
 @given(SUBJECTS.flatmap(lambda s: st.sampled_from(list(keys(*s).items()))), ANYTHING)

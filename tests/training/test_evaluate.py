@@ -7,7 +7,7 @@ import pytest
 
 from glassformer.data.batches import LabelledBatches, PackedBatches
 from glassformer.data.files import Document, LabelledText
-from glassformer.decoding.translate import translate
+from glassformer.decoding.generate import translate
 from glassformer.errors import ConfigError
 from glassformer.training.evaluate import evaluate
 from glassformer.training.run import Run, train_task

@@ -1,9 +1,10 @@
-"""Put several files into a folder as one: whatever moment a writer dies at, a reader finds all the old or all the new.
+"""Replace several files in a folder at once: after a crash at any moment, a reader finds all old or all new files.
 
-The new files are written whole into a folder of their own, which one rename makes the truth. From then
-on a reader takes what is in it before what is beside it, until copies of all of them are in place.
+The new files are written into a separate folder, and one rename publishes it. From then on a reader prefers the files
+in it to those beside it, until all of them are in place.
 """
 
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -15,7 +16,7 @@ JOURNAL = ".saving"
 
 
 def atomic_save(folder: Path, write: Callable[[Path], None], is_stale: Callable[[str], bool]) -> None:
-    """Run `write` on an empty folder and give its files their places; stale ones of an earlier save go."""
+    """Run `write` on an empty folder, put its files in place, and delete stale ones of an earlier save."""
     with durable.explained(f"{folder}: not saved, what was there is untouched"):
         durable.make_folder(folder)
         for leftover in folder.glob(f"{durable.SCRATCH}*saving-*"):
@@ -36,12 +37,17 @@ def atomic_save(folder: Path, write: Callable[[Path], None], is_stale: Callable[
 
 
 def newest_set(folder: Path) -> Path:
-    """Where the newest whole set of files in a folder is: the folder itself, unless a writer died on the way."""
+    """Where the newest whole set of files in a folder is: the folder itself, unless a writer was interrupted."""
     return folder / JOURNAL if (folder / JOURNAL).is_dir() else folder
 
 
+def write_json(path: Path, content: object) -> None:
+    """Write a JSON file for people to read; `atomic_save` makes it durable."""
+    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
 def _finish(folder: Path, is_stale: Callable[[str], bool]) -> None:
-    """Give the files of a published set their places beside it, then clear it away."""
+    """Put the files of a published set in place, then delete it."""
     journal = folder / JOURNAL
     if not journal.is_dir():
         return
@@ -63,9 +69,9 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _put(source: Path, target: Path) -> None:
-    """Make the target the same file as the source, at once; the source stays for readers that began with it."""
+    """Make the target the same file as the source, at once; the source stays for readers that have opened it."""
     if target.is_file() and not target.is_symlink() and target.samefile(source):
-        return  # placed before a writer died; renaming one link to a file over another would leave both
+        return  # placed before a crash; renaming one link to a file over another would leave both
     scratch = target.with_name(durable.scratch_name(f"saving-{target.name}"))
     try:
         try:

@@ -1,19 +1,20 @@
-"""A foreign config.json as an allow-list: typed fields are asked for by name, and one that nobody knows is an error."""
+"""Read a Hugging Face config.json strictly: fields are asked for by name and type, and an unknown one is an error."""
 
-from collections.abc import Collection, Mapping
+import dataclasses
+from collections.abc import Collection, Iterator, Mapping
 from typing import TypeVar
 
-from glassformer.errors import CheckpointError
-from glassformer.layers.config import MOST_LAYERS
+from glassformer.errors import CheckpointError, ConfigError
+from glassformer.layers.config import MOST_LAYERS, Config, Size, as_declared
 
 T = TypeVar("T")
 
 MOST_WIDTH = 2**20
 MOST_TOKENS = 10_000_000
-MOST_PLACES = 2**27
+MOST_POSITIONS = 2**27
 
-# Fields that change no number of a forward run: they are kept as data, and nothing is ever looked up by them. Many are
-# what a file's writer noted down about itself.
+# Fields that change no number of a forward pass. They are kept as data and never acted on; many are notes of the
+# program that wrote the file.
 HARMLESS = {
     "_num_labels", "_commit_hash", "_attn_implementation_autoset", "_from_auto", "xla_device",
     "unsloth_version", "unsloth_fixed", "is_llama_config", "max_sequence_length", "save_step", "author",
@@ -35,8 +36,30 @@ HARMLESS = {
 }  # fmt: skip
 
 
+def require_sane(config: Config, tensors: int, where: str) -> None:
+    """Refuse absurd sizes, and more layers than the file has tensors, before anything is built from them."""
+    for name, value in _whole_numbers(config):
+        most = MOST_POSITIONS
+        if name.endswith("layers"):
+            most = MOST_LAYERS if vars(config).get("share_layers") else min(tensors, MOST_LAYERS)
+        if not 0 <= value <= most:
+            raise CheckpointError(f"{where}: {name} is {value}, wanted at most {most} beside {tensors} tensors")
+
+
+def _whole_numbers(value: object, name: str = "") -> Iterator[tuple[str, int]]:
+    """Every whole number in a configuration, with its field."""
+    if type(value) is int:
+        yield name, value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _whole_numbers(item, name)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            yield from _whole_numbers(vars(value)[field.name], field.name)
+
+
 def _is_off(value: object) -> bool:
-    """Whether a field that nobody knows switches nothing on: null, false or empty."""
+    """Whether an unknown field switches nothing on: null, false or empty."""
     return value is None or value is False or value in ({}, [])
 
 
@@ -56,74 +79,55 @@ class HFConfig:
     def __contains__(self, name: str) -> bool:
         return name in self._table
 
-    def is_null(self, name: str) -> bool:
-        """Whether a field is there and says nothing."""
-        return name in self._table and self._table[name] is None
+    def get(self, name: str, kind: object, *default: object) -> object:
+        """A field of this type and range; without a default it must be there. Null is a value like any other."""
+        value = self._ask(name, *default)
+        try:
+            return as_declared(name, value, kind)
+        except ConfigError as error:
+            raise CheckpointError(f"{self.where}: {error}") from None
 
-    def whole(self, name: str, default: int | None = None, least: int = 1, most: int = MOST_WIDTH) -> int:
-        """A whole number within bounds; without a default it must be there."""
-        value = self._ask(name, default)
-        if type(value) is not int or not least <= value <= most:
-            raise self._wrong(name, value, f"a whole number from {least} to {most}")
+    def whole(self, name: str, default: int, kind: object = Size) -> int:
+        """A whole number."""
+        value = self.get(name, kind, default)
+        assert isinstance(value, int)
         return value
-
-    def maybe_whole(self, name: str, default: int | None = None, most: int = MOST_WIDTH) -> int | None:
-        """A whole number, or None where it is null."""
-        return None if self._ask(name, default, optional=True) is None else self.whole(name, default, most=most)
-
-    def layers(self, name: str, default: int, least: int = 0) -> int:
-        """How many blocks there are."""
-        return self.whole(name, default, least, MOST_LAYERS)
-
-    def number(self, name: str, default: float | None = None, least: float = 0.0, most: float = 1e12) -> float:
-        """A number within bounds."""
-        value = self._ask(name, default)
-        if type(value) not in (int, float) or not isinstance(value, (int, float)) or not least <= value <= most:
-            raise self._wrong(name, value, f"a number from {least} to {most}")
-        return float(value)
-
-    def maybe_number(self, name: str) -> float | None:
-        """A number, or None where it is null or missing."""
-        return None if self._ask(name, None, optional=True) is None else self.number(name)
 
     def flag(self, name: str, default: bool) -> bool:
         """True or false."""
-        value = self._ask(name, default)
-        if not isinstance(value, bool):
-            raise self._wrong(name, value, "true or false")
-        return value
+        return self.get(name, bool, default) is True
 
-    def choice(self, name: str, default: str, meanings: Mapping[str, T]) -> T:
-        """What one of several words means."""
-        value = self._ask(name, default)
+    def word(self, name: str, meanings: Mapping[str, T], *default: object) -> T:
+        """The meaning of one of several words."""
+        value = self._ask(name, *default)
         if not isinstance(value, str) or value not in meanings:
             raise self._wrong(name, value, " or ".join(meanings))
         return meanings[value]
 
     def table(self, name: str) -> "HFConfig | None":
         """A table inside the table, or None where it is null, empty or missing."""
-        value = self._ask(name, None, optional=True)
+        value = self._ask(name, None)
         if value is None or value == {}:
             return None
         if not isinstance(value, dict):
             raise self._wrong(name, value, "a table")
         return HFConfig(value, f"{self.where}: {name}")
 
-    def words(self, name: str) -> list[str]:
-        """A list of texts, empty where it is null or missing."""
-        value = self._ask(name, [], optional=True) or []
+    def strings(self, name: str) -> list[str]:
+        """A list of strings, empty where it is null or missing."""
+        value = self._ask(name, None) or []
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self._wrong(name, value, "a list of texts")
+            raise self._wrong(name, value, "a list of strings")
         return value
 
     def must(self, name: str, *allowed: object) -> None:
         """Raise unless a field is missing or has a value that changes nothing."""
-        value = self._ask(name, allowed[0], optional=True)
+        value = self._ask(name, allowed[0])
         if not any(value == item and type(value) is type(item) for item in allowed):
-            raise self._wrong(name, value, " or ".join(map(repr, allowed)) + ", the only one this version honours")
+            raise self._wrong(name, value, " or ".join(map(repr, allowed)) + ", the only one this version supports")
 
     def classes(self) -> int:
-        """How many classes there are, by their names or by their number."""
+        """The number of classes, by their names or by their count."""
         names = self.labels()
         count = self.whole("num_labels", 2 if names is None else len(names))
         if names is not None and count != len(names):
@@ -131,8 +135,8 @@ class HFConfig:
         return count
 
     def labels(self) -> tuple[str, ...] | None:
-        """The names of the classes in order; None where they are only numbered."""
-        value = self._ask("id2label", None, optional=True)
+        """The names of the classes in order; None where there are none."""
+        value = self._ask("id2label", None)
         if value is None:
             return None
         if not isinstance(value, dict) or not all(isinstance(name, str) for name in value.values()):
@@ -147,18 +151,17 @@ class HFConfig:
         if unknown := sorted(name for name, value in self._table.items() if name not in known and not _is_off(value)):
             shown = repr(self._table[unknown[0]])[:60]
             raise CheckpointError(
-                f"{self.where}: the field {unknown[0][:80]!r}, here {shown}, is not one this version honours; "
-                "take it out if it changes no number of the model"
+                f"{self.where}: the field {unknown[0][:80]!r}, here {shown}, is not one this version supports; "
+                "remove it if it changes no number of the model"
             )
         return {name: value for name, value in self._table.items() if name not in self._asked}
-
-    def _ask(self, name: str, default: object, optional: bool = False) -> object:
-        """A field's value; null is a value as any other, and only a missing field has the default."""
-        self._asked.add(name)
-        if name not in self._table and default is None and not optional:
-            raise CheckpointError(f"{self.where}: the field {name} is missing")
-        return self._table.get(name, default)
 
     def _wrong(self, name: str, value: object, wanted: str) -> CheckpointError:
         shown = repr(value)
         return CheckpointError(f"{self.where}: {name} is {shown[:60]}{'…' * (len(shown) > 60)}, wanted {wanted}")
+
+    def _ask(self, name: str, *default: object) -> object:
+        self._asked.add(name)
+        if name not in self._table and not default:
+            raise CheckpointError(f"{self.where}: the field {name} is missing")
+        return self._table.get(name, *default)

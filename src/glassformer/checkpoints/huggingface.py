@@ -1,21 +1,49 @@
-"""The one engine for Hugging Face's families: a config.json and names in, our configuration and rows out, and back."""
+"""The one engine for all Hugging Face families: reads and writes a config.json and the tensor names beside it."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from glassformer.checkpoints.families.family import ModelFamily
-from glassformer.checkpoints.families.registry import KNOWN_FAMILIES, READ_ONLY
-from glassformer.checkpoints.hf_config import HFConfig
+from glassformer.checkpoints.families.albert import FAMILY_ALBERT
+from glassformer.checkpoints.families.bert import FAMILY_BERT
+from glassformer.checkpoints.families.distilbert import FAMILY_DISTILBERT
+from glassformer.checkpoints.families.family import Head, ModelFamily
+from glassformer.checkpoints.families.gpt2 import FAMILY_GPT2, FAMILY_MINGPT
+from glassformer.checkpoints.families.llama import FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2
+from glassformer.checkpoints.families.marian import FAMILY_BART, FAMILY_MARIAN
+from glassformer.checkpoints.families.roberta import FAMILY_FAIRSEQ, FAMILY_ROBERTA
+from glassformer.checkpoints.families.t5 import FAMILY_T5
+from glassformer.checkpoints.hf_config import HFConfig, require_sane
 from glassformer.checkpoints.tensor_map import TensorMap, expand
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.layers.config import Config
+from glassformer.layers.config import Config, as_declared, in_plain_words
+
+# Every family by its model_type: to add one, write its file and add it here.
+FAMILIES: dict[str, ModelFamily] = {
+    family.model_type: family
+    for family in (
+        FAMILY_GPT2,
+        FAMILY_LLAMA,
+        FAMILY_MISTRAL,
+        FAMILY_QWEN2,
+        FAMILY_BERT,
+        FAMILY_DISTILBERT,
+        FAMILY_ROBERTA,
+        FAMILY_ALBERT,
+        FAMILY_T5,
+        FAMILY_MARIAN,
+        FAMILY_BART,
+        FAMILY_MINGPT,
+        FAMILY_FAIRSEQ,
+    )
+}
 
 
 @dataclass(frozen=True)
 class HFModel:
-    """One of our configurations beside its family, with the names of the classes and what else was said.
+    """One of our configurations in its Hugging Face family, with the names of the classes.
 
-    `fields` are of the config.json, `generation` is the generation_config.json beside it; both are kept as data.
+    `fields` are further fields of the config.json, `generation` is the generation_config.json beside it; both are
+    kept as data.
     """
 
     family: ModelFamily
@@ -25,89 +53,137 @@ class HFModel:
     generation: Mapping[str, object] | None = None
 
     @property
+    def head(self) -> Head:
+        """The head of an encoder, empty for other models."""
+        return self.family.head(self.config)
+
+    @property
     def rows(self) -> list[TensorMap]:
-        """The table of tensors, one row for each block, under the names of the whole model."""
-        return list(expand(self.family.rows(self.config), _counts(self.config)))
+        """The table of tensors, one row for each layer, under the names of the model with its head."""
+        counts = {row.ours: row.value(self.config) for row in self.family.fields}
+        return list(expand(self.family.tensors(self.config), counts))
 
     @property
     def written_rows(self) -> list[TensorMap]:
-        """The table under the names that a file of this very model has."""
-        base = self.family.base
-        if not (base and self.family.bare(self.config)):
+        """The table under the names in a file of this very model."""
+        if self.head not in ("hidden", "pooled", "sentence"):
             return self.rows
-        return [replace(row, theirs=row.theirs.removeprefix(base)) for row in self.rows]
-
-
-def _counts(config: Config) -> dict[str, int]:
-    """How many blocks each word of the tables stands for."""
-    layers = getattr(config, "layers", 0)
-    writers = getattr(config, "decoder_layers", None)
-    return {"layers": layers, "decoder_layers": layers if writers is None else writers, "shared_layers": 1}
+        return [replace(row, theirs=row.theirs.removeprefix(self.family.base)) for row in self.rows]
 
 
 def read_hf_model(table: Mapping[str, object], names: Collection[str], where: str) -> HFModel:
-    """What a config.json and the names of the tensors beside it describe."""
+    """The model that a config.json and the names of the tensors beside it describe."""
     kind = table.get("model_type")
-    if not isinstance(kind, str) or kind not in KNOWN_FAMILIES:
+    if not isinstance(kind, str) or kind not in FAMILIES:
         shown = "missing" if kind is None else repr(kind)[:80]
-        raise CheckpointError(f"{where}: model_type is {shown}; there are {', '.join(KNOWN_FAMILIES)}")
-    family = KNOWN_FAMILIES[kind]
+        raise CheckpointError(f"{where}: model_type is {shown}; there are {', '.join(FAMILIES)}")
+    family = FAMILIES[kind]
     fields = HFConfig(table, where, family.synonyms)
     fields.must("model_type", kind)
     labels = fields.labels()
     try:
-        config = family.read(fields, names)
+        config = _read_config(family, fields, names)
     except ConfigError as error:
         raise CheckpointError(f"{where}: {error}") from None
-    _require_few_layers(family, config, len(names), where)
-    if getattr(config, "head", "") != "classifier" and labels == numbered_labels(len(labels or ())):
+    require_sane(config, len(names), where)
+    if not family.classes(config) and labels == numbered_labels(len(labels or ())):
         labels = None  # every config.json has these, whether there are classes or not
     return HFModel(family, config, labels, fields.rest(family.harmless))
 
 
+def _read_config(family: ModelFamily, fields: HFConfig, names: Collection[str]) -> Config:
+    for name, allowed in family.fixed.items():
+        fields.must(name, *allowed)
+    values: dict[str, object] = {}
+    for row in family.fields:
+        value = row.read(fields, family.defaults)
+        if values.setdefault(row.ours, value) != value:
+            first = next(other.theirs for other in family.fields if other.ours == row.ours)
+            raise CheckpointError(f"{fields.where}: {row.theirs} differs from {first}, wanted the same number")
+    config: Config = replace(family.defaults, **values)
+    implied = [row.ours for row in family.fields if row.otherwise and values[row.ours] == row.otherwise(config)]
+    config = replace(config, **dict.fromkeys(implied))
+    if len(family.architectures) > 1:
+        head = _read_head(family.architectures, fields, names)
+        config = replace(config, head=head, classes=fields.classes())
+    return family.read(fields, names, config)
+
+
+def _read_head(architectures: Mapping[str, Head], fields: HFConfig, names: Collection[str]) -> Head:
+    """The head of the class that the file names, or of the first; a file without a pooler has hidden states only."""
+    (kind,) = fields.strings("architectures")[:1] or [next(iter(architectures))]
+    if kind not in architectures:
+        raise CheckpointError(f"{fields.where}: architectures is {kind[:80]!r}, wanted {' or '.join(architectures)}")
+    pooled = any("pooler." in name for name in names)
+    return "hidden" if architectures[kind] == "pooled" and not pooled else architectures[kind]
+
+
 def numbered_labels(classes: int) -> tuple[str, ...]:
-    """What `transformers` calls classes that nobody has named."""
+    """The names that `transformers` gives to classes without names."""
     return tuple(f"LABEL_{i}" for i in range(classes))
 
 
-def _require_few_layers(family: ModelFamily, config: Config, tensors: int, where: str) -> None:
-    """Refuse more layers than the file has tensors, before they are listed one by one."""
-    counts = _counts(config)
-    for word in {row.per for row in family.rows(config) if row.per}:
-        if counts[word] > tensors:
-            raise CheckpointError(f"{where}: says {counts[word]} {word}, but the file has only {tensors} tensors")
+def class_count(config: Config) -> int:
+    """The number of classes that a configuration's classifier has, 0 without a classifier."""
+    return next((family.classes(config) for family in FAMILIES.values() if _describes(family, config)), 0)
+
+
+def _describes(family: ModelFamily, config: Config) -> bool:
+    return type(config) is type(family.defaults)
 
 
 def find_hf_model(config: Config, labels: tuple[str, ...] | None = None, first: object = None) -> HFModel:
-    """The first family that can say what a configuration says, with one to be tried before the others."""
+    """The first family that can express a configuration; `first` is the model_type to try before the others."""
     reasons: list[str] = []
-    for family in sorted(KNOWN_FAMILIES.values(), key=lambda family: family.model_type != first):
-        if isinstance(config, family.kind) and family not in READ_ONLY:
-            twin = HFModel(family, config, labels)
+    for family in sorted(FAMILIES.values(), key=lambda family: family.model_type != first):
+        if _describes(family, config) and not family.read_only:
+            found = HFModel(family, config, labels)
             try:
-                _require_reading_back(twin)
+                _require_reading_back(found)
             except CheckpointError as error:
                 reasons.append(str(error))
             else:
-                return twin
+                return found
     why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of its families"
     raise CheckpointError(f"this model cannot be written for Hugging Face: {why}")
 
 
-def _require_reading_back(twin: HFModel) -> None:
-    """Raise unless the config.json of a model says to `read_twin` what it was written from."""
-    table, name = config_table(twin), twin.family.model_type
-    back = read_hf_model(table, {row.theirs for row in twin.written_rows if row.names}, name)
-    if config_table(replace(back, labels=twin.labels)) != table:
+def _require_reading_back(model: HFModel) -> None:
+    """Raise unless the config.json of a model is read as the model that it was written from."""
+    table, name = config_table(model), model.family.model_type
+    back = read_hf_model(table, {row.theirs for row in model.written_rows if row.ours}, name)
+    if config_table(replace(back, labels=model.labels)) != table:
         raise CheckpointError(f"{name} would read its config.json as another model")
 
 
-def config_table(twin: HFModel) -> dict[str, object]:
-    """The config.json of a twin, without what a tokenizer or a number type adds."""
-    table = {"model_type": twin.family.model_type, **twin.family.write(twin.config)}
-    classes = getattr(twin.config, "classes", 0) if getattr(twin.config, "head", "") == "classifier" else 0
-    names = twin.labels or numbered_labels(classes)
-    if names:
+def config_table(model: HFModel) -> dict[str, object]:
+    """The config.json of a model, without what a tokenizer or a dtype adds; raises if the family cannot express it."""
+    family, config = model.family, model.config
+    said = {*family.exceptions, *(row.ours for row in family.fields)}
+    for name, value in vars(config).items():
+        if name not in said and value != vars(family.defaults)[name]:
+            raise family.refusal(name, value, repr(vars(family.defaults)[name]))
+    table: dict[str, object] = {"model_type": family.model_type, "architectures": [_architecture(model)]}
+    for row in family.fields:
+        value, kind = row.value(config), row.kind_for(config)
+        try:
+            as_declared(row.ours, value, kind)
+        except ConfigError:
+            raise family.refusal(row.ours, value, in_plain_words(kind)) from None
+        for name in (row.theirs, *row.also):
+            if table.setdefault(name, row.to_theirs(value)) != row.to_theirs(value):
+                raise family.refusal(row.ours, value, repr(table[name]))
+    table |= {**family.constants, **family.write(config)}
+    if names := model.labels or numbered_labels(family.classes(config)):
         table["id2label"] = {str(i): name for i, name in enumerate(names)}
         table["label2id"] = {name: i for i, name in enumerate(names)}
     return table
+
+
+def _architecture(model: HFModel) -> str:
+    """The class in transformers that has the model's head; a head for sentences is computed outside of it."""
+    heads = {"hidden": ("hidden", "pooled"), "sentence": ("hidden", "pooled")}.get(model.head, (model.head,))
+    found = next((name for name, head in model.family.architectures.items() if head in heads), None)
+    if found is None:
+        raise CheckpointError(f"head is {model.head!r}, for which {model.family.name} has no class")
+    return found

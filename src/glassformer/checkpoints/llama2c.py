@@ -15,10 +15,10 @@ from tokenizers import Tokenizer as Pieces
 from tokenizers import decoders, models, normalizers, processors
 from torch import Tensor
 
-from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, MOST_WIDTH
-from glassformer.checkpoints.safe_read import plain_file
+from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_POSITIONS, MOST_TOKENS, MOST_WIDTH
 from glassformer.errors import CheckpointError
 from glassformer.models.llama import LlamaConfig
+from glassformer.safe_read import plain_file
 from glassformer.text.read_sentencepiece import SPACE, merges_by_score
 from glassformer.text.tokenizer import Tokenizer, guarded
 
@@ -82,7 +82,7 @@ def _read_sizes(path: Path) -> LlamaConfig:
     if len(head) < HEADER.size:
         raise CheckpointError(f"{path}: has no header of seven sizes")
     dim, hidden, layers, heads, kv_heads, vocab, context = HEADER.unpack(head)
-    limits = (MOST_WIDTH, MOST_WIDTH, MOST_LAYERS, MOST_WIDTH, MOST_WIDTH, MOST_TOKENS, MOST_PLACES)
+    limits = (MOST_WIDTH, MOST_WIDTH, MOST_LAYERS, MOST_WIDTH, MOST_WIDTH, MOST_TOKENS, MOST_POSITIONS)
     sizes = (dim, hidden, layers, heads, kv_heads, abs(vocab), context)
     if not all(1 <= size <= most for size, most in zip(sizes, limits, strict=True)):
         raise CheckpointError(f"{path}: begins with {sizes}, which are no sizes of a llama2.c checkpoint")

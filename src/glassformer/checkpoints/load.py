@@ -9,8 +9,7 @@ from pathlib import Path
 import torch
 
 from glassformer.checkpoints.atomic_save import newest_set
-from glassformer.checkpoints.families.llama import FAMILY_LLAMA
-from glassformer.checkpoints.huggingface import HFModel, read_hf_model
+from glassformer.checkpoints.huggingface import FAMILIES, HFModel, read_hf_model
 from glassformer.checkpoints.llama2c import Llama2C, is_llama2c, read_llama2c_tokenizer
 from glassformer.checkpoints.native import KIND, read_native
 from glassformer.checkpoints.run_checkpoints import (
@@ -20,28 +19,32 @@ from glassformer.checkpoints.run_checkpoints import (
     checkpoint_folder,
     checkpoint_steps,
 )
-from glassformer.checkpoints.safe_read import PICKLES, is_pickle, parse_table, pickle_refusal, read_table
 from glassformer.checkpoints.sentence import is_sentence_model
-from glassformer.checkpoints.tensor_files import TensorFiles, TensorSource, read_index
-from glassformer.checkpoints.tensor_map import TensorMap, as_in_file, expand, fill_model, require_bijection
+from glassformer.checkpoints.tensor_files import (
+    CONFIG_FILE,
+    CONFIG_TEXT,
+    GENERATION,
+    INDEX,
+    WEIGHTS,
+    TensorFiles,
+    TensorSource,
+    read_index,
+)
+from glassformer.checkpoints.tensor_map import TensorMap, as_in_file, fill_model, own_rows, require_bijection
 from glassformer.errors import CheckpointError, ConfigError, PathError, RunFolderWarning
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.build import build
-from glassformer.models.encoder import EncoderConfig
+from glassformer.safe_read import PICKLES, is_pickle, parse_table, pickle_refusal, read_table
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
-
-CONFIG_FILE, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
-GENERATION = "generation_config.json"
-CONFIG_TEXT = "glassformer.config"  # in a file's metadata: its config.json
 
 
 @dataclass(frozen=True)
 class Loaded:
     """A model ready to run, and what came with it.
 
-    `twin` is the Hugging Face family it came in and what its config.json says beyond the model, kept as
-    data; `left_out` names tensors of a head that the model was loaded without.
+    `hf_model` is its Hugging Face family with the other fields of its config.json, kept as data; `left_out` names
+    tensors of a head that the model does not have.
     """
 
     model: Model
@@ -59,8 +62,8 @@ def load(
 ) -> Loaded:
     """Read a run folder, a Hugging Face folder or a single file; nothing in it is ever run.
 
-    Numbers keep the type they are stored in unless `dtype` gives another, and are read one tensor at a time. Of a run
-    that is not finished the best checkpoint is taken, or else the latest; `step` chooses one of any run.
+    Parameters keep the dtype they are stored in unless `dtype` gives another, and are read one tensor at a time. Of
+    an unfinished run the best checkpoint is taken, or else the latest; `step` chooses one of any run.
     """
     if path == "":
         raise PathError("the path of the model is empty, wanted a folder or a file")
@@ -77,20 +80,16 @@ def load(
         return _load_llama2c(path, device, dtype)
     if path.suffix in PICKLES or is_pickle(path):
         raise pickle_refusal(path)
-    raise PathError(
-        f"{path}: is no kind of file that holds a model; wanted a folder, a .safetensors file or a llama2.c checkpoint"
-    )
+    raise PathError(f"{path}: unsupported model file; wanted a folder, a .safetensors file or a llama2.c checkpoint")
 
 
-def _load_folder(
-    folder: Path, device: torch.device | str, dtype: torch.dtype | None, step: int | None = None
-) -> Loaded:
+def _load_folder(folder: Path, device: torch.device | str, dtype: torch.dtype | None, step: int | None) -> Loaded:
     root = newest_set(folder)
     if step is not None:
         loaded = _load_checkpoint(folder, step, device, dtype)
     elif (root / CONFIG_FILE).exists():
         source = TensorFiles(_weight_files(root))
-        loaded = _build(read_table(root / CONFIG_FILE), source, root, device, dtype)
+        loaded = _load_tensors(read_table(root / CONFIG_FILE), source, root, device, dtype)
     elif (folder / MODEL_CONFIG).exists() or checkpoint_steps(folder):
         loaded = _load_unfinished(folder, device, dtype)
     else:
@@ -102,10 +101,9 @@ def _load_folder(
 
 
 def _load_unfinished(folder: Path, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
-    """The best checkpoint of a run that is still going on or was stopped, or else the latest that is whole."""
+    """The best checkpoint of an unfinished run, or else the latest that is whole."""
     steps, best = checkpoint_steps(folder), best_checkpoint(folder)
-    order = sorted(steps, key=lambda step: (step == best, step), reverse=True)
-    for step in order:
+    for step in sorted(steps, key=lambda step: (step == best, step), reverse=True):
         try:
             loaded = _load_checkpoint(folder, step, device, dtype)
         except CheckpointError as error:
@@ -130,7 +128,7 @@ def _load_checkpoint(folder: Path, step: int, device: torch.device | str, dtype:
     place = checkpoint_folder(folder, step)
     source, where = CheckpointWeights(place, WEIGHTS), str(folder / MODEL_CONFIG)
     config, labels = read_native(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
-    rows = [TensorMap(name, name) for name, _ in empty_model(config, where).named_parameters()]
+    rows = own_rows(empty_model(config, where))
     source.keep(row.theirs for row in rows)
     return Loaded(filled_model(config, rows, source, str(place), device, dtype), labels=labels)
 
@@ -155,12 +153,12 @@ def _load_file(path: Path, device: torch.device | str, dtype: torch.dtype | None
         table = read_table(path.parent / CONFIG_FILE)
     else:
         raise CheckpointError(f"{path}: has no configuration in it and no {CONFIG_FILE} beside it")
-    return _build(table, source, path.parent, device, dtype)
+    return _load_tensors(table, source, path.parent, device, dtype)
 
 
 def _load_llama2c(path: Path, device: torch.device | str, dtype: torch.dtype | None) -> Loaded:
     source = Llama2C(path)
-    rows = list(expand(FAMILY_LLAMA.rows(source.config), {"layers": source.config.layers}))
+    rows = HFModel(FAMILIES["llama"], source.config).rows
     model = filled_model(source.config, rows, source, str(path), device, dtype)
     for name in (f"tok{source.config.vocab}.bin", "tokenizer.bin"):
         if path.with_name(name).exists():
@@ -168,7 +166,7 @@ def _load_llama2c(path: Path, device: torch.device | str, dtype: torch.dtype | N
     return Loaded(model)
 
 
-def _build(
+def _load_tensors(
     table: Mapping[str, object],
     source: TensorFiles,
     root: Path,
@@ -179,20 +177,17 @@ def _build(
     names, where = source.shapes, str(root / CONFIG_FILE)
     if KIND in table:
         config, labels = read_native(table, len(names), where)
-        model = empty_model(config, where)
-        rows = [TensorMap(name, name) for name, _ in model.named_parameters()]
-        require_bijection(rows, names, str(root))
-        fill_model(model, rows, source, str(root), device, dtype)
-        return Loaded(model.eval(), labels=labels)
-    twin = read_hf_model(table, names, where)
+        rows = own_rows(empty_model(config, where))
+        return Loaded(filled_model(config, rows, source, str(root), device, dtype), labels=labels)
+    found = read_hf_model(table, names, where)
     if (root / GENERATION).exists():
-        twin = replace(twin, generation=read_table(root / GENERATION))
-    if isinstance(twin.config, EncoderConfig) and is_sentence_model(root):
-        twin = replace(twin, config=replace(twin.config, head="sentence"))
-    rows = as_in_file(twin.rows, names, twin.family.base)
-    model = filled_model(twin.config, rows, source, str(root), device, dtype)
+        found = replace(found, generation=read_table(root / GENERATION))
+    if found.head and is_sentence_model(root):
+        found = replace(found, config=replace(found.config, head="sentence"))
+    rows = as_in_file(found.rows, names, found.family.base)
+    model = filled_model(found.config, rows, source, str(root), device, dtype)
     left_out = tuple(row.theirs for row in rows if row.left_out and row.theirs in names)
-    return Loaded(model, labels=twin.labels, hf_model=twin, left_out=left_out)
+    return Loaded(model, labels=found.labels, hf_model=found, left_out=left_out)
 
 
 def filled_model(
@@ -203,7 +198,7 @@ def filled_model(
     device: torch.device | str = "cpu",
     dtype: torch.dtype | None = None,
 ) -> Model:
-    """A model with the tensors of a source, every one of them in its place."""
+    """A model with the tensors of a source, in evaluation mode."""
     require_bijection(rows, source.shapes, where)
     model = empty_model(config, where)
     fill_model(model, rows, source, where, device, dtype)
@@ -211,7 +206,7 @@ def filled_model(
 
 
 def empty_model(config: Config, where: str) -> Model:
-    """A model that takes no memory yet."""
+    """A model on the meta device, which takes no memory."""
     try:
         return build(config, device="meta")
     except ConfigError as error:

@@ -1,21 +1,18 @@
-"""Our own layout: config.json says which model and its configuration, tensors keep our names."""
+"""Our own layout: config.json holds the name of the architecture and its configuration, tensors keep our names."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 
 import msgspec
 
-from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_PLACES
+from glassformer.checkpoints.hf_config import require_sane
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config
-from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, RopeScaling, ThetaScaling, YarnScaling
+from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling
 from glassformer.models.registry import ARCHITECTURES, architecture_of, config_type
 
-KIND = "glassformer"  # the field that says which model
-SCALINGS: dict[str, type[RopeScaling]] = {
-    kind.__name__: kind for kind in (RopeScaling, ThetaScaling, LinearScaling, NTKScaling, YarnScaling, Llama3Scaling)
-}
-# What older files call the fields of a configuration, and what these are called now.
+KIND = "glassformer"  # the field with the name of the architecture
+# Names in older files of the fields of a configuration, and their names now.
 RENAMED_FIELDS = {
     "hidden": "ffn_dim",
     "tied": "tie_embeddings",
@@ -34,9 +31,13 @@ RENAMED_ELSEWHERE = {"mlp": {"hidden": "hidden_dims"}, "rnn": {"hidden": "hidden
 def native_config(config: Config, labels: tuple[str, ...] | None) -> dict[str, object]:
     """A configuration as a config.json of ours."""
     table: dict[str, object] = {KIND: architecture_of(config), **dataclasses.asdict(config)}
-    scaling = getattr(config, "rope_scaling", None)
-    if scaling is not None:
-        table["rope_scaling"] = {"kind": type(scaling).__name__, **dataclasses.asdict(scaling)}
+    scaling = vars(config).get("rope_scaling")
+    if type(scaling) is RopeScaling:  # it scales nothing
+        table["rope_scaling"] = None
+    elif scaling is not None:
+        kinds = {scaling_type: name for name, scaling_type in ROPE_SCALINGS.items()}
+        name = type(scaling).__name__
+        table["rope_scaling"] = {"kind": kinds.get(type(scaling), name), **dataclasses.asdict(scaling)}
     return table if labels is None else {**table, "labels": list(labels)}
 
 
@@ -45,7 +46,8 @@ def read_native(table: Mapping[str, object], tensors: int, where: str) -> tuple[
     kinds = {name: config_type(model) for name, model in ARCHITECTURES.items()}
     kind = table[KIND]
     if not isinstance(kind, str) or kind not in kinds:
-        raise CheckpointError(f"{where}: {KIND} is {repr(kind)[:80]}, {_wanted_architecture(kind)}")
+        older = {model.__name__: name for name, model in ARCHITECTURES.items()}
+        raise CheckpointError(f"{where}: {KIND} is {repr(kind)[:80]}, {_wanted(kind, ARCHITECTURES, older)}")
     values = {name: value for name, value in table.items() if name not in (KIND, "labels")}
     known = {field.name for field in dataclasses.fields(kinds[kind])}
     if unknown := sorted(values.keys() - known):
@@ -58,18 +60,18 @@ def read_native(table: Mapping[str, object], tensors: int, where: str) -> tuple[
             config = dataclasses.replace(config, rope_scaling=scaling)
     except (msgspec.ValidationError, TypeError) as error:
         raise CheckpointError(f"{where}: {error}") from None
-    _require_sane(config, tensors, where)
+    require_sane(config, tensors, where)
     return config, labels
 
 
-def _wanted_architecture(kind: object) -> str:
-    """The new name of an architecture, which older files call by its class, or else all names there are."""
-    new = [name for name, model in ARCHITECTURES.items() if model.__name__ == kind]
-    return f"it is now {new[0]!r}" if new else f"wanted one of {', '.join(ARCHITECTURES)}"
+def _wanted(name: object, known: Mapping[str, object], older: Mapping[str, str]) -> str:
+    """The new name of something that older files call by its class, or else all names there are."""
+    new = older.get(name) if isinstance(name, str) else None
+    return f"it is now {new!r}" if new else f"wanted one of {', '.join(known)}"
 
 
 def _with_new_name(architecture: str, unknown: Sequence[str], known: Set[str]) -> str:
-    """A field that there is not, and what it is called now if it was renamed."""
+    """An unknown field, with its new name if it was renamed."""
     renamed = RENAMED_FIELDS | RENAMED_ELSEWHERE.get(architecture, {})
     for name in unknown:
         if renamed.get(name) in known:
@@ -80,32 +82,12 @@ def _with_new_name(architecture: str, unknown: Sequence[str], known: Set[str]) -
 def _read_scaling(value: object) -> RopeScaling | None:
     if value is None:
         return None
-    if not isinstance(value, dict) or value.get("kind") not in SCALINGS:
-        raise msgspec.ValidationError(f"rope_scaling has no kind out of {', '.join(SCALINGS)}")
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(kind, str) or kind not in ROPE_SCALINGS:
+        older = {scaling.__name__: name for name, scaling in ROPE_SCALINGS.items()}
+        wanted = _wanted(kind, ROPE_SCALINGS, older)
+        raise msgspec.ValidationError(f"rope_scaling has the kind {repr(kind)[:80]}, {wanted}")
     rest = {name: item for name, item in value.items() if name != "kind"}
-    kind = SCALINGS[value["kind"]]
-    if rest.keys() - {field.name for field in dataclasses.fields(kind)}:
-        raise msgspec.ValidationError(f"rope_scaling has a field that {kind.__name__} has not")
-    return msgspec.convert(rest, kind)
-
-
-def _require_sane(config: Config, tensors: int, where: str) -> None:
-    """Refuse sizes that no model has, before anything is built from them."""
-    for name, value in _whole_numbers(config):
-        most = MOST_PLACES
-        if name.endswith("layers"):
-            most = MOST_LAYERS if getattr(config, "share_layers", False) else min(tensors, MOST_LAYERS)
-        if not 0 <= value <= most:
-            raise CheckpointError(f"{where}: {name} is {value}, wanted from 0 to {most}")
-
-
-def _whole_numbers(value: object, name: str = "") -> Iterator[tuple[str, int]]:
-    """Every whole number in a configuration, with its field."""
-    if type(value) is int:
-        yield name, value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _whole_numbers(item, name)
-    elif dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            yield from _whole_numbers(getattr(value, field.name), field.name)
+    if unknown := sorted(rest.keys() - {field.name for field in dataclasses.fields(ROPE_SCALINGS[kind])}):
+        raise msgspec.ValidationError(f"rope_scaling of kind {kind} has no field {unknown[0][:80]!r}")
+    return msgspec.convert(rest, ROPE_SCALINGS[kind])

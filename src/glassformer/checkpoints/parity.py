@@ -1,4 +1,4 @@
-"""Parity: one of our models and its twin in transformers, every named intermediate of one run compared in order."""
+"""Parity: one of our models and the same model in transformers, every named intermediate of one run compared."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
@@ -12,25 +12,25 @@ import transformers
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from glassformer.checkpoints.huggingface import HFModel, find_hf_model
+from glassformer.checkpoints.huggingface import HFModel, config_table, find_hf_model
 from glassformer.checkpoints.load import Loaded, load
 from glassformer.checkpoints.save import save
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.errors import CheckpointError
+from glassformer.layers.embedding import LearnedPositions
+from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
-from glassformer.layers.positions import LearnedPositions, RelativeBias
-from glassformer.models.encoder import EncoderConfig
-from glassformer.models.seq2seq import Seq2SeqConfig
-from glassformer.models.t5 import T5Config
+from glassformer.layers.positions import RelativeBias
 
 BOUNDS = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 LENGTH = 12
 INPUT = ", input"
+OUTPUTS = {"hidden": "last_hidden_state", "pooled": "pooler_output"}  # of encoders; of other heads the logits
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One intermediate: our name, theirs, and how far apart the numbers are, also against the largest of theirs."""
+    """One intermediate: our name, theirs, and the largest difference, absolute and relative to their largest number."""
 
     place: str
     theirs: str
@@ -54,15 +54,15 @@ class Parity:
 
     @property
     def worst(self) -> Difference:
-        """The intermediate that is farthest apart."""
+        """The intermediate with the largest relative difference."""
         return max(self.differences, key=lambda row: row.relative)
 
 
 class InFloat64(TorchFunctionMode):
     """Compute in float64 where transformers says float32.
 
-    It does inside norms, rotary tables and softmax, whatever the model's type, so that its float64
-    models are right to seven digits only.
+    It does so inside norms, rotary tables and softmax, whatever the model's dtype, so that its float64 models are
+    right to seven digits only.
     """
 
     def __torch_function__(
@@ -78,9 +78,9 @@ class InFloat64(TorchFunctionMode):
 def parity(
     model: Model | Path | str, dtype: torch.dtype = torch.float32, seed: int = 0, step: int | None = None
 ) -> Parity:
-    """Compare a model, or the one in a folder, with what transformers makes of the same files.
+    """Compare a model, or the one in a folder, with the model that transformers reads from the same files.
 
-    A model is exported first, so that the files are put to the proof as well. `step` chooses a checkpoint of a run.
+    A model is exported first, so that the files are compared as well. `step` chooses a checkpoint of a run.
     """
     with tempfile.TemporaryDirectory() as scratch:
         found = Loaded(model) if isinstance(model, Model) else load(model, step=step)
@@ -90,13 +90,13 @@ def parity(
         else:
             folder = Path(model)
         ours = load(folder, dtype=dtype)
-        twin = ours.hf_model or find_hf_model(ours.model.config)
-        rows = list(_compare(ours.model, open_hf_model(folder, twin, dtype), twin, dtype, seed))
-    return Parity(twin.family.model_type, str(dtype).removeprefix("torch."), BOUNDS[dtype], tuple(rows))
+        described = ours.hf_model or find_hf_model(ours.model.config)
+        rows = list(_compare(ours.model, open_hf_model(folder, described, dtype), described, dtype, seed))
+    return Parity(described.family.model_type, str(dtype).removeprefix("torch."), BOUNDS[dtype], tuple(rows))
 
 
 def _export(model: Model, folder: Path) -> None:
-    """Write a model for transformers, or say that there is none to compare it with."""
+    """Write a model for transformers, or raise if it has no family there."""
     try:
         find_hf_model(model.config)
     except CheckpointError as error:
@@ -105,15 +105,15 @@ def _export(model: Model, folder: Path) -> None:
     save(model, folder, format="hf")
 
 
-def open_hf_model(folder: Path, twin: HFModel, dtype: torch.dtype) -> nn.Module:
-    """The twin as transformers opens it, with attention written out."""
-    (kind,) = twin.family.write(twin.config)["architectures"]  # pyright: ignore[reportGeneralTypeIssues]
+def open_hf_model(folder: Path, described: HFModel, dtype: torch.dtype) -> nn.Module:
+    """The model in transformers, with eager attention."""
+    (kind,) = config_table(described)["architectures"]  # pyright: ignore[reportGeneralTypeIssues]
     model_class = getattr(transformers, kind)
     transformers.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
     with in_type(dtype):
         model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", local_files_only=True)
-        if twin.family.model_type == "marian":  # its waves are float32 numbers whatever the model's type
+        if described.family.model_type == "marian":  # its positions are float32 whatever the model's dtype
             for side in (model.model.encoder, model.model.decoder):
                 waves = sinusoidal_positions(*side.embed_positions.weight.shape, layout="halves", dtype=dtype)
                 assert torch.allclose(side.embed_positions.weight, waves, atol=1e-5, rtol=0)
@@ -123,28 +123,26 @@ def open_hf_model(folder: Path, twin: HFModel, dtype: torch.dtype) -> nn.Module:
 
 @contextmanager
 def in_type(dtype: torch.dtype) -> Iterator[None]:
-    """Where transformers computes in this type, tables included."""
+    """Make transformers compute in this dtype, tables included."""
     with torch.no_grad(), InFloat64() if dtype == torch.float64 else nullcontext():
         yield
 
 
-def hf_inputs(twin: HFModel, seed: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Random tokens under our names and theirs; the padding token, which some of theirs treat apart, is not drawn."""
-    config = twin.config
+def hf_inputs(ours: Model, pad: object, seed: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """Random tokens under our names and theirs, without the padding token, which some of their models treat apart."""
     generator = torch.Generator().manual_seed(seed)
-    length = min(LENGTH, getattr(config, "context", None) or LENGTH)
-    vocab: int = getattr(config, "vocab")  # noqa: B009 - every configuration that has a twin has one
+    vocab, length = ours.config.vocab, min(LENGTH, ours.config.context or LENGTH)
     ids = torch.randint(vocab, (2, length), generator=generator, device=generator.device)
-    pad = getattr(config, "position_offset", 0) - 1 if isinstance(config, EncoderConfig) else -1
-    ids[ids == pad] = (pad + 1) % vocab
-    if isinstance(config, (Seq2SeqConfig, T5Config)):
+    if isinstance(pad, int):
+        ids[ids == pad] = (pad + 1) % vocab
+    if isinstance(ours, EncoderDecoder):
         target = torch.randint(vocab, (2, length - 1), generator=generator, device=generator.device)
         return {"source": ids, "target": target}, {"input_ids": ids, "decoder_input_ids": target}
     return {"ids": ids}, {"input_ids": ids}
 
 
 class _Listener:
-    """What the named parts of a model were given and gave, call by call, in the order they finished."""
+    """The inputs and outputs of the named parts of a model, call by call, in the order they finished."""
 
     def __init__(self, model: nn.Module, names: Iterable[str]) -> None:
         self.heard: dict[str, list[Tensor]] = {}
@@ -166,57 +164,47 @@ class _Listener:
         calls.append(value)
 
 
-def _compare(ours: Model, theirs: nn.Module, twin: HFModel, dtype: torch.dtype, seed: int) -> Iterator[Difference]:
-    """Run both and compare what their parts gave, in our order, then what came out."""
-    pairs = _counterparts(ours, twin)
-    left = _Listener(ours, [name for names in pairs for name in names])
+def _compare(ours: Model, theirs: nn.Module, described: HFModel, dtype: torch.dtype, seed: int) -> Iterator[Difference]:
+    """Run both and compare the values of their parts, in our order, then the outputs."""
+    table = config_table(described)
+    pairs = _counterparts(ours, described, embedding=not table.get("scale_embedding"))
+    left = _Listener(ours, pairs)
     right = _Listener(theirs, {name for names in pairs.values() for name in names})
-    mine, yours = hf_inputs(twin, seed)
+    mine, yours = hf_inputs(ours, table.get("pad_token_id"), seed)
     with torch.no_grad():
         output = ours(**mine)
     with in_type(dtype):
         answer = theirs(**yours)
-    last = {names[-1]: names for names in pairs}
     for label, call in left.order:
         name, suffix = label.removesuffix(INPUT), INPUT * label.endswith(INPUT)
-        found = [calls for their in pairs.get(last.get(name, ()), ()) if (calls := right.heard.get(their + suffix))]
-        if name in last and found:
-            value = _as_one([left.heard[part + suffix][call] for part in last[name]], bool(suffix))
-            place = " + ".join(last[name]) + suffix + (f", call {call + 1}" if call else "")
+        found = [calls for their in pairs[name] if (calls := right.heard.get(their + suffix))]
+        if found:
+            place = label + (f", call {call + 1}" if call else "")
             other = [value for calls in found for value in calls][call] if len(found) > 1 else found[0][call]
-            yield _apart_by(place, pairs[last[name]][0] + suffix, value, other)
-    head = twin.config.head if isinstance(twin.config, EncoderConfig) else ""
-    key = {"hidden": "last_hidden_state", "pooled": "pooler_output"}.get(head, "logits")
-    if head != "sentence":  # theirs ends with the rows, which were the last intermediate
-        yield _apart_by("output", key, output, getattr(answer, key))
+            yield _difference(place, pairs[name][0] + suffix, left.heard[label][call], other)
+    if described.head != "sentence":  # theirs ends with the hidden states, which were the last intermediate
+        key = OUTPUTS.get(described.head, "logits")
+        yield _difference("output", key, output, getattr(answer, key))
 
 
-def _counterparts(ours: Model, twin: HFModel) -> dict[tuple[str, ...], list[str]]:
-    """Which parts of theirs do what parts of ours do: those that hold the same tensors, and whole blocks."""
-    pairs: dict[tuple[str, ...], list[str]] = {}
-    for row in twin.written_rows:
-        places = tuple(dict.fromkeys(name.rpartition(".")[0] for name in row.names))
-        if all(places) and places and _comparable(ours, places[0], twin):
-            pairs[places] = [row.theirs.rpartition(".")[0]]
-    for row in twin.written_rows:  # a tied table may be called by its other name
-        if "embed_tokens" in row.theirs and row.same_as and ("embedding",) in pairs:
-            pairs["embedding",].append(row.theirs.rpartition(".")[0])
+def _counterparts(ours: Model, described: HFModel, embedding: bool) -> dict[str, list[str]]:
+    """Parts of theirs that compute what parts of ours compute: those that hold the same tensors.
+
+    Learned positions and relative biases of ours are already added, and a scaled `embedding` is not yet scaled.
+    """
+    pairs: dict[str, list[str]] = {}
+    for row in described.written_rows:
+        part = row.ours.rpartition(".")[0]
+        skipped = not embedding if part == "embedding" else False
+        if part and not skipped and not isinstance(ours.get_submodule(part), (LearnedPositions, RelativeBias)):
+            pairs[part] = [row.theirs.rpartition(".")[0]]
+    for row in described.written_rows:  # a tied table may be called by its other name
+        if "embed_tokens" in row.theirs and row.same_as and "embedding" in pairs:
+            pairs["embedding"].append(row.theirs.rpartition(".")[0])
     return pairs
 
 
-def _comparable(ours: Model, place: str, twin: HFModel) -> bool:
-    """Not all parts with the same tensor give the same: some of ours have added or not yet scaled."""
-    part = ours.get_submodule(place)
-    scaled = place == "embedding" and isinstance(twin.config, Seq2SeqConfig) and twin.config.scale_embeddings
-    return not (scaled or isinstance(part, (LearnedPositions, RelativeBias)))
-
-
-def _as_one(parts: list[Tensor], same: bool) -> Tensor:
-    """Several of ours as the one that they are there; what they were given is the same for all."""
-    return parts[0] if same or len(parts) == 1 else torch.cat(parts, -1)
-
-
-def _apart_by(place: str, theirs: str, ours: Tensor, other: Tensor) -> Difference:
+def _difference(place: str, theirs: str, ours: Tensor, other: Tensor) -> Difference:
     if ours.shape != other.shape:
         return Difference(place, theirs, torch.inf, torch.inf)
     apart = float((ours - other).abs().max())

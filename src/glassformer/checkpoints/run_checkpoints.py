@@ -8,9 +8,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.safe_read import read_table
 from glassformer.checkpoints.tensor_files import TensorFiles
 from glassformer.errors import CheckpointError, PathError
+from glassformer.safe_read import read_table
 
 MODEL_CONFIG = "model.json"  # in a run folder: the model's configuration and labels, in our own layout
 BEST, MANIFEST, OPTIMIZER = "best.json", "manifest.json", "optimizer.safetensors"

@@ -1,10 +1,10 @@
-"""Sentence encoders as the sentence-transformers library lays them out: an encoder, a mean, a normalisation."""
+"""Sentence encoders in the layout of sentence-transformers: an encoder, mean pooling, normalization."""
 
-import json
 from pathlib import Path
 
-from glassformer.checkpoints.safe_read import read_json, read_table
+from glassformer.checkpoints.atomic_save import write_json
 from glassformer.errors import CheckpointError
+from glassformer.safe_read import read_json, read_table
 
 MODULES = "modules.json"
 POOLING = "1_Pooling"
@@ -13,7 +13,7 @@ _MEAN = "pooling_mode_mean_tokens"
 
 
 def is_sentence_model(folder: Path) -> bool:
-    """Whether a folder says that sentence vectors come out: means of rows, of length one."""
+    """Whether a folder describes sentence vectors: means of hidden states, with length one."""
     if not (folder / MODULES).exists():
         return False
     listed = read_json(folder / MODULES)
@@ -23,15 +23,14 @@ def is_sentence_model(folder: Path) -> bool:
     pooling = read_table(folder / POOLING / "config.json")
     modes = [name for name, value in pooling.items() if name.startswith("pooling_mode") and value is not False]
     if modes != [_MEAN]:
-        raise CheckpointError(f"{folder / POOLING}: takes {modes}, wanted {_MEAN} alone, which this version honours")
+        raise CheckpointError(f"{folder / POOLING}: takes {modes}, wanted {_MEAN} alone, which this version supports")
     return True
 
 
 def write_sentence_model(folder: Path, dim: int) -> None:
-    """Write the files that say so."""
+    """Write the files that describe sentence vectors."""
     paths = ["", POOLING, "2_Normalize"]
     parts = [{"idx": i, "name": str(i), "path": paths[i], "type": kind} for i, kind in enumerate(_KINDS)]
-    (folder / MODULES).write_text(json.dumps(parts, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / MODULES, parts)
     (folder / POOLING).mkdir()
-    pooling = {"word_embedding_dimension": dim, _MEAN: True}
-    (folder / POOLING / "config.json").write_text(json.dumps(pooling, indent=2) + "\n", encoding="utf-8")
+    write_json(folder / POOLING / "config.json", {"word_embedding_dimension": dim, _MEAN: True})

@@ -1,4 +1,4 @@
-"""Tensors in safetensors files, checked before any is touched and read one at a time."""
+"""Tensors in safetensors files: headers are checked before any tensor is read, and tensors are read one at a time."""
 
 import functools
 import json
@@ -16,12 +16,15 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from glassformer.checkpoints.safe_read import is_pickle, parse_table, pickle_refusal, plain_file, read_table
 from glassformer.errors import CheckpointError
+from glassformer.safe_read import is_pickle, parse_table, pickle_refusal, plain_file, read_table
 
 MOST_HEADER = 8 * 2**20  # bytes; room for 80,000 tensors
 MOST_NAME = 300
 RENEW = 16 * 2**20
+CONFIG_FILE, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+GENERATION = "generation_config.json"
+CONFIG_TEXT = "glassformer.config"  # in a file's metadata: its config.json
 CHECKSUMS = "glassformer.crc32"  # in a file's metadata: a checksum for each tensor
 NUMBERS_SUFFIX = ".numbers.safetensors"  # of the tensors of a trace, which are not a model
 NAME = re.compile(r"[\w.\-/:]+", re.ASCII)
@@ -40,7 +43,7 @@ class StoredTensor:
 
 
 class TensorSource(Protocol):
-    """Where tensors come from: their shapes at once, their numbers when asked."""
+    """Where tensors come from: all shapes at once, one tensor at a time."""
 
     @property
     def shapes(self) -> Mapping[str, tuple[int, ...]]:
@@ -49,19 +52,16 @@ class TensorSource(Protocol):
 
     @property
     def dtype(self) -> torch.dtype:
-        """The type that holds every floating-point tensor without loss."""
+        """The dtype that holds every floating-point tensor without loss."""
         ...
 
     def read(self, name: str) -> Tensor:
-        """One tensor, possibly a window onto the file: copy it before keeping it."""
+        """One tensor, possibly a view of the mapped file: copy it before keeping it."""
         ...
 
 
 class TensorFiles:
-    """The tensors of one safetensors file, or of several that an index lists.
-
-    `dtype` is the type that holds every floating-point number of them without loss.
-    """
+    """The tensors of one safetensors file, or of several that an index lists."""
 
     def __init__(self, paths: Mapping[str, Path] | Path) -> None:
         self.metadata: dict[str, str] = {}
@@ -79,18 +79,18 @@ class TensorFiles:
         self.dtype = functools.reduce(torch.promote_types, kinds) if kinds else torch.float32
 
     def read(self, name: str) -> Tensor:
-        """One tensor as a window onto its file; a checksum that does not fit is an error."""
+        """One tensor as a view of its mapped file; a checksum that does not match is an error."""
         entry = self._entries[name]
         try:
             tensor = self._window(entry, name)
         except (SafetensorError, OSError) as error:
             raise CheckpointError(f"{entry.path}: {name}: {error}") from None
         if name in self._sums and checksum(tensor) != self._sums[name]:
-            raise CheckpointError(f"{entry.path}: {name} is not what was saved: its checksum does not fit")
+            raise CheckpointError(f"{entry.path}: {name} is not what was saved: its checksum does not match")
         return tensor
 
     def _window(self, entry: StoredTensor, name: str) -> Tensor:
-        """A tensor through an open file, which is let go after so many bytes: what was seen of it stays in memory."""
+        """A tensor through an open file, which is reopened now and then: the pages that were read stay in memory."""
         if self._open is None or self._open[0] != entry.path or self._seen > RENEW:
             self._open = entry.path, safe_open(entry.path, "pt")
             self._seen = 0
@@ -136,25 +136,37 @@ def checksum(tensor: Tensor) -> str:
     return f"{zlib.crc32(flat.data):08x}"
 
 
-def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """Write one safetensors file; a failure of the disk is the system's own error, which the library's hides."""
+def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: Mapping[str, str]) -> None:
+    """Write one safetensors file with checksums; equal tensors make equal files.
+
+    A disk failure is raised as the system's error, which the library's error hides.
+    """
+    sums = json.dumps({name: checksum(tensor) for name, tensor in tensors.items()})
     try:
-        save_file(tensors, path, metadata)
+        save_file(tensors, path, {"format": "pt", **metadata, CHECKSUMS: sums})
     except SafetensorError as error:
         found = re.search(r"os error (\d+)", str(error))
         if found is None:
             raise
         number = int(found[1])
         raise OSError(number, os.strerror(number), os.fspath(path)) from error
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = parse_table(file.read(size), str(path))  # its metadata is in random order
+        words = json.dumps(header, separators=(",", ":"), ensure_ascii=False, sort_keys=True).encode()
+        if len(words) <= size:  # padded with blanks, as the format allows
+            file.seek(8)
+            file.write(words.ljust(size))
+    path.chmod(0o644)
 
 
 def _read_header(path: Path) -> dict[str, object]:
-    """The header of a safetensors file as a table; the library checks it again when a tensor is read."""
+    """The header of a safetensors file; the library checks it again when a tensor is read."""
     size = plain_file(path).stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little") if size >= 8 else 0
         if not 2 <= length <= min(size - 8, MOST_HEADER):
-            if is_pickle(path):  # not asked before: a header of 640 bytes begins as a pickle does
+            if is_pickle(path):  # not asked before: a header of 640 bytes starts like a pickle
                 raise pickle_refusal(path)
             most = min(size - 8, MOST_HEADER)
             wanted = f"at most {most:,}" if length > most else "at least 2"
@@ -171,21 +183,21 @@ def _read_header(path: Path) -> dict[str, object]:
 
 def _metadata(path: Path, metadata: object) -> dict[str, str]:
     if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise CheckpointError(f"{path}: __metadata__ is not a table of texts")
+        raise CheckpointError(f"{path}: __metadata__ is not a table of strings")
     return metadata
 
 
 def _stored_tensor(path: Path, name: str, raw: object) -> StoredTensor:
     if len(name) > MOST_NAME or not NAME.fullmatch(name) or ".." in name or name.startswith("/"):
-        raise CheckpointError(f"{path}: {name[:MOST_NAME]!r} is no name for a tensor")
+        raise CheckpointError(f"{path}: {name[:MOST_NAME]!r} is not a valid tensor name")
     if not isinstance(raw, dict):
         raise CheckpointError(f"{path}: {name} is not described by a table")
     dtype, shape, offsets = (raw.get(key) for key in ("dtype", "shape", "data_offsets"))
     if not isinstance(dtype, str) or dtype not in TYPE_BYTES:
-        raise CheckpointError(f"{path}: {name} has type {json.dumps(dtype)}, wanted one of {', '.join(TYPE_BYTES)}")
+        raise CheckpointError(f"{path}: {name} has dtype {json.dumps(dtype)}, wanted one of {', '.join(TYPE_BYTES)}")
     if not (isinstance(shape, list) and isinstance(offsets, list) and len(offsets) == 2):
-        raise CheckpointError(f"{path}: {name} has no shape and place in the file")
+        raise CheckpointError(f"{path}: {name} has no shape and offsets")
     size = math.prod(shape) * TYPE_BYTES[dtype]
     if size == 0 or size != offsets[1] - offsets[0]:
-        raise CheckpointError(f"{path}: {name} has shape {shape} and type {dtype}, which are {size:,} bytes")
+        raise CheckpointError(f"{path}: {name} has shape {shape} and dtype {dtype}, which are {size:,} bytes")
     return StoredTensor(path, dtype, tuple(shape))

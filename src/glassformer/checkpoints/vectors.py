@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoints.hf_config import MOST_TOKENS, MOST_WIDTH
-from glassformer.checkpoints.safe_read import is_pickle, pickle_refusal, plain_file
 from glassformer.errors import CheckpointError
 from glassformer.layers.embedding import Embedding
+from glassformer.safe_read import is_pickle, pickle_refusal, plain_file
 
 MOST_LINE = 2**20  # bytes
 MOST_WORD = 10_000

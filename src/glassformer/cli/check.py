@@ -1,31 +1,31 @@
-"""`glassformer check`: every worked example, computed again."""
+"""`glassformer check`: recompute every worked example."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
-from glassformer.cli.report import Json, UsageError, did_you_mean, write, write_json, write_table, write_text
-from glassformer.errors import FAILED
+from glassformer.cli.report import Json, UsageError, write, write_json, write_table, write_text
+from glassformer.errors import FAILED, did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.course.worked.examples import WorkedExample
     from glassformer.course.worked.verdicts import Result
 
 VALUE_WIDTH = 30  # columns for a value in the table
-ENTRIES = 12  # of a list that are written out
+ENTRIES = 12  # of a list that are shown
 SIGNIFICANT = 9
 
 
 def check(example: str | None = None, /, *, json: Json = False) -> int | None:
     """Recompute every worked example: reproduced, rounded or corrected.
 
-    Exits with 1 if any of our numbers is not the right one.
+    Exits with 1 if a computed value is wrong.
 
     Parameters
     ----------
     example
-        One example, such as gd-x2-iteration-10; all of them if left out.
+        Name of an example, such as gd-x2-iteration-10; checks all if left out.
     """
     return _check_all(json) if example is None else _check_one(example, json)
 
@@ -47,7 +47,8 @@ def _check_one(name: str, json: bool) -> int | None:
 
     found = {example.id: example for example in examples()}
     if name not in found:
-        raise UsageError(f"there is no example {name!r}; {did_you_mean(name, found, 'glassformer check')}")
+        hint = did_you_mean(name, found, "`glassformer check` lists them all")
+        raise UsageError(f"there is no example {name!r}; {hint}")
     result = check_example(found[name])
     if json:
         write_json(result)
@@ -71,7 +72,7 @@ def _show_results(results: Sequence["Result"]) -> None:
 
 
 def _row(result: "Result") -> tuple[str, str, str, str, str]:
-    """One line of the table; of all that is in print it shows what is farthest from ours."""
+    """One line of the table, with the printed value that differs most from the computed one."""
     if result.verdict == "wrong":
         return result.id, "WRONG", ", ".join(result.differing), "", f"glassformer check {result.id}"
     if result.farthest is None:
@@ -88,12 +89,12 @@ def _held(truth: bool) -> str:
 
 
 def _cut(text: str) -> str:
-    """A text that fits its column, cut between words."""
+    """Text truncated between words to fit its column."""
     return text if len(text) <= VALUE_WIDTH else text[: text.rfind(" ", 0, VALUE_WIDTH)] + " …"
 
 
 def _brief(value: object) -> str:
-    """A value in few digits, a list in few entries."""
+    """A value with few digits, a list with few entries."""
     from glassformer.arithmetic import number
 
     if isinstance(value, bool):
@@ -120,6 +121,6 @@ def _show_result(example: "WorkedExample", result: "Result") -> None:
     rows = [(key, *(_brief(values.get(key, "")) for values in columns)) for key in dict.fromkeys(chain(*columns))]
     write_table(names, rows)
     if example.recipe is not None:
-        write_text(f"How what is in print came about: {example.recipe.how}.")
+        write_text(f"How the printed value came about: {example.recipe.how}.")
     if result.note:
         write_text(result.note)

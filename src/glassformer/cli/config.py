@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Where settings come from besides the words.
+    """Where settings come from besides key=value arguments.
 
     Parameters
     ----------
     preset
-        A named model to start from; `glassformer models` lists them.
+        Model preset to start from; `glassformer models` lists them.
     config
-        A TOML file of settings, such as the config.toml of a run.
+        TOML file of settings, such as the config.toml of a run.
     """
 
     preset: str | None = None
@@ -33,14 +33,13 @@ NO_SOURCES = Sources()
 
 
 def config(*words: str, sources: Sources = NO_SOURCES, json: Json = False) -> None:
-    """Show every setting of a task and where its value comes from, as a TOML file to keep or to change.
+    """Show every setting of a task and where its value comes from, as TOML.
 
     Parameters
     ----------
     words
-        First the task: translate, gpt, masked or classify; not needed if --config names it. Then any settings
-        as key=value, such as recipe.steps=500. What is said later wins: defaults, then --preset, then --config,
-        then these.
+        The task (translate, gpt, masked or classify), unless --config names it; then settings as key=value, such
+        as recipe.steps=500. They override --config, which overrides --preset, which overrides the defaults.
     """
     from glassformer.training.config import tables, to_toml
 
@@ -52,7 +51,7 @@ def config(*words: str, sources: Sources = NO_SOURCES, json: Json = False) -> No
 
 
 def settle(words: Sequence[str], sources: Sources) -> "Resolved":
-    """The settings that a command line asks for."""
+    """The settings of a command line."""
     from glassformer.training.config import resolve
 
     task, settings = task_and_settings(words)

@@ -1,4 +1,4 @@
-"""`glassformer convert`: a checkpoint from one layout to another."""
+"""`glassformer convert`: a checkpoint from one format to another."""
 
 from typing import Literal
 
@@ -15,18 +15,18 @@ def convert(
     step: RunStep = None,
     json: Json = False,
 ) -> None:
-    """Write a checkpoint again, for Hugging Face or in our own layout.
+    """Convert a checkpoint to the Hugging Face or the native format.
 
     Parameters
     ----------
     source
         A run folder, a Hugging Face folder, a .safetensors file or a llama2.c checkpoint.
     target
-        The folder to write, which may hold other files but no model and no run.
+        Output folder, which may hold other files but neither a model nor a run.
     format
-        hf opens in transformers, ours keeps every option, auto is hf where the model has a family there.
+        hf opens in transformers, ours keeps every option, auto is hf if the model has a family there.
     dtype
-        The number type to store; as it was if left out.
+        Weight dtype; as stored if left out.
     """
     import torch
 
@@ -35,13 +35,13 @@ def convert(
     from glassformer.training.resume import run_files
 
     if found := [*model_files(target), *run_files(target)]:
-        raise UsageError(f"{target}: holds a model or a run already ({found[0]}): name another folder")
+        raise UsageError(f"{target}: already holds a model or a run ({found[0]}): name another folder")
     loaded = load(source, dtype=None if dtype is None else getattr(torch, dtype), step=step)
     save(loaded.model, target, loaded.tokenizer, loaded.labels, format, loaded.hf_model)
     for name in loaded.left_out:
-        talk(f"{name} belongs to a head that was left out")
+        talk(f"{name} belongs to a head that was dropped")
     count = loaded.model.parameter_count()
-    talk(f"{type(loaded.model).__name__} of {count:,} parameters is in {target}")
+    talk(f"wrote {type(loaded.model).__name__} with {count:,} parameters to {target}")
     if json:
         files = sorted(path.name for path in target.iterdir() if path.is_file())
         write_json({"model": type(loaded.model).__name__, "parameters": count, "target": str(target), "files": files})

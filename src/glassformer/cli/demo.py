@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from glassformer.text.tokenizer import Tokenizer
 
 TRAINING, HELD_OUT = 60_000, 500
-FAINT = 0.05  # shares below this are left out of the table
+FAINT = 0.05  # attention weights below this are left out of the table
 COURTESY = "You are welcome"
 
 
@@ -19,20 +19,20 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     Parameters
     ----------
     steps
-        Training steps; fewer are faster and worse.
+        Number of training steps.
     seed
-        Another seed draws other sentences and other weights.
+        Random seed of the sentences and the initial weights.
     """
     from glassformer.data.phrase_book import split_phrase_book
-    from glassformer.decoding.translate import translate
+    from glassformer.decoding.generate import translate
     from glassformer.training.metrics import score_translations
 
     if steps < 1:
         raise UsageError(f"--steps is {steps}, wanted at least 1")
     talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
     known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
-    model, tokenizer = _learn(_lesson(known), steps, seed)
-    talk(f"translating {HELD_OUT} sentences that were never seen")
+    model, tokenizer = _train(_training_pairs(known), steps, seed)
+    talk(f"translating {HELD_OUT} unseen sentences")
     answers = translate(model, tokenizer, [english for english, _ in unseen])
     right = sum(answer == spanish for answer, (_, spanish) in zip(answers, unseen, strict=True))
     bleu = score_translations(answers, [spanish for _, spanish in unseen]).bleu
@@ -41,21 +41,21 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     if json:
         write_json({"bleu": bleu.score, "signature": bleu.signature, "exact": right / HELD_OUT, "translations": rows})
         return
-    write_table(("English", "translated", "phrase book"), rows)
+    write_table(("English", "translation", "phrase book"), rows)
     _show_attention(model, tokenizer, unseen[0][0], answers[0])
-    write(f"{right} of {HELD_OUT} unseen sentences word for word right; BLEU {bleu.score:.1f} ({bleu.signature})")
+    write(f"{right} of {HELD_OUT} unseen sentences exactly right; BLEU {bleu.score:.1f} ({bleu.signature})")
     write("next: `glassformer equations attention` for the formula, `glassformer models` for larger ones")
 
 
-def _lesson(known: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pairs, courtesies again and again, for there are few of them, and some sentences without their full stop."""
+def _training_pairs(known: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The pairs, with the few courtesies repeated and some sentences also without their full stop."""
     from glassformer.data.phrases.courtesy import courtesies
 
     bare = [(e.removesuffix("."), s.removesuffix(".")) for e, s in known[::8] if e.endswith(".") and s.endswith(".")]
     return [*known, *courtesies() * 40, *bare]
 
 
-def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Seq, Tokenizer]":
+def _train(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Seq, Tokenizer]":
     import torch
 
     from glassformer.data.batches import PairBatches
@@ -75,7 +75,7 @@ def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Se
     )
     model = Seq2Seq(config)
     model.init_weights(torch.Generator().manual_seed(seed))
-    talk(f"training a translator of {model.parameter_count():,} parameters for {steps} steps")
+    talk(f"training a translator with {model.parameter_count():,} parameters for {steps} steps")
     recipe = Recipe(steps=steps, learning_rate=4e-3, warmup_steps=max(1, steps // 10), seed=seed, log_every=50)
     for log in train(model, batches, NEXT_TARGET_TOKEN, recipe):
         left = log.seconds / log.step * (steps - log.step)
@@ -84,7 +84,7 @@ def _learn(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Se
 
 
 def _show_attention(model: "Seq2Seq", tokenizer: "Tokenizer", english: str, spanish: str) -> None:
-    """A table of how much each word written looked at each word read, all heads of the last block together."""
+    """A table of the cross-attention weights of the last block, averaged over its heads."""
     import torch
 
     from glassformer.probes.readout import attention_maps
@@ -92,9 +92,9 @@ def _show_attention(model: "Seq2Seq", tokenizer: "Tokenizer", english: str, span
     (source,), (target,) = tokenizer.encode_inputs([english]), tokenizer.encode_targets([spanish])
     inputs = {"source": torch.tensor([source]), "target": torch.tensor([[tokenizer.decoder_start, *target]])}
     weights = list(attention_maps(model, inputs).values())[-1][0].mean(0)
-    columns = ["wrote", *(tokenizer.token(id) for id in source)]
+    columns = ["generated", *(tokenizer.token(id) for id in source)]
     rows = [
-        (tokenizer.token(id), *(f"{share:.2f}" if share >= FAINT else "·" for share in row))
+        (tokenizer.token(id), *(f"{weight:.2f}" if weight >= FAINT else "·" for weight in row))
         for id, row in zip(target, weights.tolist(), strict=False)
     ]
-    write_table(columns, rows, title="what each word looked at while it was written (cross-attention, last block)")
+    write_table(columns, rows, title="attention of each generated token to the source (cross-attention, last block)")

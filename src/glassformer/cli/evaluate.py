@@ -1,4 +1,4 @@
-"""`glassformer evaluate`: how good a model is on data, in the figures that suit its kind."""
+"""`glassformer evaluate`: metrics of a model on data."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 TaskName = Literal["translate", "gpt", "masked", "classify"]
 T = TypeVar("T")
 
-QUIET_SECONDS = 2.0  # seconds before anything is said of progress
+QUIET_SECONDS = 2.0  # before the first progress message
 
 
 def evaluate(
@@ -26,36 +26,36 @@ def evaluate(
     step: RunStep = None,
     json: Json = False,
 ) -> None:
-    """Measure a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.
+    """Evaluate a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.
 
     Parameters
     ----------
     model
-        The folder of a model.
+        Folder of a model.
     data
-        A file or folder as for training, or phrasebook or stdlib, of which the part is taken that is not
-        trained on; the one that suits the task if left out.
+        A file or folder as for training; or phrasebook or stdlib for their held-out part, which is the default of
+        the task.
     target_path
-        The other language, line by line, of sentence pairs in two files.
+        Target sentences, line by line, if the pairs are in two files.
     task
-        What the model has to be for; it knows by itself, this only makes sure.
+        The task that the model is for; an error if it is for another.
     num_beams
-        Translations to weigh at a time; 1 takes the likeliest token at every step.
+        Number of beams of beam search; 1 is greedy decoding.
     """
     from glassformer.training.evaluate import BUILT_IN, evaluate_model, load_model
 
-    subject = load_model(model, task, step)
-    data = data or BUILT_IN[subject.task]
-    talk(f"measuring {model} on {data}")
-    figures = evaluate_model(subject, data, target_path, num_beams, telling)
+    loaded = load_model(model, task, step)
+    data = data or BUILT_IN[loaded.task]
+    talk(f"evaluating {model} on {data}")
+    metrics = evaluate_model(loaded, data, target_path, num_beams, report_progress)
     if json:
-        write_json({"model": model, "task": subject.task, "data": data, "figures": figures})
+        write_json({"model": model, "task": loaded.task, "data": data, "metrics": metrics})
     else:
-        show_figures(subject.task, figures)
+        show_metrics(loaded.task, metrics)
 
 
-def telling(what: str) -> Callable[[Iterator[T]], Iterator[T]]:
-    """Go along with work that takes long, and say how far it is: after two seconds, four, eight and so on."""
+def report_progress(what: str) -> Callable[[Iterator[T]], Iterator[T]]:
+    """Report progress of long work after two seconds, four, eight and so on."""
 
     def follow(items: Iterator[T]) -> Iterator[T]:
         began, pause = time.monotonic(), QUIET_SECONDS
@@ -68,25 +68,25 @@ def telling(what: str) -> Callable[[Iterator[T]], Iterator[T]]:
     return follow
 
 
-def show_figures(task: str, figures: "Metrics") -> None:
-    """Write figures as a table."""
+def show_metrics(task: str, metrics: "Metrics") -> None:
+    """Print metrics as a table."""
     from glassformer.training.metrics import ClassifierMetrics, Score, TranslationMetrics
 
-    values = dict(vars(figures))
-    if isinstance(figures, TranslationMetrics):
+    values = dict(vars(metrics))
+    if isinstance(metrics, TranslationMetrics):
         values |= vars(values.pop("scores"))
     classes = values.pop("classes", ())
     rows = [
         (
             name.replace("_", " "),
-            f"{value.score:.2f}   {value.signature}" if isinstance(value, Score) else _figure(value),
+            f"{value.score:.2f}   {value.signature}" if isinstance(value, Score) else _number(value),
         )
         for name, value in values.items()
     ]
     write_table((task, "value"), rows)
-    if isinstance(figures, ClassifierMetrics):
-        write_table(("class", "F1", "texts"), [(c.name, _figure(c.f1), _figure(c.texts)) for c in classes])
+    if isinstance(metrics, ClassifierMetrics):
+        write_table(("class", "F1", "texts"), [(c.name, _number(c.f1), _number(c.texts)) for c in classes])
 
 
-def _figure(value: float) -> str:
+def _number(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"

@@ -1,20 +1,65 @@
-"""`glassformer generate`: a prompt in, text out."""
+"""`glassformer generate` and `glassformer translate`: prompts or sentences in, generated text out."""
 
+import re
 import sys
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import Json, UsageError, talk, write, write_json
-from glassformer.cli.writing import ENGINE, Choice, Engine, Stop, decoding, described, load_writer, standard_input
+from glassformer.cli.report import Json, MaybePath, RunStep, UsageError, talk, write, write_json
+from glassformer.decoding.config import GenerationConfig
+from glassformer.errors import DataError
+from glassformer.views.console import SafeConsole
 
 if TYPE_CHECKING:
-    from glassformer.decoding.config import GenerationConfig
-    from glassformer.layers.model import Model
-    from glassformer.text.tokenizer import Tokenizer
+    from glassformer.decoding.completion import Completion
+    from glassformer.interface import LoadedModel
 
-REASONS = {"length": "the limit of tokens was reached", "context": "the model's context is full"}
-GREEDY = Choice()
+REASONS = {"length": "it reached --max-new-tokens", "context": "the model's context is full"}
+ARGUMENT = "the sentence"  # where a sentence given on the command line stands
+BATCH = 512  # lines read and translated together: enough to find sentences of similar length
+LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
+
+Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
+Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
+
+
+def _settings(left_out: str) -> Parameter:
+    """Every field of a GenerationConfig as a flag, except those that a pattern names."""
+    return Parameter(
+        name="*",
+        parse=re.compile(rf"^(?!({left_out})$)"),
+        negative="",
+        show_default=lambda value: value if type(value) in (int, float) else None,
+    )
+
+
+Generation: TypeAlias = Annotated[GenerationConfig, _settings("min_new_tokens|prefill_chunk|batch_tokens")]
+Translation: TypeAlias = Annotated[GenerationConfig, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class LoadOptions:
+    """How to load the model.
+
+    Parameters
+    ----------
+    device
+        Device: auto, cpu, cuda or cuda:1; auto is a GPU if there is one.
+    weights
+        Weight dtype: as stored, float32 or bfloat16; or quantization to int8 or int4, which is faster and less precise.
+    """
+
+    step: RunStep = None
+    device: str = "auto"
+    weights: Literal["stored", "float32", "bfloat16", "int8", "int4"] = "stored"
+
+
+GREEDY, AS_STORED = GenerationConfig(), LoadOptions()
 
 
 def generate(
@@ -22,36 +67,33 @@ def generate(
     prompt: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
     *,
-    choice: Choice = GREEDY,
-    engine: Engine = ENGINE,
-    stop: Stop = None,
-    stream: Annotated[bool, Parameter(negative="", show_default=False)] = False,
+    config: Generation = GREEDY,
+    options: LoadOptions = AS_STORED,
+    stream: Flag = False,
     json: Json = False,
 ) -> None:
-    """Write on from a prompt: the likeliest text, drawn ones, or the best of a beam.
+    """Continue a prompt: greedy decoding, sampling or beam search.
 
     Parameters
     ----------
     model
-        The folder of a model.
+        Folder of a model.
     prompt
-        What to go on from; - reads standard input, less its last line break.
+        Text to continue; - reads standard input, without its last line break.
     stream
-        Show the text as it is written.
+        Print the text while it is generated.
     """
-    from glassformer.decoding.generate import generate as generate_texts
-
-    if stream and (json or choice.n > 1):
-        raise UsageError("--stream shows one text as it is written: leave out --json and --n")
-    prompt = _typed() if prompt == "-" else prompt
-    config = decoding(choice, compile=engine.compile, stop=tuple(stop or ()))
-    _, writer, tokenizer = load_writer(model, engine)
+    if stream and (json or config.n > 1):
+        raise UsageError("--stream prints one text while it is generated: leave out --json and --n")
+    _require_sampling(config)
+    prompt = _typed_prompt() if prompt == "-" else prompt
+    loaded = _load(model, options)
     if stream:
-        _show(writer, tokenizer, prompt, config)
+        _stream(loaded, prompt, config)
         return
-    texts = generate_texts(writer, tokenizer, prompt, config)
+    texts = loaded.generate([prompt], config)
     if json:
-        write_json({"prompt": prompt, "texts": [described(text, tokenizer) for text in texts]})
+        write_json({"prompt": prompt, "texts": [_described(text, loaded) for text in texts]})
         return
     for number, text in enumerate(texts):
         if number:
@@ -61,22 +103,160 @@ def generate(
             talk(f"text {number + 1} ends because {REASONS[text.finish_reason]}")
 
 
-def _typed() -> str:
-    """The prompt on standard input; the line break that ends the last line is not part of it."""
+def translate(
+    model: str,
+    text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    /,
+    *,
+    config: Translation = GREEDY,
+    options: LoadOptions = AS_STORED,
+    file: MaybePath = None,
+    stream: Flag = False,
+    json: Json = False,
+) -> None:
+    """Translate a sentence, or a file or standard input line by line.
+
+    Parameters
+    ----------
+    model
+        Folder of a translation model.
+    text
+        A sentence; standard input is read if this is - or if both this and --file are left out.
+    file
+        A file with one sentence per line.
+    stream
+        Print each translation before the next line is read.
+    """
+    if text is not None and file is not None:
+        raise UsageError("a sentence and --file are both given, wanted one of them")
+    if stream and json:
+        raise UsageError("--stream prints translations one by one, as text: leave out --json")
+    _require_sampling(config)
+    loaded = _load(model, options)
+    loaded.translate([])  # raises if the model does not translate, before any input is read
+    lines = _source_lines(file) if text in (None, "-") else [(ARGUMENT, text)]
+    batches = _batches(_with_progress(lines, file), 1 if stream else BATCH)
+    found: list[dict[str, object]] = []
     try:
-        text = standard_input().read().decode()
+        for source, completions in (pair for batch in batches for pair in _translate_lines(loaded, batch, config)):
+            if json:
+                found.append({"source": source, "translations": [_described(one, loaded) for one in completions]})
+                continue
+            for one in completions:
+                write(one.text.translate(LINE_BREAKS))
+            sys.stdout.flush()
+    finally:
+        if json:
+            write_json(found)
+
+
+def _require_sampling(config: GenerationConfig) -> None:
+    """Raise on sampling options without sampling, which greedy decoding would silently ignore."""
+    if config.temperature != 0:
+        return
+    for name, value in (("top-k", config.top_k), ("top-p", config.top_p), ("min-p", config.min_p)):
+        if value is not None:
+            raise UsageError(f"--{name} {value} is for sampling: give a --temperature above 0 too")
+    if config.n > 1 and config.num_beams == 1:
+        raise UsageError(f"--n {config.n} needs --num-beams or a --temperature above 0: greedy decoding has one text")
+
+
+def _load(path: str, options: LoadOptions) -> "LoadedModel":
+    """The model of a folder, with a tokenizer, on the device and in the dtype asked for."""
+    import torch
+
+    from glassformer.interface import load
+    from glassformer.training.device import choose_device
+
+    device = choose_device(options.device, "fp32", "no").device
+    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(options.weights)
+    quantization = options.weights if options.weights in ("int8", "int4") else None
+    loaded = load(path, device, dtype, options.step, quantization)
+    loaded.required_tokenizer()
+    return loaded
+
+
+def _described(completion: "Completion", loaded: "LoadedModel") -> dict[str, object]:
+    """A completion as data: its text, finish reason, log-probability and tokens."""
+    token = loaded.required_tokenizer().token
+    tokens = [
+        {"id": id, "token": token(id), "log_probability": log_probability}
+        for id, log_probability in zip(completion.ids, completion.log_probabilities, strict=True)
+    ]
+    score, reason = completion.score, completion.finish_reason
+    return {"text": completion.text, "finish_reason": reason, "score": score, "tokens": tokens}
+
+
+def _stream(loaded: "LoadedModel", prompt: str, config: GenerationConfig) -> None:
+    for chunk in loaded.stream(prompt, config):
+        sys.stdout.write(chunk.text)
+        sys.stdout.flush()
+        if chunk.finish_reason is not None:
+            write()
+            if chunk.finish_reason in REASONS:
+                talk(f"the text ends because {REASONS[chunk.finish_reason]}")
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:  # Python's value for a closed stream
+        raise UsageError("standard input is closed: give the text itself")
+    return sys.stdin.buffer
+
+
+def _typed_prompt() -> str:
+    """The prompt on standard input, without the line break that ends its last line."""
+    try:
+        text = _standard_input().read().decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"standard input: byte {error.start} is not UTF-8") from None
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _show(model: "Model", tokenizer: "Tokenizer", prompt: str, config: "GenerationConfig") -> None:
-    from glassformer.decoding.generate import stream as stream_texts
+def _source_lines(file: Path | None) -> Iterator[Line]:
+    from glassformer.data.files import lines_of, read_lines
 
-    for piece in stream_texts(model, tokenizer, prompt, config):
-        sys.stdout.write(piece.text)
-        sys.stdout.flush()
-        if piece.finish_reason is not None:
-            write()
-            if piece.finish_reason in REASONS:
-                talk(f"the text ends because {REASONS[piece.finish_reason]}")
+    return lines_of(_standard_input(), "standard input") if file is None else read_lines(file)
+
+
+def _with_progress(lines: Iterable[Line], file: Path | None) -> Iterator[Line]:
+    """The lines of a file, with a progress bar if the terminal shows only standard error."""
+    if file is None or not sys.stderr.isatty() or sys.stdout.isatty():
+        yield from lines
+        return
+    from rich.progress import Progress
+
+    # Translations go to standard output, which rich would redirect to the terminal while the bar is shown.
+    with Progress(console=SafeConsole(stderr=True), redirect_stdout=False) as progress:
+        yield from progress.track(list(lines), description="translating")
+
+
+def _batches(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
+    """Batches of lines; an error while reading comes after the lines before it."""
+    batch: list[Line] = []
+    try:
+        for line in lines:
+            batch.append(line)
+            if len(batch) == size:
+                yield batch
+                batch = []
+    except DataError:
+        yield batch
+        raise
+    yield batch
+
+
+def _translate_lines(
+    loaded: "LoadedModel", lines: list[Line], config: GenerationConfig
+) -> "Iterator[tuple[str, Sequence[Completion]]]":
+    """Each source with its translations, up to one that is too long for the model, which raises an error."""
+    sources = [source for _, source in lines]
+    sizes = [len(row) for row in loaded.required_tokenizer().encode_inputs(sources)]
+    context = loaded.max_length
+    fit = next((i for i, size in enumerate(sizes) if context is not None and size > context), len(sizes))
+    texts = loaded.generate(sources[:fit], config)
+    for number, source in enumerate(sources[:fit]):
+        yield source, texts[number * config.n : (number + 1) * config.n]
+    if fit < len(sizes):
+        where, _ = lines[fit]
+        fault = f"{where}: has {sizes[fit]} tokens, wanted at most {context}, the model's context"
+        raise UsageError(fault) if where == ARGUMENT else DataError(fault)

@@ -1,4 +1,4 @@
-"""Files that a command is asked to write: never over a file that it did not write itself."""
+"""Output files: a command never overwrites a file that it did not write."""
 
 import errno
 import os
@@ -6,9 +6,9 @@ from pathlib import Path
 
 from glassformer.cli.report import UsageError
 
-SOUGHT = 2**16  # bytes at either end of a file in which its mark stands
+SEARCHED = 2**16  # bytes at either end of a file that may hold its mark
 
-# What only our own files have in them.
+# Text that only files of these commands contain.
 PAGE_MARK = '<meta name="generator" content="glassformer">'
 NOTEBOOK_MARK = '"glassformer": {'
 TRACE_MARK = '"generator": "glassformer trace"'
@@ -17,24 +17,24 @@ PARITY_MARK = "Made by `glassformer parity"
 
 
 def require_ours(targets: dict[Path, str]) -> None:
-    """Refuse to write unless each path is free, or holds a file with the mark that the new one will have."""
+    """Raise unless each path is free, or holds a file with the mark that the new one will have."""
     for path, mark in targets.items():
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if path.is_file() and mark.encode() not in _both_ends(path):
-            raise UsageError(f"{path}: is there already and was not written by this command: name another file")
+            raise UsageError(f"{path}: already exists and was not written by this command: name another file")
 
 
 def require_apart(first: Path | None, second: Path | None) -> None:
-    """Refuse two files to write that are one."""
+    """Raise if two output files are the same."""
     if first is not None and second is not None and first.resolve() == second.resolve():
-        raise UsageError(f"{first}: two files would be written there: name two")
+        raise UsageError(f"{first}: two outputs have this path: name two files")
 
 
 def _both_ends(path: Path) -> bytes:
     with path.open("rb") as file:
-        first = file.read(SOUGHT)
-        file.seek(max(len(first), path.stat().st_size - SOUGHT))
-        return first + file.read(SOUGHT)
+        first = file.read(SEARCHED)
+        file.seek(max(len(first), path.stat().st_size - SEARCHED))
+        return first + file.read(SEARCHED)

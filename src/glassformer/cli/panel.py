@@ -1,4 +1,4 @@
-"""The live panel of a run on standard error; plain lines where nobody watches or nobody wants it."""
+"""Live training panel on standard error, or plain lines where there is no terminal."""
 
 import os
 import sys
@@ -11,44 +11,44 @@ from rich.panel import Panel
 from rich.text import Text
 
 from glassformer.cli.report import talk
+from glassformer.views.charts import sparkline
 from glassformer.views.console import SafeConsole
-from glassformer.views.sparkline import sparkline
 
 if TYPE_CHECKING:
     from glassformer.training.loop import Log
 
 CURVE_LINES = 6  # of the loss curve
-NOTES_KEPT = 3  # notes that stay in sight
+NOTES_KEPT = 3  # latest notes that are shown
 BESIDE = 16  # columns for the frame and the numbers beside the curve
 
 
 class Display(Protocol):
-    """Somebody who is told of each log line."""
+    """Shows log lines."""
 
     def update(self, log: "Log") -> None:
-        """Show what a log line says."""
+        """Show a log line."""
 
 
 @contextmanager
 def panel(steps: int, progress: bool = True) -> Iterator[Display]:
-    """Show a run of so many steps while it goes on; without `progress`, or where that cannot be, line by line."""
+    """Show a run of `steps` steps in a live panel; line by line without `progress` or a capable terminal."""
     console = SafeConsole(stderr=True, markup=False, highlight=False, emoji=False)
     fit = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
     if not progress or not fit or os.environ.get("NO_COLOR"):
         yield PlainLines(steps)
         return
-    with Live(console=console, refresh_per_second=4, redirect_stdout=False) as live:  # what goes there is data
+    with Live(console=console, refresh_per_second=4, redirect_stdout=False) as live:  # it carries data
         yield LivePanel(steps, live)
 
 
 class PlainLines:
-    """One line of talk for each log line, one for each note."""
+    """One message for each log line, and one for each note."""
 
     def __init__(self, steps: int) -> None:
         self.steps, self.pace = steps, Pace(steps)
 
     def update(self, log: "Log") -> None:
-        """Say it."""
+        """Print a log line."""
         losses = f"loss {log.loss:.4g}" + ("" if log.validation is None else f", validation {log.validation:.4g}")
         talk(", ".join([f"step {log.step:,} of {self.steps:,}: {losses}", *self.pace.parts(log)]))
         if log.note:
@@ -57,23 +57,24 @@ class PlainLines:
 
 
 class LivePanel:
-    """The loss curve, where the run stands, and what it has to say."""
+    """The loss curve, the current metrics, and the latest notes."""
 
     def __init__(self, steps: int, live: Live) -> None:
         self.steps, self.live, self.pace = steps, live, Pace(steps)
         self.losses: list[float] = []
-        self.held_out = ""  # the last validation, which stays in sight until the next one
+        self.validation = ""  # the latest one, shown until the next
         self.notes: list[str] = []
 
     def update(self, log: "Log") -> None:
-        """Draw it anew."""
+        """Redraw with a log line."""
         self.losses.append(log.loss)
         if log.validation is not None:
-            self.held_out = f", validation {log.validation:.4g} at step {log.step:,}"
+            self.validation = f", validation {log.validation:.4g} at step {log.step:,}"
         self.notes += [f"step {log.step:,}: {log.note}"] if log.note else []
+        rates = f"learning rate {log.learning_rate:.3g}, gradient norm {log.grad_norm:.3g}"
         lines = [
             *self._curve(),
-            f"loss {log.loss:.4g}{self.held_out}, learning rate {log.learning_rate:.3g}, gradient norm {log.grad_norm:.3g}",
+            f"loss {log.loss:.4g}{self.validation}, {rates}",
             " · ".join(self.pace.parts(log)),
             *self.notes[-NOTES_KEPT:],
         ]
@@ -93,14 +94,14 @@ class LivePanel:
 
 
 class Pace:
-    """How fast a run goes, and how long it will."""
+    """Throughput and time left of a run."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps
-        self.first: tuple[int, float] | None = None  # the step and the second of the first log line
+        self.first: tuple[int, float] | None = None  # step and seconds of the first log line
 
     def parts(self, log: "Log") -> list[str]:
-        """Speed, share of the peak and time left, those of them that are known."""
+        """Tokens per second, fraction of peak and time left, as far as they are known."""
         parts = [f"{log.speed:,.0f} tokens/s"]
         if log.peak:
             parts.append(f"{100 * log.peak:.3g} % of peak")
@@ -108,7 +109,7 @@ class Pace:
         return [*parts, f"{duration(left)} left"] if left is not None else parts
 
     def _left(self, log: "Log") -> float | None:
-        # A run that was resumed did not take its first steps in this time, so it is measured from line to line.
+        # A resumed run did not take its first steps in this time, so count from the first log line.
         if self.first is None:
             self.first = log.step, log.seconds
         step, seconds = self.first
@@ -118,7 +119,7 @@ class Pace:
 
 
 def duration(seconds: float) -> str:
-    """A time as a person would say it."""
+    """A duration in words."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,4 +1,4 @@
-"""`glassformer parity`: each intermediate against Hugging Face transformers, the first divergence named."""
+"""`glassformer parity`: compare every intermediate with Hugging Face transformers, and name the first divergence."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,13 +11,12 @@ from glassformer.cli.report import (
     MaybePath,
     RunStep,
     UsageError,
-    did_you_mean,
     talk,
     write,
     write_json,
     write_table,
 )
-from glassformer.errors import FAILED
+from glassformer.errors import FAILED, did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.parity import Parity
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from glassformer.layers.model import Model
 
 Type = Literal["float64", "float32", "float16", "bfloat16"]
-MOST_ROWS = 12  # intermediates in the table, the farthest apart first
+MOST_ROWS = 12  # intermediates in the table, the largest difference first
 
 
 def parity(
@@ -40,18 +39,18 @@ def parity(
 ) -> int | None:
     """Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.
 
-    Exits with 1 if one is beyond the bound. Needs transformers.
+    Exits with 1 if a difference exceeds the bound. Needs transformers.
 
     Parameters
     ----------
     model
-        A folder; a small one of every family, in float64 and float32, if left out.
+        Folder of a model; if left out, a small model of every family, in float64 and float32.
     preset
-        The model is the name of a preset, to be given random weights.
+        The model is the name of a preset, with random weights.
     dtype
-        The number type to compute in.
+        Dtype to compute in.
     page
-        Write the table of every family to this Markdown file too.
+        Also write the table of every family to this Markdown file.
     """
     try:
         import glassformer.checkpoints.parity  # noqa: F401
@@ -62,7 +61,7 @@ def parity(
     if model is None:
         return _every_family(page, json)
     if page is not None:
-        raise UsageError("a page is made of every family: leave the model out")
+        raise UsageError("--page is a table of every family: leave the model out")
     if preset and step is not None:
         raise UsageError("--step chooses a checkpoint of a run, and a preset has none: leave one out")
     return _one(model, preset, dtype, step, json)
@@ -80,12 +79,13 @@ def _one(model: str, preset: bool, dtype: Type, step: int | None, json: bool) ->
         return None if first is None else FAILED
     worst = sorted(found.differences, key=lambda row: -row.relative)[:MOST_ROWS]
     rows = [(row.place, row.theirs, f"{row.largest:.1e}", f"{row.relative:.1e}") for row in worst]
-    title = f"{found.family} in {found.dtype}: the {len(rows)} of {len(found.differences)} that are farthest apart"
+    title = f"{found.family} in {found.dtype}: the {len(rows)} largest of {len(found.differences)} differences"
     write_table(("ours", "theirs", "difference", "relative"), rows, title=title)
     if first is None:
         write(f"all {len(found.differences)} intermediates agree to {found.bound:.0e}")
         return None
-    write(f"first divergence: {first.place} ({first.theirs}) is {first.relative:.1e} apart, wanted {found.bound:.0e}")
+    bound = f"wanted at most {found.bound:.0e}"
+    write(f"first divergence: {first.place} ({first.theirs}) differs by {first.relative:.1e}, {bound}")
     return FAILED
 
 
@@ -93,12 +93,13 @@ def _preset(name: str) -> "Config":
     from glassformer.models.presets import presets
 
     if name not in presets():
-        raise UsageError(f"there is no model {name!r}; {did_you_mean(name, presets(), 'glassformer models')}")
+        hint = did_you_mean(name, presets(), "`glassformer models` lists them all")
+        raise UsageError(f"there is no preset {name!r}; {hint}")
     return presets()[name]
 
 
 def _random(config: "Config") -> "Model":
-    """A model whose every parameter matters: none left at zero or one."""
+    """A model with every parameter random, also those that start at zero or one."""
     import torch
 
     from glassformer.models.build import build
@@ -128,7 +129,7 @@ def _every_family(page: Path | None, json: bool) -> int | None:
         write_table(("model", "float64", "float32", "intermediates"), rows)
     if page is not None:
         page.write_text(_markdown(found), encoding="utf-8")
-        talk(f"{page} is written")
+        talk(f"wrote {page}")
     diverged = [name for name, pair in found.items() if any(one.first_divergence for one in pair)]
     for name in diverged:
         talk(f"{name}: {next(one.first_divergence for one in found[name] if one.first_divergence)}")
@@ -143,15 +144,15 @@ def _markdown(found: "dict[str, list[Parity]]") -> str:
     """The table of every family as a page."""
     head = """# Parity with Hugging Face transformers
 
-Made by `glassformer parity --page docs/parity.md`. A small model of every family with random weights is written
-with `gf.save`, opened by `transformers` and by `gf.load`, and run by both on the same tokens. The numbers are the
-largest difference of any intermediate, relative to the largest value of that intermediate or to one: queries,
-keys, values, mixed heads, norms, feed-forward parts and the output, what each was given and what it gave.
+Made by `glassformer parity --page docs/parity.md`. A small model of every family with random weights is saved
+with `gf.save`, loaded by `transformers` and by `gf.load`, and run by both on the same tokens. The numbers are the
+largest difference of any intermediate, relative to its largest value or to one: inputs and outputs of queries,
+keys, values, attention, norms, feed-forward layers and the head.
 
-The bound is 1e-9 in float64 and 1e-4 in float32. In float64 transformers is run with its own float32 islands
-(norms, rotary tables, softmax, Marian's waves) widened, for they would be all that differs.
+The bound is 1e-9 in float64 and 1e-4 in float32. In float64, the parts that transformers keeps in float32 (norms,
+rotary tables, softmax, Marian's sinusoids) are upcast, since they would be the only difference.
 
-| model | family | intermediates | float64 | float32 | farthest apart in float32 |
+| model | family | intermediates | float64 | float32 | largest difference in float32 |
 | --- | --- | --- | --- | --- | --- |
 """
     lines = [

@@ -1,6 +1,5 @@
-"""How commands speak: data on standard output, talk on standard error, an exit status, no tracebacks."""
+"""Command output: data on standard output, messages on standard error, exit status, errors without tracebacks."""
 
-import difflib
 import io
 import os
 import sys
@@ -21,15 +20,15 @@ from glassformer.views.console import SafeConsole, escaped, escaped_line
 from glassformer.views.tables import FittingTable
 
 WRONG_PATHS = (FileNotFoundError, NotADirectoryError, IsADirectoryError)
-INTERRUPTED = 130  # what a shell reports for a program that Ctrl-C ended
-PIPE_CLOSED = 141  # and for one whose reader went away
-PAGE_WIDTH = 120  # columns where nothing says how many there are
+INTERRUPTED = 130  # exit status after Ctrl-C, as shells report it
+PIPE_CLOSED = 141  # exit status after SIGPIPE
+PAGE_WIDTH = 120  # columns where there is no terminal
 
-Json: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False, help="Write JSON instead of text.")]
+Json: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False, help="Print JSON instead of text.")]
 
 
 def _given_path(kind: object, tokens: Sequence[Token]) -> Path:
-    """A path from a command line; an empty one would mean the folder one is in."""
+    """A path from the command line; an empty one would mean the current folder."""
     del kind
     (token,) = tokens
     if not token.value:
@@ -41,25 +40,25 @@ SomePath: TypeAlias = Annotated[Path, Parameter(converter=_given_path)]
 MaybePath: TypeAlias = Annotated[Path | None, Parameter(converter=_given_path)]
 RunStep: TypeAlias = Annotated[
     int | None,
-    Parameter(help="The checkpoint of a run to use; if left out, the finished model, or else the best checkpoint."),
+    Parameter(help="Step of the checkpoint to load; if left out, the finished model, or else the best checkpoint."),
 ]
 
 
 class UsageError(GlassformerError):
-    """The command line asks for something that does not exist or cannot be; exit status 2."""
+    """A wrong command line: something that does not exist, or options that conflict; exit status 2."""
 
     status = BAD_USE
 
 
 def run(command: Callable[[], int | None], debug: bool) -> int:
-    """Run a command and turn whatever happens into an exit status, with one line of error at most."""
+    """Run a command and return its exit status; an error is printed as one line."""
     with guarded_streams(), warnings.catch_warnings():
         warnings.showwarning = _show_warning
         try:
             status = command() or 0
             sys.stdout.flush()
         except BrokenPipeError:
-            # The interpreter flushes standard output once more on its way out, and would complain again.
+            # The interpreter flushes standard output again at exit, and would raise again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return PIPE_CLOSED
         except KeyboardInterrupt:
@@ -82,19 +81,19 @@ def _explain(error: Exception, hint: str) -> int:
         talk(f"error: {error.filename}: {error.strerror}")
         return BAD_USE if isinstance(error, WRONG_PATHS) else FAILED
     if type(error).__name__ in ("OutOfMemoryError", "MemoryError") or "can't allocate memory" in str(error):
-        talk("error: there is not enough memory for this: take a smaller model, batch or length, or another device")
+        talk("error: out of memory: use a smaller model, batch or length, or another device")
         return FAILED
-    text = " ".join(str(error).split())  # others write several lines
+    text = " ".join(str(error).split())  # messages of other libraries may have several lines
     talk(f"unexpected error: {type(error).__name__}: {text}{hint}")
     return FAILED
 
 
 def _parsing_fault(error: CycloptsError) -> str:
-    """What is wrong with the words of a command line, on one line."""
+    """A parsing error on one line."""
     text = " ".join(str(error).split())
     if isinstance(error, UnknownOptionError):
         name = error.token.keyword or error.token.value
-        if text.endswith(f"Did you mean {name}?"):  # the parser does not say that it stands behind a `--`
+        if text.endswith(f"Did you mean {name}?"):  # the parser does not mention the `--` before it
             return f"{name} comes after `--`, where options are not read: put it before the `--`"
     if isinstance(error, UnusedCliTokensError):
         return f"unexpected argument: {' '.join(error.unused_tokens or ())}"
@@ -102,34 +101,28 @@ def _parsing_fault(error: CycloptsError) -> str:
 
 
 def _show_warning(message: Warning | str, *where: object, **more: object) -> None:
-    """A warning as one line; the source line that raised it is of no use to the person at the terminal."""
+    """A warning as one line, without the source line that raised it."""
     del where, more
     talk(f"warning: {' '.join(str(message).split())}")
 
 
 def talk(text: str) -> None:
-    """Say something to the person at the terminal, on one line, out of the way of the data."""
+    """Print a message as one line on standard error."""
     print(escaped_line(f"glassformer: {text}"), file=sys.stderr)
 
 
-def did_you_mean(name: str, names: Iterable[str], command: str) -> str:
-    """The end of an error about an unknown name: the nearest ones, or the command that lists them all."""
-    close = difflib.get_close_matches(name, names, cutoff=0.5)
-    return f"did you mean {' or '.join(close)}?" if close else f"`{command}` lists them all"
-
-
 def write(text: str = "") -> None:
-    """Write lines of data."""
+    """Print text on standard output."""
     print(text)
 
 
 def page_width() -> int:
-    """How many columns there are to write in."""
+    """Columns of the terminal, or of a page where there is none."""
     return get_terminal_size((PAGE_WIDTH, 40)).columns if sys.stdout.isatty() or "COLUMNS" in os.environ else PAGE_WIDTH
 
 
 def write_text(text: str) -> None:
-    """Write sentences that break between words, so that a terminal splits no number; indents stay."""
+    """Print text wrapped between words, so that no number is split; indents stay."""
     for line in text.split("\n"):
         indent = line[: len(line) - len(line.lstrip())]
         write(
@@ -138,19 +131,19 @@ def write_text(text: str) -> None:
 
 
 def write_styled(text: str) -> None:
-    """Write lines that a `SafeConsole` rendered, styles included."""
+    """Print lines that a `SafeConsole` rendered, with their styles."""
     print(text, file=getattr(sys.stdout, "unescaped", sys.stdout))
 
 
 def write_json(value: object) -> None:
-    """Write data as JSON; a number that is none comes out as null, since JSON has no word for it."""
+    """Print data as JSON; NaN and infinity become null."""
     write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
-    """Write a table that fits the terminal, and a blank line; cells are plain text, never markup."""
+    """Print a table that fits the terminal, and a blank line; cells are plain text, not markup."""
     terminal = sys.stdout.isatty()
-    text = io.StringIO()  # rich would end the program itself on a closed pipe, with another status
+    text = io.StringIO()  # rich would exit by itself on a closed pipe, with another status
     console = SafeConsole(
         file=text,
         force_terminal=terminal or None,

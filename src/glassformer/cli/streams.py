@@ -1,7 +1,7 @@
 """Standard output and error of a command: UTF-8, with control characters escaped.
 
-What goes to a terminal is escaped, and so is all of standard error. Standard output that goes to a file or a pipe keeps
-every byte, so that generated text stays what the model wrote.
+Everything on a terminal and all of standard error is escaped. Standard output to a file or a pipe keeps every byte, so
+that generated text stays exact.
 """
 
 import io
@@ -15,13 +15,13 @@ from glassformer.views.console import escaped
 
 
 class EscapingStream(io.TextIOBase):
-    """A text stream that shows control characters as escapes; `unescaped` is the stream behind it."""
+    """A text stream that escapes control characters; `unescaped` is the stream behind it."""
 
     def __init__(self, unescaped: TextIO) -> None:
         self.unescaped = unescaped
 
     def write(self, text: str) -> int:
-        """Write text without its control characters."""
+        """Write text with its control characters escaped."""
         self.unescaped.write(escaped(text))
         return len(text)
 
@@ -45,7 +45,7 @@ class EscapingStream(io.TextIOBase):
 
 @contextmanager
 def guarded_streams() -> Iterator[None]:
-    """Let nothing that is written inside steer a terminal."""
+    """Escape control characters in everything that is written to a terminal."""
     _fill_closed_descriptors()
     with ExitStack() as stack:
         out, err = (_open_stream(stream, stack) for stream in (sys.stdout, sys.stderr))
@@ -55,7 +55,7 @@ def guarded_streams() -> Iterator[None]:
 
 
 def _open_stream(stream: TextIO | None, stack: ExitStack) -> TextIO:
-    """The stream in UTF-8 whatever the locale says, or one that leads nowhere in place of a closed one."""
+    """The stream in UTF-8 whatever the locale says, or the null device in place of a closed one."""
     if stream is None:
         return stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
     if isinstance(stream, io.TextIOWrapper):
@@ -64,7 +64,7 @@ def _open_stream(stream: TextIO | None, stack: ExitStack) -> TextIO:
 
 
 def _fill_closed_descriptors() -> None:
-    """Put the null device in the place of closed streams, before a file gets their number and is written into."""
+    """Open the null device for closed streams, before another file gets their descriptor and is written to."""
     for number in (0, 1, 2):
         try:
             os.fstat(number)

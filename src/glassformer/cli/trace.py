@@ -1,4 +1,4 @@
-"""`glassformer trace`: every equation of one run, with its numbers."""
+"""`glassformer trace`: every equation of one forward pass, with its values."""
 
 import sys
 from collections.abc import Sequence
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from glassformer.cli.output_files import NUMBERS_MARK, PAGE_MARK, TRACE_MARK, require_apart, require_ours
-from glassformer.cli.report import PAGE_WIDTH, MaybePath, RunStep, UsageError, did_you_mean, talk, write, write_styled
+from glassformer.cli.report import MaybePath, RunStep, UsageError, page_width, talk, write, write_styled
+from glassformer.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from glassformer.layers.model import Model
+    from glassformer.interface import LoadedModel
     from glassformer.probes.trace import Trace
-    from glassformer.text.tokenizer import Tokenizer
 
-FEW = 6  # steps that are shown whole, with their matrices
+FEW = 6  # steps that are shown in full, with their matrices
 FLOAT_BYTES = 4
 DEPTH = 40  # steps back that lead from any number of a common model to its embeddings
 
@@ -24,18 +24,18 @@ DEPTH = 40  # steps back that lead from any number of a common model to its embe
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Which part of the run to show.
+    """Which steps to show.
 
     Parameters
     ----------
     layer
-        Steps of this layer alone, counted from 0.
+        Only steps of this layer, counted from 0.
     head
-        Steps that have heads, and this head alone.
+        Only steps with attention heads, and only this head.
     token
-        Steps that have tokens, and this token alone.
+        Only steps with tokens, and only this position.
     equation
-        Steps whose name or equation matches, such as `softmax` or `layers.*.attention.weights`.
+        Only steps whose name or equation matches, such as `softmax` or `layers.*.attention.weights`.
     """
 
     layer: int | None = None
@@ -47,19 +47,19 @@ class Part:
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Output:
-    """What to make of the trace.
+    """Where the trace goes.
 
     Parameters
     ----------
     cell
-        Write out the arithmetic of one number: a step's name and where the number stands, such as
-        `layers.0.attention.scores 0 2 1` for head, row and column.
+        Write out the arithmetic of one number: the name of a step and an index, such as
+        `layers.0.attention.scores 0 2 1` for head, query and key.
     deep
-        With --cell, follow the numbers that count most back to the embeddings.
+        With --cell, follow the largest contributions back to the embeddings.
     html
-        Write a page that opens in any browser, with nothing but itself.
+        Write a self-contained HTML page.
     json
-        Write what ran as JSON, and the numbers as safetensors beside it.
+        Write the steps as JSON, and their values as safetensors beside it.
     """
 
     cell: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
@@ -68,7 +68,7 @@ class Output:
     json: MaybePath = None
 
 
-WHOLE, TO_TERMINAL = Part(), Output()
+EVERYTHING, TO_TERMINAL = Part(), Output()
 
 
 def trace(
@@ -78,34 +78,31 @@ def trace(
     /,
     *,
     backward: str | None = None,
-    part: Part = WHOLE,
+    part: Part = EVERYTHING,
     step: RunStep = None,
     output: Output = TO_TERMINAL,
 ) -> None:
-    """Show every equation of one run: its formula, its numbers, its cost and, backward, its gradients.
+    """Show every equation of one forward pass: its formula, values, cost and, with --backward, gradients.
 
     Parameters
     ----------
     model
-        The folder or file of a model, or a preset's name for random weights.
+        Folder or file of a model, or the name of a preset for random weights.
     text
-        What the model reads.
-    target_path
-        The other sentence: a translation, which is the model's own if left out, or the second of a pair.
+        Input text.
+    second
+        Target text of a translator, its own translation if left out; or the second text of a pair.
     backward
-        The loss to go backward from: next, token:ID, token:ID@POSITION, class:N or pair.
+        Loss to backpropagate from: next, token:ID, token:ID@POSITION, class:N or pair.
     """
     from glassformer.errors import ModelError, TapeError
-    from glassformer.probes import trace as traced
 
     _require_free_outputs(output)
-    subject, tokenizer = _model(model, step)
-    inputs, words = _inputs(subject, tokenizer, text, second)
     try:
-        found = traced(subject, inputs, backward, **vars(part)).labeled(**words)
+        found = _trace(model, step, (text, second), backward, part)
         if output.cell:
             _write_cell(found, output.cell, output.deep)
-    except (ModelError, TapeError) as error:  # a text that is too long; a place, head or loss that is not there
+    except (ModelError, TapeError) as error:  # a text that is too long; a layer, head, token or loss that is not there
         raise UsageError(str(error)) from None
     if output.html is not None:
         from glassformer.views.html import trace_page
@@ -121,7 +118,7 @@ def trace(
 
 
 def _require_free_outputs(output: Output) -> None:
-    """Refuse to write over a file that is no trace, such as a model's, before anything is computed."""
+    """Raise before anything is computed if an output would overwrite a file that is not a trace, such as a model."""
     from glassformer.views.export import numbers_path
 
     require_apart(output.html, output.json)
@@ -129,132 +126,68 @@ def _require_free_outputs(output: Output) -> None:
         require_ours({output.html: PAGE_MARK})
     if output.json is not None:
         if output.json.suffix != ".json":
-            raise UsageError(f"--json: {output.json} does not end in .json; the numbers go into a file beside it")
+            raise UsageError(f"--json: {output.json} does not end in .json; the values go into a file beside it")
         require_ours({output.json: TRACE_MARK, numbers_path(output.json): NUMBERS_MARK})
 
 
-def _model(name: str, step: int | None) -> "tuple[Model, Tokenizer | None]":
+def _trace(name: str, step: int | None, texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
+    from glassformer.interface import load
     from glassformer.models.presets import presets
 
-    if not Path(name).exists():
-        if name in presets() and step is None:
-            return _with_random_weights(name), None
-        near = did_you_mean(name, presets(), "glassformer models")
-        raise UsageError(f"there is no folder, file or model {name!r}; {near}")
-    from glassformer.checkpoints.load import load
-
-    loaded = load(name, step=step)
-    if loaded.tokenizer is None and _takes(loaded.model) & {"ids", "source"}:
-        raise UsageError(f"{name}: has no tokenizer, so it cannot read text; trace it from Python, with ids: gf.trace")
-    return loaded.model.eval(), loaded.tokenizer
+    if Path(name).exists():
+        return load(name, step=step).trace(*texts, backward, **vars(part))
+    if name not in presets() or step is not None:
+        near = did_you_mean(name, presets(), "`glassformer models` lists the presets")
+        raise UsageError(f"there is no folder, file or preset {name!r}; {near}")
+    return _trace_bytes(_random_model(name), texts, backward, part)
 
 
-def _with_random_weights(name: str) -> "Model":
+def _random_model(name: str) -> "LoadedModel":
+    """A preset with random weights, if they fit into memory."""
     import torch
 
+    from glassformer.interface import LoadedModel
     from glassformer.models.build import build
     from glassformer.probes.trace import free_memory
 
     needed, free = build(name, device="meta").parameter_count() * FLOAT_BYTES, free_memory(torch.device("cpu"))
     if free is not None and needed > free:
         raise UsageError(
-            f"{name} has {needed / 1e9:.0f} GB of weights and {free / 1e9:.0f} GB are free; take a smaller one"
+            f"{name} has {needed / 1e9:.0f} GB of weights and {free / 1e9:.0f} GB are free: choose a smaller preset"
         )
-    talk(f"{name} has random weights here, and reads bytes for want of a tokenizer")
-    return build(name).eval()
+    talk(f"{name} is a preset: it has random weights, and reads bytes because it has no tokenizer")
+    return LoadedModel(build(name).eval())
 
 
-def _inputs(
-    model: "Model", tokenizer: "Tokenizer | None", text: str, second: str | None
-) -> "tuple[dict[str, object], dict[str, list[str]]]":
-    """What the model takes, and the words for its tokens."""
-    import torch
+def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
+    """Trace a model without a tokenizer on the bytes of a text; a translator without a target gets the text again."""
+    from glassformer.layers.encoder_decoder import EncoderDecoder
 
-    takes = _takes(model)
-    if "source" in takes:
-        target = _target(model, tokenizer, text, second)
-        rows = {"source": _encode(model, tokenizer, [text]), "target": [target]}
-    elif "ids" in takes:
-        rows = {"ids": _encode(model, tokenizer, [text] if second is None else [text, second])}
-    else:
-        raise UsageError(f"{type(model).__name__} does not read text; trace it from Python, with gf.trace")
-    words = {name: _token_words(tokenizer, lines[0]) for name, lines in rows.items()}
-    longest = {name: max(map(len, lines)) for name, lines in rows.items()}
-    inputs: dict[str, object] = {
-        name: torch.tensor([[*line, *[0] * (longest[name] - len(line))] for line in lines])
-        for name, lines in rows.items()
-    }
-    if second is not None and "ids" in rows:
-        inputs["attention_mask"] = torch.tensor(
-            [[i < len(line) for i in range(longest["ids"])] for line in rows["ids"]]
-        )
-    return inputs, words
-
-
-def _takes(model: "Model") -> set[str]:
-    """The names of what a model's forward takes."""
-    import inspect
-
-    return set(inspect.signature(model.forward).parameters)
-
-
-def _target(model: "Model", tokenizer: "Tokenizer | None", text: str, second: str | None) -> list[int]:
-    """What a translator writes: a start, then the translation given, or else its own."""
-    from glassformer.decoding.generate import generate
-
-    if tokenizer is None:
-        return [0, *_encode(model, None, [text if second is None else second])[0]]
-    if second is not None:
-        return [tokenizer.decoder_start, *tokenizer.encode_targets([second])[0]]
-    (written,) = generate(model, tokenizer, text)
-    return [tokenizer.decoder_start, *(written.ids[:-1] if written.finish_reason == "stop" else written.ids)]
-
-
-def _encode(model: "Model", tokenizer: "Tokenizer | None", texts: "Sequence[str]") -> list[list[int]]:
-    """The ids of texts as the model reads them when it is asked; a preset without a tokenizer reads bytes."""
-    from glassformer.decoding.generate import encode_prompts
-
-    if tokenizer is not None:
-        rows = encode_prompts(model, tokenizer, texts)
-    else:
-        vocab = int(model.config.vocab)  # pyright: ignore - every reader of text has one
-        rows = [[byte % vocab for byte in text.encode()] for text in texts]
-    if not all(rows):
-        raise UsageError("the text is empty, wanted at least one token")
-    return rows
-
-
-def _token_words(tokenizer: "Tokenizer | None", ids: Sequence[int]) -> list[str]:
-    return [chr(id) if 32 < id < 127 else str(id) for id in ids] if tokenizer is None else [*map(tokenizer.token, ids)]
+    vocab = vars(loaded.model.config).get("vocab", 256)
+    text, second = texts
+    second = text if second is None and isinstance(loaded.model, EncoderDecoder) else second
+    rows = [None if each is None else [byte % vocab for byte in each.encode()] for each in (text, second)]
+    found = loaded.trace(rows[0] or [], rows[1], backward, **vars(part))
+    names = {name: [chr(int(id)) if 32 < int(id) < 127 else id for id in ids] for name, ids in found.tokens.items()}
+    return found.labeled(**names)
 
 
 def _write_cell(found: "Trace", words: Sequence[str], deep: bool) -> None:
-    name, *places = words
+    name, *index = words
     try:
-        index = [int(place) for place in places]
+        numbers = [int(word) for word in index]
     except ValueError:
-        raise UsageError(f"--cell takes a name and whole numbers, not {' '.join(places)}") from None
-    write(str(found.explain(name, *index, depth=DEPTH if deep else 0, width=1 if deep else 0)))
+        raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}") from None
+    write(str(found.explain(name, *numbers, depth=DEPTH if deep else 0, width=1 if deep else 0)))
 
 
 def _show_trace(found: "Trace") -> None:
-    from glassformer.views.terminal import render, step_view, steps_table
+    from glassformer.views.terminal import agreement_text, render, step_view, steps_table
 
-    colour = sys.stdout.isatty()
-    width = PAGE_WIDTH
-    if colour:
-        import shutil
-
-        width = shutil.get_terminal_size().columns
     views = [step_view(step) for step in found.steps] if len(found.steps) <= FEW else [steps_table(found)]
     for view in views:
-        write_styled(render(view, width, colour))
-    for line in _closing(found):
-        write(line)
-
-
-def _closing(found: "Trace") -> list[str]:
-    from glassformer.views.terminal import agreement_text
-
-    lines = [] if found.loss is None else [f"loss {float(found.loss):.4g}"]
-    return [*lines, *([] if found.difference is None else [agreement_text(found)])]
+        write_styled(render(view, page_width(), sys.stdout.isatty()))
+    if found.loss is not None:
+        write(f"loss {float(found.loss):.4g}")
+    if found.difference is not None:
+        write(agreement_text(found))

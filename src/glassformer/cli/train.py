@@ -1,4 +1,4 @@
-"""`glassformer train`: settings in, a run folder out; a stopped run goes on where it was."""
+"""`glassformer train`: settings in, a run folder out; a stopped run resumes where it was."""
 
 import os
 import shlex
@@ -29,16 +29,16 @@ Switch: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Start(Sources):
-    """What a run learns from and starts with.
+    """Data and initial weights of a run.
 
     Parameters
     ----------
     data
-        A file or folder to learn from (data.path); built in are phrasebook for translate, stdlib for the others.
+        Training data, a file or folder (data.path); built in: phrasebook for translate, stdlib for other tasks.
     target_path
-        The other language, if the sentence pairs are in two files, line by line (data.target_path).
+        Target sentences, line by line, if the pairs are in two files (data.target_path).
     init
-        A trained model to go on from, as fine-tuning does (run.init).
+        Folder of a model to fine-tune (run.init).
     """
 
     data: str | None = None
@@ -46,7 +46,7 @@ class Start(Sources):
     init: str | None = None
 
     def words(self) -> list[str]:
-        """The same as settings."""
+        """The same as key=value settings."""
         given = {"data.path": self.data, "data.target_path": self.target_path, "run.init": self.init}
         if empty := [key for key, value in given.items() if value == ""]:
             raise UsageError(f"{empty[0]} is an empty path, wanted a file or folder")
@@ -55,19 +55,19 @@ class Start(Sources):
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class Manner:
-    """How the command itself behaves.
+class RunOptions:
+    """How the command runs.
 
     Parameters
     ----------
     resume
-        Go on with the run in --out, exactly where it was stopped, by Ctrl-C or by a power cut.
+        Resume the run in --out exactly where it stopped, be it by Ctrl-C or a power cut.
     dry_run
-        Show the settings and what the run would take: parameters, memory, tokens, disk. Keep nothing.
+        Show the settings and what the run needs (parameters, memory, tokens, disk) without training.
     no_progress
-        Tell how it goes line by line instead of in a live panel.
+        Print progress line by line instead of in a live panel.
     tensorboard
-        Write the curves for TensorBoard too.
+        Also log to TensorBoard.
     """
 
     resume: Switch = False
@@ -76,52 +76,52 @@ class Manner:
     tensorboard: Switch = False
 
 
-NOTHING_GIVEN, USUAL_MANNER = Start(), Manner()
+NO_START, NEW_RUN = Start(), RunOptions()
 
 
 def train(
     *words: str,
-    start: Start = NOTHING_GIVEN,
+    start: Start = NO_START,
     out: MaybePath = None,
-    manner: Manner = USUAL_MANNER,
+    options: RunOptions = NEW_RUN,
     json: Json = False,
 ) -> int | None:
-    """Train a translator, a language model, an encoder or a classifier, and keep it in a folder.
+    """Train a translator, a language model, a masked language model or a classifier.
 
     Parameters
     ----------
     words
-        First the task: translate, gpt, masked or classify; not needed if --config names it. Then any settings
-        as key=value, such as recipe.steps=500 recipe.learning_rate=3e-4 model.layers=6 tokenizer.kind=characters
-        run.device=cpu; `glassformer config TASK` lists all keys of a task with their values. What is said later
-        wins: defaults, then --preset, then --config, then these.
+        The task (translate, gpt, masked or classify), unless --config names it; then settings as key=value, such
+        as recipe.steps=500 recipe.learning_rate=3e-4 model.layers=6 tokenizer.kind=characters run.device=cpu;
+        `glassformer config TASK` lists all keys of a task with their values. They override --config, which
+        overrides --preset, which overrides the defaults.
     out
-        The folder to keep the run in; runs/TASK-1 if left out, or the next number that is free.
+        Run folder; runs/TASK-1 if left out, or the next free number.
     """
-    resolved = _saved_settings(words, start, out) if manner.resume else settle([*words, *start.words()], start)
+    resolved = _saved_settings(words, start, out) if options.resume else settle([*words, *start.words()], start)
     _require_files(resolved)
-    if manner.dry_run:
+    if options.dry_run:
         return _show_plan(resolved, json)
-    return _train(resolved, out if manner.resume and out else _new_folder(resolved.task, out), manner, json)
+    return _train(resolved, out if options.resume and out else _new_folder(resolved.task, out), options, json)
 
 
-def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> int | None:
+def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) -> int | None:
     from glassformer.errors import InterruptedRunError
     from glassformer.training.run import prepare
 
-    run = prepare(resolved, folder, _say, manner.resume)
+    run = prepare(resolved, folder, _say, options.resume)
     last: Log | None = None
     try:
-        with _watchers(resolved.settings.recipe.steps, folder, manner) as tell:
-            for log in run.train(manner.resume):
+        with _watchers(resolved.settings.recipe.steps, folder, options) as tell:
+            for log in run.train(options.resume):
                 tell(log)
                 last = log
     except InterruptedRunError as error:
-        _say(f"{error}; go on by: glassformer train --resume --out {shlex.quote(str(folder))}")
+        _say(f"{error}; resume with: glassformer train --resume --out {shlex.quote(str(folder))}")
         return error.status
     if _is_first():
         _draw_curves(folder)
-        _say("measuring the model")
+        _say("evaluating the model")
         _report_end(resolved.task, run, folder, last, json)
     return None
 
@@ -130,24 +130,24 @@ def _saved_settings(words: Sequence[str], start: Start, out: Path | None) -> "Re
     from glassformer.training.resume import resolve_resumed
 
     if out is None:
-        raise UsageError("--resume goes on with the run of a folder: say which by --out FOLDER")
+        raise UsageError("--resume needs the folder of the run: give --out FOLDER")
     task, settings = task_and_settings([*words, *start.words()])
     return resolve_resumed(out, task, start.preset, start.config, settings, _say)
 
 
 def _new_folder(task: str, out: Path | None) -> Path:
-    """The folder asked for, or the next one that is free."""
+    """The folder given, or the next free one."""
     if out is not None:
         return out
     if "RANK" in os.environ:
-        raise UsageError("several processes share one folder, and none can choose it alone: give --out FOLDER")
+        raise UsageError("several processes share one run folder: give --out FOLDER")
     folder = next(path for number in count(1) if not (path := Path("runs") / f"{task}-{number}").exists())
-    talk(f"the run is kept in {folder}")
+    talk(f"run folder: {folder}")
     return folder
 
 
 def _require_files(resolved: "Resolved") -> None:
-    """Files named on the command line have to be there; what is built in has a name only."""
+    """Raise if a file named on the command line does not exist; built-in data has no file."""
     from glassformer.training.config import COMMAND_LINE
     from glassformer.training.resume import FILES
     from glassformer.training.schema import defaults, shown, values_of
@@ -160,8 +160,8 @@ def _require_files(resolved: "Resolved") -> None:
 
 
 @contextmanager
-def _watchers(steps: int, folder: Path, manner: Manner) -> Iterator["Callable[[Log], None]"]:
-    """Whoever is to be told of each log line: the person at the terminal, and TensorBoard if it is wanted."""
+def _watchers(steps: int, folder: Path, options: RunOptions) -> Iterator["Callable[[Log], None]"]:
+    """A function that shows each log line on the terminal and, if asked for, in TensorBoard."""
     from glassformer.cli.panel import panel
     from glassformer.training.tensorboard import tensorboard
 
@@ -169,8 +169,8 @@ def _watchers(steps: int, folder: Path, manner: Manner) -> Iterator["Callable[[L
         yield lambda log: None
         return
     with ExitStack() as stack:
-        record = stack.enter_context(tensorboard(folder / "tensorboard")) if manner.tensorboard else None
-        watcher = stack.enter_context(panel(steps, progress=not manner.no_progress))
+        record = stack.enter_context(tensorboard(folder / "tensorboard")) if options.tensorboard else None
+        watcher = stack.enter_context(panel(steps, progress=not options.no_progress))
 
         def tell(log: "Log") -> None:
             watcher.update(log)
@@ -181,9 +181,9 @@ def _watchers(steps: int, folder: Path, manner: Manner) -> Iterator["Callable[[L
 
 
 def _draw_curves(folder: Path) -> None:
-    """A picture of the whole record, also of what was before a resumption."""
+    """Draw the whole log, including the part before a resume."""
     from glassformer.training.run_folder import LOG, RunFolder
-    from glassformer.views.curves import training_curves
+    from glassformer.views.charts import training_curves
 
     records, damaged = [], 0
     for line in (folder / LOG).read_bytes().splitlines():
@@ -192,30 +192,30 @@ def _draw_curves(folder: Path) -> None:
         except (msgspec.DecodeError, UnicodeDecodeError):
             damaged += 1
     if damaged:
-        talk(f"{folder / LOG}: {damaged} of {damaged + len(records)} lines are damaged and not drawn")
+        talk(f"{folder / LOG}: {damaged} of {damaged + len(records)} lines are damaged and left out of the curves")
     RunFolder(folder).write_text("curves.svg", training_curves(records))
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
-    from glassformer.cli.evaluate import show_figures
+    from glassformer.cli.evaluate import show_metrics
 
     if last is None:
-        talk(f"the run in {folder} is finished, there was nothing left to do")
-    figures = run.evaluate()
+        talk(f"the run in {folder} is already finished")
+    metrics = run.evaluate()
     if json:
         names = ("step", "loss", "validation", "tokens", "seconds")
-        found = {"task": task, "folder": str(folder), "parameters": run.parameters, "figures": figures}
+        found = {"task": task, "folder": str(folder), "parameters": run.parameters, "metrics": metrics}
         seen = {} if last is None else vars(last)
         write(msgspec.json.encode({**found, **{name: seen.get(name) for name in names}}).decode())
         return
-    show_figures(task, figures)
+    show_metrics(task, metrics)
     if last is not None:
-        held_out = "" if last.validation is None else f", validation loss {last.validation:.4f}"
-        write(f"{folder}: {last.step:,} steps, loss {last.loss:.4f}{held_out}")
+        validation = "" if last.validation is None else f", validation loss {last.validation:.4f}"
+        write(f"{folder}: {last.step:,} steps, loss {last.loss:.4f}{validation}")
 
 
 def _show_plan(resolved: "Resolved", json: bool) -> None:
-    """What a run would be and take; as text it is still a TOML file, good for --config."""
+    """The settings and resources of a run; the text is valid TOML for --config."""
     from glassformer.training.config import tables, to_toml
     from glassformer.training.run import prepare
 
@@ -234,7 +234,7 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
 
 
 def _plan(run: "Run") -> dict[str, int | str]:
-    """Figures of a run before it begins: memory without the activations, and disk for the checkpoints it keeps."""
+    """What a run needs: memory without activations, and disk for the checkpoints it keeps."""
     from glassformer.training.run_folder import RunFolder
 
     weights = FLOAT32 * run.parameters
@@ -253,7 +253,7 @@ def _plan(run: "Run") -> dict[str, int | str]:
 
 
 def _say(text: str) -> None:
-    """Talk, but of several processes only one does."""
+    """Print a message, from the first process only."""
     if _is_first():
         talk(text)
 

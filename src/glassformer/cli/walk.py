@@ -1,4 +1,4 @@
-"""`glassformer walk`: lessons that run the library step by step."""
+"""`glassformer walk`: lessons, step by step."""
 
 import sys
 from pathlib import Path
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from glassformer.course.registry import CourseLesson
     from glassformer.course.walk import Walk
 
-CONTENTS = "index"  # the page that lists all the others
-ATTEMPTS = 2  # answers to a question of a quiz before the right one is told
+CONTENTS = "index"  # the page that lists all lessons
+ATTEMPTS = 2  # answers to a quiz question before the solution is shown
 Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
@@ -41,28 +41,28 @@ def walk(
     notebook: MaybePath = None,
     json: Json = False,
 ) -> int | None:
-    """Take a lesson step by step, every number computed while you read; or list the lessons.
+    """Take a lesson step by step, every number computed as you read; or list the lessons.
 
-    Exits with 1 if an answer of a quiz was wrong.
+    Exits with 1 if a quiz answer is wrong.
 
     Parameters
     ----------
     lesson
-        A lesson, such as slope; a list of all of them if left out.
+        Name of a lesson, such as slope; lists all if left out.
     all
-        Everything at once, without waiting for Enter; without a lesson, every lesson.
+        Show everything without waiting for Enter; without a lesson, every lesson.
     quiz
-        Ask the lesson's exercises, and judge the answers typed.
+        Ask the exercises of the lesson and check the answers.
     html
-        Write the lesson as a page that opens in any browser; without a lesson, a folder with all of them.
+        Write the lesson as a self-contained HTML page; without a lesson, a folder of all lessons.
     notebook
-        Write the lesson as a Jupyter notebook; without a lesson, a folder with all of them.
+        Write the lesson as a Jupyter notebook; without a lesson, a folder of all lessons.
     """
     from glassformer.course.registry import lesson_called, lessons
     from glassformer.errors import LessonError
 
     if quiz and (lesson is None or html or notebook):
-        raise UsageError("a quiz needs a lesson and writes no file, such as `glassformer walk slope --quiz`")
+        raise UsageError("--quiz needs a lesson and writes no file, as in `glassformer walk slope --quiz`")
     if lesson is None and not (all or html or notebook):
         _list_lessons(json)
         return None
@@ -92,11 +92,11 @@ def _list_lessons(json: bool) -> None:
     for chapter in dict.fromkeys(each.chapter for each in found):
         rows = [(each.name, each.title) for each in found if each.chapter == chapter]
         write_table(("lesson", "title"), rows, title=chapter)
-    write("`glassformer walk LESSON` takes one; `--quiz` asks its exercises.")
+    write("`glassformer walk LESSON` starts one; `--quiz` asks its exercises.")
 
 
 def _paths(chosen: list["CourseLesson"], place: tuple[Path | None, str], whole: bool) -> dict[str, Path]:
-    """Where each lesson goes: a file, or for all of them a file each in a folder, which is made; none if not asked."""
+    """The output file of each lesson, in a new folder if there are several; none if not asked for."""
     target, ending = place
     if target is None:
         return {}
@@ -146,13 +146,12 @@ def _show_lessons(runs: list[tuple["CourseLesson", "Walk"]], json: bool, wait: b
 
 
 def _show_pages(walk: "Walk", wait: bool) -> bool:
-    """Write the pages one by one; false if the reader has had enough."""
+    """Print the pages one by one; false if the reader stops."""
     from glassformer.course.terminal import page_view
     from glassformer.views.terminal import render
 
-    colour = sys.stdout.isatty()
     for place, page in enumerate(walk.pages, 1):
-        write_styled(render(page_view(page, place, len(walk.pages)), page_width(), colour) + "\n")
+        write_styled(render(page_view(page, place, len(walk.pages)), page_width(), sys.stdout.isatty()) + "\n")
         if wait and place < len(walk.pages):
             print("Enter for the next step, Ctrl-D to stop ", end="", file=sys.stderr, flush=True)
             if not sys.stdin.readline():
@@ -161,7 +160,7 @@ def _show_pages(walk: "Walk", wait: bool) -> bool:
 
 
 def _quiz(exercises: list["Exercise"], json: bool) -> int | None:
-    """Ask each question, up to a few times; status 1 unless all were answered rightly."""
+    """Ask each question a few times; status 1 unless all answers are right."""
     results = []
     for place, exercise in enumerate(exercises, 1):
         if not json:

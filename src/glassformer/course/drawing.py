@@ -1,41 +1,39 @@
-"""Curves of a lesson: as an SVG picture, and in a few lines of text."""
+"""Charts of a lesson, as SVG and as lines of text."""
 
 import bisect
 import math
 from collections.abc import Sequence
-from xml.sax.saxutils import escape
 
 from glassformer.arithmetic import number
 from glassformer.course.page import Chart
-from glassformer.views.curves import STYLE, Curve, Scale
-from glassformer.views.sparkline import sparkline
+from glassformer.views.charts import (
+    Curve,
+    Scale,
+    sparkline,
+    svg_curve,
+    svg_grid,
+    svg_legend,
+    svg_picture,
+    svg_text,
+)
 
 SIZE, LEFT, RIGHT, ABOVE, BELOW = (640, 280), 64, 16, 28, 40
 TEXT_WIDTH, TEXT_HEIGHT = 56, 5
-MORE_STYLE = ".curves .three { stroke: #009e73; } .curves circle.three { fill: #009e73; }"
 
 
 def chart_svg(chart: Chart) -> str:
-    """A chart as a picture that needs nothing beside it."""
-    width, height = SIZE
-    across, upwards = _scales(chart)
+    """A chart as an SVG picture that needs nothing beside it."""
+    (width, height), (across, upwards) = SIZE, _scales(chart)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" class="curves" role="img" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}"><title>{escape(chart.title)}</title><style>{STYLE}{MORE_STYLE}</style>',
-        f'<rect class="back" width="{width}" height="{height}"/>',
-        _caption(LEFT, 16, chart.title, "start"),
-        _caption((LEFT + width - RIGHT) / 2, height - 6, chart.across, "middle"),
+        svg_text(LEFT, 16, chart.title, "start"),
+        svg_text((LEFT + width - RIGHT) / 2, height - 6, chart.across, "middle"),
     ]
     for tick in upwards.ticks():
         y = upwards.pixel(tick)
-        parts.append(f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{width - RIGHT}" y2="{y:.1f}"/>')
-        parts.append(_caption(LEFT - 6, y + 4, number(tick), "end"))
-    for tick in across.ticks():
-        parts.append(_caption(across.pixel(tick), height - BELOW + 16, number(tick), "middle"))
-    for curve in chart.curves:
-        parts += _line(curve, across, upwards, chart.joined)
-    parts += _keys(chart)
-    return "".join([*parts, "</svg>"])
+        parts += [svg_grid(LEFT, y, width - RIGHT, y), svg_text(LEFT - 6, y + 4, number(tick), "end")]
+    parts += [svg_text(across.pixel(x), height - BELOW + 16, number(x), "middle") for x in across.ticks()]
+    parts += [part for curve in chart.curves for part in svg_curve(curve, across, upwards, chart.joined)]
+    return svg_picture(width, height, chart.title, parts + svg_legend(chart.curves, width - RIGHT, 16))
 
 
 def chart_lines(chart: Chart) -> list[str]:
@@ -84,28 +82,3 @@ def _scales(chart: Chart) -> tuple[Scale, Scale]:
     room = 0.0 if chart.logarithmic else 0.05 * (high - low) or 1.0
     across = Scale(min(x), max(*x, min(x) + 1e-9), LEFT, width - RIGHT)
     return across, Scale(low - room, high + room, height - BELOW, ABOVE, chart.logarithmic)
-
-
-def _line(curve: Curve, across: Scale, upwards: Scale, joined: bool) -> list[str]:
-    xs = [(across.pixel(x), upwards.pixel(y)) for x, y in curve.points]
-    path = " L ".join(f"{x:.1f} {y:.1f}" for x, y in xs)
-    dots = (
-        [f'<circle class="{curve.style}" cx="{x:.1f}" cy="{y:.1f}" r="3"/>' for x, y in xs]
-        if curve.marked or not joined
-        else []
-    )
-    return [*([f'<path class="{curve.style}" d="M {path}"/>'] if joined else []), *dots]
-
-
-def _keys(chart: Chart) -> list[str]:
-    """The names of the curves in a row above them, from the right."""
-    parts, right = [], float(SIZE[0] - RIGHT)
-    for curve in reversed(chart.curves):
-        parts.append(f'<path class="{curve.style}" d="M {right - 18:.1f} 12 h 18"/>')
-        parts.append(_caption(right - 24, 16, curve.name, "end"))
-        right -= 44 + 6.6 * len(curve.name)
-    return parts
-
-
-def _caption(x: float, y: float, text: str, anchor: str) -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'

@@ -14,14 +14,16 @@ from glassformer.course.page import value_text
 from glassformer.course.small_models import fresh_translator, token_ids
 from glassformer.course.walk import Walk
 from glassformer.equations.activations import relu, sigmoid
-from glassformer.equations.algebra import linear, matmul, multiply, residual
+from glassformer.equations.algebra import linear, multiply, residual
 from glassformer.equations.attention import attention
 from glassformer.equations.embedding import embed, one_hot
-from glassformer.equations.heads import concat, merge_heads, split_heads
+from glassformer.equations.heads import merge_heads, split_heads
+from glassformer.equations.information import cross_entropy_between
 from glassformer.equations.losses import cross_entropy, mean_squared_error
+from glassformer.equations.matrices import matmul
 from glassformer.equations.normalization import layer_norm
-from glassformer.equations.parameter_counts import projection_operations
-from glassformer.equations.probability import cross_entropy_between
+from glassformer.equations.parameter_counts import projection_macs
+from glassformer.equations.sequences import concat
 from glassformer.equations.similarity import inner_product
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
@@ -257,7 +259,7 @@ def _cost_of_projections(walk: Walk) -> tuple[str, bool]:
     given = walk.given("attention-cost-quadratic")
     length, dim = given.get("n", list[int])[0], given.get("d", int)
     pairs = walk.worked("attention-cost-quadratic").get("multiply_adds", list[int])[0]
-    beside = projection_operations(length, dim)
+    beside = projection_macs(length, dim)
     text = f"for {length} tokens of width {dim}: {pairs:,} multiply-adds between pairs, {beside:,} in projections"
     return text, beside > pairs
 

@@ -1,13 +1,12 @@
 """The lessons in order: an overview, gradients, similarity, attention, blocks, training, inference."""
 
-import difflib
 import inspect
 from dataclasses import dataclass
 from importlib import import_module
 from types import ModuleType
 
 from glassformer.course.walk import Walk
-from glassformer.errors import LessonError
+from glassformer.errors import LessonError, did_you_mean
 
 # Lessons in order, by chapter; the module of a lesson is imported when it is run or described.
 COURSE: dict[str, tuple[str, ...]] = {
@@ -68,7 +67,6 @@ def lesson_called(name: str) -> CourseLesson:
     """The lesson of that name; an error names the nearest ones."""
     known = lessons()
     if name not in known:
-        near = difflib.get_close_matches(name, known, cutoff=0.5)
-        advice = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-        raise LessonError(f"there is no lesson {name!r}; {advice}")
+        hint = did_you_mean(name, known, f"there are {', '.join(known)}")
+        raise LessonError(f"there is no lesson {name!r}; {hint}")
     return known[name]

@@ -39,7 +39,7 @@ from glassformer.errors import LessonError
 from glassformer.probes.cells import written
 from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
-from glassformer.views.curves import Curve
+from glassformer.views.charts import Curve
 
 CLOSE_ENOUGH = 0.005  # tolerance of an answer, unless an exercise sets another
 FEW_POINTS = 12  # a curve with at most this many has each point marked

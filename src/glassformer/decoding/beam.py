@@ -1,28 +1,46 @@
-"""Beam search: the likeliest texts among several that are written side by side (Lowerre, 1976).
+"""Beam search: keep the likeliest partial texts of each prompt and return the best finished ones (Lowerre, 1976).
 
-A hypothesis that ends keeps its place, and those that go on share the places left; so a beam of one is the greedy
-choice. All of a step is tensor work, each prompt's beam apart from the others: neighbours change nothing.
+A finished hypothesis keeps its slot in the beam and the unfinished ones share the rest, so a beam of one is greedy
+decoding. A step is tensor operations only, and each prompt's beam is independent of the others in the batch.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
+from types import MethodType
+from typing import cast
 
 import torch
 from torch import Tensor
 
-from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.loop import MOSTLY, Generator, Prompts
-from glassformer.decoding.next_token import without_ids
-from glassformer.equations.probability import logsumexp
+from glassformer.decoding.config import COMPACT_BELOW, GenerationConfig
+from glassformer.decoding.sampling import Sampler, SpecialTokens
 from glassformer.equations.sampling import length_penalty
-from glassformer.layers.beam_cache import BeamCache, RecurrentBeamState, expand_beams
-from glassformer.layers.cache import DecoderState
-from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.equations.softmax import logsumexp
+from glassformer.inference.compiled_step import (
+    STEPS_PER_SYNC,
+    compile_step,
+    fill_cache,
+    require_kv_cache,
+    source_slots,
+    static_cache,
+    stored,
+)
+from glassformer.inference.prepare import Generator
+from glassformer.layers.beam_cache import (
+    BeamCache,
+    RecurrentBeamState,
+    expand_beams,
+    expand_cache,
+    prompt_slots_of,
+    round_up,
+)
+from glassformer.layers.cache import KVCache
 
-FIRST = 1e6  # lifts what has ended above all that goes on, so that it keeps its place
-STRETCH = 256  # scores whose peak is taken together
+ENDED_BONUS = 1e6  # ranks finished hypotheses above all unfinished ones, so that they keep their slots
+CHUNK = 256  # logits whose maximum is taken together
 
 
 @dataclass(frozen=True)
@@ -36,99 +54,99 @@ class Hypothesis:
 
 @dataclass
 class Beam:
-    """Hypotheses [prompts, beam]: their tokens and log-probabilities [prompts, beam, limit], and where they stand."""
+    """Hypotheses [prompts, beams]: tokens and log-probabilities [prompts, beams, limit], score, length, end, limit."""
 
     ids: Tensor
     log_probabilities: Tensor
     score: Tensor
     length: Tensor
     ended: Tensor
-    most: Tensor
+    max_tokens: Tensor
 
     @classmethod
-    def empty(cls, most: Sequence[int], width: int, like: Tensor) -> "Beam":
-        """Beams in which the first hypothesis alone counts: the others would say the same."""
-        shape, device = (len(most), width), like.device
+    def empty(cls, max_tokens: Sequence[int], beams: int, like: Tensor) -> "Beam":
+        """Beams before the first step."""
+        shape, device = (len(max_tokens), beams), like.device
         dtype = torch.promote_types(like.dtype, torch.float32)
-        score = torch.full(shape, -torch.inf, dtype=dtype, device=device)
-        score[:, 0] = 0
-        return cls(
-            ids=torch.zeros(*shape, max(most), dtype=torch.long, device=device),
-            log_probabilities=torch.zeros(*shape, max(most), dtype=dtype, device=device),
-            score=score,
+        beam = cls(
+            ids=torch.zeros(*shape, max(max_tokens), dtype=torch.long, device=device),
+            log_probabilities=torch.zeros(*shape, max(max_tokens), dtype=dtype, device=device),
+            score=torch.zeros(shape, dtype=dtype, device=device),
             length=torch.zeros(shape, dtype=torch.long, device=device),
             ended=torch.zeros(shape, dtype=torch.bool, device=device),
-            most=torch.tensor(most, device=device)[:, None],
+            max_tokens=torch.zeros(len(max_tokens), 1, dtype=torch.long, device=device),
         )
+        beam.begin(torch.tensor(max_tokens, device=device)[:, None])
+        return beam
 
-    def extend(self, scores: Tensor, step: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
-        """Take the best continuations of all hypotheses; gives the token of each and which one it continues."""
-        beams, width = self.score.shape
-        best, ids = highest(scores, width)
+    def begin(self, max_tokens: Tensor) -> None:
+        """Start afresh, in place; only the first hypothesis counts, because all of them are still the same."""
+        for tensor in (self.ids, self.log_probabilities, self.length, self.ended):
+            tensor.zero_()
+        self.score.fill_(-torch.inf)
+        self.score[:, 0] = 0
+        self.max_tokens.copy_(max_tokens)
+
+    def extend(self, logits: Tensor, step: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        """Take the best continuations of all hypotheses; gives each one's token and the hypothesis it continues."""
+        prompts, beams = self.score.shape
+        best, ids = highest(logits, beams)
         options = ids.shape[-1]
-        best, ids = (best - logsumexp(scores)[:, None]).view(beams, width, -1), ids.view(beams, width, -1)
-        # what has ended goes on as itself alone, and at no cost
-        alone = torch.where(torch.arange(options, device=ids.device) == 0, 0.0, -torch.inf).to(best.dtype)
-        best = torch.where(self.ended[..., None], alone, best)
-        priority = self.score[..., None] + best + FIRST * self.ended[..., None]
-        index = priority.view(beams, -1).topk(width, -1, sorted=True).indices
+        best, ids = (best - logsumexp(logits)[:, None]).view(prompts, beams, -1), ids.view(prompts, beams, -1)
+        # a finished hypothesis has one continuation, itself, at no cost
+        itself = torch.where(torch.arange(options, device=ids.device) == 0, 0.0, -torch.inf).to(best.dtype)
+        best = torch.where(self.ended[..., None], itself, best)
+        priority = self.score[..., None] + best + ENDED_BONUS * self.ended[..., None]
+        index = priority.view(prompts, -1).topk(beams, -1, sorted=True).indices
         parent = index // options
-        token, log_probability = (values.view(beams, -1).gather(1, index) for values in (ids, best))
-        was = self.ended.gather(1, parent)
+        token, log_probability = (values.view(prompts, -1).gather(1, index) for values in (ids, best))
+        was_ended = self.ended.gather(1, parent)
         self._follow(parent)
         self.score.add_(log_probability)
-        going = ~was
-        place = step.view(1, 1, 1).expand(beams, width, 1)
-        self.ids.scatter_(2, place, torch.where(going, token, 0)[..., None])
-        self.log_probabilities.scatter_(2, place, log_probability[..., None])
-        self.length.add_(going)
-        over = (token[..., None] == ends).any(-1) | (self.length >= self.most)
-        self.ended.copy_(was | over)
+        column = step.view(1, 1, 1).expand(prompts, beams, 1)
+        self.ids.scatter_(2, column, torch.where(was_ended, 0, token)[..., None])
+        self.log_probabilities.scatter_(2, column, log_probability[..., None])
+        self.length.add_(~was_ended)
+        over = (token[..., None] == ends).any(-1) | (self.length >= self.max_tokens)
+        self.ended.copy_(was_ended | over)
         return token, parent
 
     def _follow(self, parent: Tensor) -> None:
-        """Every place takes over what its parent was."""
+        """Every slot takes over the hypothesis of its parent."""
         for flat in (self.score, self.length):
             flat.copy_(flat.gather(1, parent))
         for deep in (self.ids, self.log_probabilities):
             deep.copy_(deep.gather(1, parent[..., None].expand_as(deep)))
 
-    def fill(self, other: "Beam", most: Tensor) -> None:
-        """Begin again as another beam, in place, with a limit for each prompt."""
-        for name, value in vars(other).items():
-            getattr(self, name).copy_(value)
-        self.most.copy_(most)
-
     def rank(self, config: GenerationConfig) -> Tensor:
-        """Scores over the length penalty, by which hypotheses are ranked; one that goes on has no rank yet."""
+        """Scores over the length penalty, by which finished hypotheses are ranked; unfinished ones come last."""
         return (self.score / self._divisors(config)[self.length]).masked_fill(~self.ended, -torch.inf)
 
     def settled(self, config: GenerationConfig) -> Tensor:
-        """Which prompts [prompts] have their best texts for certain: nothing that goes on can still overtake them."""
+        """Which prompts [prompts] have their best texts for certain: no unfinished hypothesis can overtake them."""
         divisors = self._divisors(config)
-        # a log-probability can only fall; the most a hypothesis can rank is by today's over the largest divisor
-        reach = divisors[self.most]
-        bound = torch.maximum(self.score / reach, self.score / divisors[self.length])
-        hope = bound.masked_fill(self.ended, -torch.inf).amax(1)
+        # a log-probability can only fall, so the best possible rank is today's score over the largest divisor
+        bound = torch.maximum(self.score / divisors[self.max_tokens], self.score / divisors[self.length])
+        best_possible = bound.masked_fill(self.ended, -torch.inf).amax(1)
         ranked = self.rank(config).sort(1, descending=True).values
-        return self.ended.all(1) | (ranked[:, config.n - 1] >= hope)
+        return self.ended.all(1) | (ranked[:, config.n - 1] >= best_possible)
 
     def _divisors(self, config: GenerationConfig) -> Tensor:
         return _divisors(self.ids.shape[-1], config.length_penalty, self.score.dtype, self.score.device)
 
-    def select(self, beams: Tensor) -> None:
+    def select(self, prompts: Tensor) -> None:
         """Go on with these prompts only."""
         for name, value in vars(self).items():
-            setattr(self, name, value[beams])
+            setattr(self, name, value[prompts])
 
     def best(self, prompts: Sequence[int], config: GenerationConfig) -> list[list[Hypothesis]]:
-        """The best hypotheses of these prompts, which are settled; fewer than asked for if there are no more."""
+        """The best hypotheses of these settled prompts; fewer than `config.n` if there are no more."""
         chosen = torch.tensor(prompts, device=self.score.device)
         rank = self.rank(config)[chosen]
-        places = rank.sort(dim=1, descending=True, stable=True).indices[:, : config.n]
-        deep = places[..., None].expand(-1, -1, self.ids.shape[-1])
+        order = rank.sort(dim=1, descending=True, stable=True).indices[:, : config.n]
+        deep = order[..., None].expand(-1, -1, self.ids.shape[-1])
         texts = [column[chosen].gather(1, deep).tolist() for column in (self.ids, self.log_probabilities)]
-        sizes = [column.gather(1, places).tolist() for column in (self.length[chosen], rank)]
+        sizes = [column.gather(1, order).tolist() for column in (self.length[chosen], rank)]
         return [
             [Hypothesis(ids[:n], log_p[:n], score) for ids, log_p, n, score in each if score != -math.inf]
             for each in (zip(*columns, strict=True) for columns in zip(*texts, *sizes, strict=True))
@@ -137,108 +155,125 @@ class Beam:
 
 @lru_cache(maxsize=8)
 def _divisors(limit: int, alpha: float, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """What a score is divided by for each length up to a limit."""
+    """The length penalty for each length up to a limit."""
     return torch.tensor([length_penalty(n, alpha) for n in range(limit + 1)], dtype=dtype, device=device)
 
 
-def highest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The largest scores of each row [rows, vocab] and where they stand; no more than there are.
+def highest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The largest logits of each row [rows, vocab] and their ids; no more than there are.
 
-    They lie where the peaks of portions are largest, or in what the portions leave over: one pass finds those.
+    They lie in the chunks with the largest maxima, or in what is left after the last whole chunk: one pass finds those.
     """
-    rows, vocab = scores.shape
-    portions = vocab // STRETCH
-    if portions <= count:
-        return scores.topk(min(count, vocab), -1)
-    whole, near = portions * STRETCH, count * STRETCH
-    cut = scores[:, :whole].view(rows, portions, STRETCH)
-    at = cut.amax(-1).topk(count, -1).indices
-    few = cut.gather(1, at[..., None].expand(-1, -1, STRETCH)).flatten(1)
-    best, place = torch.cat([few, scores[:, whole:]], 1).topk(count, -1)
-    inside = at.gather(1, (place // STRETCH).clamp_max(count - 1)) * STRETCH + place % STRETCH
-    return best, torch.where(place < near, inside, place - near + whole)
+    rows, vocab = logits.shape
+    chunks = vocab // CHUNK
+    if chunks <= count:
+        return logits.topk(min(count, vocab), -1)
+    whole, near = chunks * CHUNK, count * CHUNK
+    chunked = logits[:, :whole].view(rows, chunks, CHUNK)
+    at = chunked.amax(-1).topk(count, -1).indices
+    candidates = chunked.gather(1, at[..., None].expand(-1, -1, CHUNK)).flatten(1)
+    best, index = torch.cat([candidates, logits[:, whole:]], 1).topk(count, -1)
+    inside = at.gather(1, (index // CHUNK).clamp_max(count - 1)) * CHUNK + index % CHUNK
+    return best, torch.where(index < near, inside, index - near + whole)
 
 
-class BeamState:
-    """Where the beams of several prompts stand: what each chose last, what was read, and the step on from there."""
+class BeamSearch:
+    """The beams of several prompts: what each hypothesis chose last, the cache they share, and the next step.
 
-    model: Generator
-    config: GenerationConfig
+    With `config.compile` the steps are a stored program, and the beam and the cache are its static buffers.
+    """
+
     cache: BeamCache | RecurrentBeamState
-    beam: Beam
-    next: Tensor
-    step: Tensor
-    stop: Tensor
-    unused: Tensor
-
-    def extend(self) -> tuple[Tensor, Tensor]:
-        """Read what was chosen last and choose again; gives tokens and which hypothesis each continues."""
-        ids = self.next if isinstance(self.cache, BeamCache) else self.next.view(-1, 1)  # a recurrent way is a row
-        scores = without_ids(self.model.decode_step(ids, self.cache).flatten(0, 1), self.unused)
-        if self.config.min_new_tokens:
-            scores = torch.where(self.step < self.config.min_new_tokens, without_ids(scores, self.stop), scores)
-        chosen = self.beam.extend(scores, self.step, self.stop)
-        self.step.add_(1)
-        return chosen
-
-
-class BeamSearch(BeamState):
-    """Beams of several prompts on their way, step by step."""
 
     def __init__(
         self,
         model: Generator,
-        prompts: Prompts,
-        most: Sequence[int],
+        prompts: Sequence[Sequence[int]],
+        max_tokens: Sequence[int],
         config: GenerationConfig,
-        ends: Sequence[int],
-        first: int,
-        unused: Sequence[int] = (),
+        special: SpecialTokens,
     ) -> None:
-        self.model = model
-        self.config = config
-        translates = isinstance(model, EncoderDecoder)
-        past, last = model.prefill(prompts, 1 if translates else max(map(len, prompts)), config.prefill_chunk)
-        start = torch.full((len(prompts), 1), first, device=last.device) if translates else last
-        self.next = start.repeat(1, config.num_beams)
-        self.beam = Beam.empty([max(1, n) for n in most], config.num_beams, model.embedding.weight)
-        self.step = torch.zeros((), dtype=torch.long, device=last.device)
-        device = last.device
-        self.stop, self.unused = (torch.tensor(list(ids), dtype=torch.long, device=device) for ids in (ends, unused))
-        self.cache = self.carry(past, max(1, *most))
+        self.model, self.config = model, config
+        device = model.embedding.weight.device
+        self.choose = Sampler(config, special, device)
+        inputs = [model.decoder_input(row, special.start) for row in prompts]
+        past = model.prefill(prompts, max(map(len, inputs)), config.prefill_chunk)
+        self.next = torch.tensor([[row[-1]] * config.num_beams for row in inputs], device=device)
+        self.step = torch.zeros((), dtype=torch.long, device=device)
+        limits = [max(1, limit) for limit in max_tokens]
+        self.beam = Beam.empty(limits, config.num_beams, model.embedding.weight)
+        self.left = max(limits)
+        self.program: Callable[[], None] | None = None
+        if config.compile:
+            self._use_program(require_kv_cache(model, past))
+        else:
+            self.cache = expand_beams(past, config.num_beams, self.left)
 
-    def carry(self, past: DecoderState, steps: int) -> BeamCache | RecurrentBeamState:
-        """What was read of the prompts, for all hypotheses to go on from."""
-        return expand_beams(past, self.config.num_beams, steps)
+    def _use_program(self, past: KVCache) -> None:
+        """Set the stored program for these shapes to where the prompts end, and take over its buffers."""
+        config, source = self.config, source_slots(past)
+        steps = round_up(config.max_new_tokens, STEPS_PER_SYNC)
+        key = ("beam", len(self.next), config.num_beams, prompt_slots_of(past), steps, source, self.choose.key)
+        static = stored(self.model, key, lambda: self._program(past, steps, source))
+        assert isinstance(static.cache, BeamCache)
+        fill_cache(static.cache, past)
+        static.next.copy_(self.next)
+        static.step.zero_()
+        static.beam.begin(self.beam.max_tokens)
+        self.cache, self.beam, self.program = static.cache, static.beam, static.program
+
+    def _program(self, past: KVCache, steps: int, source: int) -> "BeamSearch":
+        """A search of the same shapes on its own static buffers, with a compiled step."""
+        static = copy(self)
+        cache = expand_cache(past, self.config.num_beams, steps)
+        static.cache = static_cache(cache, cache.slots, source)
+        static.next, static.step = self.next.clone(), self.step.clone()
+        static.beam = Beam.empty([steps] * len(self.next), self.config.num_beams, self.model.embedding.weight)
+        static.program = compile_step(cast(MethodType, static._step), self.next.device)
+        return static
+
+    def _step(self) -> None:
+        """Read the last token of every hypothesis and choose again."""
+        ids = self.next if isinstance(self.cache, BeamCache) else self.next.view(-1, 1)  # recurrent: a row per beam
+        logits = self.choose.allowed(self.model.decode_step(ids, self.cache).flatten(0, 1), self.step)
+        token, parents = self.beam.extend(logits, self.step, self.choose.ends)
+        self.step.add_(1)
+        self.cache.follow(parents)
+        if torch.compiler.is_compiling():
+            self.next.copy_(token)
+        else:
+            self.next = token
 
     def next_tokens(self) -> None:
-        """One step of all beams."""
-        self.next, parents = self.extend()
-        self.cache.follow(parents)
+        """One step of all beams, or several of a compiled program."""
+        steps, run = (1, self._step) if self.program is None else (STEPS_PER_SYNC, self.program)
+        for _ in range(min(steps, self.left)):
+            run()
+        self.left -= steps
 
-    def compact(self, going: Sequence[int]) -> bool:
-        """Go on with these prompts only, if that is worth moving them; whether it was."""
-        if len(going) > MOSTLY * len(self.beam.score):
+    def compact(self, live: Sequence[int]) -> bool:
+        """Go on with these prompts only, if that is worth moving them; a compiled step has a fixed batch."""
+        if self.program is not None or len(live) > COMPACT_BELOW * len(self.beam.score):
             return False
-        beams = torch.tensor(going, device=self.next.device)
-        self.beam.select(beams)
-        self.cache.select(beams)
-        self.next = self.next[beams]
+        prompts = torch.tensor(live, device=self.next.device)
+        self.beam.select(prompts)
+        self.cache.select(prompts)
+        self.next = self.next[prompts]
         return True
 
 
-def run_search(search: BeamSearch, most: Sequence[int]) -> list[list[Hypothesis]]:
-    """Step until every prompt has its best texts, and give them."""
+def run_search(search: BeamSearch, max_tokens: Sequence[int]) -> list[list[Hypothesis]]:
+    """Step until the best texts of every prompt are certain, and return them."""
     found: dict[int, list[Hypothesis]] = {}
-    left = list(range(len(most)))
-    while len(found) < len(most):
+    prompts = list(range(len(max_tokens)))  # the prompt of each row
+    while len(found) < len(max_tokens):
         search.next_tokens()
         settled = search.beam.settled(search.config).tolist()
-        new = [place for place, i in enumerate(left) if settled[place] and i not in found]
+        new = [row for row, i in enumerate(prompts) if settled[row] and i not in found]
         if new:
             best = search.beam.best(new, search.config)
-            found |= {left[place]: texts for place, texts in zip(new, best, strict=True)}
-        going = [place for place, i in enumerate(left) if i not in found]
-        if going and search.compact(going):
-            left = [left[place] for place in going]
-    return [found[i] if n > 0 else [Hypothesis([], [], 0.0)] * search.config.n for i, n in enumerate(most)]
+            found |= {prompts[row]: texts for row, texts in zip(new, best, strict=True)}
+        live = [row for row, i in enumerate(prompts) if i not in found]
+        if live and search.compact(live):
+            prompts = [prompts[row] for row in live]
+    return [found[i] if n > 0 else [Hypothesis([], [], 0.0)] * search.config.n for i, n in enumerate(max_tokens)]

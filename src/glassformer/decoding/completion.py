@@ -1,4 +1,4 @@
-"""A text as it is written: its tokens, where it ends, and which part of it can be shown already."""
+"""A generated text: its tokens, why it ended, and which part of it can be streamed already."""
 
 import math
 from collections.abc import Sequence
@@ -9,16 +9,16 @@ from glassformer.errors import NonFiniteError
 from glassformer.text.tokenizer import Tokenizer
 
 Finish = Literal["stop", "length", "context"]
-BEFORE = 4  # tokens of the prompt to decode with: how a token is spelt can depend on those before it
-UNFINISHED = "\N{REPLACEMENT CHARACTER}"  # what a decoder gives for a character whose bytes have not all come yet
+PROMPT_TAIL = 4  # tokens of the prompt to decode with: the text of a token can depend on those before it
+INCOMPLETE = "\N{REPLACEMENT CHARACTER}"  # how an incomplete UTF-8 character is decoded
 
 
 @dataclass(frozen=True)
 class Completion:
     """A finished text: its tokens, each one's log-probability under the model, and why it ended.
 
-    `finish` is "stop" after an end token or a stop, "length" at the limit, "context" where the model can read no
-    further. `score` is the log-probability of the whole.
+    `finish_reason` is "stop" after an end token or a stop text, "length" at `max_new_tokens`, and "context" where the
+    model's context is full.
     """
 
     text: str
@@ -28,13 +28,13 @@ class Completion:
 
     @property
     def score(self) -> float:
-        """The log-probability of all tokens together."""
+        """The log-probability of the whole text."""
         return sum(self.log_probabilities)
 
 
 @dataclass
 class PartialText:
-    """A text that is still being written, after a prompt; at most `most` tokens, where it ends with `last`."""
+    """A text being generated after a prompt; it ends with `limit_reason` after `max_tokens` tokens."""
 
     tokenizer: Tokenizer
     prompt: Sequence[int]
@@ -53,7 +53,7 @@ class PartialText:
             self.finish_reason = self.limit_reason
 
     def add(self, token: int, log_probability: float) -> None:
-        """Take one more token; nothing comes after the end."""
+        """Append a token; after the end it is ignored."""
         if self.finish_reason is not None:
             return
         if not log_probability < math.inf:  # it is NaN or infinite wherever a logit is
@@ -72,28 +72,28 @@ class PartialText:
 
     def _stop(self) -> None:
         text = self._decoded()
-        found = [place for place in (text.find(stop) for stop in self.stops) if place >= 0]
+        found = [start for start in (text.find(stop) for stop in self.stops) if start >= 0]
         if found:
             self.finish_reason = "stop"
             self._text = text[: min(found)]
 
     def _decoded(self) -> str:
-        """What was written, spelt as it is behind the prompt."""
-        before = list(self.prompt[-BEFORE:])
+        """The text of the tokens as they decode after the prompt."""
+        before = list(self.prompt[-PROMPT_TAIL:])
         known, both = self.tokenizer.decode(before), self.tokenizer.decode([*before, *self.ids])
         return both[len(known) :] if both.startswith(known) else self.tokenizer.decode(self.ids)
 
     def new_text(self) -> str:
-        """What can be shown now and was not before: whole characters that cannot begin a stop."""
+        """Text that is certain now and was not returned before: whole characters that cannot begin a stop text."""
         if self.finish_reason is None:
-            text = self._decoded().rstrip(UNFINISHED)
+            text = self._decoded().rstrip(INCOMPLETE)
             end = len(text) - max((_overlap(text, stop) for stop in self.stops), default=0)
         else:
             text = self.text
             end = len(text)
-        piece = text[self._shown : end]
+        new = text[self._shown : end]
         self._shown = max(self._shown, end)
-        return piece
+        return new
 
     @property
     def text(self) -> str:
@@ -109,5 +109,5 @@ class PartialText:
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of a text could be the beginning of a stop."""
+    """How many characters at the end of a text could begin a stop text."""
     return next((size for size in range(min(len(stop), len(text)), 0, -1) if text.endswith(stop[:size])), 0)

@@ -1,4 +1,4 @@
-"""How to write: how long, by which choice of tokens, until what."""
+"""Generation settings: lengths, sampling, beam search and stopping."""
 
 import math
 from collections.abc import Sequence
@@ -8,46 +8,62 @@ from numbers import Integral, Real
 from glassformer.errors import DecodingError
 
 COLDEST = 1e-6  # temperature by which float32 logits can be divided without overflow
+COMPACT_BELOW = 0.75  # fraction of a batch; once no more are unfinished they are moved together
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
-    """Settings of one call; with none given the likeliest token is taken every time.
+    """Generation settings; the default is greedy decoding.
 
-    `stop` holds texts and token ids that end a text, beside the tokenizer's own end token. `seed`, the prompt and
-    the number of the sample decide every draw, so a text does not depend on what else is written with it.
+    `stop` may hold token ids beside strings. Each random draw depends on the seed, the prompt and the index of the
+    sample alone, so a text does not depend on the others in its batch.
     """
 
     max_new_tokens: int = 128
+    """Maximum number of tokens to generate."""
     min_new_tokens: int = 0
+    """Minimum number of tokens to generate before an end token is allowed."""
     temperature: float = 0.0
+    """Sampling temperature; 0 is greedy."""
     top_k: int | None = None
+    """Sample from the k most likely tokens."""
     top_p: float | None = None
+    """Nucleus sampling: sample from the fewest tokens whose probabilities add up to this."""
     min_p: float | None = None
+    """Sample from the tokens at least this fraction as likely as the most likely one."""
     repetition_penalty: float = 1.0
+    """Repetition penalty; above 1, tokens that occurred before become less likely."""
     stop: Sequence[str | int] = ()
+    """Stop string that ends the text, besides the end token; may be repeated."""
     n: int = 1
+    """Number of texts to generate for each prompt."""
     seed: int = 0
+    """Random seed of sampling."""
     num_beams: int = 1
+    """Number of beams of beam search; 1 is no beam search."""
     length_penalty: float = 0.6
+    """Length penalty of beam search; above 0 favors longer texts."""
     prefill_chunk: int = 512
+    """Prompt tokens that a prefill step reads at once."""
     batch_tokens: int = 8192
+    """Tokens in a batch of prompts and their texts, at most."""
     compile: bool = False
+    """Compile each decoding step: faster on a GPU, after seconds (most GPT and Llama models) or minutes."""
 
     def __post_init__(self) -> None:
         for name in ("max_new_tokens", "n", "num_beams", "prefill_chunk", "batch_tokens"):
             _whole(name, getattr(self, name), 1)
         _whole("min_new_tokens", self.min_new_tokens, 0)
         _number("temperature", self.temperature, 0)
-        sane = self.temperature == 0 or self.temperature >= COLDEST
-        _require(sane, "temperature", self.temperature, f"0 or at least {COLDEST}: below that, logits overflow")
+        divides = self.temperature == 0 or self.temperature >= COLDEST
+        _require(divides, "temperature", self.temperature, f"0 or at least {COLDEST}: below that, logits overflow")
         _number("repetition_penalty", self.repetition_penalty, 0, above=True)
         if self.top_k is not None:
             _whole("top_k", self.top_k, 1)
-        for name, share in (("top_p", self.top_p), ("min_p", self.min_p)):
-            if share is not None:
-                _number(name, share, 0, above=True)
-                _require(share <= 1, name, share, "a probability of at most 1")
+        for name, p in (("top_p", self.top_p), ("min_p", self.min_p)):
+            if p is not None:
+                _number(name, p, 0, above=True)
+                _require(p <= 1, name, p, "a probability of at most 1")
         _require(not isinstance(self.stop, str), "stop", repr(self.stop), "a list of texts and token ids")
         _require(all(self.stop_texts) and all(id >= 0 for id in self.stop_ids), "stop", self.stop, "no empty text")
         _require(math.isfinite(self.length_penalty), "length_penalty", self.length_penalty, "a number")

@@ -1,4 +1,4 @@
-"""Examples in, prompt out: tell a model what is wanted by showing it, right answers beside wrong ones."""
+"""Few-shot prompts: examples of questions with right answers, and wrong ones for contrast."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from glassformer.errors import DecodingError
 
 @dataclass(frozen=True)
 class Example:
-    """One example: a question, its right answer, and if one is given a wrong one to tell it from."""
+    """One example: a question, its right answer, and optionally a wrong answer for contrast."""
 
     question: str
     answer: str
@@ -17,7 +17,7 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class PromptTemplate:
-    """The words round questions and answers."""
+    """The labels of questions and answers, and the separator between examples."""
 
     question: str = "Question: "
     answer: str = "Answer: "
@@ -25,33 +25,33 @@ class PromptTemplate:
     between: str = "\n\n"
 
 
-USUAL_WORDS = PromptTemplate()
+DEFAULT_TEMPLATE = PromptTemplate()
 
 
 def few_shot_prompt(
-    shots: Sequence[Example], question: str, instruction: str = "", wording: PromptTemplate = USUAL_WORDS
+    examples: Sequence[Example], question: str, instruction: str = "", template: PromptTemplate = DEFAULT_TEMPLATE
 ) -> str:
-    """A prompt that shows the examples in order and ends where the model is to answer (Brown et al., 2020).
+    """A prompt that shows the examples in order and ends where the model should answer (Brown et al., 2020).
 
-    An example with a wrong answer shows that first, marked as such: a contrast (Chia et al., 2023).
+    A wrong answer comes before the right one, labeled as such: contrastive prompting (Chia et al., 2023).
     """
     if not question.strip():
-        raise DecodingError("the question is empty, wanted what the model is to answer")
-    for number, shot in enumerate(shots):
-        if not shot.question.strip() or not shot.answer.strip():
+        raise DecodingError("the question is empty, wanted what the model should answer")
+    for number, example in enumerate(examples):
+        if not example.question.strip() or not example.answer.strip():
             raise DecodingError(f"example {number} has an empty question or answer, wanted both")
-    shown = [_example(shot, wording) for shot in shots]
-    asked = f"{wording.question}{question}\n{wording.answer.rstrip()}"
-    return wording.between.join([*([instruction] if instruction else []), *shown, asked])
+    shown = [_example(example, template) for example in examples]
+    asked = f"{template.question}{question}\n{template.answer.rstrip()}"
+    return template.between.join([*([instruction] if instruction else []), *shown, asked])
 
 
-def _example(shot: Example, wording: PromptTemplate) -> str:
-    lines = [f"{wording.question}{shot.question}"]
-    if shot.wrong is not None:
-        lines.append(f"{wording.wrong}{shot.wrong}")
-    return "\n".join([*lines, f"{wording.answer}{shot.answer}"])
+def _example(example: Example, template: PromptTemplate) -> str:
+    lines = [f"{template.question}{example.question}"]
+    if example.wrong is not None:
+        lines.append(f"{template.wrong}{example.wrong}")
+    return "\n".join([*lines, f"{template.answer}{example.answer}"])
 
 
-def few_shot_stops(wording: PromptTemplate = USUAL_WORDS) -> tuple[str, ...]:
-    """Where an answer to such a prompt ends: before the model goes on to make up the next example."""
-    return (wording.between, f"\n{wording.question.rstrip()}")
+def few_shot_stops(template: PromptTemplate = DEFAULT_TEMPLATE) -> tuple[str, ...]:
+    """Stop texts for a few-shot prompt: they end an answer before the model makes up another example."""
+    return (template.between, f"\n{template.question.rstrip()}")

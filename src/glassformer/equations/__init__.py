@@ -1,30 +1,18 @@
-"""Every formula of the field, one file per theme: tools first, then as a token meets them, then learning."""
+"""Every formula, one file per theme; the catalog lists them in the order of these imports."""
 
-# isort: off - the catalog lists equations in this order
-from glassformer.equations.activations import geglu, gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, swiglu, tanh
+from glassformer.equations.activations import gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, tanh
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
-from glassformer.equations.algebra import add, line, linear, matmul, multiply, residual, scale, transpose
-from glassformer.equations.attention import (
-    apply_mask,
-    attention,
-    attention_scores,
-    soft_cap,
-    weighted_sum,
-    window_attention,
-)
+from glassformer.equations.algebra import add, linear, multiply, residual, scale
+from glassformer.equations.attention import attention
+from glassformer.equations.attention_steps import apply_mask, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.cache import write_slots
 from glassformer.equations.embedding import embed, one_hot, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
-from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm
-from glassformer.equations.heads import concat, merge_heads, repeat_kv, split_heads
-from glassformer.equations.initialization import (
-    he_normal,
-    normal,
-    scaled_normal,
-    truncated_normal,
-    uniform,
-    xavier_normal,
-    xavier_uniform,
-)
+from glassformer.equations.gated import geglu, swiglu
+from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm, line
+from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
+from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, softmax_jacobian
+from glassformer.equations.initialization import normal, scaled_normal, uniform
 from glassformer.equations.losses import (
     bits_per_byte,
     contrastive_loss,
@@ -36,56 +24,38 @@ from glassformer.equations.losses import (
 )
 from glassformer.equations.masks import (
     additive_mask,
-    block_sparse_mask,
     causal_mask,
     combine_masks,
-    dilated_mask,
     padding_mask,
+    position_mask,
+    relative_positions,
     sliding_window_mask,
-    visible_pairs,
+    tree_mask,
 )
+from glassformer.equations.matrices import matmul, transpose
 from glassformer.equations.metrics import accuracy, f1
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
-from glassformer.equations.normalization import batch_norm, layer_norm, layer_norm_outside, rms_norm
+from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
+from glassformer.equations.other_norms import batch_norm, layer_norm_outside
 from glassformer.equations.parameter_counts import (
-    attention_operations,
+    attention_macs,
     attention_parameters,
     crossover_length,
     feed_forward_parameters,
     gpt_parameters,
-    layer_operations,
-    model_operations,
-    projection_operations,
-    quadratic_share,
+    layer_macs,
+    model_macs,
+    projection_macs,
+    quadratic_fraction,
 )
-from glassformer.equations.places import (
-    alibi_at,
-    own_line,
-    place_mask,
-    relative_bias_at,
-    relative_places,
-    sinusoidal_at,
-    write_rows,
-)
-from glassformer.equations.positions import (
+from glassformer.equations.position_biases import (
     alibi_bias,
     alibi_slopes,
-    learned_positions,
     relative_position_bias,
     relative_position_bucket,
-    shift_matrix,
-    sinusoidal_positions,
 )
-from glassformer.equations.probability import (
-    cross_entropy_between,
-    entropy,
-    kl_divergence,
-    log_softmax,
-    logsumexp,
-    softmax,
-    softmax_jacobian,
-)
+from glassformer.equations.positions import shift_matrix, sinusoidal_positions
 from glassformer.equations.quantization import int4_linear, int8_linear
 from glassformer.equations.regularization import apply_dropout, dropout, dropout_mask
 from glassformer.equations.rotary import rotary, rotary_frequencies
@@ -128,7 +98,7 @@ from glassformer.equations.schedules import (
     schedule_progress,
     warmup_stable_decay,
 )
-from glassformer.equations.sequences import mean_pool, relative_positions, row_at, slice_axis, stack_rows
+from glassformer.equations.sequences import concat, mean_pool, select_position, stack_steps
 from glassformer.equations.similarity import (
     analogy,
     cosine_similarity,
@@ -141,6 +111,10 @@ from glassformer.equations.similarity import (
     random_cosine_rms,
     score_variance,
 )
+from glassformer.equations.softmax import log_softmax, logsumexp, softmax
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, visible_pairs
+from glassformer.equations.variance_scaling import he_normal, truncated_normal, xavier_normal, xavier_uniform
+from glassformer.equations.window_attention import window_attention
 
 __all__ = [
     "acceptance",
@@ -149,7 +123,6 @@ __all__ = [
     "adamw",
     "add",
     "additive_mask",
-    "alibi_at",
     "alibi_bias",
     "alibi_slopes",
     "analogy",
@@ -157,7 +130,7 @@ __all__ = [
     "apply_mask",
     "arithmetic_intensity",
     "attention",
-    "attention_operations",
+    "attention_macs",
     "attention_parameters",
     "attention_scores",
     "base_scaled_frequencies",
@@ -204,10 +177,9 @@ __all__ = [
     "kl_divergence",
     "l2_norm",
     "label_smoothing",
+    "layer_macs",
     "layer_norm",
     "layer_norm_outside",
-    "layer_operations",
-    "learned_positions",
     "length_penalty",
     "line",
     "linear",
@@ -222,7 +194,7 @@ __all__ = [
     "mean_squared_error",
     "merge_heads",
     "min_p",
-    "model_operations",
+    "model_macs",
     "momentum",
     "moving_mean_square",
     "multiply",
@@ -237,15 +209,12 @@ __all__ = [
     "ntk_scaled_frequencies",
     "one_hot",
     "orthogonalize",
-    "own_line",
     "padding_mask",
     "perplexity",
-    "place_mask",
-    "projection_operations",
-    "quadratic_share",
+    "position_mask",
+    "projection_macs",
+    "quadratic_fraction",
     "random_cosine_rms",
-    "relative_bias_at",
-    "relative_places",
     "relative_position_bias",
     "relative_position_bucket",
     "relative_positions",
@@ -258,7 +227,6 @@ __all__ = [
     "rmsprop",
     "rotary",
     "rotary_frequencies",
-    "row_at",
     "sample",
     "sample_from_uniform",
     "scale",
@@ -267,10 +235,10 @@ __all__ = [
     "scaling_law_loss",
     "schedule_progress",
     "score_variance",
+    "select_position",
     "shift_matrix",
     "sigmoid",
     "silu",
-    "sinusoidal_at",
     "sinusoidal_positions",
     "slice_axis",
     "sliding_window_mask",
@@ -279,7 +247,7 @@ __all__ = [
     "softmax_jacobian",
     "split_heads",
     "squared_relu",
-    "stack_rows",
+    "stack_steps",
     "suppress_tokens",
     "swiglu",
     "symmetric_kl",
@@ -290,6 +258,7 @@ __all__ = [
     "top_p",
     "training_flops",
     "transpose",
+    "tree_mask",
     "truncated_normal",
     "unembed",
     "uniform",
@@ -298,7 +267,7 @@ __all__ = [
     "weight_decay",
     "weighted_sum",
     "window_attention",
-    "write_rows",
+    "write_slots",
     "xavier_normal",
     "xavier_uniform",
     "yarn_scaled_frequencies",

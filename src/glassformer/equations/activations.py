@@ -1,4 +1,4 @@
-"""Activations: the bends between linear maps, without which depth would collapse to one map."""
+"""Activation functions: the nonlinearities between linear layers, without which depth would collapse to one map."""
 
 import math
 
@@ -9,12 +9,11 @@ from torch.nn import functional
 
 from glassformer.arithmetic import factor, number
 from glassformer.equation import equation
-from glassformer.equations.algebra import multiply
 
 
 @equation(
     r"a = \sigma(z) = \frac{1}{1 + e^{-z}}",
-    meaning="Any number is pressed smoothly between zero and one.",
+    meaning="Any number is squashed smoothly between zero and one.",
     intuition="A door that is nearly shut, half open or nearly open, never quite either.",
     symbols={"z": "pre-activation", "a": "activation"},
     names={"a": "activation"},
@@ -43,7 +42,7 @@ def _sigmoid_cell(index: tuple[int, ...], z: Tensor) -> str:
 
 @equation(
     r"a = \tanh z = \frac{2}{1 + e^{-2z}} - 1",
-    meaning="Any number is pressed smoothly between minus one and one.",
+    meaning="Any number is squashed smoothly between minus one and one.",
     intuition="A spring that gives way at first and then will not move further, to either side.",
     symbols={"z": "pre-activation", "a": "activation"},
     names={"a": "activation"},
@@ -124,7 +123,7 @@ def _squared_relu_cell(index: tuple[int, ...], x: Tensor) -> str:
 
 @equation(
     r"a = x \, \Phi(x) = \tfrac{x}{2}\left(1 + \operatorname{erf}\tfrac{x}{\sqrt 2}\right)",
-    meaning="A number is kept in proportion to how many normal numbers lie below it.",
+    meaning="A number is scaled by the probability that a standard normal number lies below it.",
     intuition="A doorman who lets the tall in, keeps the small out, and thinks it over in between.",
     symbols={"x": "pre-activation", "a": "activation"},
     names={"a": "activation"},
@@ -155,7 +154,7 @@ def _gelu_cell(index: tuple[int, ...], x: Tensor) -> str:
 
 @equation(
     r"a = \tfrac{x}{2}\left(1 + \tanh\left(\sqrt{2/\pi}\,(x + 0.044715\,x^3)\right)\right)",
-    meaning="The Gaussian unit with its curve drawn by a hyperbolic tangent.",
+    meaning="GELU with the normal distribution function approximated by a hyperbolic tangent.",
     intuition="The same doorman, judging by eye instead of by a ruler.",
     symbols={"x": "pre-activation", "a": "activation"},
     names={"a": "activation"},
@@ -207,7 +206,8 @@ def _silu_fused(x: Tensor) -> Tensor:
 
 
 @silu.def_gradient(r"\bar x = \bar a \odot \sigma(x)\left(1 + x (1 - \sigma(x))\right)")
-def _silu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
+def silu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
+    """The rule of `silu`, which `swiglu` uses too."""
     s = sigmoid.fn(x)
     return a_bar * s * (1 + x * (1 - s))
 
@@ -215,42 +215,3 @@ def _silu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
 @silu.def_cell
 def _silu_cell(index: tuple[int, ...], x: Tensor) -> str:
     return f"{number(x[index])} / (1 + e^({number(-x[index])}))"
-
-
-@equation(
-    r"a = (g \, \sigma(g)) \odot u",
-    meaning="One projection decides how much of another may pass.",
-    intuition="Two lanes merge at a traffic light, and one of the lanes controls the light.",
-    symbols={"g": "gate projection", "u": "value projection", "a": "gated value"},
-    flops=lambda shape: 6 * shape,
-    upcast=True,
-)
-def swiglu(g: Float[Tensor, "*shape"], u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The gated unit of modern feed-forward layers (Shazeer, 2020)."""
-    return silu.fn(g) * u
-
-
-@swiglu.def_fused
-def _swiglu_fused(g: Tensor, u: Tensor) -> Tensor:
-    return functional.silu(g) * u
-
-
-@swiglu.def_gradient(r"\bar g = (\bar a \odot u) \odot \text{silu}'(g), \quad \bar u = \bar a \odot \text{silu}(g)")
-def _swiglu_gradient(a_bar: Tensor, g: Tensor, u: Tensor) -> tuple[Tensor, Tensor]:
-    return _silu_gradient(a_bar * u, g), a_bar * silu.fn(g)
-
-
-@swiglu.def_cell
-def _swiglu_cell(index: tuple[int, ...], g: Tensor, u: Tensor) -> str:
-    return f"{number(g[index])} / (1 + e^({number(-g[index])}))·{factor(u[index])}"
-
-
-@equation(
-    r"a = \text{GELU}(g) \odot u",
-    meaning="One projection, bent by the Gaussian unit, decides how much of another may pass.",
-    intuition="The doorman of one lane works the barrier of the other.",
-    symbols={"g": "gate projection", "u": "value projection", "a": "gated value"},
-)
-def geglu(g: Float[Tensor, "*shape"], u: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-    """The Gaussian gated unit of T5 version 1.1 (Shazeer, 2020)."""
-    return multiply(gelu_tanh(g), u)

@@ -1,4 +1,4 @@
-"""Steps that adapt to each parameter: the slope is divided by its usual size, remembered from the past."""
+"""Adaptive optimizers: RMSProp, Adam and AdamW divide each gradient by its root mean square."""
 
 import torch
 from jaxtyping import Float
@@ -10,18 +10,23 @@ from glassformer.equations.optimizers import exponential_moving_average, gradien
 from glassformer.equations.ranges import Require, below_one, finite, not_negative, positive, same_dtype, squares, whole
 
 
+def _decays(require: Require, /, betas: tuple[float, float]) -> None:
+    require(isinstance(betas, tuple | list) and len(betas) == 2, "betas", repr(betas), "two numbers")
+    below_one(require, **dict(zip(("betas[0]", "betas[1]"), betas, strict=True)))
+
+
 @equation(
     r"v' = \beta \, v + (1 - \beta) \, g \odot g",
-    meaning="A running average of squares: how large each slope usually is, whatever its sign.",
+    meaning="A moving average of squares: how large each gradient usually is, whatever its sign.",
     intuition="The needle of a loudness meter: it follows the noise, not the tune.",
-    symbols={"v": "average of squares so far, zeros at first", "g": "gradient", "decay": "β", "v_new": "average after"},
+    symbols={"v": "second moment, zeros at first", "g": "gradient", "decay": "β", "v_new": "updated second moment"},
     names={"g": "gradient"},
     flops=lambda size: 4 * size,
     where={"v g": same_dtype, "decay": below_one, "g": finite, "v": squares},
     upcast=True,
 )
 def moving_mean_square(v: Float[Tensor, "*size"], g: Float[Tensor, "*size"], decay: float) -> Float[Tensor, "*size"]:
-    """Mix a gradient's squares into their average (Tieleman and Hinton, 2012)."""
+    """Update the second moment: a moving average of squared gradients (Tieleman and Hinton, 2012)."""
     return exponential_moving_average.fn(v, g * g, decay)
 
 
@@ -37,15 +42,20 @@ def _moving_mean_square_cell(index: tuple[int, ...], v: Tensor, g: Tensor, decay
 
 @equation(
     r"\hat a = \frac{a}{1 - \beta^t}",
-    meaning="An average that began at zero is blown up to the size it would have had with a full past.",
+    meaning="A moving average that began at zero is scaled up to the size it would have with a full past.",
     intuition="A glass filled from empty reads low at first, so the first readings are scaled up.",
-    symbols={"average": "a, an average that began at zero", "decay": "β", "step": "t, the step, from 1", "a_hat": "â"},
+    symbols={
+        "average": "a, an average that began at zero",
+        "decay": "β",
+        "step": "t, the step, from 1",
+        "a_hat": "â",
+    },
     flops=lambda size: size,
     where={"decay": below_one, "step": whole},
     upcast=True,
 )
 def bias_correction(average: Float[Tensor, "*size"], decay: float, step: int) -> Float[Tensor, "*size"]:
-    """Undo the pull towards zero of a young moving average (Kingma and Ba, 2015)."""
+    """Correct the bias towards zero of a young moving average (Kingma and Ba, 2015)."""
     return average / (1 - decay**step)
 
 
@@ -61,15 +71,15 @@ def _bias_correction_cell(index: tuple[int, ...], average: Tensor, decay: float,
 
 @equation(
     r"\theta' = \theta - \eta \frac{m}{\sqrt{v} + \epsilon}",
-    meaning="Each parameter's step is divided by the usual size of its own slope.",
+    meaning="Each parameter's step is divided by the usual size of its own gradient.",
     intuition="Turn down the loud voices and turn up the quiet ones before listening to the choir.",
     symbols={
         "theta": "parameters",
-        "m": "direction: a gradient or an average of gradients",
-        "v": "average of squared gradients",
+        "m": "direction: a gradient or its moving average",
+        "v": "moving average of squared gradients",
         "rate": "η, the learning rate",
         "eps": "ε, keeps the division away from zero",
-        "theta_new": "parameters after",
+        "theta_new": "updated parameters",
     },
     names={"theta": "parameters"},
     flops=lambda size: 5 * size,
@@ -83,7 +93,7 @@ def normalized_descent(
     rate: float,
     eps: float = 1e-8,
 ) -> Float[Tensor, "*size"]:
-    """Take one step downhill in units of the root of the mean square (Tieleman and Hinton, 2012)."""
+    """One descent step in units of the root mean square of the gradient (Tieleman and Hinton, 2012)."""
     return gradient_descent.fn(theta, m / (v.sqrt() + eps), rate)
 
 
@@ -110,17 +120,17 @@ def _normalized_descent_cell(
 
 @equation(
     r"v' = \rho v + (1 - \rho) g^2, \quad \theta' = \theta - \eta \frac{g}{\sqrt{v'} + \epsilon}",
-    meaning="Follow the slope, with each parameter's step divided by the usual size of its own slope.",
+    meaning="Follow the gradient, with each parameter's step divided by the usual size of its own gradient.",
     intuition="Short paces on steep ground, long ones on the flat.",
     symbols={
         "theta": "parameters",
         "g": "gradient",
-        "v": "average of squared gradients, zeros at first",
+        "v": "second moment, the average of squared gradients, zeros at first",
         "rate": "η, the learning rate",
-        "rho": "ρ, share of the average that is kept",
+        "rho": "ρ, decay of the average",
         "eps": "ε, keeps the division away from zero",
-        "theta_new": "parameters after",
-        "v_new": "average after",
+        "theta_new": "updated parameters",
+        "v_new": "updated second moment",
     },
     names={"theta": "parameters", "g": "gradient"},
     where={"theta g v": same_dtype, "rate": not_negative, "eps": positive, "rho": below_one, "g": finite, "v": squares},
@@ -151,22 +161,31 @@ def _rmsprop_cell(
     r"m' = \beta_1 m + (1 - \beta_1) g, \quad v' = \beta_2 v + (1 - \beta_2) g^2, \quad "
     r"\hat m = \frac{m'}{1 - \beta_1^t}, \quad \hat v = \frac{v'}{1 - \beta_2^t}, \quad "
     r"\theta' = \theta - \eta \frac{\hat m}{\sqrt{\hat v} + \epsilon}",
-    meaning="Each parameter follows the average of its slopes, in units of their usual size.",
+    meaning="Each parameter follows the average of its gradients, in units of their usual size.",
     intuition="A hiker with a memory: full paces where the ground falls steadily, short ones where it wavers.",
     symbols={
         "theta": "parameters",
         "g": "gradient",
-        "m": "average of gradients, zeros at first",
-        "v": "average of squared gradients, zeros at first",
+        "m": "first moment, the average of gradients, zeros at first",
+        "v": "second moment, the average of squared gradients, zeros at first",
         "step": "t, the step, from 1",
         "rate": "η, the learning rate",
-        "betas": "β₁ and β₂, shares of the two averages that are kept",
+        "betas": "β₁ and β₂, decays of the two averages",
         "eps": "ε, keeps the division away from zero",
-        "theta_new": "parameters after",
-        "m_new": "average of gradients after",
-        "v_new": "average of squared gradients after",
+        "theta_new": "updated parameters",
+        "m_new": "updated first moment",
+        "v_new": "updated second moment",
     },
     names={"theta": "parameters", "g": "gradient"},
+    where={
+        "step": whole,
+        "rate": not_negative,
+        "eps": positive,
+        "theta g m v": same_dtype,
+        "betas": _decays,
+        "g": finite,
+        "v": squares,
+    },
 )
 def adam(
     theta: Float[Tensor, "*size"],
@@ -178,42 +197,39 @@ def adam(
     betas: tuple[float, float] = (0.9, 0.999),
     eps: float = 1e-8,
 ) -> tuple[Float[Tensor, "*size"], Float[Tensor, "*size"], Float[Tensor, "*size"]]:
-    """Descend by averaged slopes over averaged sizes, both corrected for starting at zero (Kingma and Ba, 2015)."""
+    """Adam: the first moment over the root of the second, both corrected for starting at zero (Kingma and Ba, 2015)."""
     m = exponential_moving_average(m, g, betas[0])
     v = moving_mean_square(v, g, betas[1])
     m_hat, v_hat = bias_correction(m, betas[0], step), bias_correction(v, betas[1], step)
     return normalized_descent(theta, m_hat, v_hat, rate, eps), m, v
 
 
-@adam.def_check
-def _adam_check(
-    theta: Tensor, g: Tensor, m: Tensor, v: Tensor, step: int, rate: float, betas: tuple[float, float], eps: float
-) -> None:
-    whole(adam.require, step=step)
-    not_negative(adam.require, rate=rate)
-    positive(adam.require, eps=eps)
-    adam.require_type("theta", theta, g=g, m=m, v=v)
-    _check_moments(adam.require, g, v, betas)
-
-
 @equation(
     r"\theta' = \text{Adam}\left((1 - \eta \lambda) \, \theta\right)",
-    meaning="Shrink every parameter a little, then take an Adam step; the shrinking stays out of the averages.",
-    intuition="Prune the hedge by the same share everywhere, then let it grow where the sun is.",
+    meaning="Decay every parameter a little, then take an Adam step; the decay stays out of the moments.",
+    intuition="Prune the hedge by the same fraction everywhere, then let it grow where the sun is.",
     symbols={
         "theta": "parameters",
         "g": "gradient",
-        "m": "average of gradients, zeros at first",
-        "v": "average of squared gradients, zeros at first",
+        "m": "first moment, the average of gradients, zeros at first",
+        "v": "second moment, the average of squared gradients, zeros at first",
         "step": "t, the step, from 1",
         "rate": "η, the learning rate",
         "decay": "λ, strength of the decay",
-        "betas": "β₁ and β₂, shares of the two averages that are kept",
-        "theta_new": "parameters after",
-        "m_new": "average of gradients after",
-        "v_new": "average of squared gradients after",
+        "betas": "β₁ and β₂, decays of the two averages",
+        "theta_new": "updated parameters",
+        "m_new": "updated first moment",
+        "v_new": "updated second moment",
     },
     names={"theta": "parameters", "g": "gradient"},
+    where={
+        "step": whole,
+        "rate decay": not_negative,
+        "theta g m v": same_dtype,
+        "betas": _decays,
+        "g": finite,
+        "v": squares,
+    },
 )
 def adamw(
     theta: Float[Tensor, "*size"],
@@ -225,25 +241,8 @@ def adamw(
     decay: float = 0.01,
     betas: tuple[float, float] = (0.9, 0.999),
 ) -> tuple[Float[Tensor, "*size"], Float[Tensor, "*size"], Float[Tensor, "*size"]]:
-    """Adam with weight decay of its own (Loshchilov and Hutter, 2019).
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
 
-    For another ε than Adam's own, call `adam` on `weight_decay(theta, rate, decay)`: this is no more than that.
+    For another ε than Adam's default, call `adam` on `weight_decay(theta, rate, decay)`, which is all this does.
     """
     return adam(weight_decay(theta, rate, decay), g, m, v, step, rate, betas)
-
-
-@adamw.def_check
-def _adamw_check(
-    theta: Tensor, g: Tensor, m: Tensor, v: Tensor, step: int, rate: float, decay: float, betas: tuple[float, float]
-) -> None:
-    whole(adamw.require, step=step)
-    not_negative(adamw.require, rate=rate, decay=decay)
-    adamw.require_type("theta", theta, g=g, m=m, v=v)
-    _check_moments(adamw.require, g, v, betas)
-
-
-def _check_moments(require: Require, g: Tensor, v: Tensor, betas: tuple[float, float]) -> None:
-    require(isinstance(betas, tuple | list) and len(betas) == 2, "betas", repr(betas), "two numbers")
-    below_one(require, **dict(zip(("betas[0]", "betas[1]"), betas, strict=True)))
-    finite(require, g=g)
-    squares(require, v=v)

@@ -1,4 +1,4 @@
-"""Linear algebra and plumbing: products, sums, and the moves that turn one tensor into heads and back."""
+"""Linear maps, and sums and products entry by entry."""
 
 import torch
 from jaxtyping import Float
@@ -12,18 +12,18 @@ from glassformer.equations.ranges import same_dtype
 
 @equation(
     r"y = x W + b",
-    meaning="Every output is a weighted sum of all inputs, plus a shift.",
+    meaning="Every output is a weighted sum of all inputs, plus a bias.",
     intuition="A mixing desk: each output channel has its own slider for every input channel.",
-    symbols={"x": "rows going in", "W": "weights, one column per output", "b": "shift", "y": "rows coming out"},
-    flops=lambda rows, inputs, outputs, b: 2 * rows * inputs * outputs + (0 if b is None else rows * outputs),
+    symbols={"x": "input vectors", "W": "weights, one column per output", "b": "bias", "y": "output vectors"},
+    flops=lambda batch, inputs, outputs, b: 2 * batch * inputs * outputs + (0 if b is None else batch * outputs),
     where={"x W b": same_dtype},
 )
 def linear(
-    x: Float[Tensor, "*rows inputs"],
+    x: Float[Tensor, "*batch inputs"],
     W: Float[Tensor, "inputs outputs"],
     b: Float[Tensor, " outputs"] | None = None,
-) -> Float[Tensor, "*rows outputs"]:
-    """Map each row through a matrix; the same matrix serves every row."""
+) -> Float[Tensor, "*batch outputs"]:
+    """Multiply each vector by a weight matrix and add a bias; all vectors share the same matrix."""
     y = x @ W
     return y if b is None else y + b
 
@@ -35,42 +35,14 @@ def _linear_fused(x: Tensor, W: Tensor, b: Tensor | None = None) -> Tensor:
 
 @linear.def_gradient(r"\bar x = \bar y W^\top, \quad \bar W = x^\top \bar y, \quad \bar b = \textstyle\sum \bar y")
 def _linear_gradient(y_bar: Tensor, x: Tensor, W: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor, Tensor | None]:
-    rows, outputs = x.reshape(-1, W.shape[0]), y_bar.reshape(-1, W.shape[1])
-    return y_bar @ W.T, rows.T @ outputs, None if b is None else outputs.sum(0)
+    inputs, outputs = x.reshape(-1, W.shape[0]), y_bar.reshape(-1, W.shape[1])
+    return y_bar @ W.T, inputs.T @ outputs, None if b is None else outputs.sum(0)
 
 
 @linear.def_cell
 def _linear_cell(index: tuple[int, ...], x: Tensor, W: Tensor, b: Tensor | None) -> str:
     text = dot(x[index[:-1]], W[:, index[-1]])
     return text if b is None else total([text, number(b[index[-1]])], [])
-
-
-@equation(
-    r"C = A B",
-    meaning="Each entry is the inner product of a row of A and a column of B.",
-    intuition="Ask every question of every answer, and write down how well each pair agrees.",
-    symbols={"A": "left matrices", "B": "right matrices", "C": "products"},
-    names={"C": "products"},
-    flops=lambda batch, rows, inner, columns: 2 * batch * rows * inner * columns,
-    where={"A B": same_dtype},
-)
-def matmul(
-    A: Float[Tensor, "*#batch rows inner"], B: Float[Tensor, "*#batch inner columns"]
-) -> Float[Tensor, "*batch rows columns"]:
-    """Multiply matrices, batch by batch."""
-    return A @ B
-
-
-@matmul.def_gradient(r"\bar A = \bar C B^\top, \quad \bar B = A^\top \bar C")
-def _matmul_gradient(C_bar: Tensor, A: Tensor, B: Tensor) -> tuple[Tensor, Tensor]:
-    return C_bar @ B.mT, A.mT @ C_bar
-
-
-@matmul.def_cell
-def _matmul_cell(index: tuple[int, ...], A: Tensor, B: Tensor) -> str:
-    batch = torch.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    A, B = A.expand(*batch, *A.shape[-2:]), B.expand(*batch, *B.shape[-2:])
-    return dot(A[index[:-1]], B[index[:-2]][:, index[-1]])
 
 
 @equation(
@@ -82,7 +54,7 @@ def _matmul_cell(index: tuple[int, ...], A: Tensor, B: Tensor) -> str:
     flops=lambda shape: shape,
 )
 def add(a: Float[Tensor, "*#shape"], b: Float[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
-    """Add, repeating along axes of size one."""
+    """Add, broadcasting along axes of size one."""
     return a + b
 
 
@@ -106,7 +78,7 @@ def _add_cell(index: tuple[int, ...], a: Tensor, b: Tensor) -> str:
     flops=lambda shape: shape,
 )
 def multiply(a: Float[Tensor, "*#shape"], b: Float[Tensor, "*#shape"]) -> Float[Tensor, "*shape"]:
-    """Multiply entry by entry, repeating along axes of size one (Hadamard product)."""
+    """Multiply entry by entry, broadcasting along axes of size one (Hadamard product)."""
     return a * b
 
 
@@ -144,37 +116,10 @@ def _scale_cell(index: tuple[int, ...], x: Tensor, c: float) -> str:
 
 
 @equation(
-    r"y = m x + b",
-    meaning="A straight line: one step to the right changes the height by the slope.",
-    intuition="A staircase: the slope is the height of a stair, the intercept the floor it starts on.",
-    symbols={"x": "where", "m": "slope", "b": "intercept", "y": "height"},
-    flops=lambda shape: 2 * shape,
-)
-def line(x: Float[Tensor, "*shape"], m: float, b: float = 0.0) -> Float[Tensor, "*shape"]:
-    """Evaluate a straight line."""
-    return m * x + b
-
-
-@line.def_gradient(r"\bar x = m \, \bar y")
-def _line_gradient(y_bar: Tensor, m: float) -> Tensor:
-    return m * y_bar
-
-
-@line.def_cell
-def _line_cell(index: tuple[int, ...], x: Tensor, m: float, b: float) -> str:
-    return total([times(m, x[index]), number(b)], [])
-
-
-@equation(
     r"h_{l+1} = h_l + \alpha F(h_l)",
-    meaning="A layer adds a correction to its input instead of replacing it.",
+    meaning="A layer adds an update to the residual stream instead of replacing it.",
     intuition="A motorway past every town: the traffic goes straight through, and each town only adds a few cars.",
-    symbols={
-        "h": "what came in",
-        "f": "the layer's correction",
-        "alpha": "weight of the correction",
-        "y": "what goes on",
-    },
+    symbols={"h": "residual stream", "f": "output of the sublayer", "alpha": "weight of the update", "y": "sum"},
     flops=lambda shape, alpha: shape if alpha == 1.0 else 2 * shape,
 )
 def residual(h: Float[Tensor, "*shape"], f: Float[Tensor, "*shape"], alpha: float = 1.0) -> Float[Tensor, "*shape"]:
@@ -189,27 +134,5 @@ def _residual_gradient(y_bar: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
 
 @residual.def_cell
 def _residual_cell(index: tuple[int, ...], h: Tensor, f: Tensor, alpha: float) -> str:
-    correction = number(f[index]) if alpha == 1.0 else times(alpha, f[index])
-    return total([number(h[index]), correction], [])
-
-
-@equation(
-    r"B_{ij} = A_{ji}",
-    meaning="Rows become columns.",
-    intuition="Reading a timetable by station instead of by train.",
-    symbols={"A": "matrices", "B": "the same, turned over"},
-    flops=lambda: 0,
-)
-def transpose(A: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch columns rows"]:
-    """Swap the last two axes."""
-    return A.mT
-
-
-@transpose.def_gradient(r"\bar A = \bar B^\top")
-def _transpose_gradient(B_bar: Tensor) -> Tensor:
-    return B_bar.mT
-
-
-@transpose.def_cell
-def _transpose_cell(index: tuple[int, ...], A: Tensor) -> str:
-    return number(A.mT[index])
+    update = number(f[index]) if alpha == 1.0 else times(alpha, f[index])
+    return total([number(h[index]), update], [])

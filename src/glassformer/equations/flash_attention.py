@@ -1,33 +1,35 @@
-"""Attention block by block, with a running softmax: exact, and never the whole score matrix at once."""
+"""FlashAttention's recurrence: attention tile by tile with a running softmax, exact, without the whole score matrix."""
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from glassformer.equation import equation
-from glassformer.equations.attention import (
+from glassformer.equations.attention_steps import (
     apply_mask,
     attention_scores,
     attention_scores_gradient,
     weighted_sum_gradient,
 )
+from glassformer.equations.ranges import same_dtype, whole
 
 
 @equation(
     r"m' = \max(m, \max_j s_j), \; \ell' = e^{m-m'}\ell + \textstyle\sum_j e^{s_j-m'}, \; "
     r"o' = e^{m-m'} o + \sum_j e^{s_j-m'} v_j, \quad O = o / \ell",
-    meaning="Attention computed block by block, keeping only a running maximum, a running sum and a running mix.",
+    meaning="Attention computed block by block, keeping only a running maximum, a running sum and a running output.",
     intuition="Counting votes ward by ward: when a new front runner appears, the old tallies are rescaled.",
     symbols={
         "q": "queries",
         "k": "keys",
         "v": "values",
-        "mask": "added to the scores, or true where a query may look",
-        "block": "keys taken at a time",
-        "scale": "factor, one over the root of the width if not given",
+        "mask": "added to the scores, or true where a query attends to a key",
+        "block": "number of keys in a tile",
+        "scale": "factor; one over the root of d_k if not given",
         "O": "outputs, the same as attention's",
     },
     names={"q": "queries", "k": "keys", "v": "values"},
+    where={"q k v": same_dtype, "block": whole},
     upcast=True,
 )
 def tiled_attention(
@@ -38,7 +40,7 @@ def tiled_attention(
     block: int = 64,
     scale: float | None = None,
 ) -> Float[Tensor, "*batch queries value_dim"]:
-    """Exact attention without the score matrix ever being whole: the FlashAttention recurrence (Dao et al., 2022)."""
+    """Exact attention that never holds the whole score matrix: the FlashAttention recurrence (Dao et al., 2022)."""
     m = q.new_full((*q.shape[:-1], 1), torch.finfo(q.dtype).min)
     l, o = torch.zeros_like(m), q.new_zeros(*q.shape[:-1], v.shape[-1])
     for start in range(0, k.shape[-2], block):
@@ -48,11 +50,11 @@ def tiled_attention(
         l = old * l + e.sum(-1, keepdim=True)
         o = old * o + e @ v[..., start : start + block, :]
         m = m_new
-    return o / l.clamp_min(1)  # the largest term is e^0, so only a row that saw nothing sums to less
+    return o / l.clamp_min(1)  # the largest term is e^0, so only a query whose keys are all masked sums to less
 
 
 def _tile(q: Tensor, k: Tensor, mask: Tensor | None, keys: slice, scale: float | None) -> Tensor:
-    """Masked scores against one block of keys."""
+    """Masked scores of one tile of keys."""
     s = attention_scores.fn(q, k[..., keys, :], scale)
     return s if mask is None else apply_mask.fn(s, mask.expand(*mask.shape[:-1], k.shape[-2])[..., keys])
 
@@ -94,7 +96,5 @@ def _tiled_attention_cost(
 
 
 @tiled_attention.def_check
-def _tiled_attention_check(q: Tensor, k: Tensor, v: Tensor, block: int) -> None:
-    tiled_attention.require_type("q", q, k=k, v=v)
-    tiled_attention.require(block >= 1, "block", block, "at least 1")
+def _tiled_attention_check(k: Tensor) -> None:
     tiled_attention.require(k.shape[-2] > 0, "k", f"of shape {list(k.shape)}", "at least one key")

@@ -1,4 +1,4 @@
-"""Slopes: how they are measured, how large they are all together, and how to keep them in bounds."""
+"""Slopes and gradients: a line, a difference quotient, the norm of all gradients, and clipping."""
 
 import math
 from collections.abc import Sequence
@@ -9,9 +9,35 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.utils import get_total_norm
 
-from glassformer.arithmetic import factor, minus, number, total
+from glassformer.arithmetic import factor, minus, number, times, total
 from glassformer.equation import equation
-from glassformer.equations.ranges import not_negative, positive
+from glassformer.equations.ranges import Require, not_negative, positive, same_dtype
+
+
+@equation(
+    r"y = m x + b",
+    meaning="A straight line: one step to the right changes the height by the slope.",
+    intuition="A staircase: the slope is the height of a stair, the intercept the floor it starts on.",
+    symbols={"x": "where", "m": "slope", "b": "intercept", "y": "height"},
+    flops=lambda shape: 2 * shape,
+)
+def line(x: Float[Tensor, "*shape"], m: float, b: float = 0.0) -> Float[Tensor, "*shape"]:
+    """Evaluate a straight line."""
+    return m * x + b
+
+
+@line.def_gradient(r"\bar x = m \, \bar y")
+def _line_gradient(y_bar: Tensor, m: float) -> Tensor:
+    return m * y_bar
+
+
+@line.def_cell
+def _line_cell(index: tuple[int, ...], x: Tensor, m: float, b: float) -> str:
+    return total([times(m, x[index]), number(b)], [])
+
+
+def _not_zero(require: Require, /, h: object) -> None:
+    require(isinstance(h, Real) and 0 < abs(float(h)) < math.inf, "h", repr(h), "a finite number other than zero")
 
 
 @equation(
@@ -20,6 +46,7 @@ from glassformer.equations.ranges import not_negative, positive
     intuition="Walk one short pace along a hillside and read off how much height you have won or lost.",
     symbols={"f_ahead": "f(x + h)", "f_here": "f(x)", "h": "length of the stretch", "q": "slope"},
     flops=lambda size: 2 * size,
+    where={"h": _not_zero, "f_ahead f_here": same_dtype},
     upcast=True,
 )
 def difference_quotient(
@@ -39,22 +66,15 @@ def _difference_quotient_cell(index: tuple[int, ...], f_ahead: Tensor, f_here: T
     return f"({minus(f_ahead[index], f_here[index])}) / {factor(h)}"
 
 
-@difference_quotient.def_check
-def _difference_quotient_check(f_ahead: Tensor, f_here: Tensor, h: float) -> None:
-    apart = isinstance(h, Real) and 0 < abs(h) < math.inf
-    difference_quotient.require(apart, "h", repr(h), "a finite number other than zero")
-    difference_quotient.require_type("f_ahead", f_ahead, f_here=f_here)
-
-
 @equation(
     r"\lVert g \rVert = \sqrt{\sum_k \sum_i g_{k,i}^2}",
-    meaning="The length of all gradients together, laid end to end as one long vector.",
+    meaning="The norm of all gradients together, concatenated into one long vector.",
     intuition="However many axes there are, a ruler laid from start to finish gives one number.",
-    symbols={"gradients": "gradients g_k of any shapes", "norm": "their length"},
+    symbols={"gradients": "gradients g_k of any shapes", "norm": "global norm"},
     flops=lambda gradients: sum(2 * g.numel() + 1 for g in gradients) + 1,
 )
 def global_norm(gradients: Sequence[Float[Tensor, "..."]]) -> Float[Tensor, ""]:
-    """Measure many gradients as one (Pascanu et al., 2013); half precision is added up in single."""
+    """The norm of many gradients as one vector (Pascanu et al., 2013); half precision is summed in float32."""
     squares = [(g.float() if g.dtype.itemsize < 4 else g).square().sum() for g in gradients]
     return torch.stack(squares).sum().sqrt().to(gradients[0].dtype)
 
@@ -83,25 +103,31 @@ def _global_norm_check(gradients: Sequence[Tensor]) -> None:
     global_norm.require(several, "gradients", got, "a list of at least one tensor")
 
 
+def _length(require: Require, /, norm: Tensor) -> None:
+    fits = bool((norm >= 0) & norm.isfinite())
+    require(fits, "norm", number(norm.detach()), "a finite norm, zero or more")
+
+
 @equation(
     r"g' = g \cdot \min\left(1,\; \frac{c}{\lVert g \rVert + \epsilon}\right)",
-    meaning="A gradient that is too long is shortened to the limit; its direction stays.",
+    meaning="A gradient whose norm exceeds the limit is scaled down to it; its direction stays.",
     intuition="A dog on a lead: it may run where it likes, but never further than the lead is long.",
     symbols={
         "g": "gradient",
-        "norm": "length of all gradients together",
-        "limit": "c, the greatest length allowed",
+        "norm": "norm of all gradients together",
+        "limit": "c, the largest norm allowed",
         "eps": "ε, keeps the division away from zero",
-        "g_new": "gradient after",
+        "g_new": "clipped gradient",
     },
     names={"g": "gradient"},
     flops=lambda size: size + 4,
+    where={"limit": positive, "eps": not_negative, "g norm": same_dtype, "norm": _length},
     upcast=True,
 )
 def clip_gradient(
     g: Float[Tensor, "*size"], norm: Float[Tensor, ""], limit: float, eps: float = 1e-6
 ) -> Float[Tensor, "*size"]:
-    """Keep the length of a gradient in bounds (Pascanu et al., 2013); `norm` comes from `global_norm`."""
+    """Clip a gradient by its norm (Pascanu et al., 2013); `norm` comes from `global_norm`."""
     return g * (limit / (norm + eps)).clamp_max(1)
 
 
@@ -120,12 +146,3 @@ def _clip_gradient_gradient(
 @clip_gradient.def_cell
 def _clip_gradient_cell(index: tuple[int, ...], g: Tensor, norm: Tensor, limit: float, eps: float) -> str:
     return f"{number(g[index])}·min(1, {number(limit)}/({number(norm)} + {number(eps)}))"
-
-
-@clip_gradient.def_check
-def _clip_gradient_check(g: Tensor, norm: Tensor, limit: float, eps: float) -> None:
-    positive(clip_gradient.require, limit=limit)
-    not_negative(clip_gradient.require, eps=eps)
-    clip_gradient.require_type("g", g, norm=norm)
-    fits = bool((norm >= 0) & norm.isfinite())
-    clip_gradient.require(fits, "norm", number(norm.detach()), "a finite length, zero or more")

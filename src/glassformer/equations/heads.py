@@ -1,25 +1,62 @@
-"""Plumbing between one wide row and several narrow ones: split, merge, take, share and join."""
+"""Heads: slice a fused projection, split it into heads, repeat key-value heads, merge."""
 
-from collections.abc import Sequence
-
-import torch
 from einops import rearrange, reduce, repeat
 from jaxtyping import Float
 from torch import Tensor
+from torch.nn import functional
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
+from glassformer.equations.ranges import whole
+
+
+@equation(
+    r"y = x_{\ldots,\,a:b,\,\ldots}",
+    meaning="A contiguous piece of one axis is taken.",
+    intuition="Scissors along two marks.",
+    symbols={
+        "x": "tensor",
+        "axis": "axis to slice; negative counts from the last",
+        "start": "first index taken",
+        "stop": "index after the last one taken",
+        "y": "slice",
+    },
+    flops=lambda: 0,
+)
+def slice_axis(x: Float[Tensor, "*shape"], axis: int, start: int, stop: int) -> Float[Tensor, "*sliced"]:
+    """Indices `start` to `stop` of one axis: gates of an LSTM, heads of a fused projection, filled cache slots."""
+    return x.narrow(axis, start, stop - start)
+
+
+@slice_axis.def_gradient(r"\bar x_{\ldots,\,a:b,\,\ldots} = \bar y, \; 0 \text{ elsewhere}")
+def _slice_axis_gradient(y_bar: Tensor, x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    before = [0, 0] * (x.dim() - 1 - axis % x.dim())  # padding is given from the last axis back
+    return functional.pad(y_bar, (*before, start, x.shape[axis] - stop))
+
+
+@slice_axis.def_cell
+def _slice_axis_cell(index: tuple[int, ...], x: Tensor, axis: int, start: int) -> str:
+    there = list(index)
+    there[axis] += start
+    return number(x[tuple(there)])
+
+
+@slice_axis.def_check
+def _slice_axis_check(x: Tensor, axis: int, start: int, stop: int) -> None:
+    slice_axis.require(-x.dim() <= axis < x.dim(), "axis", axis, f"one of the {x.dim()} axes")
+    slice_axis.require(0 <= start <= stop <= x.shape[axis], "stop", f"{start}:{stop}", f"a slice of 0:{x.shape[axis]}")
 
 
 @equation(
     r"y_{h,s,:} = x_{s,\,hd:(h+1)d}",
-    meaning="Each row is cut into equal pieces, one for each head.",
-    intuition="A meeting breaks into working groups, and each takes its share of the agenda.",
-    symbols={"x": "wide rows", "heads": "number of heads", "y": "narrow rows by head"},
+    meaning="Each vector is split into equal parts, one per head.",
+    intuition="A meeting breaks into working groups, and each takes its part of the agenda.",
+    symbols={"x": "queries, keys or values of all heads together", "heads": "number of heads", "y": "one per head"},
     flops=lambda: 0,
+    where={"heads": whole},
 )
 def split_heads(x: Float[Tensor, "*batch seq dim"], heads: int) -> Float[Tensor, "*batch heads seq head_dim"]:
-    """Cut the width into heads and move the heads in front of the sequence (Vaswani et al., 2017)."""
+    """Split the last axis into heads and move the heads before the sequence (Vaswani et al., 2017)."""
     return rearrange(x, "... seq (heads head_dim) -> ... heads seq head_dim", heads=heads)
 
 
@@ -35,27 +72,25 @@ def _split_heads_gradient(y_bar: Tensor) -> Tensor:
 
 @split_heads.def_cell
 def _split_heads_cell(index: tuple[int, ...], x: Tensor, heads: int) -> str:
-    *batch, head, row, column = index
-    return number(x[(*batch, row, head * (x.shape[-1] // heads) + column)])
+    *batch, head, position, column = index
+    return number(x[(*batch, position, head * (x.shape[-1] // heads) + column)])
 
 
 @split_heads.def_check
 def _split_heads_check(x: Tensor, heads: int) -> None:
-    split_heads.require(heads >= 1, "heads", heads, "at least 1")
-    split_heads.require(
-        x.shape[-1] % heads == 0, "x", f"{x.shape[-1]} wide", f"a width that {heads} heads divide evenly"
-    )
+    shape = f"of shape {list(x.shape)}"
+    split_heads.require(x.shape[-1] % heads == 0, "x", shape, f"a last axis that {heads} heads divide evenly")
 
 
 @equation(
     r"y_{s,\,hd:(h+1)d} = x_{h,s,:}",
-    meaning="The heads' rows are laid end to end again.",
+    meaning="The vectors of all heads are concatenated again.",
     intuition="The working groups come back and read their notes out one after another.",
-    symbols={"x": "narrow rows by head", "y": "wide rows"},
+    symbols={"x": "outputs by head", "y": "outputs of all heads together"},
     flops=lambda: 0,
 )
 def merge_heads(x: Float[Tensor, "*batch heads seq head_dim"]) -> Float[Tensor, "*batch seq dim"]:
-    """Lay the heads side by side; the inverse of `split_heads`."""
+    """Concatenate the heads; the inverse of `split_heads`."""
     return rearrange(x, "... heads seq head_dim -> ... seq (heads head_dim)")
 
 
@@ -71,27 +106,28 @@ def _merge_heads_gradient(y_bar: Tensor, x: Tensor) -> Tensor:
 
 @merge_heads.def_cell
 def _merge_heads_cell(index: tuple[int, ...], x: Tensor) -> str:
-    *batch, row, column = index
-    return number(x[(*batch, column // x.shape[-1], row, column % x.shape[-1])])
+    *batch, position, column = index
+    return number(x[(*batch, column // x.shape[-1], position, column % x.shape[-1])])
 
 
 @equation(
     r"y_h = x_{\lfloor h g / H \rfloor}",
     meaning="Each key-value head serves a group of query heads.",
     intuition="One reference book on the table for a whole group of readers.",
-    symbols={"x": "rows of the shared heads", "heads": "number of query heads", "y": "one copy for each query head"},
+    symbols={"x": "keys or values by key-value head", "heads": "number of query heads", "y": "one per query head"},
     flops=lambda: 0,
+    where={"heads": whole},
 )
 def repeat_kv(
-    x: Float[Tensor, "*batch groups keys head_dim"], heads: int
+    x: Float[Tensor, "*batch kv_heads keys head_dim"], heads: int
 ) -> Float[Tensor, "*batch heads keys head_dim"]:
-    """Repeat each key-value head for its group of query heads (Ainslie et al., 2023)."""
-    return repeat(x, "... groups keys dim -> ... (groups shared) keys dim", shared=heads // x.shape[-3])
+    """Repeat each key-value head for its group of query heads (grouped-query attention: Ainslie et al., 2023)."""
+    return repeat(x, "... kv_heads keys dim -> ... (kv_heads group) keys dim", group=heads // x.shape[-3])
 
 
 @repeat_kv.def_gradient(r"\bar x_g = \sum_{h \in g} \bar y_h")
 def _repeat_kv_gradient(y_bar: Tensor, x: Tensor) -> Tensor:
-    return reduce(y_bar, "... (groups shared) keys dim -> ... groups keys dim", "sum", groups=x.shape[-3])
+    return reduce(y_bar, "... (kv_heads group) keys dim -> ... kv_heads keys dim", "sum", kv_heads=x.shape[-3])
 
 
 @repeat_kv.def_cell
@@ -102,39 +138,4 @@ def _repeat_kv_cell(index: tuple[int, ...], x: Tensor, heads: int) -> str:
 
 @repeat_kv.def_check
 def _repeat_kv_check(x: Tensor, heads: int) -> None:
-    repeat_kv.require(heads >= 1, "heads", heads, "at least 1")
-    repeat_kv.require(heads % x.shape[-3] == 0, "heads", heads, f"a multiple of the {x.shape[-3]} shared heads")
-
-
-@equation(
-    r"y = [x_1; x_2; \dots]",
-    meaning="Tensors are laid end to end along one axis.",
-    intuition="Beads of several strings threaded onto one.",
-    symbols={"parts": "the tensors", "axis": "the axis they grow along", "y": "all of them in one"},
-    flops=lambda: 0,
-)
-def concat(parts: Sequence[Float[Tensor, "..."]], axis: int = -1) -> Float[Tensor, "..."]:
-    """Join tensors along an axis; all other axes must agree."""
-    return torch.cat(list(parts), axis)
-
-
-@concat.def_gradient(r"\bar x_i = \text{the part of } \bar y \text{ that came from } x_i")
-def _concat_gradient(y_bar: Tensor, parts: Sequence[Tensor], axis: int) -> list[Tensor]:
-    return list(y_bar.split([part.shape[axis] for part in parts], axis))
-
-
-@concat.def_cell
-def _concat_cell(index: tuple[int, ...], parts: Sequence[Tensor], axis: int) -> str:
-    return number(concat.fn(parts, axis)[index])
-
-
-@concat.def_check
-def _concat_check(parts: Sequence[Tensor], axis: int) -> None:
-    concat.require(len(parts) > 0, "parts", "empty", "at least one tensor")
-    first = parts[0]
-    concat.require(-first.dim() <= axis < first.dim(), "axis", axis, f"an axis of {list(first.shape)}")
-    for part in parts[1:]:
-        alike = part.dim() == first.dim() and all(
-            part.shape[i] == first.shape[i] for i in range(first.dim()) if i != axis % first.dim()
-        )
-        concat.require(alike, "parts", [list(p.shape) for p in parts], f"shapes that agree but on axis {axis}")
+    repeat_kv.require(heads % x.shape[-3] == 0, "heads", heads, f"a multiple of the {x.shape[-3]} key-value heads")

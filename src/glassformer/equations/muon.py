@@ -1,4 +1,4 @@
-"""Muon: steps for weight matrices in which every direction is equally strong."""
+"""Muon: orthogonalized momentum for weight matrices."""
 
 import math
 
@@ -19,7 +19,7 @@ _A, _B, _C = 3.4445, -4.7750, 2.0315
     r"X = \frac{G}{\max(\lVert G \rVert, \epsilon)}",
     meaning="A matrix is scaled until the squares of its entries sum to one.",
     intuition="Turn the volume to a fixed level before touching the balance of the instruments.",
-    symbols={"G": "matrices", "eps": "ε, keeps the division away from zero", "X": "matrices of length one"},
+    symbols={"G": "matrices", "eps": "ε, keeps the division away from zero", "X": "matrices of Frobenius norm one"},
     flops=lambda batch, rows, columns: batch * (3 * rows * columns + 2),
     where={"eps": positive, "G": finite},
     upcast=True,
@@ -51,11 +51,11 @@ def _frobenius(G: Tensor) -> Tensor:
 
 @equation(
     r"A = X X^\top, \quad X' = a X + (b A + c A^2) X, \quad a = 3.4445, \; b = -4.7750, \; c = 2.0315",
-    meaning="One round that raises the small singular values of a matrix and keeps the others near one.",
+    meaning="One iteration that raises the small singular values of a matrix and keeps the others near one.",
     intuition="Press on a dented ball all round: the flat sides come out, the bulges go in.",
     symbols={
         "X": "matrices with singular values up to one",
-        "X_new": "the same; after a few rounds all singular values lie between about 0.7 and 1.2",
+        "X_new": "the same; after a few iterations all singular values lie between about 0.7 and 1.2",
     },
     flops=lambda batch, rows, columns: (
         batch
@@ -92,7 +92,7 @@ def _newton_schulz_cell(index: tuple[int, ...], X: Tensor) -> str:
 
 
 def _lying(X: Tensor) -> Tensor:
-    return X.mT if X.shape[-2] > X.shape[-1] else X  # the round commutes with transposition; a small A is cheaper
+    return X.mT if X.shape[-2] > X.shape[-1] else X  # the iteration commutes with transposition; a small A is cheaper
 
 
 def _quartic(A: Tensor) -> Tensor:
@@ -106,7 +106,7 @@ def _quartic(A: Tensor) -> Tensor:
     intuition="Stretch a squashed ball until it is nearly round, without turning it.",
     symbols={
         "G": "matrices",
-        "steps": "rounds",
+        "steps": "Newton-Schulz iterations",
         "eps": "ε, keeps the division away from zero",
         "X": "matrices with the same singular vectors and singular values of about one",
     },
@@ -115,7 +115,7 @@ def _quartic(A: Tensor) -> Tensor:
 def orthogonalize(
     G: Float[Tensor, "*batch rows columns"], steps: int = 5, eps: float = 1e-7
 ) -> Float[Tensor, "*batch rows columns"]:
-    """Find roughly the nearest orthogonal matrix, in the number type of the input (Jordan et al., 2024)."""
+    """Find roughly the nearest orthogonal matrix, in the dtype of the input (Jordan et al., 2024)."""
     X = frobenius_normalize(G, eps)
     for _ in range(steps):
         X = newton_schulz(X)
@@ -125,19 +125,19 @@ def orthogonalize(
 @equation(
     r"B' = \beta B + (1 - \beta) g, \quad u = \beta B' + (1 - \beta) g, \quad "
     r"\theta' = (1 - \eta \lambda) \, \theta - \eta \sqrt{\max(1, n / m)} \; \text{orthogonalize}(u)",
-    meaning="Average the slopes of a weight matrix, make all their directions equally strong, step that way.",
+    meaning="Average the gradients of a weight matrix, make all their directions equally strong, step that way.",
     intuition="A tug of war where every rope gets the same pull, so that a few strong teams do not drag the rest.",
     symbols={
         "theta": "weight matrices, n rows and m columns",
         "g": "gradient",
-        "buffer": "B, average of gradients, zeros at first",
+        "buffer": "B, the momentum buffer, zeros at first",
         "rate": "η, the learning rate",
-        "beta": "share of the average that is kept",
+        "beta": "β, decay of the buffer",
         "decay": "λ, strength of the decay",
-        "nesterov": "u looks one step ahead; without it u is B'",
-        "steps": "rounds of orthogonalize",
-        "theta_new": "matrices after",
-        "buffer_new": "average after",
+        "nesterov": "whether u looks one step ahead; otherwise u is B'",
+        "steps": "Newton-Schulz iterations",
+        "theta_new": "updated matrices",
+        "buffer_new": "updated buffer",
     },
     names={"g": "gradient"},
     where={"theta g buffer": same_dtype, "steps": whole, "rate decay": not_negative, "beta": below_one, "g": finite},
@@ -152,11 +152,11 @@ def muon(
     nesterov: bool = True,
     steps: int = 5,
 ) -> tuple[Float[Tensor, "*batch rows columns"], Float[Tensor, "*batch rows columns"]]:
-    """Momentum, orthogonalized, for the hidden matrices of a network (Jordan et al., 2024).
+    """Orthogonalized momentum for the hidden matrices of a network (Jordan et al., 2024).
 
-    The factor for tall matrices takes rows for outputs: hand in a weight of shape [inputs, outputs] transposed.
-    `torch.optim.Muon` rounds each round to bfloat16: for singular values within a factor of ten of each other, entries
-    of the orthogonalized matrix come out up to 0.15 apart from those computed in single precision.
+    The factor for tall matrices takes rows for outputs: pass a weight of shape [inputs, outputs] transposed.
+    `torch.optim.Muon` rounds each iteration to bfloat16: for singular values within a factor of ten of each other,
+    entries of the orthogonalized matrix differ by up to 0.15 from those computed in float32.
     """
     buffer = exponential_moving_average(buffer, g, beta)
     u = exponential_moving_average(buffer, g, beta) if nesterov else buffer

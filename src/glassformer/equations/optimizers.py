@@ -1,4 +1,4 @@
-"""Steps downhill: from a slope to better parameters, with the state of each method passed in and handed back."""
+"""Optimizer steps from gradient to parameters, with the optimizer's state passed in and returned."""
 
 from numbers import Real
 
@@ -8,21 +8,21 @@ from torch import Tensor
 
 from glassformer.arithmetic import factor, number, times, total
 from glassformer.equation import equation
-from glassformer.equations.ranges import below_one, finite, not_negative, same_dtype
+from glassformer.equations.ranges import Require, below_one, finite, not_negative, same_dtype
 
 
 @equation(
     r"\theta' = \theta - \eta \, g",
-    meaning="Every parameter moves a little against its slope.",
+    meaning="Every parameter moves a little against its gradient.",
     intuition="In fog on a hillside, feel which way the ground falls and take one step that way.",
-    symbols={"theta": "parameters", "g": "gradient", "rate": "η, the learning rate", "theta_new": "parameters after"},
+    symbols={"theta": "parameters", "g": "gradient", "rate": "η, the learning rate", "theta_new": "updated parameters"},
     names={"theta": "parameters", "g": "gradient"},
     flops=lambda size: 2 * size,
     where={"theta g": same_dtype, "rate": not_negative, "g": finite},
     upcast=True,
 )
 def gradient_descent(theta: Float[Tensor, "*size"], g: Float[Tensor, "*size"], rate: float) -> Float[Tensor, "*size"]:
-    """Take one step downhill (Cauchy, 1847)."""
+    """One step of gradient descent (Cauchy, 1847)."""
     return theta - rate * g
 
 
@@ -49,7 +49,7 @@ def _gradient_descent_cell(index: tuple[int, ...], theta: Tensor, g: Tensor, rat
         "theta": "parameters",
         "rate": "η, the learning rate",
         "decay": "λ, strength of the decay",
-        "theta_new": "parameters after",
+        "theta_new": "updated parameters",
     },
     names={"theta": "parameters"},
     flops=lambda size: size,
@@ -57,7 +57,7 @@ def _gradient_descent_cell(index: tuple[int, ...], theta: Tensor, g: Tensor, rat
     upcast=True,
 )
 def weight_decay(theta: Float[Tensor, "*size"], rate: float, decay: float) -> Float[Tensor, "*size"]:
-    """Shrink parameters towards zero, apart from the gradient step (Loshchilov and Hutter, 2019)."""
+    """Decoupled weight decay: shrink parameters apart from the gradient step (Loshchilov and Hutter, 2019)."""
     return (1 - rate * decay) * theta
 
 
@@ -71,12 +71,18 @@ def _weight_decay_cell(index: tuple[int, ...], theta: Tensor, rate: float, decay
     return f"(1 − {times(rate, decay)})·{factor(theta[index])}"
 
 
+def _up_to_one(require: Require, /, decay: object) -> None:
+    fits = isinstance(decay, Real) and 0 <= float(decay) <= 1
+    require(fits, "decay", repr(decay), "at least 0, at most 1")
+
+
 @equation(
     r"a' = \beta \, a + (1 - \beta) \, x",
-    meaning="A running average that forgets: the newest value counts a little, the older ones less and less.",
+    meaning="A moving average that forgets: the newest value counts a little, the older ones less and less.",
     intuition="Milk in tea: each splash changes the colour a bit, and every earlier splash fades.",
     symbols={"average": "a, the average so far", "theta": "x, the newest value", "decay": "β", "average_new": "a'"},
     flops=lambda size: 3 * size,
+    where={"decay": _up_to_one, "average theta": same_dtype},
     upcast=True,
 )
 def exponential_moving_average(
@@ -101,26 +107,19 @@ def _exponential_moving_average_cell(index: tuple[int, ...], average: Tensor, th
     return total([times(decay, average[index]), times(1 - decay, theta[index])], [])
 
 
-@exponential_moving_average.def_check
-def _exponential_moving_average_check(average: Tensor, theta: Tensor, decay: float) -> None:
-    share = isinstance(decay, Real) and 0 <= decay <= 1
-    exponential_moving_average.require(share, "decay", repr(decay), "at least 0, at most 1")
-    exponential_moving_average.require_type("average", average, theta=theta)
-
-
 @equation(
     r"v' = \beta v + g, \quad \theta' = \theta - \eta v' \;\; \text{(Nesterov: } \theta - \eta (g + \beta v') \text{)}",
-    meaning="Past slopes add up to a speed, and the parameters move with the speed instead of the slope.",
+    meaning="Past gradients add up to a velocity, and the parameters move with the velocity.",
     intuition="A heavy ball rolls on through small bumps and gathers pace down a long valley.",
     symbols={
         "theta": "parameters",
         "g": "gradient",
-        "velocity": "v, the speed so far, zeros at first",
+        "velocity": "v, the velocity so far, zeros at first",
         "rate": "η, the learning rate",
-        "beta": "share of the speed that is kept",
-        "nesterov": "look one step ahead along the speed",
-        "theta_new": "parameters after",
-        "velocity_new": "speed after",
+        "beta": "β, decay of the velocity",
+        "nesterov": "whether to look one step ahead along the velocity",
+        "theta_new": "updated parameters",
+        "velocity_new": "updated velocity",
     },
     names={"theta": "parameters", "g": "gradient"},
     flops=lambda size, nesterov: (6 if nesterov else 4) * size,
@@ -135,7 +134,7 @@ def momentum(
     beta: float = 0.9,
     nesterov: bool = False,
 ) -> tuple[Float[Tensor, "*size"], Float[Tensor, "*size"]]:
-    """Descend with a rolling start (Polyak, 1964; Nesterov, 1983)."""
+    """Gradient descent with momentum (Polyak, 1964; Nesterov, 1983)."""
     velocity = beta * velocity + g
     return gradient_descent.fn(theta, g + beta * velocity if nesterov else velocity, rate), velocity
 
@@ -156,6 +155,6 @@ def _momentum_gradient(
 def _momentum_cell(
     index: tuple[int, ...], theta: Tensor, g: Tensor, velocity: Tensor, rate: float, beta: float, nesterov: bool
 ) -> str:
-    speed = total([times(beta, velocity[index]), number(g[index])], [])
-    move = f"{number(g[index])} + {number(beta)}·({speed})" if nesterov else speed
+    v = total([times(beta, velocity[index]), number(g[index])], [])
+    move = f"{number(g[index])} + {number(beta)}·({v})" if nesterov else v
     return f"{number(theta[index])} − {number(rate)}·({move})"

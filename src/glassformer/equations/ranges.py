@@ -1,4 +1,4 @@
-"""Conditions on arguments, in the words an error needs: sizes, rates, probabilities, dtypes."""
+"""Conditions on arguments, for `where=` of an equation: sizes, rates, logits, probabilities, dtypes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,20 +8,47 @@ import torch
 from torch import Tensor
 
 Require = Callable[[bool, str, object, str], None]
+Condition = Callable[..., None]
 
 
-def whole(require: Require, least: int = 1, /, **sizes: object) -> None:
-    """Each is a whole number, no smaller than `least`."""
-    for symbol, size in sizes.items():
-        fits = isinstance(size, Integral) and int(size) >= least
-        require(fits, symbol, repr(size), f"a whole number, at least {least}")
+def at_least(least: int) -> Condition:
+    """A condition: each argument is a whole number, no smaller than `least`."""
+
+    def holds(require: Require, /, **sizes: object) -> None:
+        for symbol, size in sizes.items():
+            fits = isinstance(size, Integral) and int(size) >= least
+            require(fits, symbol, repr(size), f"a whole number, at least {least}")
+
+    return holds
 
 
-def even(require: Require, /, **widths: object) -> None:
-    """Each is a width that splits into pairs."""
-    for symbol, width in widths.items():
-        pairs = isinstance(width, Integral) and int(width) >= 2 and int(width) % 2 == 0
-        require(pairs, symbol, repr(width), "an even number, at least 2, to split into pairs")
+whole = at_least(1)
+
+
+def optional(condition: Condition) -> Condition:
+    """The same condition, for arguments that may be None."""
+
+    def holds(require: Require, /, **arguments: object) -> None:
+        condition(require, **{symbol: value for symbol, value in arguments.items() if value is not None})
+
+    return holds
+
+
+def one_of(*options: str) -> Condition:
+    """A condition: each argument is one of these words."""
+
+    def holds(require: Require, /, **words: object) -> None:
+        for symbol, word in words.items():
+            require(word in options, symbol, repr(word), f"{', '.join(options[:-1])} or {options[-1]}")
+
+    return holds
+
+
+def even(require: Require, /, **dims: object) -> None:
+    """Each is a dimension that splits into pairs."""
+    for symbol, dim in dims.items():
+        pairs = isinstance(dim, Integral) and int(dim) >= 2 and int(dim) % 2 == 0
+        require(pairs, symbol, repr(dim), "an even number, at least 2, to split into pairs")
 
 
 def positive(require: Require, /, **numbers: object) -> None:
@@ -38,35 +65,25 @@ def not_negative(require: Require, /, **numbers: object) -> None:
         require(fits, symbol, repr(number), "a number, zero or more")
 
 
-def below_one(require: Require, /, **shares: object) -> None:
-    """Each is a share of at least nothing and less than everything."""
-    for symbol, share in shares.items():
-        fits = isinstance(share, Real) and 0 <= float(share) < 1
-        require(fits, symbol, repr(share), "at least 0, less than 1")
+def below_one(require: Require, /, **fractions: object) -> None:
+    """Each is a number from 0 up to, not including, 1."""
+    for symbol, fraction in fractions.items():
+        fits = isinstance(fraction, Real) and 0 <= float(fraction) < 1
+        require(fits, symbol, repr(fraction), "at least 0, less than 1")
 
 
-def axes(require: Require, shape: object) -> None:
-    """A shape is a sequence of whole numbers, one or more each."""
-    fits = isinstance(shape, Sequence) and all(isinstance(size, Integral) and int(size) >= 1 for size in shape)
-    require(fits, "shape", repr(shape), "whole numbers, 1 or more each")
+def sizes(require: Require, /, **shapes: object) -> None:
+    """Each is a shape: a sequence of whole numbers, one or more each."""
+    for symbol, shape in shapes.items():
+        fits = isinstance(shape, Sequence) and all(isinstance(size, Integral) and int(size) >= 1 for size in shape)
+        require(fits, symbol, repr(shape), "whole numbers, 1 or more each")
 
 
-def float_type(require: Require, dtype: object) -> None:
-    """The number type asked for holds real numbers."""
-    real = isinstance(dtype, torch.dtype) and dtype.is_floating_point
-    require(real, "dtype", dtype, "a float type such as torch.float32")
-
-
-def finite(require: Require, /, **tensors: Tensor) -> None:
-    """None holds NaN or infinity."""
-    for symbol, tensor in tensors.items():
-        require(bool(tensor.isfinite().all()), symbol, "NaN or infinite in places", "finite numbers")
-
-
-def squares(require: Require, /, **tensors: Tensor) -> None:
-    """Averages of squares: none is negative, none is NaN."""
-    for symbol, tensor in tensors.items():
-        require(bool((tensor >= 0).all()), symbol, "negative or NaN in places", "averages of squares, zero or more")
+def float_dtype(require: Require, /, **dtypes: object) -> None:
+    """Each is a floating-point dtype."""
+    for symbol, dtype in dtypes.items():
+        real = isinstance(dtype, torch.dtype) and dtype.is_floating_point
+        require(real, symbol, dtype, "a float type such as torch.float32")
 
 
 def same_dtype(require: Require, /, **tensors: Tensor | None) -> None:
@@ -75,4 +92,41 @@ def same_dtype(require: Require, /, **tensors: Tensor | None) -> None:
     assert like is not None
     for symbol, tensor in others:
         if tensor is not None:
-            require(tensor.dtype == like.dtype, symbol, tensor.dtype, f"{like.dtype}, the type of {first}")
+            require(tensor.dtype == like.dtype, symbol, tensor.dtype, f"{like.dtype}, the dtype of {first}")
+
+
+def not_empty(require: Require, /, **tensors: Tensor) -> None:
+    """Each has at least one entry along its last axis."""
+    for symbol, tensor in tensors.items():
+        require(tensor.shape[-1] > 0, symbol, f"of shape {list(tensor.shape)}", "at least one number in each vector")
+
+
+def finite(require: Require, /, **tensors: Tensor) -> None:
+    """None holds NaN or infinity."""
+    for symbol, tensor in tensors.items():
+        require(bool(tensor.isfinite().all()), symbol, "NaN or infinite in some entries", "finite numbers")
+
+
+def squares(require: Require, /, **tensors: Tensor) -> None:
+    """Averages of squares: none is negative, none is NaN."""
+    for symbol, tensor in tensors.items():
+        holds = bool((tensor >= 0).all())
+        require(holds, symbol, "negative or NaN in some entries", "averages of squares, zero or more")
+
+
+def valid_logits(require: Require, /, **tensors: Tensor) -> None:
+    """Each can be given to softmax: at least one logit, and each finite or −∞."""
+    for symbol, z in tensors.items():
+        require(z.shape[-1] > 0, symbol, f"of shape {list(z.shape)}", "at least one logit along the last axis")
+        require(bool((z < torch.inf).all()), symbol, "NaN or infinite in some entries", "finite logits or −∞")
+
+
+def distribution(require: Require, /, **tensors: Tensor) -> None:
+    """Each holds probabilities: none negative, summing to one as far as the dtype can tell."""
+    for symbol, p in tensors.items():
+        require(p.shape[-1] > 0, symbol, f"of shape {list(p.shape)}", "at least one probability along the last axis")
+        require(bool((p >= 0).all()), symbol, "negative or NaN in some entries", "probabilities, zero or more")
+        sums = p.double().sum(-1)
+        near = (sums - 1).abs() <= max(1e-3, 2 * torch.finfo(p.dtype).eps)
+        got = f"distributions that sum to {sums[~near].tolist()[:3]}"
+        require(bool(near.all()), symbol, got, "distributions that sum to one")

@@ -1,4 +1,4 @@
-"""Dropout: noise on purpose, so that no unit leans on another."""
+"""Dropout: random zeros in training, so that no unit depends on another."""
 
 import torch
 from jaxtyping import Float, Real
@@ -6,29 +6,34 @@ from torch import Tensor
 
 from glassformer.arithmetic import factor, number
 from glassformer.equation import equation
-from glassformer.equations.ranges import below_one
+from glassformer.equations.ranges import Require, below_one
+
+
+def _floating(require: Require, /, x: Tensor) -> None:
+    require(x.is_floating_point(), "x", f"of type {str(x.dtype).removeprefix('torch.')}", "type float")
 
 
 @equation(
-    r"m_i \sim \operatorname{Bernoulli}(1 - r)",
-    meaning="A coin is thrown for every number: one keeps it, zero drops it.",
+    r"m_i \sim \operatorname{Bernoulli}(1 - p)",
+    meaning="Every number is kept with probability 1 − p: one keeps it, zero drops it.",
     intuition="Draw lots for who is absent from today's rehearsal.",
     symbols={
-        "x": "numbers to draw for; their shape counts, not their values",
-        "rate": "share dropped, r",
-        "generator": "source of the random numbers; torch's own when none is given",
-        "m": "ones to keep, zeros to drop",
+        "x": "activations; only their shape and dtype are used",
+        "p": "probability of dropping a number",
+        "generator": "random generator; torch's default if not given",
+        "m": "dropout mask of zeros and ones",
     },
     flops=lambda: 0,
+    where={"p": below_one, "x": _floating},
 )
 def dropout_mask(
-    x: Real[Tensor, "*shape"], rate: float, generator: torch.Generator | None = None
+    x: Real[Tensor, "*shape"], p: float, generator: torch.Generator | None = None
 ) -> Float[Tensor, "*shape"]:
-    """Draw which numbers to keep; the draw does not depend on the numbers, so no gradient goes back."""
-    # Drawn in float32 whatever the type of x: a half-precision draw has too few steps for a rate of 0.001.
+    """Draw which numbers to keep; the draw does not depend on their values, so no gradient flows back."""
+    # Drawn in float32 whatever the dtype of x: a half-precision draw has too few steps for a probability of 0.001.
     # And into a tensor that exists: compiled for lengths that vary, torch.rand does not take a generator (torch 2.13).
     drawn = torch.empty(x.shape, dtype=torch.float32, device=x.device).uniform_(generator=generator)
-    return (drawn >= rate).to(x.dtype)
+    return (drawn >= p).to(x.dtype)
 
 
 @dropout_mask.def_gradient(r"\bar x = 0", wrt="x")
@@ -36,50 +41,47 @@ def _dropout_mask_gradient() -> None:
     return None
 
 
-@dropout_mask.def_check
-def _dropout_mask_check(x: Tensor, rate: float) -> None:
-    below_one(dropout_mask.require, rate=rate)
-    dropout_mask.require(x.is_floating_point(), "x", f"of type {str(x.dtype).removeprefix('torch.')}", "type float")
-
-
 @equation(
-    r"y = \frac{x \odot m}{1 - r}",
-    meaning="Dropped numbers become zero; kept ones grow so that the mean stays.",
+    r"y = \frac{x \odot m}{1 - p}",
+    meaning="Dropped numbers become zero; kept ones are scaled up so that the mean stays.",
     intuition="When half the choir is absent, the rest sing twice as loud.",
-    symbols={"x": "numbers", "m": "ones to keep, zeros to drop", "rate": "share dropped, r", "y": "thinned numbers"},
+    symbols={
+        "x": "activations",
+        "m": "dropout mask of zeros and ones",
+        "p": "dropout probability",
+        "y": "activations after dropout",
+    },
     flops=lambda shape: 2 * shape,
-    where={"rate": below_one},
+    where={"p": below_one},
     upcast=True,
 )
-def apply_dropout(x: Float[Tensor, "*shape"], m: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
-    """Drop numbers by a mask and scale the rest up (Srivastava et al., 2014, inverted)."""
-    return x * m / (1 - rate)
+def apply_dropout(x: Float[Tensor, "*shape"], m: Float[Tensor, "*shape"], p: float) -> Float[Tensor, "*shape"]:
+    """Drop numbers by a mask and scale the rest up (inverted dropout: Srivastava et al., 2014)."""
+    return x * m / (1 - p)
 
 
-@apply_dropout.def_gradient(r"\bar x = \frac{\bar y \odot m}{1 - r}, \quad \bar m = \frac{\bar y \odot x}{1 - r}")
-def _apply_dropout_gradient(y_bar: Tensor, x: Tensor, m: Tensor, rate: float) -> tuple[Tensor, Tensor]:
-    return y_bar * m / (1 - rate), y_bar * x / (1 - rate)
+@apply_dropout.def_gradient(r"\bar x = \frac{\bar y \odot m}{1 - p}, \quad \bar m = \frac{\bar y \odot x}{1 - p}")
+def _apply_dropout_gradient(y_bar: Tensor, x: Tensor, m: Tensor, p: float) -> tuple[Tensor, Tensor]:
+    return y_bar * m / (1 - p), y_bar * x / (1 - p)
 
 
 @apply_dropout.def_cell
-def _apply_dropout_cell(index: tuple[int, ...], x: Tensor, m: Tensor, rate: float) -> str:
-    return f"{number(x[index])}·{factor(m[index])} / (1 − {number(rate)})"
+def _apply_dropout_cell(index: tuple[int, ...], x: Tensor, m: Tensor, p: float) -> str:
+    return f"{number(x[index])}·{factor(m[index])} / (1 − {number(p)})"
 
 
 @equation(
-    r"y = \frac{x \odot m}{1 - r}, \quad m_i \sim \operatorname{Bernoulli}(1 - r)",
-    meaning="A random share of the numbers is dropped, and the rest grow to keep the mean.",
-    intuition="A team that trains with somebody missing every day does not come to depend on any one of them.",
+    r"y = \frac{x \odot m}{1 - p}, \quad m_i \sim \operatorname{Bernoulli}(1 - p)",
+    meaning="Random numbers are dropped, and the rest are scaled up to keep the mean.",
+    intuition="A team that trains with someone missing every day does not come to depend on any one of them.",
     symbols={
-        "x": "numbers",
-        "rate": "share dropped, r",
-        "generator": "source of the random numbers; torch's own when none is given",
-        "y": "thinned numbers",
+        "x": "activations",
+        "p": "probability of dropping a number",
+        "generator": "random generator; torch's default if not given",
+        "y": "activations after dropout",
     },
-    where={"rate": below_one},
+    where={"p": below_one},
 )
-def dropout(
-    x: Float[Tensor, "*shape"], rate: float, generator: torch.Generator | None = None
-) -> Float[Tensor, "*shape"]:
-    """Thin out numbers at random while training (Srivastava et al., 2014)."""
-    return apply_dropout(x, dropout_mask(x, rate, generator), rate)
+def dropout(x: Float[Tensor, "*shape"], p: float, generator: torch.Generator | None = None) -> Float[Tensor, "*shape"]:
+    """Drop activations at random in training (Srivastava et al., 2014)."""
+    return apply_dropout(x, dropout_mask(x, p, generator), p)

@@ -1,4 +1,4 @@
-"""Rotary positions: how fast each pair of numbers turns, and the turn itself."""
+"""Rotary position embeddings (RoPE): the frequency of each pair of features, and the rotation."""
 
 from typing import Literal
 
@@ -10,24 +10,25 @@ from torch import Tensor
 from glassformer.arithmetic import factor as bracketed
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import even, float_type, positive
+from glassformer.equations.ranges import even, float_dtype, one_of, positive
 
 _PAIRS = {"adjacent": "... (pairs two)", "halves": "... (two pairs)"}
-EXACT = 9  # digits for positions, bases and angles, where four would turn the pair visibly
+EXACT = 9  # digits for positions, bases and angles, where four would rotate the pair visibly
 
 
 @equation(
     r"\theta_i = b^{-2i/d}, \quad i = 0, \dots, d/2 - 1",
-    meaning="Each pair of numbers turns at its own speed, from one radian per position down to almost none.",
+    meaning="Each pair of features rotates at its own frequency, from one radian per position down to almost none.",
     intuition="The hands of a clock: the fast one tells neighbours apart, the slow one tells the hours apart.",
     symbols={
-        "head_dim": "width d of a head, even",
+        "head_dim": "dimension d of a head, even",
         "base": "base b: the slowest pair takes 2π b^((d − 2)/d) positions for one turn",
-        "dtype": "number type of the result; the power itself is taken in float64",
-        "device": "where the result lives",
+        "dtype": "dtype of the result; the power itself is taken in float64",
+        "device": "device",
         "theta": "radians per position, one for each pair",
     },
     flops=lambda head_dim: 3 * (head_dim // 2),
+    where={"head_dim": even, "base": positive, "dtype": float_dtype},
 )
 def rotary_frequencies(
     head_dim: int,
@@ -35,7 +36,7 @@ def rotary_frequencies(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, " pairs"]:
-    """Give each pair of dimensions its speed of rotation (Vaswani et al., 2017; Su et al., 2021)."""
+    """Give each pair of features its frequency of rotation (Vaswani et al., 2017; Su et al., 2021)."""
     i = torch.arange(head_dim // 2, dtype=torch.float64, device=device)
     return (base ** (-2 * i / head_dim)).to(dtype)
 
@@ -45,30 +46,24 @@ def _rotary_frequencies_cell(index: tuple[int, ...], head_dim: int, base: float)
     return f"{number(base, EXACT)}^(−2·{index[0]}/{head_dim})"
 
 
-@rotary_frequencies.def_check
-def _rotary_frequencies_check(head_dim: object, base: object, dtype: torch.dtype) -> None:
-    even(rotary_frequencies.require, head_dim=head_dim)
-    positive(rotary_frequencies.require, base=base)
-    float_type(rotary_frequencies.require, dtype)
-
-
 @equation(
     r"\begin{pmatrix} y_{2i} \\ y_{2i+1} \end{pmatrix} ="
     r" \begin{pmatrix} \cos m\theta_i & -\sin m\theta_i \\ \sin m\theta_i & \cos m\theta_i \end{pmatrix}"
     r" \begin{pmatrix} x_{2i} \\ x_{2i+1} \end{pmatrix}, \quad \theta_i = b^{-2i/d}",
-    meaning="Each pair of numbers is turned by an angle that grows with the position.",
+    meaning="Each pair of features is rotated by an angle that grows with the position.",
     intuition="Two dancers who turn at the same speed: however long they turn, they face each other at the same angle.",
     symbols={
-        "x": "queries or keys, one row per position",
-        "positions": "position m of each row",
+        "x": "queries or keys, one vector per position",
+        "positions": "position m of each vector",
         "base": "base b of the frequencies",
-        "frequencies": "radians per position θ, one for each pair, in place of those of the base",
-        "layout": "which numbers make pair i: 2i and 2i+1 (adjacent), or i and i+d/2 (halves)",
-        "y": "turned rows, as long as they were",
+        "frequencies": "radians per position θ, one for each pair, instead of those of the base",
+        "layout": "which features make pair i: 2i and 2i+1 (adjacent), or i and i+d/2 (halves)",
+        "y": "rotated vectors, as long as they were",
     },
     flops=lambda batch, seq, head_dim, positions, frequencies: (
         3 * batch * seq * head_dim + 3 * (positions.numel() + (frequencies is None)) * (head_dim // 2)
     ),
+    where={"base": positive, "layout": one_of("adjacent", "halves")},
     upcast=True,
 )
 def rotary(
@@ -78,9 +73,9 @@ def rotary(
     frequencies: Float[Tensor, " pairs"] | None = None,
     layout: Literal["adjacent", "halves"] = "adjacent",
 ) -> Float[Tensor, "*batch seq head_dim"]:
-    """Turn queries or keys by their position, so that scores know only how far apart two are (Su et al., 2021).
+    """Rotate queries or keys by their position, so that scores depend on relative position only (Su et al., 2021).
 
-    Angles are products of whole positions and frequencies in float32, or float64 for float64 rows.
+    Angles are products of whole positions and frequencies in float32, or float64 for float64 inputs.
     """
     plain = frequencies is None
     theta = rotary_frequencies.fn(x.shape[-1], base, x.dtype, x.device) if plain else frequencies.to(x.dtype)
@@ -134,13 +129,13 @@ def _rotary_cell(
 
 
 @rotary.def_check
-def _rotary_check(x: Tensor, base: float, frequencies: Tensor | None, layout: str) -> None:
+def _rotary_check(x: Tensor, frequencies: Tensor | None) -> None:
     d = x.shape[-1]
     rotary.require(d >= 2 and d % 2 == 0, "x", f"of shape {list(x.shape)}", "an even last axis, to split into pairs")
-    rotary.require(layout in _PAIRS, "layout", repr(layout), "adjacent or halves")
-    positive(rotary.require, base=base)
     if frequencies is not None:
         shape = f"of shape {list(frequencies.shape)}"
         rotary.require(len(frequencies) == d // 2, "frequencies", shape, f"[{d // 2}], one for each pair of x")
         exact = frequencies.dtype in (torch.float32, torch.float64)
-        rotary.require(exact, "frequencies", frequencies.dtype, "float32 or float64: halves cannot hold an angle")
+        rotary.require(
+            exact, "frequencies", frequencies.dtype, "float32 or float64: half precision cannot hold an angle"
+        )

@@ -1,4 +1,4 @@
-"""Longer contexts for rotary positions: the frequencies of a trained model, slowed down in five ways."""
+"""RoPE scaling for longer contexts: linear, by base, NTK-aware, YaRN and Llama 3."""
 
 import math
 
@@ -8,13 +8,13 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import even, float_type, positive
+from glassformer.equations.ranges import even, float_dtype, positive
 from glassformer.equations.rotary import EXACT, rotary_frequencies
 
 
 @equation(
     r"\theta'_i = \theta_i / s",
-    meaning="Every pair turns more slowly by the same factor, as if positions stood closer together.",
+    meaning="Every pair rotates more slowly by the same factor, as if positions were closer together.",
     intuition="A ruler printed smaller: twice as many marks fit on the same page.",
     symbols={
         "frequencies": "radians per position θ, one for each pair",
@@ -26,7 +26,7 @@ from glassformer.equations.rotary import EXACT, rotary_frequencies
     upcast=True,
 )
 def linear_scaled_frequencies(frequencies: Float[Tensor, " pairs"], factor: float) -> Float[Tensor, " pairs"]:
-    """Stretch the context by position interpolation (Chen et al., 2023)."""
+    """Extend the context by position interpolation (Chen et al., 2023)."""
     return frequencies / factor
 
 
@@ -45,13 +45,14 @@ def _linear_scaled_frequencies_cell(index: tuple[int, ...], frequencies: Tensor,
     meaning="A larger base slows every pair but the first, the slow pairs most.",
     intuition="Longer gears behind a motor that keeps its speed: the last wheel slows down most.",
     symbols={
-        "head_dim": "width d of a head, even",
+        "head_dim": "dimension d of a head, even",
         "base": "base b before scaling",
         "alpha": "factor on the base",
-        "dtype": "number type of the result",
-        "device": "where the result lives",
+        "dtype": "dtype",
+        "device": "device",
         "theta": "radians per position, one for each pair",
     },
+    where={"head_dim": even, "base alpha": positive, "dtype": float_dtype},
 )
 def base_scaled_frequencies(
     head_dim: int,
@@ -60,7 +61,7 @@ def base_scaled_frequencies(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, " pairs"]:
-    """Stretch the context modestly by a larger rotary base (Xiong et al., 2023)."""
+    """Extend the context modestly by a larger rotary base (Xiong et al., 2023)."""
     return rotary_frequencies(head_dim, alpha * base, dtype, device)
 
 
@@ -69,25 +70,19 @@ def _base_scaled_frequencies_cell(index: tuple[int, ...], head_dim: int, base: f
     return f"({number(alpha, EXACT)}·{number(base, EXACT)})^(−2·{index[0]}/{head_dim})"
 
 
-@base_scaled_frequencies.def_check
-def _base_scaled_frequencies_check(head_dim: object, base: object, alpha: object, dtype: torch.dtype) -> None:
-    even(base_scaled_frequencies.require, head_dim=head_dim)
-    positive(base_scaled_frequencies.require, base=base, alpha=alpha)
-    float_type(base_scaled_frequencies.require, dtype)
-
-
 @equation(
     r"\theta_i = \left(b\, s^{d/(d-2)}\right)^{-2i/d}",
     meaning="The base grows just so far that the slowest pair is slowed by the factor and the fastest not at all.",
     intuition="A rubber band held at one end: the far end moves the whole way, the near end stays.",
     symbols={
-        "head_dim": "width d of a head, even and above 2",
+        "head_dim": "dimension d of a head, even and above 2",
         "base": "base b before scaling",
         "factor": "how many times longer the context becomes, s",
-        "dtype": "number type of the result",
-        "device": "where the result lives",
+        "dtype": "dtype",
+        "device": "device",
         "theta": "radians per position, one for each pair",
     },
+    where={"head_dim": even, "base factor": positive, "dtype": float_dtype},
 )
 def ntk_scaled_frequencies(
     head_dim: int,
@@ -96,7 +91,7 @@ def ntk_scaled_frequencies(
     dtype: torch.dtype = torch.float32,
     device: torch.device | str | None = None,
 ) -> Float[Tensor, " pairs"]:
-    """Stretch the context by the NTK-aware change of base (bloc97, 2023)."""
+    """Extend the context by the NTK-aware change of base (bloc97, 2023)."""
     return rotary_frequencies(head_dim, base * factor ** (head_dim / (head_dim - 2)), dtype, device)
 
 
@@ -107,30 +102,28 @@ def _ntk_scaled_frequencies_cell(index: tuple[int, ...], head_dim: int, base: fl
 
 
 @ntk_scaled_frequencies.def_check
-def _ntk_scaled_frequencies_check(head_dim: int, base: float, factor: float, dtype: torch.dtype) -> None:
-    even(ntk_scaled_frequencies.require, head_dim=head_dim)
+def _ntk_scaled_frequencies_check(head_dim: int) -> None:
     ntk_scaled_frequencies.require(head_dim > 2, "head_dim", head_dim, "above 2: a single pair cannot be stretched")
-    positive(ntk_scaled_frequencies.require, base=base, factor=factor)
-    float_type(ntk_scaled_frequencies.require, dtype)
 
 
 @equation(
     r"\theta'_i = (1 - r_i)\, \theta_i + r_i\, \theta_i / s, \quad"
     r" r_i = \min\left(1, \max\left(0, \frac{i - c(\beta_f)}{c(\beta_s) - c(\beta_f)}\right)\right), \quad"
     r" c(\beta) = \frac{d \ln(L / 2 \pi \beta)}{2 \ln b}",
-    meaning="Fast pairs keep their speed, slow ones are stretched, and those between mix the two, pair by pair.",
+    meaning="High frequencies stay, low ones are interpolated, and those between are a mixture, pair by pair.",
     intuition="Widening a photograph: faces keep their proportions and only the sky is stretched.",
     symbols={
         "frequencies": "radians per position θ, one for each of the d/2 pairs",
         "base": "base b that they were made with",
         "factor": "how many times longer the context becomes, s",
         "original_length": "context L that the model was trained on",
-        "fast": "pairs that make at least this many turns, β_f, within L are kept",
-        "slow": "pairs that make at most this many turns, β_s, within L are stretched in full",
+        "fast": "pairs that make at least this many turns, β_f, within L stay",
+        "slow": "pairs that make at most this many turns, β_s, within L are interpolated",
         "truncate": "whether the ends of the ramp move outward to whole pairs",
         "scaled": "mixed frequencies θ'",
     },
     flops=lambda pairs: 8 * pairs,
+    where={"base factor original_length fast slow": positive},
     upcast=True,
 )
 def yarn_scaled_frequencies(
@@ -142,7 +135,7 @@ def yarn_scaled_frequencies(
     slow: float = 1.0,
     truncate: bool = True,
 ) -> Float[Tensor, " pairs"]:
-    """Stretch the context pair by pair (YaRN: Peng et al., 2023)."""
+    """Extend the context pair by pair (YaRN: Peng et al., 2023)."""
     low, high = _yarn_ramp(2 * frequencies.shape[-1], base, original_length, fast, slow, truncate)
     i = torch.arange(frequencies.shape[-1], dtype=frequencies.dtype, device=frequencies.device)
     r = ((i - low) / (high - low)).clamp(0, 1)
@@ -152,7 +145,7 @@ def yarn_scaled_frequencies(
 def _yarn_ramp(
     d: int, base: float, original_length: int, fast: float, slow: float, truncate: bool
 ) -> tuple[float, float]:
-    """Between which pairs the ramp rises: c(β) of the formula for both ends, kept within the width."""
+    """Between which pairs the ramp rises: c(β) of the formula for both ends, kept within the head."""
     low, high = (d * math.log(original_length / (2 * math.pi * beta)) / (2 * math.log(base)) for beta in (fast, slow))
     if truncate:
         low, high = math.floor(low), math.ceil(high)
@@ -185,16 +178,15 @@ def _yarn_scaled_frequencies_cell(
 
 
 @yarn_scaled_frequencies.def_check
-def _yarn_scaled_frequencies_check(base: float, factor: float, original_length: int, fast: float, slow: float) -> None:
+def _yarn_scaled_frequencies_check(base: float, fast: float, slow: float) -> None:
     require = yarn_scaled_frequencies.require
-    positive(require, base=base, factor=factor, original_length=original_length, fast=fast, slow=slow)
-    require(base > 1, "base", base, "above 1, so that later pairs turn more slowly")
+    require(base > 1, "base", base, "above 1, so that later pairs rotate more slowly")
     require(fast > slow, "fast", fast, f"more turns than slow = {slow}")
 
 
 @equation(
     r"t = 0.1 \ln \max(s, 1) + 1",
-    meaning="A stretched context spreads attention thinner; multiplying queries and keys by this sharpens it again.",
+    meaning="A longer context flattens attention; multiplying queries and keys by this sharpens it again.",
     intuition="Turning up the contrast a little on a picture that was enlarged.",
     symbols={
         "factor": "how many times longer the context becomes, s",
@@ -203,7 +195,7 @@ def _yarn_scaled_frequencies_check(base: float, factor: float, original_length: 
     where={"factor": positive},
 )
 def yarn_temperature(factor: float) -> float:
-    """Sharpen attention after stretching the context (YaRN: Peng et al., 2023)."""
+    """YaRN's attention temperature, which sharpens attention after extending the context (Peng et al., 2023)."""
     return 0.1 * math.log(max(factor, 1.0)) + 1.0
 
 
@@ -215,23 +207,24 @@ def _yarn_temperature_cell(index: tuple[int, ...], factor: float) -> str:
 @equation(
     r"\theta'_i = \theta_i \left(\frac{1 - r_i}{s} + r_i\right), \quad"
     r" r_i = \min\left(1, \max\left(0, \frac{L \theta_i / 2 \pi - l}{h - l}\right)\right)",
-    meaning="Pairs that turn often within the old context are kept, slow ones stretched, those between a mixture.",
+    meaning="Pairs that turn often within the old context stay, slow ones are interpolated, those between a mixture.",
     intuition="A long coat cut from a short pattern: collar and cuffs keep their size, only the back is lengthened.",
     symbols={
         "frequencies": "radians per position θ, one for each pair",
         "factor": "how many times longer the context becomes, s",
-        "low_factor": "pairs that make at most l turns within L are stretched in full",
-        "high_factor": "pairs that make at least h turns within L are kept",
+        "low_factor": "pairs that make at most l turns within L are interpolated",
+        "high_factor": "pairs that make at least h turns within L stay",
         "original_length": "context L that the model was trained on",
         "scaled": "mixed frequencies θ'",
     },
     flops=lambda pairs: 8 * pairs,
+    where={"factor low_factor original_length": positive},
     upcast=True,
 )
 def llama3_scaled_frequencies(
     frequencies: Float[Tensor, " pairs"], factor: float, low_factor: float, high_factor: float, original_length: int
 ) -> Float[Tensor, " pairs"]:
-    """Stretch the context by the number of turns each pair makes (Llama 3.1: Grattafiori et al., 2024)."""
+    """Extend the context by the number of turns each pair makes (Llama 3.1: Grattafiori et al., 2024)."""
     turns = frequencies * (original_length / (2 * math.pi))
     r = ((turns - low_factor) / (high_factor - low_factor)).clamp(0, 1)
     return frequencies * ((1 - r) / factor + r)
@@ -271,9 +264,6 @@ def _llama3_scaled_frequencies_cell(
 
 
 @llama3_scaled_frequencies.def_check
-def _llama3_scaled_frequencies_check(
-    factor: float, low_factor: float, high_factor: float, original_length: int
-) -> None:
-    require = llama3_scaled_frequencies.require
-    positive(require, factor=factor, low_factor=low_factor, original_length=original_length)
-    require(high_factor > low_factor, "high_factor", high_factor, f"more turns than low_factor = {low_factor}")
+def _llama3_scaled_frequencies_check(low_factor: float, high_factor: float) -> None:
+    more = high_factor > low_factor
+    llama3_scaled_frequencies.require(more, "high_factor", high_factor, f"more turns than low_factor = {low_factor}")

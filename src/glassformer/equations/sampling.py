@@ -1,4 +1,4 @@
-"""From scores to the next token: sharpen, cut off, penalise, and draw."""
+"""From logits to the next token: temperature, top-k, top-p, penalties, sampling, speculation."""
 
 import math
 from numbers import Real
@@ -9,26 +9,27 @@ from torch import Tensor
 
 from glassformer.arithmetic import factor, number
 from glassformer.equation import equation
-from glassformer.equations.probability import require_distribution, require_scores, softmax
-from glassformer.equations.ranges import Require, not_negative, positive, whole
+from glassformer.equations.ranges import Require, distribution, not_negative, positive, valid_logits, whole
+from glassformer.equations.softmax import softmax
 
-_FILL = "score of what is cut off, −∞ or a number far below all others"
+_FILL = "logit of tokens that are cut off, −∞ or a number far below all others"
 
 
-def _require_share(require: Require, p: float) -> None:
-    require(isinstance(p, Real) and 0 < p <= 1, "p", repr(p), "a share above 0 and up to 1")
+def _probability(require: Require, /, p: object) -> None:
+    require(isinstance(p, Real) and 0 < float(p) <= 1, "p", repr(p), "a probability above 0 and up to 1")
 
 
 @equation(
     r"y = \frac{z}{\tau}",
-    meaning="Scores are pulled apart when the temperature is below one, together when above.",
+    meaning="Logits are spread apart when the temperature is below one, pulled together when above.",
     intuition="Cold water freezes into one shape, hot water tries them all.",
-    symbols={"z": "scores", "tau": "temperature, τ", "y": "tempered scores"},
-    flops=lambda rows, vocab: rows * vocab,
+    symbols={"z": "logits", "tau": "temperature, τ", "y": "scaled logits"},
+    flops=lambda batch, vocab: batch * vocab,
+    where={"z": valid_logits, "tau": positive},
     upcast=True,
 )
-def temperature(z: Float[Tensor, "*rows vocab"], tau: float) -> Float[Tensor, "*rows vocab"]:
-    """Divide scores by a temperature; towards zero, sampling becomes the greedy choice."""
+def temperature(z: Float[Tensor, "*batch vocab"], tau: float) -> Float[Tensor, "*batch vocab"]:
+    """Divide logits by a temperature; towards zero, sampling becomes greedy decoding."""
     return z / tau
 
 
@@ -42,26 +43,21 @@ def _temperature_cell(index: tuple[int, ...], z: Tensor, tau: float) -> str:
     return f"{number(z[index])} / {number(tau)}"
 
 
-@temperature.def_check
-def _temperature_check(z: Tensor, tau: float) -> None:
-    require_scores(temperature.require, "z", z)
-    positive(temperature.require, tau=tau)
-
-
 @equation(
     r"y_i = z_i \text{ if } z_i \text{ is among the } k \text{ largest, else } -\infty",
-    meaning="Only the k best scores stay in play.",
+    meaning="Only the k most likely tokens stay in play.",
     intuition="A final with k places: however close the others came, they watch.",
-    symbols={"z": "scores", "k": "how many to keep", "fill": _FILL, "y": "scores of those kept"},
+    symbols={"z": "logits", "k": "number of tokens kept", "fill": _FILL, "y": "logits of those kept"},
     flops=lambda: 0,
+    where={"z": valid_logits, "k": whole},
     upcast=True,
 )
-def top_k(z: Float[Tensor, "*rows vocab"], k: int, fill: float = -math.inf) -> Float[Tensor, "*rows vocab"]:
-    """Keep the k largest scores (Fan et al., 2018); among equal ones, those that come first."""
+def top_k(z: Float[Tensor, "*batch vocab"], k: int, fill: float = -math.inf) -> Float[Tensor, "*batch vocab"]:
+    """Keep the k largest logits (Fan et al., 2018); among equal ones, those that come first."""
     least = z.topk(k).values[..., -1:]
     above, level = z > least, z == least
-    places = k - above.sum(-1, keepdim=True)
-    return z.masked_fill(~(above | (level & (level.cumsum(-1) <= places))), fill)
+    left = k - above.sum(-1, keepdim=True)
+    return z.masked_fill(~(above | (level & (level.cumsum(-1) <= left))), fill)
 
 
 @top_k.def_gradient(r"\bar z_i = \bar y_i \text{ if } i \text{ is kept, else } 0")
@@ -71,26 +67,23 @@ def _top_k_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 @top_k.def_check
 def _top_k_check(z: Tensor, k: int) -> None:
-    require_scores(top_k.require, "z", z)
-    whole(top_k.require, k=k)
     top_k.require(k <= z.shape[-1], "k", k, f"from 1 to {z.shape[-1]}, the size of the vocabulary")
 
 
 @equation(
     r"y_i = z_i \text{ if } i \in S, \text{ else } -\infty, \quad "
     r"S \text{ smallest with } \sum_{i \in S} \operatorname{softmax}(z)_i \ge p",
-    meaning="Only the fewest choices that hold a share p of the probability stay in play.",
+    meaning="Only the fewest tokens whose probabilities sum to p stay in play.",
     intuition="Count votes from the top until a majority of p is reached; the rest go home.",
-    symbols={"z": "scores", "p": "share to hold", "fill": _FILL, "y": "scores of those kept"},
-    flops=lambda rows, vocab: 6 * rows * vocab + 2 * rows,
+    symbols={"z": "logits", "p": "probability to keep", "fill": _FILL, "y": "logits of those kept"},
+    flops=lambda batch, vocab: 6 * batch * vocab + 2 * batch,
+    where={"z": valid_logits, "p": _probability},
     upcast=True,
 )
-def top_p(z: Float[Tensor, "*rows vocab"], p: float, fill: float = -math.inf) -> Float[Tensor, "*rows vocab"]:
-    """Nucleus sampling's cut (Holtzman et al., 2020); the best choice always stays, and the first of equals."""
+def top_p(z: Float[Tensor, "*batch vocab"], p: float, fill: float = -math.inf) -> Float[Tensor, "*batch vocab"]:
+    """Nucleus sampling (Holtzman et al., 2020); the most likely token always stays, and the first of equals."""
     best, order = z.sort(dim=-1, descending=True, stable=True)
-    rest = (
-        softmax.fn(best).flip(-1).cumsum(-1).flip(-1)
-    )  # what each choice and all below it hold, summed from the smallest
+    rest = softmax.fn(best).flip(-1).cumsum(-1).flip(-1)  # of each token and all below it, summed from the smallest
     kept = (rest > 1 - p) | (torch.arange(z.shape[-1], device=z.device) == 0)
     return z.masked_fill(~kept.scatter(-1, order, kept), fill)
 
@@ -100,22 +93,17 @@ def _top_p_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
     return y_bar.masked_fill(y != z, 0)
 
 
-@top_p.def_check
-def _top_p_check(z: Tensor, p: float) -> None:
-    require_scores(top_p.require, "z", z)
-    _require_share(top_p.require, p)
-
-
 @equation(
     r"y_i = z_i \text{ if } z_i \ge \max z + \log p, \text{ else } -\infty",
-    meaning="Only choices at least p times as likely as the best one stay in play.",
+    meaning="Only tokens at least p times as likely as the most likely one stay in play.",
     intuition="A bar that the winner sets: on a clear day it is high, in doubt it is low.",
-    symbols={"z": "scores", "p": "share of the best choice's probability", "fill": _FILL, "y": "scores of those kept"},
-    flops=lambda rows, vocab: rows * vocab + rows,
+    symbols={"z": "logits", "p": "fraction of the largest probability", "fill": _FILL, "y": "logits of those kept"},
+    flops=lambda batch, vocab: batch * vocab + batch,
+    where={"z": valid_logits, "p": _probability},
     upcast=True,
 )
-def min_p(z: Float[Tensor, "*rows vocab"], p: float, fill: float = -math.inf) -> Float[Tensor, "*rows vocab"]:
-    """Cut off what is unlikely beside the best choice (Nguyen et al., 2024); no softmax is needed for it."""
+def min_p(z: Float[Tensor, "*batch vocab"], p: float, fill: float = -math.inf) -> Float[Tensor, "*batch vocab"]:
+    """Cut off tokens that are unlikely beside the most likely one (Nguyen et al., 2024); this needs no softmax."""
     return z.masked_fill(z < z.amax(-1, keepdim=True) + math.log(p), fill)
 
 
@@ -124,30 +112,25 @@ def _min_p_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
     return y_bar.masked_fill(y != z, 0)
 
 
-@min_p.def_check
-def _min_p_check(z: Tensor, p: float) -> None:
-    require_scores(min_p.require, "z", z)
-    _require_share(min_p.require, p)
-
-
 @equation(
     r"y_i = \begin{cases} z_i / \theta & z_i \ge 0 \\ z_i \theta & z_i < 0 \end{cases}"
     r"\text{ for } i \text{ seen, else } z_i",
-    meaning="What was said already becomes less likely to be said again.",
+    meaning="Tokens that have occurred become less likely.",
     intuition="A speaker who hears each used word a little fainter the next time it offers itself.",
     symbols={
-        "z": "scores",
-        "ids": "tokens seen so far",
-        "penalty": "how much fainter, θ; one changes nothing",
-        "y": "penalised scores",
+        "z": "logits",
+        "ids": "tokens so far",
+        "penalty": "repetition penalty, θ; one changes nothing",
+        "y": "penalized logits",
     },
-    flops=lambda rows, vocab: 2 * rows * vocab,
+    flops=lambda batch, vocab: 2 * batch * vocab,
+    where={"z": valid_logits, "penalty": positive},
     upcast=True,
 )
 def repetition_penalty(
-    z: Float[Tensor, "*rows vocab"], ids: Int[Tensor, "*rows seen"], penalty: float
-) -> Float[Tensor, "*rows vocab"]:
-    """Penalise tokens seen before (CTRL: Keskar et al., 2019), each once, however often it was seen."""
+    z: Float[Tensor, "*batch vocab"], ids: Int[Tensor, "*batch seen"], penalty: float
+) -> Float[Tensor, "*batch vocab"]:
+    """Penalize tokens that have occurred (CTRL: Keskar et al., 2019), each once, however often it occurred."""
     return torch.where(_seen(z, ids), torch.where(z < 0, z * penalty, z / penalty), z)
 
 
@@ -160,56 +143,46 @@ def _repetition_penalty_gradient(y_bar: Tensor, z: Tensor, ids: Tensor, penalty:
 
 @repetition_penalty.def_cell
 def _repetition_penalty_cell(index: tuple[int, ...], z: Tensor, ids: Tensor, penalty: float) -> str:
-    score = number(z[index])
+    logit = number(z[index])
     if not _seen(z, ids)[index]:
-        return score
-    return f"{score}·{factor(penalty)}" if z[index] < 0 else f"{score} / {number(penalty)}"
+        return logit
+    return f"{logit}·{factor(penalty)}" if z[index] < 0 else f"{logit} / {number(penalty)}"
 
 
 @repetition_penalty.def_check
-def _repetition_penalty_check(z: Tensor, ids: Tensor, penalty: float) -> None:
-    require_scores(repetition_penalty.require, "z", z)
+def _repetition_penalty_check(z: Tensor, ids: Tensor) -> None:
     wrong = (ids < 0) | (ids >= z.shape[-1])
-    got, wanted = f"{ids[wrong].tolist()[:3]} in places", f"ids from 0 to {z.shape[-1] - 1}"
+    got, wanted = f"{ids[wrong].tolist()[:3]} in some entries", f"ids from 0 to {z.shape[-1] - 1}"
     repetition_penalty.require(not wrong.any(), "ids", got, wanted)
-    positive(repetition_penalty.require, penalty=penalty)
 
 
 @equation(
     r"i \sim p",
-    meaning="One choice is drawn from each distribution, each as often as its share says.",
-    intuition="Spin a wheel of fortune whose fields are as wide as the shares.",
+    meaning="One token is drawn from each distribution, as often as its probability says.",
+    intuition="Spin a wheel of fortune whose fields are as wide as the probabilities.",
     symbols={
-        "p": "shares",
-        "generator": "source of the random numbers; torch's own when none is given",
-        "ids": "the choices drawn",
+        "p": "probabilities",
+        "generator": "random generator; torch's default if not given",
+        "ids": "tokens drawn",
     },
+    where={"p": distribution},
     upcast=True,
 )
-def sample(p: Float[Tensor, "*rows vocab"], generator: torch.Generator | None = None) -> Int[Tensor, "*rows"]:
-    """Draw one id from each row of probabilities."""
+def sample(p: Float[Tensor, "*batch vocab"], generator: torch.Generator | None = None) -> Int[Tensor, "*batch"]:
+    """Draw one token id from each distribution."""
     return torch.multinomial(p.reshape(-1, p.shape[-1]), 1, generator=generator).reshape(p.shape[:-1])
-
-
-@sample.def_check
-def _sample_check(p: Tensor) -> None:
-    require_distribution(sample.require, "p", p)
 
 
 @equation(
     r"i = \arg\max_j z_j",
-    meaning="The best choice, every time.",
+    meaning="The most likely token, every time.",
     intuition="A traveller who takes the widest road at each fork, and never looks further.",
-    symbols={"z": "scores", "ids": "the best choice of each row"},
+    symbols={"z": "logits", "ids": "most likely tokens"},
+    where={"z": valid_logits},
 )
-def greedy(z: Float[Tensor, "*rows vocab"]) -> Int[Tensor, "*rows"]:
-    """The id of the largest score in each row; among equal ones, the first."""
+def greedy(z: Float[Tensor, "*batch vocab"]) -> Int[Tensor, "*batch"]:
+    """Greedy decoding: the id of the largest logit; among equal ones, the first."""
     return z.argmax(-1)
-
-
-@greedy.def_check
-def _greedy_check(z: Tensor) -> None:
-    require_scores(greedy.require, "z", z)
 
 
 @equation(
@@ -220,7 +193,7 @@ def _greedy_check(z: Tensor) -> None:
     where={"length": not_negative},
 )
 def length_penalty(length: int, alpha: float) -> float:
-    """Length normalisation of beam search (Wu et al., 2016)."""
+    """Length normalization of beam search (Wu et al., 2016)."""
     return ((5 + length) / 6) ** alpha
 
 
@@ -230,62 +203,60 @@ def _length_penalty_cell(index: tuple[int, ...], length: int, alpha: float) -> s
 
 
 @equation(
-    r"y_i = -\infty \text{ for } i \text{ forbidden, else } z_i",
-    meaning="Some choices are taken out of play, whatever their score.",
+    r"y_i = -\infty \text{ for } i \text{ suppressed, else } z_i",
+    meaning="Some tokens are excluded, whatever their logits.",
     intuition="A referee who calls the game off-limits for a few players.",
-    symbols={"z": "scores", "ids": "the choices to take out", "fill": _FILL, "y": "scores of the others"},
+    symbols={"z": "logits", "ids": "tokens to suppress", "fill": _FILL, "y": "logits of the others"},
     flops=lambda: 0,
+    where={"z": valid_logits},
 )
 def suppress_tokens(
-    z: Float[Tensor, "*rows vocab"], ids: Int[Tensor, " some"], fill: float = -math.inf
-) -> Float[Tensor, "*rows vocab"]:
-    """Take some ids out of play in every row: an end token, say, before a text is long enough."""
+    z: Float[Tensor, "*batch vocab"], ids: Int[Tensor, " suppressed"], fill: float = -math.inf
+) -> Float[Tensor, "*batch vocab"]:
+    """Exclude some tokens from every distribution: an end token, say, before a text is long enough."""
     return z.masked_fill(_among(z, ids), fill)
 
 
-@suppress_tokens.def_gradient(r"\bar z_i = \bar y_i \text{ unless } i \text{ is forbidden}")
+@suppress_tokens.def_gradient(r"\bar z_i = \bar y_i \text{ unless } i \text{ is suppressed}")
 def _suppress_tokens_gradient(y_bar: Tensor, z: Tensor, ids: Tensor) -> Tensor:
     return y_bar.masked_fill(_among(z, ids), 0)
 
 
 @suppress_tokens.def_check
 def _suppress_tokens_check(z: Tensor, ids: Tensor) -> None:
-    require_scores(suppress_tokens.require, "z", z)
     inside = not ids.numel() or (int(ids.min()) >= 0 and int(ids.max()) < z.shape[-1])
     suppress_tokens.require(inside, "ids", f"{ids.tolist()[:3]}", f"ids from 0 to {z.shape[-1] - 1}")
 
 
+def _unit_interval(require: Require, /, u: Tensor) -> None:
+    inside = bool(((u >= 0) & (u < 1)).all())
+    require(inside, "u", "outside in some entries", "numbers from 0 up to, not including, 1")
+
+
 @equation(
     r"i = \min \left\{ i : \textstyle\sum_{j \le i} p_j > u \right\}",
-    meaning="A number between zero and one decides: the choice whose stretch of the line it falls on.",
-    intuition="A ruler cut into stretches as long as the shares, and a pin dropped on it.",
-    symbols={"p": "shares", "u": "where the pin falls, from 0 up to but not 1", "ids": "the choices it falls on"},
-    flops=lambda rows, vocab: rows * vocab + rows,
+    meaning="A uniform random number picks a token: the one whose interval of the cumulative sum it falls in.",
+    intuition="A ruler cut into stretches as long as the probabilities, and a pin dropped on it.",
+    symbols={"p": "probabilities", "u": "uniform random numbers, from 0 up to but not 1", "ids": "tokens drawn"},
+    flops=lambda batch, vocab: batch * vocab + batch,
+    where={"p": distribution, "u": _unit_interval},
 )
-def sample_from_uniform(p: Float[Tensor, "*rows vocab"], u: Float[Tensor, "*rows"]) -> Int[Tensor, "*rows"]:
-    """Choose by given random numbers, so that a row's choice depends on nothing but its own number."""
+def sample_from_uniform(p: Float[Tensor, "*batch vocab"], u: Float[Tensor, "*batch"]) -> Int[Tensor, "*batch"]:
+    """Sample by given random numbers, so that each draw depends on its own number only."""
     c = p.double().cumsum(-1)
     return (c <= u.double()[..., None] * c[..., -1:]).sum(-1).clamp_max(p.shape[-1] - 1)
 
 
-@sample_from_uniform.def_check
-def _sample_from_uniform_check(p: Tensor, u: Tensor) -> None:
-    require_distribution(sample_from_uniform.require, "p", p)
-    sample_from_uniform.require(
-        bool(((u >= 0) & (u < 1)).all()), "u", "outside in places", "numbers from 0 up to, not including, 1"
-    )
-
-
 @equation(
     r"a = \min\left(1, \frac{p}{q}\right)",
-    meaning="A guess drawn from one distribution is kept as often as makes it fair under another.",
+    meaning="A token drawn from one distribution is accepted as often as makes it fair under another.",
     intuition="A sorting office that sends back some of the letters it gets too many of.",
-    symbols={"p": "the guess's true share", "q": "its share where it was drawn", "a": "how often to keep it"},
-    flops=lambda rows: 2 * rows,
+    symbols={"p": "target probability", "q": "draft probability", "a": "probability of accepting the token"},
+    flops=lambda batch: 2 * batch,
     upcast=True,
 )
-def acceptance(p: Float[Tensor, "*rows"], q: Float[Tensor, "*rows"]) -> Float[Tensor, "*rows"]:
-    """The chance to keep a draft's token in speculative sampling (Leviathan et al., 2023)."""
+def acceptance(p: Float[Tensor, "*batch"], q: Float[Tensor, "*batch"]) -> Float[Tensor, "*batch"]:
+    """The probability of accepting a draft token in speculative decoding (Leviathan et al., 2023)."""
     return (p / q).clamp_max(1)
 
 
@@ -297,22 +268,23 @@ def _acceptance_gradient(a_bar: Tensor, p: Tensor, q: Tensor) -> tuple[Tensor, T
 
 @acceptance.def_check
 def _acceptance_check(p: Tensor, q: Tensor) -> None:
-    acceptance.require(bool((p >= 0).all()), "p", "negative or NaN in places", "shares of zero and more")
-    acceptance.require(bool((q > 0).all()), "q", "zero or less in places", "shares above zero: the guess was drawn")
+    acceptance.require(bool((p >= 0).all()), "p", "negative or NaN in some entries", "probabilities, zero or more")
+    acceptance.require(bool((q > 0).all()), "q", "zero or less in some entries", "above zero: the token was drawn")
 
 
 @equation(
     r"r_i = \frac{\max(0, p_i - q_i)}{\sum_j \max(0, p_j - q_j)}",
     meaning="What is left of a distribution once all that another could supply has been taken from it.",
     intuition="A shopping list after the larder was emptied: only what is still missing is bought.",
-    symbols={"p": "the true shares", "q": "the shares guesses were drawn from", "r": "the shares to draw from instead"},
-    flops=lambda rows, vocab: 4 * rows * vocab,
+    symbols={"p": "target probabilities", "q": "draft probabilities", "r": "probabilities to draw from instead"},
+    flops=lambda batch, vocab: 4 * batch * vocab,
+    where={"p q": distribution},
     upcast=True,
 )
 def residual_distribution(
-    p: Float[Tensor, "*rows vocab"], q: Float[Tensor, "*rows vocab"]
-) -> Float[Tensor, "*rows vocab"]:
-    """Where to draw after a guess was refused (Leviathan et al., 2023); the true shares if nothing is left."""
+    p: Float[Tensor, "*batch vocab"], q: Float[Tensor, "*batch vocab"]
+) -> Float[Tensor, "*batch vocab"]:
+    """The distribution to sample from after a rejection (Leviathan et al., 2023); the target's if nothing is left."""
     d = (p - q).clamp_min(0)
     s = d.sum(-1, keepdim=True)
     return torch.where(s > 0, d / s.masked_fill(s == 0, 1), p)
@@ -328,18 +300,11 @@ def _residual_distribution_gradient(r_bar: Tensor, r: Tensor, p: Tensor, q: Tens
     return torch.where(s > 0, d_bar, r_bar), -d_bar
 
 
-@residual_distribution.def_check
-def _residual_distribution_check(p: Tensor, q: Tensor) -> None:
-    require_distribution(residual_distribution.require, "p", p)
-    require_distribution(residual_distribution.require, "q", q)
-
-
 def _among(z: Tensor, ids: Tensor) -> Tensor:
-    """Which entries of the vocabulary stand among the ids."""
-    places = torch.arange(z.shape[-1], device=z.device)
-    return (places[:, None] == ids).any(-1)
+    """Which tokens of the vocabulary are among the ids."""
+    return (torch.arange(z.shape[-1], device=z.device)[:, None] == ids).any(-1)
 
 
 def _seen(z: Tensor, ids: Tensor) -> Tensor:
-    """Which entries of the vocabulary stand among the ids."""
+    """Which tokens of the vocabulary have occurred, in each sequence."""
     return torch.zeros_like(z, dtype=torch.bool).scatter(-1, ids.long(), True)

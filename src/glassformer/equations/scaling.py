@@ -1,7 +1,4 @@
-"""What training and decoding take, and how good a model will be for it.
-
-Here a multiply-add counts as two floating-point operations.
-"""
+"""Scaling laws, training compute, arithmetic intensity and KV-cache memory; a multiply-add is two FLOPs."""
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
@@ -10,13 +7,13 @@ from glassformer.equations.ranges import not_negative, positive, whole
 
 @equation(
     r"C = 6 N D",
-    meaning="Training takes six floating-point operations for each parameter and token.",
+    meaning="Training takes six floating-point operations (FLOPs) for each parameter and token.",
     intuition="Each token goes through each parameter once forward and twice back, with a product and a sum each time.",
-    symbols={"parameters": "N, without embeddings", "tokens": "D, tokens seen", "C": "floating-point operations"},
+    symbols={"parameters": "N, without embeddings", "tokens": "D, tokens seen", "C": "FLOPs"},
     where={"parameters tokens": positive},
 )
 def training_flops(parameters: float, tokens: float) -> float:
-    """Estimate the operations of a whole training run (Kaplan et al., 2020)."""
+    """Estimate the FLOPs of a whole training run (Kaplan et al., 2020)."""
     return 6.0 * parameters * tokens
 
 
@@ -65,10 +62,10 @@ def _scaling_law_loss_cell(
     r"N = G \left(\frac{C}{6}\right)^{\frac{\beta}{\alpha + \beta}}, \quad "
     r"D = G^{-1} \left(\frac{C}{6}\right)^{\frac{\alpha}{\alpha + \beta}}, \quad "
     r"G = \left(\frac{\alpha A}{\beta B}\right)^{\frac{1}{\alpha + \beta}}",
-    meaning="For a given amount of computing there is one best size of model, and one best amount of data.",
+    meaning="For a given amount of compute there is one best model size, and one best amount of data.",
     intuition="A fixed budget for a library: too many shelves leave no money for books, too many books no shelves.",
     symbols={
-        "flops": "C, floating-point operations to spend",
+        "flops": "C, FLOPs to spend",
         "A": "what a small model loses",
         "B": "what little data loses",
         "alpha": "α, how fast size helps",
@@ -88,14 +85,14 @@ def compute_optimal_size(
 
 
 @equation(
-    r"I = \frac{\text{operations}}{\text{bytes}}",
-    meaning="How much computing is done with each byte that is fetched.",
+    r"I = \frac{\text{FLOPs}}{\text{bytes}}",
+    meaning="How many floating-point operations are done for each byte that is moved.",
     intuition="A cook who fetches one carrot at a time spends the day walking; one who fetches a crate can cook.",
-    symbols={"flops": "floating-point operations", "bytes": "bytes read and written", "I": "operations per byte"},
+    symbols={"flops": "FLOPs", "bytes": "bytes read and written", "I": "FLOPs per byte"},
     where={"flops": not_negative, "bytes": positive},
 )
 def arithmetic_intensity(flops: float, bytes: float) -> float:
-    """Compare work with traffic; below a machine's own ratio its memory sets the pace (Williams et al., 2009)."""
+    """FLOPs per byte; below a machine's own ratio, memory bandwidth is the limit (roofline: Williams et al., 2009)."""
     return flops / bytes
 
 
@@ -106,28 +103,21 @@ def _arithmetic_intensity_cell(index: tuple[int, ...], flops: float, bytes: floa
 
 @equation(
     r"M = 2 L h_\text{kv} d_h n b",
-    meaning="The cache keeps one key and one value for each layer, head and token.",
+    meaning="The KV cache holds one key and one value for each layer, head and token.",
     intuition="Minutes of a meeting: every speaker's words are kept, so nobody has to say them again.",
     symbols={
         "layers": "L, layers",
-        "kv_heads": "h_kv, key and value heads",
-        "head_dim": "d_h, width of a head",
-        "length": "n, tokens kept",
+        "kv_heads": "h_kv, key-value heads",
+        "head_dim": "d_h, dimension of a head",
+        "length": "n, tokens cached",
         "bytes_per_number": "b, 2 for half precision",
-        "batch": "sequences at once, each with a cache of its own",
+        "batch": "sequences at once, each with its own cache",
         "M": "bytes",
     },
+    where={"layers kv_heads head_dim length bytes_per_number batch": whole},
 )
 def cache_bytes(
     layers: int, kv_heads: int, head_dim: int, length: int, bytes_per_number: int = 2, batch: int = 1
 ) -> int:
-    """Measure the memory of a key-value cache (Pope et al., 2022)."""
+    """Memory of a KV cache in bytes (Pope et al., 2022)."""
     return 2 * layers * kv_heads * head_dim * length * bytes_per_number * batch
-
-
-@cache_bytes.def_check
-def _cache_bytes_check(
-    layers: int, kv_heads: int, head_dim: int, length: int, bytes_per_number: int, batch: int
-) -> None:
-    sizes = {"layers": layers, "kv_heads": kv_heads, "head_dim": head_dim, "length": length}
-    whole(cache_bytes.require, **sizes, bytes_per_number=bytes_per_number, batch=batch)

@@ -1,26 +1,35 @@
-"""Schedules over the course of training: learning rates and the decay of an average. Steps are numbered from 1."""
+"""Schedules over the course of training: learning rates and the decay of a weight average. Steps count from 1."""
 
 import math
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require, below_one, not_negative, whole
+from glassformer.equations.ranges import Require, at_least, below_one, not_negative, whole
+
+
+def _falls(require: Require, /, peak: float, floor: float) -> None:
+    not_negative(require, peak=peak, floor=floor)
+    require(floor <= peak, "floor", floor, f"at most the peak, {peak}")
+
+
+def _after_warmup(require: Require, /, warmup: int, total: int) -> None:
+    require(total > warmup, "total", total, f"a step after warmup = {warmup}")
 
 
 @equation(
     r"\eta = d^{-1/2} \min\left(t^{-1/2},\; t \, w^{-3/2}\right)",
-    meaning="The learning rate climbs in a straight line, then falls with the inverse square root of the step.",
+    meaning="The learning rate rises linearly, then falls with the inverse square root of the step.",
     intuition="Ease a cold engine up to speed, then let the car coast down by itself.",
     symbols={
         "step": "t, the step, from 1",
-        "dim": "d, model width",
-        "warmup": "w, steps of climbing",
+        "dim": "d, model dimension",
+        "warmup": "w, warmup steps",
         "rate": "η, the learning rate",
     },
     where={"step dim warmup": whole},
 )
 def noam_learning_rate(step: int, dim: int, warmup: int) -> float:
-    """Learning rate of the original Transformer, highest at the end of the warm-up (Vaswani et al., 2017).
+    """Learning rate of the original Transformer, highest at the end of the warmup (Vaswani et al., 2017).
 
     Step 0 has no rate: the first update is step 1.
     """
@@ -34,18 +43,18 @@ def _noam_learning_rate_cell(index: tuple[int, ...], step: int, dim: int, warmup
 
 @equation(
     r"\eta = p \min\left(1,\; t / w\right)",
-    meaning="The learning rate climbs in a straight line to its peak and stays there.",
+    meaning="The learning rate rises linearly to its peak and stays there.",
     intuition="A tap opened a little further with every step until it is fully open.",
     symbols={
         "step": "t, the step, from 1",
-        "warmup": "w, steps of climbing",
+        "warmup": "w, warmup steps",
         "peak": "p, highest rate",
         "rate": "η, the learning rate",
     },
     where={"step warmup": whole, "peak": not_negative},
 )
 def linear_warmup(step: int, warmup: int, peak: float) -> float:
-    """Share of the peak rate reached so far; the peak itself from step `warmup` on (Goyal et al., 2017)."""
+    """Linear warmup to the peak, which is reached at step `warmup` (Goyal et al., 2017)."""
     return peak * min(1.0, step / warmup)
 
 
@@ -56,18 +65,18 @@ def _linear_warmup_cell(index: tuple[int, ...], step: int, warmup: int, peak: fl
 
 @equation(
     r"\eta = p \min\left(\frac{t}{w},\; \sqrt{\frac{w}{t}}\right)",
-    meaning="The learning rate climbs in a straight line, then falls with the inverse square root of the step.",
+    meaning="The learning rate rises linearly, then falls with the inverse square root of the step.",
     intuition="After the climb, four times as many steps are needed each time the rate is to halve.",
     symbols={
         "step": "t, the step, from 1",
-        "warmup": "w, steps of climbing",
+        "warmup": "w, warmup steps",
         "peak": "p, highest rate",
         "rate": "η, the learning rate",
     },
     where={"step warmup": whole, "peak": not_negative},
 )
 def inverse_square_root_schedule(step: int, warmup: int, peak: float) -> float:
-    """The Noam schedule with its peak given instead of the model's width (Ott et al., 2019)."""
+    """The Noam schedule with its peak given instead of the model's dimension (Ott et al., 2019)."""
     return peak * min(step / warmup, math.sqrt(warmup / step))
 
 
@@ -78,12 +87,13 @@ def _inverse_square_root_schedule_cell(index: tuple[int, ...], step: int, warmup
 
 @equation(
     r"u = \min\left(1,\; \max\left(0,\; \frac{t - a}{b - a}\right)\right)",
-    meaning="How much of a stretch of steps lies behind: 0 before it, 1 after it.",
+    meaning="How much of a range of steps is done: 0 before it, 1 after it.",
     intuition="The bar that fills up while a file is being copied.",
-    symbols={"step": "t, the step", "start": "a, where it begins", "end": "b, where it ends", "u": "share done"},
+    symbols={"step": "t, the step", "start": "a, where it begins", "end": "b, where it ends", "u": "fraction done"},
+    where={"step start end": at_least(0)},
 )
 def schedule_progress(step: int, start: int, end: int) -> float:
-    """Place of a step between two others, from 0 to 1."""
+    """Progress of a step between two others, from 0 to 1."""
     return min(1.0, max(0.0, (step - start) / (end - start)))
 
 
@@ -93,27 +103,27 @@ def _schedule_progress_cell(index: tuple[int, ...], step: int, start: int, end: 
 
 
 @schedule_progress.def_check
-def _schedule_progress_check(step: int, start: int, end: int) -> None:
-    whole(schedule_progress.require, 0, step=step, start=start, end=end)
+def _schedule_progress_check(start: int, end: int) -> None:
     schedule_progress.require(end > start, "end", end, f"a step after start = {start}")
 
 
 @equation(
     r"\eta = \min\left(1, \frac{t}{w}\right)\left(f + (p - f)(1 - u)\right), \quad u = \frac{t - w - s}{c} \in [0, 1]",
-    meaning="The learning rate climbs, keeps its peak for as long as one likes, then falls in a straight line.",
+    meaning="The learning rate rises, stays at its peak for any number of steps, then falls linearly.",
     intuition="A train: it picks up speed, runs level for the whole journey, and brakes only when the station is near.",
     symbols={
         "step": "t, the step, from 1",
-        "warmup": "w, steps of climbing",
+        "warmup": "w, warmup steps",
         "stable": "s, steps at the peak",
-        "decay": "c, steps of falling",
+        "decay": "c, decay steps",
         "peak": "p, highest rate",
         "floor": "f, last rate",
         "rate": "η, the learning rate",
     },
+    where={"step warmup decay": whole, "stable": at_least(0), "peak floor": _falls},
 )
 def warmup_stable_decay(step: int, warmup: int, stable: int, decay: int, peak: float, floor: float = 0.0) -> float:
-    """Climb, hold, fall: the end of training is chosen late, when the fall begins (Hu et al., 2024)."""
+    """Warmup, stable, decay: the end of training is chosen late, when the decay begins (Hu et al., 2024)."""
     start = warmup + stable
     u = schedule_progress.fn(step, start, start + decay)
     return linear_warmup.fn(step, warmup, floor + (peak - floor) * (1 - u))
@@ -127,28 +137,22 @@ def _warmup_stable_decay_cell(
     return f"min(1, {step}/{warmup})·({number(floor)} + ({number(peak)} − {number(floor)})·(1 − {fallen}))"
 
 
-@warmup_stable_decay.def_check
-def _warmup_stable_decay_check(step: int, warmup: int, stable: int, decay: int, peak: float, floor: float) -> None:
-    whole(warmup_stable_decay.require, step=step, warmup=warmup, decay=decay)
-    whole(warmup_stable_decay.require, 0, stable=stable)
-    _check_fall(warmup_stable_decay.require, peak, floor)
-
-
 @equation(
     r"\eta = \min\left(1, \frac{t}{w}\right)\left(f + (p - f)(1 - u)\right), \quad u = \frac{t - w}{T - w} \in [0, 1]",
-    meaning="The learning rate climbs in a straight line, then falls in a straight line.",
+    meaning="The learning rate rises linearly, then falls linearly.",
     intuition="A tent: one rope up to the pole, one rope down to the ground.",
     symbols={
         "step": "t, the step, from 1",
-        "warmup": "w, steps of climbing",
+        "warmup": "w, warmup steps",
         "total": "T, the step at which the floor is reached",
         "peak": "p, highest rate",
         "floor": "f, last rate",
         "rate": "η, the learning rate",
     },
+    where={"step warmup total": whole, "warmup total": _after_warmup, "peak floor": _falls},
 )
 def linear_schedule(step: int, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
-    """Warm up to the peak at step `warmup`, then fall straight to the floor at step `total`, stay (BERT, 2018)."""
+    """Warm up to the peak at step `warmup`, then fall linearly to the floor at step `total` (BERT, 2018)."""
     return warmup_stable_decay.fn(step, warmup, 0, total - warmup, peak, floor)
 
 
@@ -158,29 +162,23 @@ def _linear_schedule_cell(index: tuple[int, ...], step: int, warmup: int, total:
     return f"min(1, {step}/{warmup})·({number(floor)} + ({number(peak)} − {number(floor)})·(1 − {u}))"
 
 
-@linear_schedule.def_check
-def _linear_schedule_check(step: int, warmup: int, total: int, peak: float, floor: float) -> None:
-    whole(linear_schedule.require, step=step, warmup=warmup, total=total)
-    linear_schedule.require(total > warmup, "total", total, f"a step after warmup = {warmup}")
-    _check_fall(linear_schedule.require, peak, floor)
-
-
 @equation(
     r"\eta = \min\left(1, \frac{t}{w}\right)\left(f + (p - f)\frac{1 + \cos \pi u}{2}\right), "
     r"\quad u = \frac{t - w}{T - w} \in [0, 1]",
-    meaning="The learning rate climbs in a straight line, then falls along half a wave.",
+    meaning="The learning rate rises linearly, then falls along half a cosine.",
     intuition="A swing on its way down: slow to leave the top, quick in the middle, gentle at the end.",
     symbols={
         "step": "t, the step, from 1",
-        "warmup": "w, steps of climbing",
+        "warmup": "w, warmup steps",
         "total": "T, the step at which the floor is reached",
         "peak": "p, highest rate",
         "floor": "f, last rate",
         "rate": "η, the learning rate",
     },
+    where={"step warmup total": whole, "warmup total": _after_warmup, "peak floor": _falls},
 )
 def cosine_schedule(step: int, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
-    """Warm up to the peak at step `warmup`, follow half a cosine to the floor at step `total`, stay (SGDR, 2017)."""
+    """Warm up to the peak at step `warmup`, then follow half a cosine to the floor at step `total` (SGDR, 2017)."""
     u = schedule_progress.fn(step, warmup, total)
     return linear_warmup.fn(step, warmup, floor + (peak - floor) * (1 + math.cos(math.pi * u)) / 2)
 
@@ -190,13 +188,6 @@ def _cosine_schedule_cell(index: tuple[int, ...], step: int, warmup: int, total:
     u = number(schedule_progress.fn(step, warmup, total))
     fall = f"({number(peak)} − {number(floor)})·(1 + cos(π·{u}))/2"
     return f"min(1, {step}/{warmup})·({number(floor)} + {fall})"
-
-
-@cosine_schedule.def_check
-def _cosine_schedule_check(step: int, warmup: int, total: int, peak: float, floor: float) -> None:
-    whole(cosine_schedule.require, step=step, warmup=warmup, total=total)
-    cosine_schedule.require(total > warmup, "total", total, f"a step after warmup = {warmup}")
-    _check_fall(cosine_schedule.require, peak, floor)
 
 
 @equation(
@@ -221,8 +212,3 @@ def ema_warmup(step: int, decay: float) -> float:
 @ema_warmup.def_cell
 def _ema_warmup_cell(index: tuple[int, ...], step: int, decay: float) -> str:
     return f"min({number(decay)}, (1 + {step})/(10 + {step}))"
-
-
-def _check_fall(require: Require, peak: float, floor: float) -> None:
-    not_negative(require, peak=peak, floor=floor)
-    require(floor <= peak, "floor", floor, f"at most the peak, {peak}")

@@ -8,24 +8,27 @@ from torch import Tensor
 
 from glassformer.arithmetic import dot, factor, minus, number, total
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require, not_negative, whole
+from glassformer.equations.ranges import Require, finite, not_empty, not_negative, whole
 
 
 def along_sphere(v_bar: Tensor, v: Tensor, length: Tensor) -> Tensor:
-    """The part of a push on a unit vector that turns it, at a radius of `length`; nothing where there is no length."""
+    """The part of a unit vector's gradient that turns it, at a radius of `length`; zero for a zero vector."""
     turn = v_bar - v * (v_bar * v).sum(-1, keepdim=True)
     return turn / _or_infinite(length).unsqueeze(-1)
 
 
 def _or_infinite(length: Tensor) -> Tensor:
-    """Lengths to divide by: a division by no length at all gives zero, and so does its gradient."""
+    """Lengths to divide by: division by a zero length gives zero, and so does its gradient."""
     return length.masked_fill(length == 0, torch.inf)
 
 
-def _require_finite(require: Require, **vectors: Tensor) -> None:
-    for name, vector in vectors.items():
-        require(vector.shape[-1] > 0, name, f"of shape {list(vector.shape)}", "at least one number in each vector")
-        require(bool(vector.isfinite().all()), name, "NaN or infinite in places", "finite numbers")
+def _vectors(require: Require, /, **vectors: Tensor) -> None:
+    not_empty(require, **vectors)
+    finite(require, **vectors)
+
+
+def _enough(require: Require, /, k: int, vectors: Tensor) -> None:
+    require(k <= len(vectors), "k", k, f"from 1 to {len(vectors)}, the number of vectors")
 
 
 def _spread(index: tuple[int, ...], *vectors: Tensor) -> list[Tensor]:
@@ -38,13 +41,13 @@ def _spread(index: tuple[int, ...], *vectors: Tensor) -> list[Tensor]:
     r"s = u \cdot v = \sum_i u_i v_i",
     meaning="How far two vectors agree, counting their lengths.",
     intuition="Two shopping lists against two price lists: multiply item by item and add up.",
-    symbols={"u": "one vector", "v": "the other", "s": "agreement"},
-    flops=lambda rows, dim: 2 * rows * dim,
-    where={"u v": _require_finite},
+    symbols={"u": "one vector", "v": "the other", "s": "inner product"},
+    flops=lambda batch, dim: 2 * batch * dim,
+    where={"u v": _vectors},
     upcast=True,
 )
-def inner_product(u: Float[Tensor, "*#rows dim"], v: Float[Tensor, "*#rows dim"]) -> Float[Tensor, "*rows"]:
-    """Multiply two vectors number by number and add up."""
+def inner_product(u: Float[Tensor, "*#batch dim"], v: Float[Tensor, "*#batch dim"]) -> Float[Tensor, "*batch"]:
+    """Multiply two vectors entry by entry and sum."""
     return (u * v).sum(-1)
 
 
@@ -63,14 +66,14 @@ def _inner_product_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str:
     meaning="The length of a vector.",
     intuition="The straight way across town, when you know how far you walked along every street.",
     symbols={"u": "vector", "length": "its length"},
-    flops=lambda rows, dim: 2 * rows * dim + rows,
-    where={"u": _require_finite},
+    flops=lambda batch, dim: 2 * batch * dim + batch,
+    where={"u": _vectors},
     upcast=True,
 )
-def l2_norm(u: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows"]:
-    """The Euclidean length of each vector; its slope at length zero is taken as zero."""
+def l2_norm(u: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch"]:
+    """The Euclidean norm of each vector; its gradient at zero is taken as zero."""
     s = (u * u).sum(-1)
-    return s.where(s > 0, 1).sqrt().where(s > 0, 0)  # the root of zero has no slope, so it is never taken
+    return s.where(s > 0, 1).sqrt().where(s > 0, 0)  # the root of zero has no derivative, so it is never taken
 
 
 @l2_norm.def_fused
@@ -93,11 +96,11 @@ def _l2_norm_cell(index: tuple[int, ...], u: Tensor) -> str:
     meaning="The same direction at length one.",
     intuition="A compass needle: it shows where to go, not how far.",
     symbols={"u": "vector", "unit": "the vector of length one in its direction"},
-    flops=lambda rows, dim: 3 * rows * dim + rows,
-    where={"u": _require_finite},
+    flops=lambda batch, dim: 3 * batch * dim + batch,
+    where={"u": _vectors},
     upcast=True,
 )
-def normalize(u: Float[Tensor, "*rows dim"]) -> Float[Tensor, "*rows dim"]:
+def normalize(u: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
     """Scale each vector to length one; a zero vector has no direction and stays zero."""
     return u / _or_infinite(l2_norm.fn(u)).unsqueeze(-1)
 
@@ -109,8 +112,8 @@ def _normalize_gradient(unit_bar: Tensor, unit: Tensor, u: Tensor) -> Tensor:
 
 @normalize.def_cell
 def _normalize_cell(index: tuple[int, ...], u: Tensor) -> str:
-    row = u[index[:-1]]
-    return f"{number(row[index[-1]])} / {_root_of_squares(row)}" if row.any() else "0"
+    u = u[index[:-1]]
+    return f"{number(u[index[-1]])} / {_root_of_squares(u)}" if u.any() else "0"
 
 
 @equation(
@@ -118,11 +121,11 @@ def _normalize_cell(index: tuple[int, ...], u: Tensor) -> str:
     meaning="How far two vectors point the same way, whatever their lengths.",
     intuition="Two people facing the same way (1), at right angles (0) or away from each other (−1).",
     symbols={"u": "one vector", "v": "the other", "cosine": "cosine of the angle between them"},
-    flops=lambda rows, dim, u, v: 2 * rows * dim + 3 * (u.numel() + v.numel()) + (u.numel() + v.numel()) // dim,
-    where={"u v": _require_finite},
+    flops=lambda batch, dim, u, v: 2 * batch * dim + 3 * (u.numel() + v.numel()) + (u.numel() + v.numel()) // dim,
+    where={"u v": _vectors},
     upcast=True,
 )
-def cosine_similarity(u: Float[Tensor, "*#rows dim"], v: Float[Tensor, "*#rows dim"]) -> Float[Tensor, "*rows"]:
+def cosine_similarity(u: Float[Tensor, "*#batch dim"], v: Float[Tensor, "*#batch dim"]) -> Float[Tensor, "*batch"]:
     """The cosine of the angle between two vectors; 0 where one of them is zero."""
     return inner_product.fn(normalize.fn(u), normalize.fn(v))
 
@@ -149,12 +152,12 @@ def _cosine_similarity_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str
     meaning="The straight-line distance between two points.",
     intuition="A taut string between two pins.",
     symbols={"u": "one point", "v": "the other", "d": "distance"},
-    flops=lambda rows, dim: 3 * rows * dim + rows,
-    where={"u v": _require_finite},
+    flops=lambda batch, dim: 3 * batch * dim + batch,
+    where={"u v": _vectors},
     upcast=True,
 )
-def euclidean_distance(u: Float[Tensor, "*#rows dim"], v: Float[Tensor, "*#rows dim"]) -> Float[Tensor, "*rows"]:
-    """The length of the difference of two vectors; its slope at distance zero is taken as zero."""
+def euclidean_distance(u: Float[Tensor, "*#batch dim"], v: Float[Tensor, "*#batch dim"]) -> Float[Tensor, "*batch"]:
+    """The norm of the difference of two vectors; its gradient at distance zero is taken as zero."""
     return l2_norm.fn(u - v)
 
 
@@ -178,63 +181,51 @@ def _euclidean_distance_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> st
 
 @equation(
     r"i_1, \dots, i_k = \operatorname{top-}k_i \; q \cdot v_i",
-    meaning="The vectors that agree most with a query, best first.",
+    meaning="The vectors with the largest inner products with a query, best first.",
     intuition="Attention that makes up its mind: not a blend of all answers but the best few.",
     symbols={
-        "query": "what is looked for, q",
-        "vectors": "what it is held against, one row each",
-        "k": "how many to give",
-        "indices": "rows of the best",
-        "scores": "their inner products with the query",
+        "query": "query vectors, q",
+        "vectors": "vectors to search, v",
+        "k": "number of neighbors",
+        "indices": "indices of the neighbors",
+        "products": "their inner products with the query",
     },
-    flops=lambda rows, n, dim: 2 * rows * n * dim,
+    flops=lambda batch, n, dim: 2 * batch * n * dim,
+    where={"query vectors": _vectors, "k": whole, "k vectors": _enough},
 )
 def nearest(
-    query: Float[Tensor, "*rows dim"], vectors: Float[Tensor, "n dim"], k: int = 1
-) -> tuple[Int[Tensor, "*rows k"], Float[Tensor, "*rows k"]]:
-    """Exact maximum inner product search; equal scores come in the order of the rows."""
+    query: Float[Tensor, "*batch dim"], vectors: Float[Tensor, "n dim"], k: int = 1
+) -> tuple[Int[Tensor, "*batch k"], Float[Tensor, "*batch k"]]:
+    """Exact maximum inner product search; equal products come in the order of the vectors."""
     s = query @ vectors.mT
-    scores, indices = s.sort(dim=-1, descending=True, stable=True)
-    return indices[..., :k], scores[..., :k]
+    products, indices = s.sort(dim=-1, descending=True, stable=True)
+    return indices[..., :k], products[..., :k]
 
 
 @nearest.def_gradient(r"\bar q = \sum_j \bar s_j v_{i_j}, \quad \bar v_{i_j} = \bar s_j q")
-def _nearest_gradient(scores_bar: Tensor, indices: Tensor, query: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
-    s_bar = scores_bar.new_zeros(*query.shape[:-1], len(vectors)).scatter(-1, indices, scores_bar)
+def _nearest_gradient(products_bar: Tensor, indices: Tensor, query: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+    s_bar = products_bar.new_zeros(*query.shape[:-1], len(vectors)).scatter(-1, indices, products_bar)
     return s_bar @ vectors, s_bar.reshape(-1, len(vectors)).T @ query.reshape(-1, vectors.shape[-1])
-
-
-@nearest.def_check
-def _nearest_check(query: Tensor, vectors: Tensor, k: int) -> None:
-    _require_finite(nearest.require, query=query, vectors=vectors)
-    whole(nearest.require, k=k)
-    nearest.require(k <= len(vectors), "k", k, f"from 1 to {len(vectors)}, the number of vectors")
 
 
 @equation(
     r"i_1, \dots, i_k = \operatorname{top-}k_i \; \cos(q, v_i)",
-    meaning="The vectors that point most nearly the way of a query, best first.",
+    meaning="The vectors with the largest cosine similarity to a query, best first.",
     intuition="A thesaurus: the words used in the same way, however often they are used.",
     symbols={
-        "query": "what is looked for, q",
-        "vectors": "what it is held against, one row each",
-        "k": "how many to give",
-        "indices": "rows of the best",
-        "scores": "their cosines with the query",
+        "query": "query vectors, q",
+        "vectors": "vectors to search, v",
+        "k": "number of neighbors",
+        "indices": "indices of the neighbors",
+        "cosines": "their cosines with the query",
     },
+    where={"query vectors": _vectors, "k": whole, "k vectors": _enough},
 )
 def nearest_by_cosine(
-    query: Float[Tensor, "*rows dim"], vectors: Float[Tensor, "n dim"], k: int = 1
-) -> tuple[Int[Tensor, "*rows k"], Float[Tensor, "*rows k"]]:
-    """Nearest neighbours by direction alone; equal cosines come in the order of the rows."""
+    query: Float[Tensor, "*batch dim"], vectors: Float[Tensor, "n dim"], k: int = 1
+) -> tuple[Int[Tensor, "*batch k"], Float[Tensor, "*batch k"]]:
+    """Nearest neighbors by cosine similarity; equal cosines come in the order of the vectors."""
     return nearest(normalize(query), normalize(vectors), k)
-
-
-@nearest_by_cosine.def_check
-def _nearest_by_cosine_check(query: Tensor, vectors: Tensor, k: int) -> None:
-    _require_finite(nearest_by_cosine.require, query=query, vectors=vectors)
-    whole(nearest_by_cosine.require, k=k)
-    nearest_by_cosine.require(k <= len(vectors), "k", k, f"from 1 to {len(vectors)}, the number of vectors")
 
 
 @equation(
@@ -242,12 +233,12 @@ def _nearest_by_cosine_check(query: Tensor, vectors: Tensor, k: int) -> None:
     meaning="What stands to c as b stands to a.",
     intuition="From man to king is a step; take the same step from woman, and look who lives there: queen.",
     symbols={"a": "man", "b": "king", "c": "woman", "d": "near queen"},
-    flops=lambda rows, dim, a, b: rows * dim + math.prod(torch.broadcast_shapes(a.shape, b.shape)),
+    flops=lambda batch, dim, a, b: batch * dim + math.prod(torch.broadcast_shapes(a.shape, b.shape)),
     upcast=True,
 )
 def analogy(
-    a: Float[Tensor, "*#rows dim"], b: Float[Tensor, "*#rows dim"], c: Float[Tensor, "*#rows dim"]
-) -> Float[Tensor, "*rows dim"]:
+    a: Float[Tensor, "*#batch dim"], b: Float[Tensor, "*#batch dim"], c: Float[Tensor, "*#batch dim"]
+) -> Float[Tensor, "*batch dim"]:
     """Complete "a is to b as c is to …" by vector arithmetic (Mikolov et al., 2013)."""
     return b - a + c
 
@@ -282,10 +273,10 @@ def _random_cosine_rms_cell(index: tuple[int, ...], dim: int) -> str:
 
 @equation(
     r"\operatorname{Var}(q \cdot k) = d_k (\sigma^4 + 2 \mu^2 \sigma^2)",
-    meaning="Scores spread with the width of a head, which is why they are divided by its root.",
+    meaning="The variance of scores grows with the dimension of a head, which is why they are divided by its root.",
     intuition="Throw more dice and the sum strays further: keep the table the same size by shrinking the dice.",
     symbols={
-        "head_dim": "width of queries and keys, d_k",
+        "head_dim": "dimension of queries and keys, d_k",
         "sigma": "standard deviation of their entries, σ",
         "mu": "mean of their entries, μ",
         "variance": "variance of one score",

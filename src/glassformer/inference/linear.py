@@ -1,4 +1,4 @@
-"""Linear maps in forms for decoding: packed once for the processor, or with weights of eight or four bits."""
+"""Linear layers for inference: weights packed once for the CPU, or quantized to eight or four bits."""
 
 import warnings
 
@@ -10,19 +10,19 @@ from glassformer.equation import MODE
 from glassformer.equations.algebra import add, linear
 from glassformer.equations.quantization import int4_linear, int8_linear, pack_nibbles, quantize_rows
 
-# the kernel itself: its wrapper looks for things to trace at every call, which costs as much as a small product
+# the kernel itself: its wrapper checks for tracing at every call, which costs as much as a small product
 _ROUNDED_LINEAR = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
-# inputs are rounded to seven bits, from −63 to 63 around 64: with eight, pairs of products overflow without AVX-512
+# inputs are quantized to seven bits, −63 to 63 around 64: with eight, pairs of products overflow without AVX-512
 _LEVELS, _ZERO = 63, 64
 _SMALLEST = torch.finfo(torch.float32).tiny
 _MKL = torch.backends.mkl.is_available()
-GROUP = 32  # inputs that share a scale at four bits, or as many of these as divide them
+GROUP_SIZE = 32  # inputs that share a scale at four bits; all of them where it does not divide their number
 
 
 class PackedLinear(nn.Module):
-    """A linear map whose weights are laid out for the processor once, not at every call; the numbers are the same.
+    """A linear layer whose weights are laid out for the CPU once instead of at every call, with the same results.
 
-    They are packed for so many rows, from the second call with as many: a step of decoding is called again and again.
+    MKL packs weights for a number of rows; it happens on the second call in a row with the same number.
     """
 
     weight: Tensor
@@ -30,7 +30,7 @@ class PackedLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        # [outputs, inputs] in memory, seen as [inputs, outputs]: a row of the product reads one stretch
+        # [outputs, inputs] in memory, viewed as [inputs, outputs]: each output reads contiguous weights
         self.register_buffer("weight", weight.T.contiguous().T)
         self.register_buffer("bias", bias)
         self._rows = 0
@@ -40,10 +40,10 @@ class PackedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map the last axis."""
         if not x.is_cpu and torch.compiler.is_compiling() and self.bias is not None:
-            # apart from the shift, a product with one row becomes a kernel of its own, and joins with what follows
+            # without the bias, the compiler turns a product with one row into a kernel and fuses what follows
             return add(linear(x, self.weight), self.bias)
-        here = _MKL and x.is_cpu and x.dtype == torch.float32
-        if not here or MODE.dispatcher is not None or torch.compiler.is_compiling():
+        packable = _MKL and x.is_cpu and x.dtype == torch.float32
+        if not packable or MODE.dispatcher is not None or torch.compiler.is_compiling():
             return linear(x, self.weight, self.bias)
         rows = x.numel() // x.shape[-1]
         if rows != self._rows or rows <= 1:
@@ -54,7 +54,7 @@ class PackedLinear(nn.Module):
         return torch.ops.mkl._mkl_linear(x, self._pack, self.weight.T, self.bias, rows)
 
     def aligned(self) -> Tensor:
-        """Weights [outputs, inputs] with empty outputs up to a multiple of eight, for which a GPU has fast products."""
+        """Weights [outputs, inputs] padded to a multiple of eight outputs, for which GPUs have fast products."""
         rows, known = self.weight.T, self._aligned
         if len(rows) % 8 == 0:
             return rows
@@ -64,9 +64,9 @@ class PackedLinear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """A linear map with weights of eight bits; on a CPU, when no tape is on, inputs are rounded to seven bits.
+    """A linear layer with int8 weights; on a CPU, without a tape, inputs are quantized to seven bits.
 
-    Each row of inputs has a scale of its own, so that no row depends on the others in its batch.
+    Each row of inputs has its own scale, so no row depends on the others in its batch.
     """
 
     quantized: Tensor
@@ -83,23 +83,23 @@ class Int8Linear(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map the last axis."""
-        here = x.is_cpu and x.dtype == torch.float32
-        if not here or MODE.dispatcher is not None or torch.compiler.is_compiling():
+        has_kernel = x.is_cpu and x.dtype == torch.float32
+        if not has_kernel or MODE.dispatcher is not None or torch.compiler.is_compiling():
             return int8_linear(x, self.quantized, self.scales, self.bias)
         if self._packed is None:
             zeros = torch.zeros(len(self.scales), dtype=torch.long, device=self.scales.device)
-            near = self.quantized * self.scales[:, None]
-            with warnings.catch_warnings():  # torch means to drop this kind of tensor, and has no such kernel without
+            weight = self.quantized * self.scales[:, None]
+            with warnings.catch_warnings():  # torch deprecates these tensors but has no other such kernel
                 warnings.simplefilter("ignore")
-                whole = torch.quantize_per_channel(near, self.scales, zeros, 0, torch.qint8)
-            self._packed = torch.ops.quantized.linear_prepack(whole, None)
+                weight = torch.quantize_per_channel(weight, self.scales, zeros, 0, torch.qint8)
+            self._packed = torch.ops.quantized.linear_prepack(weight, None)
         peaks = torch.linalg.vector_norm(x, torch.inf, -1, True).clamp_min_(_SMALLEST)
         y = _ROUNDED_LINEAR(x / peaks, 1 / _LEVELS, _ZERO, self._packed).mul_(peaks)
         return y if self.bias is None else y.add_(self.bias)
 
 
 class Int4Linear(nn.Module):
-    """A linear map with weights of four bits, a scale for each group of inputs."""
+    """A linear layer with int4 weights and a scale for each group of inputs."""
 
     quantized: Tensor
     scales: Tensor
@@ -107,9 +107,9 @@ class Int4Linear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
-        self._odd = len(weight) % 2  # two weights share a byte: an input that is always zero makes them even
+        self._odd = len(weight) % 2  # two weights share a byte: an input that is always zero makes their number even
         weight = functional.pad(weight, (0, 0, 0, self._odd))
-        groups = max(1, len(weight) // GROUP) if len(weight) % GROUP == 0 else 1
+        groups = max(1, len(weight) // GROUP_SIZE) if len(weight) % GROUP_SIZE == 0 else 1
         quantized, scales = quantize_rows(weight.T.unflatten(-1, (groups, -1)), 7)
         self.register_buffer("quantized", pack_nibbles(quantized.flatten(-2)).contiguous())
         self.register_buffer("scales", scales.squeeze(-1).to(weight.dtype).contiguous())

@@ -1,16 +1,19 @@
-"""A model in another form for decoding: its weights packed once for the processor, or coarser, eight or four bits each.
+"""Convert a model for inference: fused attention, and weights packed for the CPU or quantized to eight or four bits.
 
-A model in another form is a copy that can only run; training goes on with the original.
+A converted model computes the same function, exactly or within the rounding of its weights, and cannot be trained.
 """
 
-import copy
-from typing import Literal, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
+from glassformer.equation import no_checks
 from glassformer.errors import DecodingError
-from glassformer.inference.fused_block import FusedBlock
+from glassformer.inference.fused_attention import FusedAttention
 from glassformer.inference.linear import Int4Linear, Int8Linear, PackedLinear
 from glassformer.layers.attention import Attention
 from glassformer.layers.block import Block
@@ -19,32 +22,47 @@ from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model
 
+Generator = CausalLM | EncoderDecoder
 Form = Literal["packed", "int8", "int4"]
-Kind = type[PackedLinear] | type[Int8Linear] | type[Int4Linear]
-FORMS: dict[Form, Kind] = {"packed": PackedLinear, "int8": Int8Linear, "int4": Int4Linear}
+InferenceLinear = type[PackedLinear] | type[Int8Linear] | type[Int4Linear]
+FORMS: dict[Form, InferenceLinear] = {"packed": PackedLinear, "int8": Int8Linear, "int4": Int4Linear}
+
+
+def require_generator(model: Model) -> Generator:
+    """The model, if it predicts next tokens."""
+    if not isinstance(model, Generator):
+        raise DecodingError(f"{type(model).__name__} does not write text: it has no next token to choose")
+    return model
+
+
+@contextmanager
+def inference_mode(model: Model) -> Iterator[None]:
+    """Run a model without dropout, gradients and checks of every equation, then restore its training mode."""
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad(), no_checks():
+            yield
+    finally:
+        model.train(training)
 
 
 @torch.no_grad()
-def for_inference(model: Model, form: Form) -> Model:
-    """A copy of a model whose linear maps, and the embedding where it scores tokens, are in another form."""
+def for_inference(model: Model, form: Form, copy: bool = True) -> Model:
+    """Convert the linear layers of a model, and a tied embedding's output, to another form.
+
+    Without `copy` the model itself is converted, and each weight is freed as soon as it is replaced.
+    """
     if form not in FORMS:
         raise DecodingError(f"form is {form!r}, wanted {', '.join(FORMS)}")
     if not can_convert(model):
         raise DecodingError(f"{type(model).__name__} has no blocks to convert for inference; run it as it is")
-    made = copy.deepcopy(model).eval().requires_grad_(False)
-    kind = FORMS[form]
-    for module in list(made.modules()):
-        if isinstance(module, Block):
-            fuse_qkv(module.attention)
-    for module in list(made.modules()):
-        for name, part in list(module.named_children()):
-            if isinstance(part, Linear):
-                setattr(module, name, kind(part.weight.data, None if part.bias is None else part.bias.data))
-            elif FusedBlock.fits(part):
-                setattr(module, name, FusedBlock(cast(Block, part)))
-    if isinstance(made, CausalLM | EncoderDecoder) and made.output is None:
-        made.output = kind(made.embedding.weight.data.T * made.tied_output_scale, None)
-    return made
+    model = (deepcopy(model) if copy else model).eval().requires_grad_(False)
+    _convert(model, FORMS[form])
+    if isinstance(model, Generator) and model.output is None:
+        weight, scale = model.embedding.weight.data.T, model.tied_output_scale
+        model.output = FORMS[form](weight if scale == 1 else weight * scale, None)  # packed, they share memory
+    return model
 
 
 def can_convert(model: Model) -> bool:
@@ -52,14 +70,24 @@ def can_convert(model: Model) -> bool:
     return any(isinstance(module, Block) for module in model.modules())
 
 
-def fuse_qkv(attention: Attention) -> None:
+def _convert(module: nn.Module, linear: InferenceLinear) -> None:
+    """Replace linear layers and attention below a module one by one, keeping no reference to what was replaced."""
+    if isinstance(module, Block) and module.attention.qkv is None:
+        _fuse_qkv(module.attention, linear)
+    for name in [name for name, _ in module.named_children()]:
+        part = getattr(module, name)
+        if isinstance(part, Linear):
+            setattr(module, name, linear(part.weight.data, None if part.bias is None else part.bias.data))
+            continue
+        _convert(part, linear)
+        if isinstance(part, Attention) and FusedAttention.fits(part):
+            setattr(module, name, FusedAttention(part))
+
+
+def _fuse_qkv(attention: Attention, linear: InferenceLinear) -> None:
     """Join the query, key and value projections: one large product is faster than three small ones."""
-    if attention.qkv is not None:
-        return
     parts = (attention.query, attention.key, attention.value)
-    joined = Linear(attention.shape.dim, sum(part.weight.shape[1] for part in parts), attention.shape.bias)
-    joined.weight = nn.Parameter(torch.cat([part.weight for part in parts], 1))
-    biases: list[Tensor] = [part.bias for part in parts if part.bias is not None]
-    joined.bias = nn.Parameter(torch.cat(biases)) if biases else None
-    attention.qkv = joined
+    biases = [part.bias.data for part in parts if part.bias is not None]
+    weight = torch.cat([part.weight.data for part in parts], 1)
+    attention.qkv = linear(weight, torch.cat(biases) if biases else None)
     del attention.query, attention.key, attention.value

@@ -1,7 +1,7 @@
-"""A language model's step on CUDA, put together from kernels of our own, and for many texts the library's products.
+"""A language model's decoding step on CUDA from Triton kernels, with cuBLAS products for large batches.
 
-A block takes five kernels for a few texts and some eight for many, so that a step can be captured as a graph as it
-stands: there is nothing to compile but the kernels, and a model is ready in seconds. Tests hold it equal to the model.
+A block takes five kernels for a few texts and about eight for many, few enough to capture the step as a CUDA graph
+without a compiler: only the kernels are compiled, in seconds. Tests hold it equal to the model.
 """
 
 from collections.abc import Callable
@@ -12,146 +12,144 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, swiglu
-from glassformer.inference.fused_block import FusedBlock
+from glassformer.equations.activations import gelu, gelu_tanh, relu, silu
+from glassformer.equations.gated import swiglu
+from glassformer.inference.fused_attention import FusedAttention
 from glassformer.inference.linear import Int8Linear, PackedLinear
 from glassformer.layers.attention import Attention
+from glassformer.layers.block import Block
 from glassformer.layers.cache import KVCache, LayerKV
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.feed_forward import FeedForward, GatedFeedForward
 from glassformer.layers.model import Model
 from glassformer.layers.normalization import LayerNorm, RMSNorm
+from glassformer.layers.rotary import Rotary
 
 if TYPE_CHECKING:
-    from glassformer.inference.triton_kernels import Norm, Turn, Weights
+    from glassformer.inference.triton_kernels import Norm, Rotation, Weights
 
-HAS_KERNELS = find_spec("triton") is not None  # it comes with torch for GPUs
-FEW_TEXTS = 4  # texts up to which a product is best done row by row
-TYPES = (torch.float32, torch.bfloat16, torch.float16)
-BENT = (gelu, gelu_tanh, silu, relu)
+HAS_TRITON = find_spec("triton") is not None  # it comes with torch for GPUs
+FEW_TEXTS = 4  # texts up to which our matrix-vector kernel beats cuBLAS
+DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+ACTIVATIONS = (gelu, gelu_tanh, silu, relu)
 
 
 def triton_decoder(model: Model, cache: KVCache) -> "TritonDecoder | None":
-    """A model's steps by these kernels, into this cache, if they fit."""
-    if not HAS_KERNELS or not isinstance(model, CausalLM) or cache.window is not None:
+    """A decoder that steps a model with Triton kernels into this cache, if they fit the model."""
+    if not HAS_TRITON or not isinstance(model, CausalLM) or cache.window is not None:
         return None
     if type(model).unembed is not CausalLM.unembed:  # the kernels end with a plain product
         return None
     weight, few = model.embedding.weight, len(cache.self_kv[0].keys) <= FEW_TEXTS
-    maps = (PackedLinear, Int8Linear) if few else (PackedLinear,)
-    fits = weight.is_cuda and weight.dtype in TYPES and isinstance(model.output, maps)
-    if not fits or not all(_block_fits(block, maps) for block in model.stack.blocks):
+    linears = (PackedLinear, Int8Linear) if few else (PackedLinear,)
+    fits = weight.is_cuda and weight.dtype in DTYPES and isinstance(model.output, linears)
+    if not fits or not all(_block_fits(block, linears) for block in model.stack.blocks):
         return None
     return TritonDecoder(model, cache) if few else TritonBatchDecoder(model, cache)
 
 
-def _block_fits(block: nn.Module, kinds: tuple[type[nn.Module], ...]) -> bool:
-    if not isinstance(block, FusedBlock) or block.cross_attention is not None or block.attention.query_norm is not None:
+def _block_fits(block: nn.Module, linears: tuple[type[nn.Module], ...]) -> bool:
+    if not isinstance(block, Block) or block.cross_attention is not None or not block.norm_first:
         return False
-    forward, width = block.feed_forward, block.attention.shape.head_dim
-    norms, adds = (
-        (block.attention_norm, block.feed_forward_norm),
-        (block.attention_residual, block.feed_forward_residual),
-    )
-    plain_norms = block.norm_first and all(isinstance(norm, LayerNorm | RMSNorm) for norm in norms)
-    before = plain_norms and all(add.scale == 1 for add in adds)
+    attention, forward, head_dim = block.attention, block.feed_forward, block.attention.shape.head_dim
+    norms = all(isinstance(norm, LayerNorm | RMSNorm) for norm in (block.attention_norm, block.feed_forward_norm))
+    unscaled = all(add.scale == 1 for add in (block.attention_residual, block.feed_forward_residual))
     gated = isinstance(forward, GatedFeedForward) and forward.unit is swiglu
-    plain = isinstance(forward, FeedForward) and forward.activation in BENT
-    maps = [part for part in block.modules() if isinstance(part, kinds)]
-    return before and (gated or plain) and len(maps) == (5 if gated else 4) and width & (width - 1) == 0
+    plain = isinstance(forward, FeedForward) and forward.activation in ACTIVATIONS
+    converted = len([part for part in block.modules() if isinstance(part, linears)]) == (5 if gated else 4)
+    fused = isinstance(attention, FusedAttention) and attention.query_norm is None and head_dim & (head_dim - 1) == 0
+    return norms and unscaled and (gated or plain) and converted and fused
 
 
 class TritonDecoder:
-    """Steps of one row a text; what it reads and writes stays where it is."""
+    """Steps of one token per text, in static buffers."""
 
     def __init__(self, model: CausalLM, cache: KVCache) -> None:
-        from glassformer.inference import triton_kernels  # noqa: PLC0415 - needs triton
+        from glassformer.inference import triton_kernels as kernels  # noqa: PLC0415 - needs triton
 
-        self.kernels, self.model, self.cache = triton_kernels, model, cache
-        bent = (triton_kernels.GELU, triton_kernels.GELU_TANH, triton_kernels.SILU, triton_kernels.RELU)
-        self.activations: dict[Callable[[Tensor], Tensor], int] = dict(zip(BENT, bent, strict=True))
+        self.kernels, self.model, self.cache = kernels, model, cache
+        codes = (kernels.GELU, kernels.GELU_TANH, kernels.SILU, kernels.RELU)
+        self.activations: dict[Callable[[Tensor], Tensor], int] = dict(zip(ACTIVATIONS, codes, strict=True))
         assert isinstance(cache.length, Tensor)
-        self.filled = cache.length
-        self.blocks = [cast(FusedBlock, block) for block in model.stack.blocks]
+        self.length = cache.length
+        self.blocks = [cast(Block, block) for block in model.stack.blocks]
         shape = self.blocks[0].attention.shape
-        self.attend = triton_kernels.Attend(
-            len(cache.self_kv[0].keys), shape.heads, shape.head_dim, cache.length.device
-        )
-        self.turns = [self._turn(block.attention) for block in self.blocks]
+        self.attend = kernels.Attend(len(cache.self_kv[0].keys), shape.heads, shape.head_dim, cache.length.device)
+        self.rotations = [self._rotation(block.attention) for block in self.blocks]
 
-    def scores(self, ids: Tensor) -> Tensor:
-        """Scores [texts, vocab] after reading a token [texts, 1] each into the cache."""
-        x = self._embedded(ids)
-        for block, own, turn in zip(self.blocks, self.cache.self_kv, self.turns, strict=True):
-            x = self._block(x, block, own, turn)
-        self.filled.add_(1)
+    def logits(self, ids: Tensor) -> Tensor:
+        """Logits [texts, vocab] after reading a token [texts, 1] each into the cache."""
+        x = self._embed(ids)
+        for block, kv, rotation in zip(self.blocks, self.cache.self_kv, self.rotations, strict=True):
+            x = self._block(x, block, kv, rotation)
+        self.length.add_(1)
         return self.kernels.product(x, self._weights(self.model.output), self._norm(self.model.stack.norm))
 
-    def _embedded(self, ids: Tensor) -> Tensor:
+    def _embed(self, ids: Tensor) -> Tensor:
         return self.model.embed(ids, self.cache.positions(1, ids.device)).squeeze(1)
 
-    def _attended(self, every: Tensor, attention: Attention, own: LayerKV, turn: "Turn | None") -> Tensor:
+    def _attention(self, qkv: Tensor, attention: Attention, kv: LayerKV, rotation: "Rotation | None") -> Tensor:
         scale = attention.shape.head_dim**-0.5 if attention.scale is None else attention.scale
-        return self.attend(every, own.keys, own.values, self.filled, self.cache.padding, scale, turn)
+        return self.attend(qkv, kv.keys, kv.values, self.length, self.cache.padding, scale, rotation)
 
-    def _block(self, x: Tensor, block: FusedBlock, own: LayerKV, turn: "Turn | None") -> Tensor:
+    def _block(self, x: Tensor, block: Block, kv: LayerKV, rotation: "Rotation | None") -> Tensor:
         product, attention, forward = self.kernels.product, block.attention, block.feed_forward
-        every = product(x, self._weights(attention.qkv), self._norm(block.attention_norm))
-        mixed = self._attended(every, attention, own, turn)
-        x = product(mixed, self._weights(attention.output), past=x)
+        qkv = product(x, self._weights(attention.qkv), self._norm(block.attention_norm))
+        mixed = self._attention(qkv, attention, kv, rotation)
+        x = product(mixed, self._weights(attention.output), residual=x)
         norm = self._norm(block.feed_forward_norm)
         if isinstance(forward, GatedFeedForward):
             gate, up = self._weights(forward.gate), self._weights(forward.up)
-            wide = product(x, gate, norm, self.kernels.SILU, up)
+            hidden = product(x, gate, norm, self.kernels.SILU, up)
         else:
             assert isinstance(forward, FeedForward)
-            wide = product(x, self._weights(forward.up), norm, self.activations[forward.activation])
-        return product(wide, self._weights(cast(nn.Module, forward.down)), past=x)
+            hidden = product(x, self._weights(forward.up), norm, self.activations[forward.activation])
+        return product(hidden, self._weights(cast(nn.Module, forward.down)), residual=x)
 
-    def _weights(self, part: nn.Module | None) -> "Weights":
-        if isinstance(part, Int8Linear):
-            return self.kernels.Weights(part.quantized, part.scales, part.bias)
-        assert isinstance(part, PackedLinear)
-        return self.kernels.Weights(part.weight.T, None, part.bias)
+    def _weights(self, linear: nn.Module | None) -> "Weights":
+        if isinstance(linear, Int8Linear):
+            return self.kernels.Weights(linear.quantized, linear.scales, linear.bias)
+        assert isinstance(linear, PackedLinear)
+        return self.kernels.Weights(linear.weight.T, None, linear.bias)
 
     def _norm(self, norm: nn.Module | None) -> "Norm":
         assert isinstance(norm, LayerNorm | RMSNorm)
         return self.kernels.Norm(norm.weight, norm.bias if isinstance(norm, LayerNorm) else None, norm.eps)
 
-    def _turn(self, attention: Attention) -> "Turn | None":
+    def _rotation(self, attention: Attention) -> "Rotation | None":
         rotary = attention.rotary
-        if rotary is None:
+        if not isinstance(rotary, Rotary):
             return None
         frequencies = rotary.scaling.frequencies(rotary.head_dim, rotary.theta, self.model.embedding.weight)
-        return self.kernels.Turn(frequencies.contiguous(), rotary.layout == "adjacent", rotary.scaling.temperature)
+        return self.kernels.Rotation(frequencies.contiguous(), rotary.layout == "adjacent", rotary.scaling.temperature)
 
 
 class TritonBatchDecoder(TritonDecoder):
-    """The same for many texts: products are the library's, and a residual is added with the norm after it."""
+    """The same for many texts: products by cuBLAS, and each residual added together with the norm after it."""
 
-    def scores(self, ids: Tensor) -> Tensor:
-        """Scores [texts, vocab] after reading a token [texts, 1] each into the cache."""
-        x, output = self._embedded(ids), self.model.output
+    def logits(self, ids: Tensor) -> Tensor:
+        """Logits [texts, vocab] after reading a token [texts, 1] each into the cache."""
+        x, output = self._embed(ids), self.model.output
         first, *rest = [block.attention_norm for block in self.blocks]
         h = first(x)
-        after = [*rest, self.model.stack.norm]
-        for block, own, turn, norm in zip(self.blocks, self.cache.self_kv, self.turns, after, strict=True):
+        next_norms = [*rest, self.model.stack.norm]
+        for block, kv, rotation, norm in zip(self.blocks, self.cache.self_kv, self.rotations, next_norms, strict=True):
             attention, forward = block.attention, block.feed_forward
             assert attention.qkv is not None
-            mixed = self._attended(attention.qkv(h), attention, own, turn)
-            x, h = self._added(x, mixed, attention.output, block.feed_forward_norm)
-            x, h = self._added(x, self._widened(h, forward), forward.down, norm)
-        self.filled.add_(1)
+            mixed = self._attention(attention.qkv(h), attention, kv, rotation)
+            x, h = self._project_and_add(x, mixed, attention.output, block.feed_forward_norm)
+            x, h = self._project_and_add(x, self._hidden(h, forward), forward.down, norm)
+        self.length.add_(1)
         assert isinstance(output, PackedLinear)
         return functional.linear(h, output.aligned())[:, : output.weight.shape[1]]
 
-    def _widened(self, h: Tensor, forward: nn.Module) -> Tensor:
+    def _hidden(self, h: Tensor, forward: nn.Module) -> Tensor:
         if isinstance(forward, GatedFeedForward):
             return forward.unit(forward.gate(h), forward.up(h))
         assert isinstance(forward, FeedForward)
         return forward.activation(forward.up(h))
 
-    def _added(self, x: Tensor, narrow: Tensor, part: object, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
-        assert isinstance(part, PackedLinear)
-        change = functional.linear(narrow, part.weight.T)
-        return self.kernels.add_normed(x, change, part.bias, self._norm(norm))
+    def _project_and_add(self, x: Tensor, h: Tensor, linear: object, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
+        assert isinstance(linear, PackedLinear)
+        change = functional.linear(h, linear.weight.T)
+        return self.kernels.add_norm(x, change, linear.bias, self._norm(norm))

@@ -1,4 +1,4 @@
-"""Attention with its projections: project, split into heads, attend, merge, project."""
+"""Multi-head attention: project, split into heads, attend, merge, project."""
 
 from dataclasses import dataclass
 
@@ -6,30 +6,23 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
-from glassformer.equations.attention import (
-    apply_mask,
-    attention,
-    attention_scores,
-    soft_cap,
-    weighted_sum,
-    window_attention,
-)
-from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
+from glassformer.equations.attention import attention
+from glassformer.equations.attention_steps import apply_mask, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
 from glassformer.equations.masks import causal_mask, combine_masks
-from glassformer.equations.probability import softmax
 from glassformer.equations.regularization import dropout
-from glassformer.equations.sequences import slice_axis
+from glassformer.equations.softmax import softmax
+from glassformer.equations.window_attention import window_attention
 from glassformer.errors import ConfigError
 from glassformer.layers.cache import AttentionContext, LayerKV
 from glassformer.layers.config import Config, Size
 from glassformer.layers.linear import Linear
 from glassformer.layers.patterns import Bidirectional, SlidingWindow
-from glassformer.layers.rotary import Rotary
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttentionShape(Config):
-    """How a width is shared among heads; keys and values may have fewer, and a head any width."""
+    """Dimensions of multi-head attention; with fewer `kv_heads`, groups of query heads share keys and values."""
 
     dim: Size
     heads: Size
@@ -76,7 +69,7 @@ class Attention(nn.Module):
         self,
         shape: AttentionShape,
         pattern: Bidirectional | None = None,
-        rotary: Rotary | None = None,
+        rotary: nn.Module | None = None,
         norms: tuple[nn.Module, nn.Module] | None = None,
         scale: float | None = None,
         logit_softcap: float | None = None,

@@ -1,8 +1,7 @@
-"""A cache whose sequences go on in several ways at once: all that was written stays, and each way knows its line.
+"""KV cache for beam search: a tree of hypotheses in one cache.
 
-A step writes a column for every way of a sequence, side by side. Which columns a way goes on from is a row of marks;
-when ways are dropped and others go on twice the marks move, and no key or value does. What came before the ways is
-kept once for all of them.
+A step writes one column for every beam of a sequence, side by side. `ancestors` marks which columns belong to each
+beam; when beams are dropped or duplicated only the marks move, never keys or values. The prompt is stored once.
 """
 
 from dataclasses import dataclass
@@ -18,11 +17,11 @@ GRAIN = 32  # slots come in multiples of this, for which products are fast and c
 
 @dataclass(kw_only=True)
 class BeamCache(KVCache):
-    """Keys and values of sequences and their ways; `filled` counts the steps of all ways.
+    """Keys and values of sequences and their beams; `length` counts steps.
 
-    The first slots are `shared` by all ways. `columns` [slots] says which column of a sequence a slot holds or will
-    hold, below zero where nothing of the past lies, and `lines` [batch, ways, slots] is true where a slot is on the
-    line of a way. Nothing is forgotten, not even behind a window.
+    The first `prompt_slots` are shared by all beams. `columns` [slots] is the column of a sequence that a slot holds or
+    will hold, negative for none, and `ancestors` [batch, beams, slots] is true where a slot belongs to a beam. Nothing
+    is discarded, not even behind a window.
     """
 
     beams: int
@@ -31,7 +30,7 @@ class BeamCache(KVCache):
     ancestors: Tensor
 
     def begin(self, past: KVCache) -> None:
-        """Count and mark from where a cache ends, whose keys and values lie in the first slots: all ways share them."""
+        """Continue from the end of a cache whose keys and values lie in the first slots, shared by all beams."""
         slot, last = torch.arange(self.slots, device=self.columns.device), past.count - 1
         held = torch.where(slot < min(past.count, past.slots), last - (last - slot) % past.slots, -1)
         self.columns.copy_(
@@ -41,12 +40,12 @@ class BeamCache(KVCache):
         self.length *= 0
 
     def attention_context(self, new: int) -> AttentionContext:
-        """What attention must know to read the next token of every way."""
+        """The context in which attention reads the next token of every beam."""
         start = self.prompt_slots + self.length * self.beams
         known = not isinstance(start, Tensor)
         if known and start + self.beams > self.slots:
             room = (self.slots - self.prompt_slots) // self.beams
-            raise ModelError(f"the branches have room for {room} steps, wanted {self.count + 1}: make more")
+            raise ModelError(f"the beam cache has room for {room} steps, wanted {self.count + 1}: make more")
         at = start + torch.arange(self.beams, device=self.ancestors.device)
         self._mark(self.ancestors | (at[:, None] == torch.arange(self.slots, device=self.ancestors.device)))
         read = round_up(start + self.beams, GRAIN) if known else self.slots
@@ -56,42 +55,42 @@ class BeamCache(KVCache):
         return AttentionContext(places, at, read, columns, start if known else None, self.ancestors[:, None, :, :read])
 
     def longest(self, new: int) -> int:
-        """How many places the longest sequence takes up once every way has read its next token."""
+        """Length of the longest sequence once every beam has read its next token."""
         return int(self.columns[self.prompt_slots]) + super().longest(1)
 
     def advance(self, new: int) -> None:
-        """Count a column that every way has read."""
+        """Count a column that every beam has read."""
         super().advance(1)
 
     def follow(self, parents: Tensor) -> None:
-        """Every way goes on from what its parent [batch, ways] has read."""
+        """Every beam continues from what its parent [batch, beams] has read."""
         self._mark(self.ancestors.gather(1, parents[..., None].expand_as(self.ancestors)))
 
     def _mark(self, lines: Tensor) -> None:
-        """Take over new marks; compiled, in place."""
+        """Replace the ancestor marks; compiled code writes in place."""
         if torch.compiler.is_compiling():
             self.ancestors.copy_(lines)
         else:
             self.ancestors = lines
 
     def select(self, rows: Tensor) -> None:
-        """Take these sequences in this order, each with its source and its ways."""
+        """Select these sequences in this order, each with its source and its beams."""
         self.ancestors = self.ancestors[rows]
         super().select(rows)
 
 
 @dataclass(kw_only=True)
 class RecurrentBeamState(RecurrentState):
-    """What a recurrent network carries on for every way of its sequences, those of one side by side."""
+    """State of a recurrent network for every beam, those of one sequence side by side."""
 
     beams: int
 
     def follow(self, parents: Tensor) -> None:
-        """Every way goes on from the state of its parent [batch, ways]."""
+        """Every beam continues from the state of its parent [batch, beams]."""
         self._take(torch.arange(len(parents), device=parents.device), parents)
 
     def select(self, rows: Tensor) -> None:
-        """Take these sequences in this order, each with its ways."""
+        """Select these sequences in this order, each with its beams."""
         self._take(rows, torch.arange(self.beams, device=rows.device))
 
     def _take(self, rows: Tensor, ways: Tensor) -> None:
@@ -99,7 +98,7 @@ class RecurrentBeamState(RecurrentState):
 
 
 def expand_beams(state: DecoderState, beams: int, steps: int) -> BeamCache | RecurrentBeamState:
-    """What a memory holds, to go on from in so many ways for so many steps."""
+    """A decoder state expanded to `beams` hypotheses per sequence, for up to `steps` steps."""
     if isinstance(state, KVCache):
         return expand_cache(state, beams, steps)
     if not isinstance(state, RecurrentState):
@@ -109,7 +108,7 @@ def expand_beams(state: DecoderState, beams: int, steps: int) -> BeamCache | Rec
 
 
 def expand_cache(cache: KVCache, beams: int, steps: int) -> BeamCache:
-    """What a cache holds, kept once, with room for what its ways will add."""
+    """A KV cache expanded to beams: the prompt is stored once, and there is room for what the beams will add."""
     device, rows = cache.self_kv[0].keys.device, len(cache.self_kv[0].keys)
     shared, held = prompt_slots_of(cache), min(cache.count, cache.slots)
     slots = shared + round_up(beams * steps, GRAIN)
@@ -135,10 +134,10 @@ def expand_cache(cache: KVCache, beams: int, steps: int) -> BeamCache:
 
 
 def prompt_slots_of(cache: KVCache) -> int:
-    """How many slots what a cache holds takes up once its sequences branch."""
+    """Number of slots that the prompt takes once its sequences are expanded."""
     return round_up(min(cache.count, cache.slots), GRAIN)
 
 
 def round_up(size: int, grain: int) -> int:
-    """The next multiple of a grain."""
+    """The next multiple of `grain`."""
     return -(-size // grain) * grain

@@ -1,32 +1,41 @@
-"""What a decoder remembers from step to step, so that no token is worked out twice.
+"""KV cache for incremental decoding.
 
-Sequences of a batch end together: shorter ones begin with empty columns, counted by `padding`. So all of them
-write their next token into the same slot, and only masks and places differ. Where attention reaches back a
-limited number of places the slots are a ring: column c lies in slot c modulo their number.
+Sequences of a batch end together: shorter ones begin with empty columns, counted by `padding`, so all of them write
+their next token into the same slot and only masks and positions differ. With a sliding window the slots are a ring
+buffer: column c lies in slot c modulo their number.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-from glassformer.equations.places import own_line, relative_places, write_rows
-from glassformer.equations.sequences import slice_axis
+from glassformer.equations.cache import write_slots
+from glassformer.equations.heads import slice_axis
+from glassformer.equations.masks import relative_positions, tree_mask
 from glassformer.errors import ModelError
-from glassformer.layers.patterns import Bidirectional
+
+
+class AttentionPattern(Protocol):
+    """Which keys a query may attend to, from distances and key positions."""
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True where a query may attend."""
+        ...
 
 
 @dataclass
 class LayerKV:
-    """Keys and values [batch, groups, slots, head_dim] of one attention."""
+    """Keys and values [batch, kv_heads, slots, head_dim] of one attention layer."""
 
     keys: Tensor
     values: Tensor
 
     def write(self, key: Tensor, value: Tensor, at: Tensor) -> None:
-        """Put new keys and values into their slots; compiled, this happens in place and is all there is to do."""
-        keys, values = write_rows(self.keys, key, at), write_rows(self.values, value, at)
+        """Write new keys and values into their slots; compiled code writes in place."""
+        keys, values = write_slots(self.keys, key, at), write_slots(self.values, value, at)
         if not torch.compiler.is_compiling():
             self.keys, self.values = keys, values
 
@@ -42,10 +51,10 @@ class LayerKV:
 
 
 class AttentionContext:
-    """New tokens on their way through the blocks: where they stand, where they are kept, what they may see.
+    """Per-step attention context: positions of the new tokens, the slots they are written to, the keys they attend to.
 
-    `start` is the first of their slots, given where a run may go straight through; `lines` is true where a slot is
-    on the line of a token, where tokens go on from one past in several ways.
+    `start` is their first slot, given where an inference kernel may write a contiguous range; `ancestors` is true
+    where a slot belongs to the beam of a token.
     """
 
     def __init__(
@@ -63,31 +72,31 @@ class AttentionContext:
         self.key_positions = key_positions
         self.start = start
         self.ancestors = ancestors
-        self.relative_positions = None if key_positions is None else relative_places(positions, key_positions)
-        self._masks: dict[Bidirectional, Tensor] = {}
+        self.relative_positions = None if key_positions is None else relative_positions(positions, key_positions)
+        self._masks: dict[AttentionPattern, Tensor] = {}
 
-    def mask(self, pattern: Bidirectional) -> Tensor:
-        """True where the new tokens may look; worked out once for all blocks with the same pattern."""
-        if torch.compiler.is_compiling():  # the compiler finds what is worked out twice by itself
+    def mask(self, pattern: AttentionPattern) -> Tensor:
+        """True where the new tokens may attend; computed once for all blocks with the same pattern."""
+        if torch.compiler.is_compiling():  # the compiler removes the repetition itself
             return self._mask(pattern)
         if pattern not in self._masks:
             self._masks[pattern] = self._mask(pattern)
         return self._masks[pattern]
 
-    def _mask(self, pattern: Bidirectional) -> Tensor:
+    def _mask(self, pattern: AttentionPattern) -> Tensor:
         assert self.key_positions is not None and self.relative_positions is not None
         batched = self.key_positions.dim() > 1
         distances = self.relative_positions.unsqueeze(-3) if batched else self.relative_positions
         seen = pattern.at(distances, self.key_positions.unsqueeze(-2) if batched else self.key_positions)
-        return seen if self.ancestors is None else own_line(seen, self.ancestors)
+        return seen if self.ancestors is None else tree_mask(seen, self.ancestors)
 
 
 @dataclass(kw_only=True)
 class DecoderState:
-    """What any decoder carries on: how many columns it has read, and how many of each sequence's were empty.
+    """What any decoder carries from step to step: the number of columns read, and the empty ones of each sequence.
 
-    `filled` is a number, or one in a tensor on the device: then shapes never change and nothing waits for the host.
-    With `every`, a run gives scores after each new token, else after the last alone.
+    `length` is an int, or a tensor on the device so that shapes never change and nothing waits for the host. With
+    `all_logits` a run returns logits after each new token, otherwise after the last one only.
     """
 
     length: int | Tensor = 0
@@ -100,19 +109,19 @@ class DecoderState:
         return int(self.length)
 
     def advance(self, new: int) -> None:
-        """Count columns that have been read, or with a negative number forget the last ones."""
+        """Count columns that have been read; a negative number forgets the last ones."""
         if isinstance(self.length, Tensor):
             self.length.add_(new)
         else:
             self.length += new
 
     def positions(self, new: int, device: torch.device) -> Tensor:
-        """Places [new] or [batch, new] of the next columns; those of padding are negative."""
+        """Positions [new] or [batch, new] of the next columns; those of padding are negative."""
         columns = self.length + torch.arange(new, device=device)
         return columns if self.padding is None else columns - self.padding[:, None]
 
     def longest(self, new: int) -> int:
-        """How many places the longest sequence takes up once the next columns are read."""
+        """Length of the longest sequence once the next columns are read."""
         empty = 0 if self.padding is None or not len(self.padding) else int(self.padding.min())
         return self.count + new - empty
 
@@ -124,7 +133,7 @@ class DecoderState:
 
 @dataclass(kw_only=True)
 class KVCache(DecoderState):
-    """Keys and values of every block: of its own tokens, and of a source where there is one."""
+    """Keys and values of every block: `self_kv` of its own tokens, `cross_kv` of the encoder output."""
 
     self_kv: list[LayerKV]
     window: int | None = None
@@ -133,11 +142,11 @@ class KVCache(DecoderState):
 
     @property
     def slots(self) -> int:
-        """How many tokens of a sequence there is room for."""
+        """Number of tokens of a sequence that fit."""
         return self.self_kv[0].keys.shape[-2]
 
     def attention_context(self, new: int) -> AttentionContext:
-        """What attention must know to read the next columns."""
+        """The context in which attention reads the next columns."""
         device, slots = self.self_kv[0].keys.device, self.slots
         places = self.positions(new, device)
         if isinstance(self.length, Tensor):
@@ -172,7 +181,7 @@ class KVCache(DecoderState):
 
 @dataclass(kw_only=True)
 class RecurrentState(DecoderState):
-    """What a recurrent network carries on: for every layer the tensors of its cell, none before the first token."""
+    """State of a recurrent network: the tensors of every layer's cell, none before the first token."""
 
     cells: list[tuple[Tensor, ...] | None]
 
@@ -183,7 +192,7 @@ class RecurrentState(DecoderState):
 
 
 def left_padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """Sequences as one tensor that ends with each one's last token, and how many columns each leaves empty."""
+    """Sequences as one tensor, padded on the left, and the number of padding columns of each."""
     width = max(map(len, rows))
     ids = torch.tensor([[filler] * (width - len(row)) + list(row) for row in rows], device=device)
     empty = [width - len(row) for row in rows]

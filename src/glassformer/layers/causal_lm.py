@@ -8,10 +8,10 @@ from torch import Tensor, nn
 from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
 from glassformer.errors import ModelError
+from glassformer.layers.block import Stack
 from glassformer.layers.cache import DecoderState, KVCache, left_padded
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.model import Model, checks_inputs
-from glassformer.layers.stack import Stack
 
 
 class CausalLM(Model):
@@ -24,6 +24,7 @@ class CausalLM(Model):
     embedding: Embedding
     stack: Stack
     output: nn.Module | None
+    reads_source = False
     can_rewind = True  # whether a cache can go back to a shorter text, which speculative decoding needs
 
     @property
@@ -71,14 +72,18 @@ class CausalLM(Model):
         """An empty cache for sequences of up to `slots` tokens; the first `padding` columns of each are empty."""
         return self.stack.cache(batch, slots, self.embedding.weight, padding, headroom)
 
-    def prefill(self, prompts: Sequence[Sequence[int]], slots: int, chunk: int) -> tuple[DecoderState, Tensor]:
-        """Read all of each prompt but its last token into a new cache; that token is what to read next."""
+    def decoder_input(self, prompt: Sequence[int], start: int) -> Sequence[int]:
+        """The tokens a decoder reads before the first one it predicts: here the prompt."""
+        return prompt
+
+    def prefill(self, prompts: Sequence[Sequence[int]], slots: int, chunk: int) -> DecoderState:
+        """Read all but the last token of each prompt into a new cache, `chunk` tokens at a time."""
         ids, padding = left_padded(prompts, 0, self.embedding.weight.device)
         cache = self.new_cache(len(prompts), slots, padding, chunk)
         for part in ids[:, :-1].split(chunk, 1):
             if part.shape[1]:
                 self(part, cache=cache)
-        return cache, ids[:, -1:]
+        return cache
 
     def decode_step(self, ids: Tensor, cache: DecoderState) -> Tensor:
         """Logits [batch, new, vocab], in float32 or finer, after reading tokens [batch, new] into the cache."""

@@ -1,4 +1,4 @@
-"""Configurations that check themselves: each field declares its type and range, and a wrong value is a ConfigError."""
+"""Configurations: frozen dataclasses whose fields declare type and range, checked when they are made."""
 
 import dataclasses
 import sys
@@ -29,22 +29,22 @@ NotNegative = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
 
 @dataclasses.dataclass(frozen=True)
 class Config:
-    """A frozen dataclass whose values are held to the types of its fields when it is made."""
+    """A frozen dataclass that checks its values against the declared types; a wrong one is a ConfigError."""
 
     def __post_init__(self) -> None:
-        for name, kind in _field_types(type(self)).items():
+        for name, kind in field_types(type(self)).items():
             value = getattr(self, name)
-            object.__setattr__(self, name, _as_declared(f"{type(self).__name__}: {name}", value, kind))
+            object.__setattr__(self, name, as_declared(f"{type(self).__name__}: {name}", value, kind))
 
 
 @cache
-def _field_types(config: type) -> Mapping[str, object]:
+def field_types(config: type) -> Mapping[str, object]:
     """The declared type of every field, its range included."""
     hints = get_type_hints(config, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(config)}
 
 
-def _as_declared(where: str, value: object, kind: object) -> object:
+def as_declared(where: str, value: object, kind: object) -> object:
     """The value as its declared type; only what stays the same number is converted."""
     if isinstance(value, Config) and isinstance(value, tuple(part for part in parts(kind) if isinstance(part, type))):
         return value

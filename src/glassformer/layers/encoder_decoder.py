@@ -7,10 +7,10 @@ from torch import Tensor, nn
 
 from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
+from glassformer.layers.block import Stack
 from glassformer.layers.cache import DecoderState, KVCache, right_padded
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.model import Model, checks_inputs
-from glassformer.layers.stack import Stack
 
 
 class EncoderDecoder(Model):
@@ -92,10 +92,14 @@ class EncoderDecoder(Model):
         cache.source_mask = None if attention_mask is None else padding_mask(attention_mask, dtype=encoder_output.dtype)
         return cache
 
-    def prefill(self, prompts: Sequence[Sequence[int]], slots: int, chunk: int) -> tuple[KVCache, Tensor]:
+    def decoder_input(self, prompt: Sequence[int], start: int) -> Sequence[int]:
+        """The tokens the decoder reads before the first one it predicts: its start token."""
+        return [start]
+
+    def prefill(self, prompts: Sequence[Sequence[int]], slots: int, chunk: int) -> KVCache:
         """Encode the sources into a new cache; no target token has been read yet."""
         source, real = right_padded(prompts, self.embedding.weight.device)
-        return self.new_cache(source, slots, None if bool(real.all()) else real), source[:, :0]
+        return self.new_cache(source, slots, None if bool(real.all()) else real)
 
     def decode_step(self, ids: Tensor, cache: DecoderState) -> Tensor:
         """Logits [batch, new, vocab], in float32 or finer, after reading target tokens [batch, new] into the cache."""

@@ -1,4 +1,4 @@
-"""Feed-forward sublayers: widen each row, bend it, narrow it again."""
+"""Position-wise feed-forward networks, plain and gated."""
 
 from collections.abc import Callable
 
@@ -19,7 +19,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class FeedForward(nn.Module):
-    """Two matrices with an activation between; the same for every place."""
+    """Two linear layers with an activation between, applied at every position."""
 
     def __init__(self, dim: int, ffn_dim: int, activation: Callable[[Tensor], Tensor], bias: bool = True) -> None:
         super().__init__()
@@ -28,12 +28,12 @@ class FeedForward(nn.Module):
         self.activation = activation
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each row on its own."""
+        """Hidden states [batch, seq, dim] in and out."""
         return self.down(self.activation(self.up(x)))
 
 
 class GatedFeedForward(nn.Module):
-    """Three matrices: one projection gates another, and the third narrows the result."""
+    """Three linear layers: one gates another, and the third projects back (SwiGLU, GEGLU)."""
 
     def __init__(self, dim: int, ffn_dim: int, unit: Callable[[Tensor, Tensor], Tensor], bias: bool = False) -> None:
         super().__init__()
@@ -43,5 +43,5 @@ class GatedFeedForward(nn.Module):
         self.unit = unit
 
     def forward(self, x: Tensor) -> Tensor:
-        """Each row on its own."""
+        """Hidden states [batch, seq, dim] in and out."""
         return self.down(self.unit(self.gate(x), self.up(x)))

@@ -1,4 +1,4 @@
-"""A matrix and a shift, learned."""
+"""The linear layer."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from glassformer.equations.algebra import linear
 
 
 class Linear(nn.Module):
-    """Rows times a learned matrix, plus a learned shift; weights are stored as [inputs, outputs]."""
+    """A linear layer; the weight is stored as [inputs, outputs]."""
 
     def __init__(self, inputs: int, outputs: int, bias: bool = True) -> None:
         super().__init__()
@@ -15,5 +15,5 @@ class Linear(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs)) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """Map the last axis."""
+        """Project the last axis."""
         return linear(x, self.weight, self.bias)

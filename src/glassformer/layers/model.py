@@ -1,4 +1,4 @@
-"""What every model has: its configuration, one check at its boundary, a readable picture of itself."""
+"""The base of every model: its configuration, input checks, and how it prints."""
 
 import functools
 from collections.abc import Callable
@@ -18,18 +18,19 @@ M = TypeVar("M", bound="Model")
 
 
 class Model(nn.Module):
-    """A network that checks its inputs once, at its boundary, and prints itself as a tree."""
+    """A network that checks its inputs once and prints itself as a tree."""
 
     config: Any  # the frozen dataclass that it was built from
     init_weights: Callable[..., None]  # each model's own: draws fresh weights from a generator
     check: Callable[..., None]  # each model's own: raises on inputs that its forward cannot take
+    reads_source = True  # its input is a whole text; a CausalLM continues a prompt instead
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.config = config
 
     def check_tokens(self, symbol: str, ids: Tensor, vocab: int, context: int | None = None) -> None:
-        """Raise unless these are whole numbers [batch, seq] inside the vocabulary and the context."""
+        """Raise unless these are integer ids [batch, seq] within the vocabulary and the context."""
         where = f"{type(self).__name__}: {symbol}"
         if ids.dtype not in (torch.int64, torch.int32):
             raise ModelError(f"{where} has type {ids.dtype}, wanted token ids of type int64")
@@ -44,7 +45,7 @@ class Model(nn.Module):
                 raise ModelError(f"{where} holds the id {bad}, wanted ids from 0 to {vocab - 1}, the vocabulary")
 
     def check_mask(self, symbol: str, attention_mask: Tensor | None, ids: Tensor) -> None:
-        """Raise unless a padding mask is true or false for every token."""
+        """Raise unless an attention mask is boolean, one entry for each token."""
         if attention_mask is None:
             return
         where = f"{type(self).__name__}: {symbol}"
@@ -58,7 +59,7 @@ class Model(nn.Module):
     def check_cache(
         self, ids: Tensor, attention_mask: Tensor | None, cache: DecoderState | None, context: int | None
     ) -> None:
-        """Raise unless the next tokens fit behind those a cache has seen."""
+        """Raise unless the next tokens fit after those in the cache."""
         if cache is None:
             return
         where = type(self).__name__
@@ -69,13 +70,13 @@ class Model(nn.Module):
             raise ModelError(f"{where}: {wanted} tokens with those in the cache, wanted at most {context}, the context")
 
     def check_batch(self, symbol: str, ids: Tensor, like: Tensor) -> None:
-        """Raise unless two batches hold equally many sequences."""
+        """Raise unless two batches have the same size."""
         if ids.shape[0] != like.shape[0]:
             where = f"{type(self).__name__}: {symbol}"
             raise ModelError(f"{where} has {ids.shape[0]} sequences, wanted {like.shape[0]}, as many as the source")
 
     def parameter_count(self) -> int:
-        """Numbers that training can change, shared ones counted once."""
+        """Number of trainable parameters, shared ones counted once."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def __repr__(self) -> str:
@@ -83,7 +84,7 @@ class Model(nn.Module):
 
 
 def _tree(name: str, module: nn.Module, depth: int) -> list[str]:
-    """One line for each part: its name, its kind, the shapes it holds, how many numbers in all."""
+    """One line for each module: its name, type, parameter shapes and parameter count."""
     shapes = [f"{key} {list(value.shape)}" for key, value in module.named_parameters(recurse=False)]
     total = sum(parameter.numel() for parameter in module.parameters())
     kind = type(module).__name__

@@ -1,4 +1,4 @@
-"""Norms with their learned scales."""
+"""Layer norm and RMS norm."""
 
 import torch
 from torch import Tensor, nn
@@ -7,7 +7,7 @@ from glassformer.equations.normalization import layer_norm, rms_norm
 
 
 class LayerNorm(nn.Module):
-    """Centre and scale each row, then stretch and shift it as learned."""
+    """Layer normalization over the last axis, with a learned scale and bias."""
 
     def __init__(self, dim: int, eps: float = 1e-5) -> None:
         super().__init__()
@@ -16,12 +16,12 @@ class LayerNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last axis."""
+        """Normalize the last axis."""
         return layer_norm(x, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(nn.Module):
-    """Scale each row to unit root mean square, then stretch it as learned."""
+    """RMS normalization over the last axis, with a learned scale."""
 
     def __init__(self, dim: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -29,17 +29,17 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last axis."""
+        """Normalize the last axis."""
         return rms_norm(x, self.weight, self.eps)
 
 
 class PlainRMSNorm(nn.Module):
-    """Scale each row to unit root mean square, with nothing learned."""
+    """RMS normalization over the last axis, without learned parameters."""
 
     def __init__(self, eps: float = 1e-6) -> None:
         super().__init__()
         self.eps = eps
 
     def forward(self, x: Tensor) -> Tensor:
-        """Normalise the last axis."""
+        """Normalize the last axis."""
         return rms_norm(x, None, self.eps)

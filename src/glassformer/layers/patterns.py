@@ -1,47 +1,47 @@
-"""Who may look at whom: everything, the past, a window, blocks, every other token."""
+"""Attention patterns: which keys each query may attend to."""
 
 from dataclasses import dataclass
 
 from torch import Tensor
 
-from glassformer.equations.masks import block_sparse_mask, dilated_mask, sliding_window_mask
-from glassformer.equations.places import place_mask
+from glassformer.equations.masks import position_mask, sliding_window_mask
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask
 from glassformer.errors import ModelError
 from glassformer.layers.config import Config, Size
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bidirectional(Config):
-    """Every query may look at every key."""
+    """Every query may attend to every key."""
 
     causal: bool = False
 
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
-        """What to add to the scores beyond causality: nothing."""
+        """Additive mask beyond causality, or None."""
         return None
 
     @property
     def window_size(self) -> int | None:
-        """How many places back a query looks, its own among them; None for all of them."""
+        """How many positions back a query attends, its own included; None for all of them."""
         return None
 
     def at(self, distances: Tensor, keys: Tensor) -> Tensor:
-        """True where a query may look, from distances and the keys' places; what lies ahead cannot be cached."""
+        """True where a query may attend, from distances and key positions; only a causal pattern can be cached."""
         if not self.causal:
-            raise ModelError(f"{type(self).__name__}: looks ahead, so it cannot be run token by token from a cache")
-        return place_mask(distances, keys)
+            raise ModelError(f"{type(self).__name__}: attends to later tokens, so it cannot decode from a cache")
+        return position_mask(distances, keys)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Causal(Bidirectional):
-    """A query may look at its own place and the places before it."""
+    """A query may attend to its own position and those before it."""
 
     causal: bool = True
 
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingWindow(Bidirectional):
-    """A query may look at the last few places, its own among them."""
+    """A query may attend to the last `window` positions, its own included."""
 
     window: Size
 
@@ -56,12 +56,12 @@ class SlidingWindow(Bidirectional):
 
     def at(self, distances: Tensor, keys: Tensor) -> Tensor:
         """True inside the window."""
-        return place_mask(distances, keys, self.window)
+        return position_mask(distances, keys, self.window)
 
 
 @dataclass(frozen=True, kw_only=True)
 class BlockSparse(Bidirectional):
-    """A query may look at its own block so far and at the last place of each earlier block."""
+    """A query may attend to its own block so far and to the last position of each earlier block."""
 
     block_size: Size
 
@@ -71,25 +71,25 @@ class BlockSparse(Bidirectional):
 
     def at(self, distances: Tensor, keys: Tensor) -> Tensor:
         """True inside the pattern."""
-        return place_mask(distances, keys, block=self.block_size)
+        return position_mask(distances, keys, block=self.block_size)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dilated(Bidirectional):
-    """A query may look at every few places back, a number of them."""
+    """A query may attend to `window` positions back, `dilation` apart."""
 
     window: Size
     dilation: Size
 
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
-        """Minus infinity between the places it looks at."""
+        """Minus infinity between the positions attended to."""
         return dilated_mask(queries, keys, self.window, self.dilation, dtype=like.dtype, device=like.device)
 
     @property
     def window_size(self) -> int | None:
-        """From the query to the farthest place it looks at."""
+        """Distance to the farthest position attended to, plus one."""
         return (self.window - 1) * self.dilation + 1
 
     def at(self, distances: Tensor, keys: Tensor) -> Tensor:
-        """True at the places it looks at."""
-        return place_mask(distances, keys, self.window, self.dilation)
+        """True at the positions attended to."""
+        return position_mask(distances, keys, self.window, self.dilation)

@@ -1,4 +1,4 @@
-"""Where a token stands: added to its row, or counted in the scores as a bias."""
+"""Position encodings added to hidden states, and position biases added to attention scores."""
 
 from typing import Literal
 
@@ -6,75 +6,39 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
-from glassformer.equations.embedding import embed
-from glassformer.equations.places import alibi_at, relative_bias_at, sinusoidal_at
-from glassformer.equations.positions import (
-    alibi_bias,
-    learned_positions,
-    relative_position_bias,
-    relative_position_bucket,
-    sinusoidal_positions,
-)
+from glassformer.equations.position_biases import alibi_bias, relative_position_bias, relative_position_bucket
+from glassformer.equations.positions import sinusoidal_positions
 from glassformer.layers.config import sizes_allowed
 
 
 class SinusoidalPositions(nn.Module):
-    """Waves of every length added to the rows; nothing learned, no longest sequence."""
+    """Sines and cosines of every wavelength, added to the embeddings; nothing is learned."""
 
     def __init__(self, layout: Literal["adjacent", "halves"] = "adjacent") -> None:
         super().__init__()
         self.layout: Literal["adjacent", "halves"] = layout
 
-    def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
-        """Add the waves of the positions from `start` on, or of those given, counted from there."""
-        length, dim = x.shape[-2:]
-        if positions is not None:
-            return add(x, sinusoidal_at(positions + start, dim, layout=self.layout, dtype=x.dtype))
-        waves = sinusoidal_positions(length, dim, start=start, layout=self.layout, dtype=x.dtype, device=x.device)
-        return add(x, waves)
-
-
-class LearnedPositions(nn.Module):
-    """One learned row for each place, added to the rows."""
-
-    def __init__(self, count: int, dim: int) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(count, dim))
-
-    def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
-        """Add the rows of the positions from `start` on, or of those given, counted from there."""
-        if positions is not None:
-            # padding stands before the first place, and what is written beyond the last is never read
-            return add(x, embed(self.weight, (positions + start).clamp(0, len(self.weight) - 1)))
-        return add(x, learned_positions(self.weight, x.shape[-2], start))
-
-
-class NoPositions(nn.Module):
-    """Nothing added: order does not matter, or something else says where a token stands."""
-
-    def forward(self, x: Tensor, start: int = 0, positions: Tensor | None = None) -> Tensor:
-        """The rows as they are."""
-        return x
+    def forward(self, x: Tensor, offset: int = 0, positions: Tensor | None = None) -> Tensor:
+        """Add the encoding of these positions, or of 0, 1, 2 and so on, plus the offset."""
+        if positions is None:
+            positions = torch.arange(x.shape[-2], device=x.device)
+        return add(x, sinusoidal_positions(positions + offset, x.shape[-1], layout=self.layout, dtype=x.dtype))
 
 
 class AlibiBias(nn.Module):
-    """The farther a key, the lower its score, each head with its own slope."""
+    """A penalty on attention scores that grows with distance, each head with its own slope."""
 
     def __init__(self, heads: int) -> None:
         super().__init__()
         self.heads = heads
 
-    def forward(self, queries: int, keys: int, like: Tensor) -> Tensor:
-        """What to add to the scores, in the type and on the device of another tensor."""
-        return alibi_bias(self.heads, queries, keys, dtype=like.dtype, device=like.device)
-
-    def at(self, distances: Tensor, like: Tensor) -> Tensor:
-        """The same for tokens that stand anywhere."""
-        return alibi_at(distances, self.heads, dtype=like.dtype)
+    def forward(self, distances: Tensor, like: Tensor) -> Tensor:
+        """Bias [heads, queries, keys] for these distances, in the dtype of another tensor."""
+        return alibi_bias(distances, self.heads, dtype=like.dtype)
 
 
 class RelativeBias(nn.Module):
-    """A learned number for each head and each bucket of distances, as in T5."""
+    """A learned bias for each head and each bucket of distances, as in T5."""
 
     def __init__(self, heads: int, buckets: int = 32, max_distance: int = 128, bidirectional: bool = True) -> None:
         super().__init__()
@@ -84,10 +48,6 @@ class RelativeBias(nn.Module):
         self.max_distance = max_distance
         self.bidirectional = bidirectional
 
-    def forward(self, queries: int, keys: int, like: Tensor) -> Tensor:
-        """What to add to the scores."""
-        return relative_position_bias(self.weight, queries, keys, self.bidirectional, self.max_distance)
-
-    def at(self, distances: Tensor, like: Tensor) -> Tensor:
-        """The same for tokens that stand anywhere."""
-        return relative_bias_at(self.weight, distances, self.bidirectional, self.max_distance)
+    def forward(self, distances: Tensor, like: Tensor) -> Tensor:
+        """Bias [heads, queries, keys] for these distances."""
+        return relative_position_bias(self.weight, distances, self.bidirectional, self.max_distance)

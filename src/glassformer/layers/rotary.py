@@ -1,4 +1,4 @@
-"""Rotary positions: turn queries and keys by an angle that grows with their place."""
+"""Rotary position embeddings (RoPE): rotate queries and keys by an angle proportional to their position."""
 
 from dataclasses import dataclass
 from typing import Literal, TypedDict
@@ -26,38 +26,38 @@ class _Kind(TypedDict):
 
 
 def _kind(like: Tensor) -> _Kind:
-    """Frequencies are never coarser than float32: half precision cannot tell neighbouring angles apart."""
+    """Frequencies are never coarser than float32: half precision cannot tell neighboring angles apart."""
     return {"dtype": torch.float64 if like.dtype == torch.float64 else torch.float32, "device": like.device}
 
 
 @dataclass(frozen=True, kw_only=True)
 class RopeScaling(Config):
-    """How rotary frequencies are stretched for a longer context; none of it by default."""
+    """How RoPE frequencies are scaled for a longer context; this class leaves them as they are."""
 
     @property
     def temperature(self) -> float:
-        """What queries and keys are multiplied with after the turn."""
+        """Factor on queries and keys after the rotation."""
         return 1.0
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
-        """The angle each pair turns by per place."""
+        """Rotation of each pair per position."""
         return rotary_frequencies(head_dim, base, **_kind(like))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ThetaScaling(RopeScaling):
-    """A larger base: slower turns, modest extension."""
+    """A larger theta: slower rotations, a modest extension."""
 
     alpha: Positive
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
-        """Frequencies of the larger base."""
+        """Frequencies of the larger theta."""
         return base_scaled_frequencies(head_dim, base, self.alpha, **_kind(like))
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinearScaling(RopeScaling):
-    """Position interpolation: every turn slowed by the same factor."""
+    """Position interpolation: every rotation slowed by the same factor."""
 
     factor: Positive
 
@@ -68,18 +68,18 @@ class LinearScaling(RopeScaling):
 
 @dataclass(frozen=True, kw_only=True)
 class NTKScaling(RopeScaling):
-    """A base chosen so that the slowest pair is stretched by the factor and the fastest not at all."""
+    """NTK-aware scaling: the slowest pair is slowed by the factor and the fastest not at all."""
 
     factor: Positive
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
-        """Frequencies of the NTK-aware base."""
+        """Frequencies of the NTK-aware theta."""
         return ntk_scaled_frequencies(head_dim, base, self.factor, **_kind(like))
 
 
 @dataclass(frozen=True, kw_only=True)
 class YarnScaling(RopeScaling):
-    """Slow pairs interpolated, fast ones kept, a ramp between, and a temperature."""
+    """YaRN: slow pairs interpolated, fast ones unchanged, a ramp between, and an attention temperature."""
 
     factor: Positive
     original_length: Size
@@ -99,7 +99,7 @@ class YarnScaling(RopeScaling):
 
 @dataclass(frozen=True, kw_only=True)
 class Llama3Scaling(RopeScaling):
-    """Long waves stretched, short ones kept, a smooth passage between, as in Llama 3.1."""
+    """Llama 3.1: long wavelengths scaled, short ones unchanged, interpolated between."""
 
     factor: Positive
     low_factor: Positive = 1.0
@@ -112,8 +112,17 @@ class Llama3Scaling(RopeScaling):
         return llama3_scaled_frequencies(plain, self.factor, self.low_factor, self.high_factor, self.original_length)
 
 
+ROPE_SCALINGS: dict[str, type[RopeScaling]] = {
+    "theta": ThetaScaling,
+    "linear": LinearScaling,
+    "ntk": NTKScaling,
+    "yarn": YarnScaling,
+    "llama3": Llama3Scaling,
+}
+
+
 class Rotary(nn.Module):
-    """Turn each pair of a query or key by its place times the pair's frequency."""
+    """Rotate each pair of a query or key by its position times the pair's frequency."""
 
     def __init__(
         self,
@@ -132,14 +141,14 @@ class Rotary(nn.Module):
         self._known: dict[tuple[torch.dtype, torch.device], Tensor] = {}
 
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Turn rows [batch, heads, seq, head_dim] that stand at these places [seq] or [batch, seq]."""
+        """Rotate queries or keys [batch, heads, seq, head_dim] at positions [seq] or [batch, seq]."""
         frequencies = self._frequencies(x)
-        places = positions if positions.dim() == 1 else positions.unsqueeze(-2)
-        turned = rotary(x, places, self.theta, frequencies, self.layout)
-        return turned if self.scaling.temperature == 1.0 else scale(turned, self.scaling.temperature)
+        positions = positions if positions.dim() == 1 else positions.unsqueeze(-2)
+        rotated = rotary(x, positions, self.theta, frequencies, self.layout)
+        return rotated if self.scaling.temperature == 1.0 else scale(rotated, self.scaling.temperature)
 
     def _frequencies(self, x: Tensor) -> Tensor:
-        """The angle each pair turns by per place: the same in every run, so kept while nobody looks."""
+        """Rotation of each pair per position; cached unless a tape records how it was computed."""
         if MODE.dispatcher is not None or torch.compiler.is_compiling():
             return self.scaling.frequencies(self.head_dim, self.theta, x)
         key = x.dtype, x.device

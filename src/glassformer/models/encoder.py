@@ -8,21 +8,19 @@ from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
 from glassformer.equations.embedding import unembed
-from glassformer.equations.initialization import truncated_normal
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.regularization import dropout
-from glassformer.equations.sequences import mean_pool, row_at
+from glassformer.equations.sequences import mean_pool, select_position
 from glassformer.equations.similarity import normalize
+from glassformer.equations.variance_scaling import truncated_normal
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.block import Block
+from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size
-from glassformer.layers.embedding import Embedding
+from glassformer.layers.embedding import Embedding, LearnedPositions
 from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model, checks_inputs
 from glassformer.layers.normalization import LayerNorm
-from glassformer.layers.positions import LearnedPositions
-from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,12 +123,12 @@ class Encoder(Model):
             return normalize(mean_pool(x, attention_mask))
         if self.pooler is None:
             return x
-        first = ACTIVATIONS[self.config.pool](self.pooler(row_at(x, 0)))
+        first = ACTIVATIONS[self.config.pool](self.pooler(select_position(x, 0)))
         return first if self.classifier is None else self.classifier(first)
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: small normal weights, cut at two deviations."""
+        """Draw fresh weights: normal with std 0.02, truncated at two deviations."""
         for weight in self.parameters():
             if weight.dim() > 1:
                 weight.copy_(truncated_normal(tuple(weight.shape), 0.02, generator=generator))

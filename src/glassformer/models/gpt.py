@@ -1,25 +1,22 @@
 """GPT-2: a decoder alone, learned positions, norms before the sublayers, a tied output (Radford et al., 2019)."""
 
-import math
 from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.initialization import normal
+from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.block import Block
+from glassformer.layers.block import Block, Stack
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size
-from glassformer.layers.embedding import Embedding
+from glassformer.layers.embedding import Embedding, LearnedPositions
 from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.linear import Linear
 from glassformer.layers.normalization import LayerNorm
 from glassformer.layers.patterns import Causal
-from glassformer.layers.positions import LearnedPositions
-from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,9 +68,9 @@ class GPT(CausalLM):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: small normal weights, smaller still where a block adds to the rows."""
+        """Draw normal weights, scaled down where a block adds to the residual stream."""
         for name, weight in self.named_parameters():
             if weight.dim() > 1:
-                into_rows = name.startswith("stack") and name.endswith(("output.weight", "down.weight"))
-                std = 0.02 / math.sqrt(2 * self.config.layers) if into_rows else 0.02
-                weight.copy_(normal(tuple(weight.shape), std, generator))
+                shape, layers = tuple(weight.shape), self.config.layers
+                adds = name.startswith("stack") and name.endswith(("output.weight", "down.weight"))
+                weight.copy_(scaled_normal(shape, 0.02, layers, generator) if adds else normal(shape, 0.02, generator))

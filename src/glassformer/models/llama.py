@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from glassformer.equations.activations import swiglu
+from glassformer.equations.gated import swiglu
 from glassformer.equations.initialization import normal
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.block import Block
+from glassformer.layers.block import Block, Stack
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, NotNegative, Positive, Size
 from glassformer.layers.embedding import Embedding
@@ -17,7 +17,6 @@ from glassformer.layers.linear import Linear
 from glassformer.layers.normalization import RMSNorm
 from glassformer.layers.patterns import Causal, SlidingWindow
 from glassformer.layers.rotary import RopeScaling, Rotary
-from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +74,7 @@ class Llama(CausalLM):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: small normal weights."""
+        """Draw fresh weights: normal with std 0.02."""
         for weight in self.parameters():
             if weight.dim() > 1:
                 weight.copy_(normal(tuple(weight.shape), 0.02, generator))

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.initialization import xavier_uniform
+from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.errors import ModelError
 from glassformer.layers.config import Config, Size
 from glassformer.layers.feed_forward import ACTIVATIONS
@@ -53,7 +53,7 @@ class MLP(Model):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: Xavier weights, no shifts."""
+        """Draw fresh weights: Xavier, zero biases."""
         for weight in self.parameters():
             if weight.dim() > 1:
                 weight.copy_(xavier_uniform(*weight.shape, generator=generator))

@@ -1,30 +1,35 @@
-"""A fast learner: rotary positions, normalised queries and keys, squared ReLU, and outputs that start at zero."""
+"""A decoder for fast training: QK norm, squared ReLU, logit soft cap, zero-initialized outputs; patterns by setting."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from glassformer.equations.activations import squared_relu
-from glassformer.equations.attention import soft_cap
+from glassformer.equations.attention_steps import soft_cap
 from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.block import Block
+from glassformer.layers.block import Block, Stack
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, Positive, Probability, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.feed_forward import FeedForward
 from glassformer.layers.linear import Linear
 from glassformer.layers.normalization import PlainRMSNorm
-from glassformer.layers.patterns import Causal
+from glassformer.layers.patterns import Bidirectional, BlockSparse, Causal, Dilated, SlidingWindow
+from glassformer.layers.positions import AlibiBias
 from glassformer.layers.rotary import Rotary
-from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModernConfig(Config):
-    """Sizes of the fast learner."""
+    """Sizes of a modern decoder; `positions` and `attention` choose among the schemes of the literature.
+
+    `window` is the number of positions of a sliding or dilated window, `dilation` their distance, `block_size` the
+    length of a block of block-sparse attention.
+    """
 
     vocab: Size = 32768
     context: Size = 1024
@@ -33,7 +38,13 @@ class ModernConfig(Config):
     heads: Size = 6
     kv_heads: Size | None = None
     ffn_dim: Size | None = None
+    positions: Literal["rotary", "alibi", "none"] = "rotary"
     rope_theta: Positive = 10000.0
+    attention: Literal["causal", "sliding_window", "dilated", "block_sparse"] = "causal"
+    window: Size = 256
+    dilation: Size = 2
+    block_size: Size = 64
+    attention_softcap: Positive | None = None
     logit_softcap: Positive = 15.0
     dropout: Probability = 0.0
 
@@ -47,19 +58,38 @@ class Modern(CausalLM):
         super().__init__(config)
         self.embedding = Embedding(config.vocab, config.dim)
         self.norm = PlainRMSNorm()
-        self.stack = Stack([self._block() for _ in range(config.layers)], norm=PlainRMSNorm())
+        bias = AlibiBias(config.heads) if config.positions == "alibi" else None
+        self.stack = Stack([self._block() for _ in range(config.layers)], norm=PlainRMSNorm(), bias=bias)
         self.output = Linear(config.dim, config.vocab, bias=False)
 
     def _block(self) -> Block:
         config = self.config
         shape = AttentionShape.of(dim=config.dim, heads=config.heads, kv_heads=config.kv_heads, bias=False)
-        norms = PlainRMSNorm(), PlainRMSNorm()
+        attention = Attention(
+            shape,
+            self._pattern(),
+            Rotary(shape.head_dim, config.rope_theta) if config.positions == "rotary" else None,
+            norms=(PlainRMSNorm(), PlainRMSNorm()),
+            logit_softcap=config.attention_softcap,
+            dropout=config.dropout,
+        )
         return Block(
-            Attention(shape, Causal(), Rotary(shape.head_dim, config.rope_theta), norms, dropout=config.dropout),
+            attention,
             FeedForward(config.dim, config.ffn_dim or 4 * config.dim, squared_relu, bias=False),
             norm=PlainRMSNorm,
             dropout=config.dropout,
         )
+
+    def _pattern(self) -> Bidirectional:
+        config = self.config
+        match config.attention:
+            case "sliding_window":
+                return SlidingWindow(window=config.window)
+            case "dilated":
+                return Dilated(window=config.window, dilation=config.dilation)
+            case "block_sparse":
+                return BlockSparse(block_size=config.block_size)
+        return Causal()
 
     def embed(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Normalized token embeddings."""
@@ -72,7 +102,7 @@ class Modern(CausalLM):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: every block and the output begin by saying nothing."""
+        """Draw fresh weights: projections scaled by fan-in, outputs of blocks and the model zero."""
         for name, weight in self.named_parameters():
             if name.endswith(("output.weight", "down.weight")):
                 weight.zero_()

@@ -23,7 +23,8 @@ PRESETS: dict[str, Config] = {
     "llama-7b": LlamaConfig(),
     "llama-3-8b": LlamaConfig(vocab=128256, context=8192, kv_heads=8, ffn_dim=14336, rope_theta=500000.0),
     "llama-3.1-8b": LlamaConfig(
-        vocab=128256, context=131072, kv_heads=8, ffn_dim=14336, rope_theta=500000.0, rope_scaling=Llama3Scaling(factor=8.0)
+        vocab=128256, context=131072, kv_heads=8, ffn_dim=14336, rope_theta=500000.0,
+        rope_scaling=Llama3Scaling(factor=8.0),
     ),
     "mistral-7b": LlamaConfig(context=32768, kv_heads=8, ffn_dim=14336, window=4096),
     "qwen2-0.5b": LlamaConfig(

@@ -8,8 +8,9 @@ from torch import Tensor, nn
 
 from glassformer.equations.activations import sigmoid, tanh
 from glassformer.equations.algebra import add, multiply
-from glassformer.equations.initialization import xavier_uniform
-from glassformer.equations.sequences import row_at, slice_axis, stack_rows
+from glassformer.equations.heads import slice_axis
+from glassformer.equations.sequences import select_position, stack_steps
+from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.errors import ModelError
 from glassformer.layers.cache import DecoderState, RecurrentState
 from glassformer.layers.causal_lm import CausalLM
@@ -100,11 +101,11 @@ class RNN(CausalLM):
         for layer, cell in enumerate(self.cells):
             past, states = None if cache is None else cache.cells[layer], []
             for t in range(x.shape[-2]):
-                past = cell(row_at(x, t), past)
+                past = cell(select_position(x, t), past)
                 if kept is not None:
                     past = tuple(multiply(part, kept[t]) for part in past)
                 states.append(past[0])
-            x = stack_rows(states)
+            x = stack_steps(states)
             if cache is not None:
                 cache.cells[layer] = past
         if cache is not None:
@@ -125,7 +126,7 @@ class RNN(CausalLM):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: Xavier weights, no shifts."""
+        """Draw fresh weights: Xavier, zero biases."""
         for weight in self.parameters():
             if weight.dim() > 1:
                 weight.copy_(xavier_uniform(*weight.shape, generator=generator))

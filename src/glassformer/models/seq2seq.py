@@ -8,19 +8,19 @@ from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
 from glassformer.equations.embedding import scale_embedding
-from glassformer.equations.initialization import normal, xavier_uniform
+from glassformer.equations.initialization import normal
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.equations.regularization import dropout
+from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.block import Block
+from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, sizes_allowed
-from glassformer.layers.embedding import Embedding
+from glassformer.layers.embedding import Embedding, LearnedPositions
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
 from glassformer.layers.normalization import LayerNorm
 from glassformer.layers.patterns import Causal
-from glassformer.layers.positions import LearnedPositions, SinusoidalPositions
-from glassformer.layers.stack import Stack
+from glassformer.layers.positions import SinusoidalPositions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +111,7 @@ class Seq2Seq(EncoderDecoder):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: Xavier for matrices, normal of one over root width for embeddings."""
+        """Draw fresh weights: Xavier for matrices, normal with std 1/sqrt(dim) for embeddings."""
         for name, weight in self.named_parameters():
             if weight.dim() > 1 and ("embedding" in name or "_start" in name):
                 weight.copy_(normal(tuple(weight.shape), self.config.dim**-0.5, generator))

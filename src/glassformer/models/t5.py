@@ -5,12 +5,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.activations import geglu, relu
+from glassformer.equations.activations import relu
 from glassformer.equations.algebra import scale
+from glassformer.equations.gated import geglu
 from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.block import Block
+from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size
 from glassformer.layers.embedding import Embedding
 from glassformer.layers.encoder_decoder import EncoderDecoder
@@ -19,7 +20,6 @@ from glassformer.layers.linear import Linear
 from glassformer.layers.normalization import RMSNorm
 from glassformer.layers.patterns import Causal
 from glassformer.layers.positions import RelativeBias
-from glassformer.layers.stack import Stack
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class T5(EncoderDecoder):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start afresh: each matrix scaled to its inputs; queries smaller, for scores are not divided by the root."""
+        """Draw fresh weights: scaled by fan-in; queries smaller, since T5 does not divide scores by sqrt(head_dim)."""
         for name, weight in self.named_parameters():
             if name == "embedding.weight":
                 weight.copy_(normal(tuple(weight.shape), 1.0, generator))

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.data.batches import IGNORE
 from glassformer.equations.losses import cross_entropy
-from glassformer.equations.sequences import row_at
+from glassformer.equations.sequences import select_position
 from glassformer.equations.similarity import cosine_similarity
 from glassformer.errors import TapeError
 
@@ -37,7 +37,7 @@ def token_loss(logits: Tensor, inputs: Inputs, id: int, position: int = -1) -> T
     del inputs
     if logits.dim() != 3 or not -logits.shape[1] <= position < logits.shape[1]:
         raise TapeError(f"token: the model gives {list(logits.shape)}, which has no logits at position {position}")
-    return _loss_of(row_at(logits, position), id, "token")
+    return _loss_of(select_position(logits, position), id, "token")
 
 
 def class_loss(logits: Tensor, inputs: Inputs, id: int) -> Tensor:
@@ -54,7 +54,7 @@ def pair_loss(output: Tensor, inputs: Inputs) -> Tensor:
         return next_token_loss(output, inputs)
     if output.dim() != 2 or len(output) < 2:
         raise TapeError(f"pair: the model gives {list(output.shape)}, wanted one vector for each of two sentences")
-    return cosine_similarity(row_at(output, 0), row_at(output, 1))
+    return cosine_similarity(select_position(output, 0), select_position(output, 1))
 
 
 def read_loss_target(text: str) -> LossTarget:

@@ -1,6 +1,5 @@
 """Step names of a trace, from the model's modules and the names that equations declare; and steps selected by name."""
 
-import difflib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,9 +8,9 @@ from fnmatch import fnmatchcase
 
 from torch import Tensor, nn
 
-from glassformer.equations.attention import attention_scores
+from glassformer.equations.attention_steps import attention_scores
 from glassformer.equations.heads import split_heads
-from glassformer.errors import TapeError
+from glassformer.errors import TapeError, did_you_mean
 from glassformer.recording import Tape
 from glassformer.steps import Step
 
@@ -20,14 +19,6 @@ TOKEN_AXES = frozenset({"seq", "queries", "length"})
 _USUAL_AXES = {2: ("batch", "dim"), 3: ("batch", "seq", "dim"), 4: ("batch", "heads", "seq", "dim")}
 # What is split into heads is named after the result, as the modules are where the three projections are separate.
 _BEFORE_SPLIT = {"queries": "query", "keys": "key", "values": "value"}
-
-
-def nearest_names(name: str, names: Iterable[str]) -> str:
-    """The end of an error about an unknown name."""
-    known = list(names)
-    inside = [each for each in known if name in each][:3]
-    close = inside or difflib.get_close_matches(name, known, n=3, cutoff=0.4) or known[:3]
-    return f"the nearest {'is' if len(close) == 1 else 'are'} {', '.join(close)}"
 
 
 class Names:
@@ -76,7 +67,7 @@ class Names:
     def path(self, name: str) -> str:
         """The path that a name means: a step's name or path, or a name declared by an equation that reads it."""
         if name not in self._paths:
-            raise TapeError(f"no step is called {name!r}; {nearest_names(name, self._paths)}")
+            raise TapeError(f"no step is called {name!r}; {did_you_mean(name, self._paths)}")
         return self._paths[name]
 
     def readable(self, parameter: str) -> str:
@@ -184,7 +175,7 @@ class Selection:
         named = [s for s in found if any(fnmatchcase(n, self.equation) for n in (s.equation.name, names[s.path]))]
         if not named:
             known = dict.fromkeys(name for step in found for name in (step.equation.name, names[step.path]))
-            raise TapeError(f"no equation or step is called {self.equation!r}; {nearest_names(self.equation, known)}")
+            raise TapeError(f"no equation or step is called {self.equation!r}; {did_you_mean(self.equation, known)}")
         named = _with_index(named, "head", self.head, HEAD_AXES, names)
         return _with_index(named, "token", self.token, TOKEN_AXES, names)
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.attention import weighted_sum
-from glassformer.equations.probability import softmax
+from glassformer.equations.attention_steps import weighted_sum
 from glassformer.equations.regularization import dropout
+from glassformer.equations.softmax import softmax
 from glassformer.errors import TapeError
 from glassformer.probes.trace import Trace
 from glassformer.recording import Tape

@@ -14,8 +14,8 @@ from glassformer.equations.adam import adam
 from glassformer.equations.gradients import clip_gradient, global_norm
 from glassformer.equations.muon import muon
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
-from glassformer.errors import TapeError
-from glassformer.probes.names import Names, nearest_names
+from glassformer.errors import TapeError, did_you_mean
+from glassformer.probes.names import Names
 from glassformer.probes.trace import Trace
 from glassformer.recording import Tape
 from glassformer.steps import Step
@@ -49,7 +49,7 @@ def training_step(
     """
     parameters = dict(model.named_parameters())
     if weight not in parameters:
-        raise TapeError(f"no parameter is called {weight!r}; {nearest_names(weight, parameters)}")
+        raise TapeError(f"no parameter is called {weight!r}; {did_you_mean(weight, parameters)}")
     parameter = parameters[weight]
     with torch.no_grad(), torch.random.fork_rng(), Tape() as tape:  # the real step draws the same random numbers again
         value = loss()

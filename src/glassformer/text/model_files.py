@@ -1,12 +1,10 @@
 """The JSON files beside a tokenizer: read with care, and what they say about using the tokenizer with its model."""
 
-import json
-import os
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 
-from glassformer.errors import PathError, TokenizerError
+from glassformer import safe_read
+from glassformer.errors import TokenizerError
 
 MOST_BYTES = 200_000_000  # of a tokenizer.json; the largest public ones have 35 million
 LONGEST_INPUT = 2**27  # tokens; files of models without a limit name numbers far beyond
@@ -56,46 +54,14 @@ def use_fields(use: ModelUse) -> dict[str, object]:
 
 def read_token_table(path: Path) -> dict[str, object]:
     """A JSON file that holds a table of names."""
-    try:
-        table = json.loads(read_whole(path))
-    except (ValueError, RecursionError) as error:
-        raise TokenizerError(f"{path}: is not JSON: {error}") from None
-    if not isinstance(table, dict):
-        raise TokenizerError(f"{path}: is not a table of names")
-    return table
+    return safe_read.read_table(path, MOST_BYTES, TokenizerError)
 
 
 def read_whole(path: Path) -> str:
     """The text of a file, if it is UTF-8 and not too large."""
-    try:
-        return read_bytes(path).decode()
-    except UnicodeDecodeError as error:
-        raise TokenizerError(f"{path}: byte {error.start} is not UTF-8") from None
+    return safe_read.decode(read_bytes(path), str(path), TokenizerError)
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a plain file, if it is not too large; a pipe or a device would never end."""
-    try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):
-            raise PathError(f"{path}: is not a plain file")
-        if status.st_size > MOST_BYTES:
-            raise TokenizerError(f"{path}: has {status.st_size:,} bytes, wanted at most {MOST_BYTES:,}")
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise PathError(f"{path}: no such file") from None
-    except OSError as error:
-        raise TokenizerError(f"{path}: cannot be read: {error.strerror}") from error
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Write a file so that a reader finds the old one or the new one, whole."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as handle:
-            handle.write(data)
-            handle.flush()
-            os.fsync(handle.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    """The bytes of a plain file, if it is not too large."""
+    return safe_read.read_bytes(path, MOST_BYTES, TokenizerError)

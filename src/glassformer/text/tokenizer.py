@@ -12,17 +12,11 @@ from typing import get_args
 import tokenizers
 from tokenizers import decoders
 
+from glassformer import durable
 from glassformer.errors import GlassformerError, TokenizerError
 from glassformer.text.corpus import TextPart, batches_by_characters, portions
 from glassformer.text.growth import check_growth
-from glassformer.text.model_files import (
-    PLAIN_USE,
-    ModelUse,
-    read_use,
-    read_whole,
-    use_fields,
-    write_whole,
-)
+from glassformer.text.model_files import PLAIN_USE, ModelUse, read_use, read_whole, use_fields
 from glassformer.text.patterns import check_patterns
 from glassformer.text.read_marian import MARIAN_FILES, MarianSides, is_marian, read_marian
 from glassformer.text.read_vocabulary import VOCABULARY_FILES, read_vocabulary, vocabulary_files
@@ -137,6 +131,19 @@ class Tokenizer:
     def encode_inputs(self, texts: Sequence[str], max_length: int | None = None) -> list[list[int]]:
         """The ids of texts as an encoder reads them: with the special tokens around them, truncated if asked."""
         return [self.template.apply(row, max_length) for row in self.encode_batch(texts)]
+
+    def encode_masked(self, text: str) -> list[int]:
+        """The ids of a text as an encoder reads it, with the mask token where the text spells it."""
+        mask = self.required("mask")
+        *parts, last = text.split(self.roles["mask"])
+        rows = self.encode_batch([*parts, last])
+        if parts and self._inner.token_to_id(" ") is None:
+            # A space belongs to the token after it, which may be the mask; some tokenizers put one before each part.
+            parts = [*(part.rstrip() for part in parts), last]
+            both = self.encode_batch([*parts, *(part.lstrip() for part in parts)])
+            rows = [min(pair, key=len) for pair in zip(both[: len(parts)], both[len(parts) :], strict=True)]
+        first, *rest = rows
+        return self.template.apply([*first, *(id for row in rest for id in (mask, *row))])
 
     def encode_prompts(self, texts: Sequence[str]) -> list[list[int]]:
         """The ids of prompts, to be continued: with what stands before a text and nothing after it.
@@ -297,7 +304,7 @@ class Tokenizer:
         try:
             Path(folder).mkdir(parents=True, exist_ok=True)
             for name, data in written.items():
-                write_whole(Path(folder) / name, data)
+                durable.replace(Path(folder) / name, data)
         except OSError as error:
             raise TokenizerError(f"{folder}: cannot be written: {error.strerror}") from error
 

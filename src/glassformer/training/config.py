@@ -1,6 +1,5 @@
 """Where settings come from: defaults, then a preset, then a file, then words; and back to TOML."""
 
-import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -8,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, did_you_mean, nearest_names
 from glassformer.layers.config import LARGEST_WHOLE
 from glassformer.models.presets import presets
 from glassformer.training.schema import (
@@ -123,15 +122,6 @@ def differing_keys(saved: Resolved, asked: Resolved) -> list[str]:
     return [key for key in given if key not in before or before[key] != now[key]]
 
 
-def nearest_key(name: str, known: Iterable[str]) -> str | None:
-    """The key that was probably meant: one spelt almost alike, or else one whose last part is."""
-    by_end = {key.rpartition(".")[2]: key for key in known}
-    if close := difflib.get_close_matches(name, by_end.values(), 1, 0.85):
-        return close[0]
-    close = difflib.get_close_matches(name.rpartition(".")[2], by_end, 1)
-    return by_end[close[0]] if close else None
-
-
 def _read_toml(file: Path | str) -> dict[str, object]:
     shown = printable(str(file))
     try:
@@ -159,10 +149,7 @@ def _task(asked: str | None, named: object, file: Path | str | None) -> str:
     if task is None:
         raise ConfigError(f"{place}no task is named, {wanted}")
     if task not in TASKS:
-        close = difflib.get_close_matches(task, TASKS, 1)
-        raise ConfigError(
-            f"there is no task {shown(task)}, {wanted}" + (f"; did you mean {close[0]}?" if close else "")
-        )
+        raise ConfigError(f"there is no task {shown(task)}; {did_you_mean(task, TASKS)}")
     if named is not None and named != task:
         raise ConfigError(f"{place}task is {shown(named)}, but {task} was asked for")
     return task
@@ -172,9 +159,7 @@ def _from_tables(table: Mapping[str, object], origin: str) -> dict[str, Chosen]:
     given: dict[str, Chosen] = {}
     for section, entries in table.items():
         if section not in SECTIONS and isinstance(entries, dict):
-            close = difflib.get_close_matches(section, SECTIONS, 1)
-            hint = f"did you mean [{close[0]}]?" if close else f"wanted one of {', '.join(SECTIONS)}"
-            raise ConfigError(f"{origin}: there is no table {_brief_key(section)}; {hint}")
+            raise ConfigError(f"{origin}: there is no table {_brief_key(section)}; {did_you_mean(section, SECTIONS)}")
         if section not in SECTIONS:
             given[section] = Chosen(entries, origin)  # no key has this name: reported with the nearest
         elif not isinstance(entries, dict):
@@ -278,10 +263,9 @@ def _no_such_key(task: str, family: str, key: str) -> str:
     whole = key.rpartition(".")[0]
     if whole in known:
         return f"{whole} is one value and has no key {_brief_key(key)}, wanted {in_words(whole, known[whole])}"
-    close = nearest_key(_brief_key(key), known)
     hint = f"`glassformer config {task}` lists them all"
-    if close is not None:
-        hint = f"did you mean {close} ({in_words(close, known[close])})?"
+    if close := nearest_names(_brief_key(key), known):
+        hint = f"did you mean {close[0]} ({in_words(close[0], known[close[0]])})?"
     return f"there is no key {_brief_key(key)} in {task}; {hint}"
 
 

@@ -14,7 +14,7 @@ from glassformer.data.files import read_labelled, read_pairs, read_texts
 from glassformer.data.phrase_book import split_phrase_book
 from glassformer.data.python_source import stdlib_labelled, stdlib_text
 from glassformer.data.splitting import split_labelled, split_tokens
-from glassformer.decoding.translate import translate
+from glassformer.decoding.generate import translate
 from glassformer.errors import CheckpointError, ConfigError, DataError, PathError, TokenizerError
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor
 
-from glassformer.equations.initialization import he_normal, xavier_normal, xavier_uniform
+from glassformer.equations.variance_scaling import he_normal, xavier_normal, xavier_uniform
 from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model
 

@@ -10,10 +10,10 @@ import msgspec
 
 from glassformer.checkpoints.load import Loaded
 from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG
-from glassformer.checkpoints.safe_read import read_table
 from glassformer.checkpoints.save import model_files
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.models.encoder import EncoderConfig
+from glassformer.safe_read import read_table
 from glassformer.training.config import COMMAND_LINE, DEFAULT, Resolved, differing_keys, resolve
 from glassformer.training.schema import as_toml, defaults, shown, toml_value, values_of
 from glassformer.training.settings import Settings

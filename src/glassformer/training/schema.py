@@ -15,7 +15,7 @@ import tomli_w
 from glassformer.checkpoints.native import RENAMED_FIELDS
 from glassformer.errors import ConfigError
 from glassformer.layers.config import LARGEST_WHOLE, in_plain_words
-from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, RopeScaling, ThetaScaling, YarnScaling
+from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
@@ -33,13 +33,6 @@ MODEL_CONFIGS: dict[str, type] = {
     "llama": LlamaConfig,
     "modern": ModernConfig,
     "encoder": EncoderConfig,
-}
-SCALING_KINDS: dict[str, type[RopeScaling]] = {
-    "base": ThetaScaling,
-    "linear": LinearScaling,
-    "ntk": NTKScaling,
-    "yarn": YarnScaling,
-    "llama3": Llama3Scaling,
 }
 FOLLOWS = {"model.vocab": "the tokenizer", "model.classes": "the labels in the data", "model.head": "the task"}
 # Keys that older files of settings have, and what they are called now.
@@ -126,7 +119,7 @@ def in_words(key: str, kind: object) -> str:
     if kind in simple:
         return simple[cast(type, kind)]
     if kind is RopeScaling:
-        return f"a table with a kind, one of {', '.join(SCALING_KINDS)}"
+        return f"a table with a kind, one of {', '.join(ROPE_SCALINGS)}"
     if get_origin(kind) is Literal:
         return f"one of {', '.join(get_args(kind))}"
     if get_origin(kind) is tuple:
@@ -160,7 +153,7 @@ def as_toml(value: object) -> object:
     if value is None:
         return NO_VALUE
     if isinstance(value, RopeScaling):
-        kind = next(name for name, scaling in SCALING_KINDS.items() if scaling is type(value))
+        kind = next(name for name, scaling in ROPE_SCALINGS.items() if scaling is type(value))
         return {"kind": kind, **vars(value)}
     if isinstance(value, os.PathLike):
         return os.fspath(value)
@@ -196,8 +189,8 @@ def _pair(name: str, value: object) -> str:
 
 def _scaling(key: str, table: dict[str, object]) -> RopeScaling:
     """A table with a kind as the class of that kind."""
-    kind = converted(f"{key}.kind", table.get("kind", ""), Literal[tuple(SCALING_KINDS)])
-    scaling = SCALING_KINDS[str(kind)]
+    kind = converted(f"{key}.kind", table.get("kind", ""), Literal[tuple(ROPE_SCALINGS)])
+    scaling = ROPE_SCALINGS[str(kind)]
     hints = get_type_hints(scaling, include_extras=True)
     unknown = [name for name in table if name not in hints and name != "kind"]
     if unknown:

@@ -1,4 +1,4 @@
-"""Text for a terminal: control characters are shown as escapes, so that no model or file can steer the terminal."""
+"""Text for a terminal, with control characters escaped, so that no model or file can control the terminal."""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 # C0 and C1 controls and DEL, bidirectional embeddings, overrides and isolates, and lone surrogates, which no stream
-# can encode. Line feeds and tabs are not among them.
+# can encode; not line feeds and tabs.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BREAKS = re.compile("[\t\n\u2028\u2029]")
 ASCII = 0x80
@@ -32,16 +32,16 @@ def _escape(found: re.Match[str]) -> str:
 
 
 class SafeConsole(Console):
-    """A rich console whose styles reach the terminal, and no control character of the text it shows."""
+    """A rich console that keeps styles and escapes the control characters of the text it shows."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of a renderable; those that rich makes to move the cursor are left as they are."""
+        """The segments of a renderable; the cursor movements of rich itself stay."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(escaped(segment.text), segment.style)
 
     @property
     def file(self) -> IO[str]:
-        """The stream to write to: the one behind a stream that escapes, since this console does so itself."""
+        """The stream to write to: the one behind an escaping stream, since this console escapes too."""
         file = super().file
         return getattr(file, "unescaped", file)
 

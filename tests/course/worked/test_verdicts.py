@@ -21,7 +21,7 @@ from glassformer.course.worked.recomputing import (
 )
 from glassformer.course.worked.verdicts import RECORDED, Result, check_all, check_example
 from glassformer.equation import Equation
-from glassformer.equations.normalization import layer_norm_outside
+from glassformer.equations.other_norms import layer_norm_outside
 
 ROOT = Path(__file__).parents[3]
 EXAMPLES = {example.id: example for example in examples()}

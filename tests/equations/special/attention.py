@@ -1,4 +1,4 @@
-"""Arguments of the attention equations: grouped heads, masks that may block whole rows, odd sizes."""
+"""Arguments of the attention equations: grouped heads, masks that may hide every key, odd sizes."""
 
 import torch
 from torch import Tensor
@@ -49,13 +49,13 @@ def attention(draw: Draw) -> dict:
         "bias": draw.choose(None, draw.normal(*bias_shape)),
         "causal": draw.choose(False, True),
         "scale": draw.choose(None, 0.7),
-        "cap": draw.choose(None, 2.0),
+        "softcap": draw.choose(None, 2.0),
     }
 
 
 def window_attention(draw: Draw) -> dict:
     return {
-        **{name: value for name, value in attention(draw).items() if name in ("q", "k", "v", "scale", "cap")},
+        **{name: value for name, value in attention(draw).items() if name in ("q", "k", "v", "scale", "softcap")},
         "w": draw.integer(1, 5),
     }
 

@@ -16,6 +16,26 @@ def _sizes(draw: Draw) -> dict:
     }
 
 
+def relative_positions(draw: Draw) -> dict:
+    """Positions anywhere, some of them empty, shared by all sequences or one set for each."""
+    lead = draw.lead()
+    p = draw.below(20, *lead, draw.integer(1, 4)) - 3
+    return {"p": p, "j": draw.below(20, *draw.choose(lead, ()), draw.integer(1, 4)) - 3}
+
+
+def position_mask(draw: Draw) -> dict:
+    """Every pattern over the distances of drawn positions."""
+    drawn = relative_positions(draw)
+    r = drawn["j"][..., None, :] - drawn["p"][..., :, None]
+    pattern = draw.choose(
+        {},
+        {"window": draw.integer(1, 5)},
+        {"window": draw.integer(1, 5), "dilation": draw.integer(1, 3)},
+        {"block": draw.integer(1, 5)},
+    )
+    return {"r": r, "j": drawn["j"], **pattern}
+
+
 def causal_mask(draw: Draw) -> dict:
     """Fewer queries than keys, as many, or more."""
     return _sizes(draw) | draw.choose({}, {"keys": None})

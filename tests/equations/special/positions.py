@@ -6,27 +6,16 @@ from tests.equations.drawing import Draw
 
 
 def sinusoidal_positions(draw: Draw) -> dict:
-    """Any length and even width, from any start."""
+    """Positions in any order, and any even dimension."""
     base = draw.choose(10000.0, draw.number(1.5, 500.0))
-    settings = {"base": base, "start": draw.integer(0, 50), "layout": draw.choose("adjacent", "halves")}
-    return {"length": draw.integer(1, 33), "dim": 2 * draw.integer(1, 5), **settings}
+    positions = draw.below(83, *draw.lead(), draw.integer(1, 33))
+    settings = {"base": base, "layout": draw.choose("adjacent", "halves")}
+    return {"positions": positions, "dim": 2 * draw.integer(1, 5), **settings}
 
 
 def shift_matrix(draw: Draw) -> dict:
     """Shifts forward and backward."""
     return {"offset": draw.integer(-40, 40), "dim": 2 * draw.integer(1, 4), "base": draw.choose(10000.0, 100.0)}
-
-
-def learned_positions(draw: Draw) -> dict:
-    """A table that is long enough."""
-    length, start = draw.integer(1, 4), draw.integer(0, 3)
-    rows = length + start + draw.integer(0, 2)
-    return {"P": draw.normal(rows, draw.integer(1, 4)), "length": length, "start": start}
-
-
-def relative_positions(draw: Draw) -> dict:
-    """Fewer queries than keys, as many, or more."""
-    return {"queries": draw.integer(1, 6), "keys": draw.integer(1, 6)}
 
 
 def alibi_slopes(draw: Draw) -> dict:
@@ -35,8 +24,9 @@ def alibi_slopes(draw: Draw) -> dict:
 
 
 def alibi_bias(draw: Draw) -> dict:
-    """Powers of two and others, with and without a cache."""
-    return {"heads": draw.integer(1, 12), "queries": draw.integer(1, 6), "keys": draw.integer(1, 6)}
+    """Distances on both sides; powers of two and other numbers of heads."""
+    r = draw.below(20, *draw.lead(), draw.integer(1, 6), draw.integer(1, 6)) - 10
+    return {"r": r, "heads": draw.integer(1, 12)}
 
 
 def relative_position_bucket(draw: Draw) -> dict:
@@ -52,12 +42,11 @@ def relative_position_bucket(draw: Draw) -> dict:
 
 
 def relative_position_bias(draw: Draw) -> dict:
-    """Tables with few and many buckets, with and without a cache."""
+    """Tables with few and many buckets, distances near and far."""
     buckets = draw.integer(4, 12)
     return {
         "table": draw.normal(buckets, draw.integer(1, 4)),
-        "queries": draw.integer(1, 8),
-        "keys": draw.integer(1, 8),
+        "r": draw.below(60, *draw.lead(), draw.integer(1, 8), draw.integer(1, 8)) - 30,
         "bidirectional": draw.choose(True, False),
         "max_distance": buckets + draw.integer(0, 20),
     }

@@ -12,7 +12,7 @@ def attention_parameters(draw: Draw) -> dict:
 
 def feed_forward_parameters(draw: Draw) -> dict:
     flags = {"bias": draw.choose(True, False), "gated": draw.choose(True, False)}
-    return {"dim": draw.integer(1, 1024), "hidden": draw.integer(1, 4096)} | flags
+    return {"dim": draw.integer(1, 1024), "ffn_dim": draw.integer(1, 4096)} | flags
 
 
 def gpt_parameters(draw: Draw) -> dict:
@@ -20,27 +20,27 @@ def gpt_parameters(draw: Draw) -> dict:
     return sizes | {"layers": draw.integer(1, 96), "final_norm": draw.choose(True, False)}
 
 
-def attention_operations(draw: Draw) -> dict:
+def attention_macs(draw: Draw) -> dict:
     return {"queries": draw.integer(1, 2048), "keys": draw.integer(1, 2048), "dim": draw.integer(1, 1024)}
 
 
-def projection_operations(draw: Draw) -> dict:
+def projection_macs(draw: Draw) -> dict:
     return {"length": draw.integer(1, 2048), "dim": draw.integer(1, 1024)}
 
 
-quadratic_share = projection_operations
+quadratic_fraction = projection_macs
 
 
 def crossover_length(draw: Draw) -> dict:
     return {"dim": draw.integer(1, 12288)}
 
 
-def layer_operations(draw: Draw) -> dict:
-    return projection_operations(draw) | {"hidden": draw.choose(None, 512, 11008)}
+def layer_macs(draw: Draw) -> dict:
+    return projection_macs(draw) | {"ffn_dim": draw.choose(None, 512, 11008)}
 
 
-def model_operations(draw: Draw) -> dict:
-    return layer_operations(draw) | {"layers": draw.integer(1, 96), "vocab": draw.choose(0, 50257)}
+def model_macs(draw: Draw) -> dict:
+    return layer_macs(draw) | {"layers": draw.integer(1, 96), "vocab": draw.choose(0, 50257)}
 
 
 def training_flops(draw: Draw) -> dict:

@@ -1,4 +1,4 @@
-"""Arguments of the sequence plumbing whose values matter."""
+"""Arguments of the sequence equations whose values matter."""
 
 from tests.equations.drawing import Draw
 
@@ -11,16 +11,16 @@ def slice_axis(draw: Draw) -> dict:
     return {"x": draw.normal(*shape), "axis": axis, "start": start, "stop": draw.integer(start + 1, shape[axis])}
 
 
-def row_at(draw: Draw) -> dict:
+def select_position(draw: Draw) -> dict:
     seq = draw.integer(1, 4)
     return {"x": draw.normal(*draw.lead(), seq, 3), "t": draw.integer(-seq, seq - 1)}
 
 
-def stack_rows(draw: Draw) -> dict:
+def stack_steps(draw: Draw) -> dict:
     shape = (*draw.lead(), draw.integer(1, 3))
-    return {"rows": [draw.normal(*shape) for _ in range(draw.integer(1, 3))]}
+    return {"steps": [draw.normal(*shape) for _ in range(draw.integer(1, 3))]}
 
 
 def mean_pool(draw: Draw) -> dict:
     batch, seq = draw.lead(), draw.integer(1, 4)
-    return {"x": draw.normal(*batch, seq, 3), "keep": draw.choose(None, draw.flags(*batch, seq))}
+    return {"x": draw.normal(*batch, seq, 3), "mask": draw.choose(None, draw.flags(*batch, seq))}

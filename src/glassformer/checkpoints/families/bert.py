@@ -1,132 +1,118 @@
-"""BERT, and with it MiniLM and other encoders of its shape."""
+"""BERT and other encoders of its shape, such as MiniLM."""
 
-from collections.abc import Collection, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Sequence
+from dataclasses import replace
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
-from glassformer.checkpoints.hf_config import MOST_PLACES, MOST_TOKENS, HFConfig
-from glassformer.checkpoints.names.bert import (
-    BERT,
-    BERT_CLASSES,
-    BERT_MASKED,
-    BERT_NEXT_SENTENCE,
-    BERT_POOLER,
-    bert_segments,
-)
-from glassformer.checkpoints.tensor_map import TensorMap, without
-from glassformer.errors import CheckpointError
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, Head, ModelFamily
+from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts, without
+from glassformer.layers.config import Size
+from glassformer.layers.model import Model
 from glassformer.models.encoder import EncoderConfig
 
-Head: TypeAlias = Literal["hidden", "pooled", "sentence", "masked", "classifier"]
+
+def _are_positions(table: Tensor, _model: Model) -> bool:
+    return torch.equal(table.flatten(), torch.arange(table.numel(), device=table.device))
 
 
-def read_head(fields: HFConfig, names: Collection[str], heads: Mapping[str, Head], pooler: str) -> Head:
-    """What comes out, by the class that the file says it is of; without one, by its tensors."""
-    (kind,) = fields.words("architectures")[:1] or [next(iter(heads))]
-    if kind not in heads:
-        raise CheckpointError(f"{fields.where}: architectures is {kind[:80]!r}, wanted {' or '.join(heads)}")
-    pooled = any(pooler in name for name in names)
-    return "hidden" if heads[kind] == "pooled" and not pooled else heads[kind]
+BERT_BLOCK = {
+    "attention.query": "attention.self.query",
+    "attention.key": "attention.self.key",
+    "attention.value": "attention.self.value",
+    "attention.output": "attention.output.dense",
+    "attention_norm": "attention.output.LayerNorm",
+    "feed_forward.up": "intermediate.dense",
+    "feed_forward.down": "output.dense",
+    "feed_forward_norm": "output.LayerNorm",
+}
 
 
-def read_encoder(fields: HFConfig, head: Head, default: EncoderConfig) -> EncoderConfig:
-    """The sizes that BERT, RoBERTa and ALBERT call alike; a missing one is what the family has by default."""
-    fields.must("position_embedding_type", "absolute", None)
-    fields.must("tie_word_embeddings", True)
-    return EncoderConfig(
-        vocab=fields.whole("vocab_size", default.vocab, most=MOST_TOKENS),
-        context=fields.whole("max_position_embeddings", default.context, most=MOST_PLACES),
-        dim=fields.whole("hidden_size", default.dim),
-        layers=fields.layers("num_hidden_layers", default.layers, least=int(default.share_layers)),
-        heads=fields.whole("num_attention_heads", default.heads),
-        ffn_dim=fields.whole("intermediate_size", default.ffn_dim),
-        token_types=fields.whole("type_vocab_size", default.token_types),
-        activation=fields.choice("hidden_act", activation_word(default.activation), ACTIVATION_WORDS),
-        head=head,
-        classes=fields.classes(),
-        dropout=fields.number("hidden_dropout_prob", default.dropout),
-        eps=fields.number("layer_norm_eps", default.eps),
-    )
+def embedding_rows(base: str, token_types: bool = True) -> list[TensorMap]:
+    """Embeddings of tokens, positions and token types, and the norm on their sum."""
+    names = {"embedding": "word_embeddings", "positions": "position_embeddings"}
+    names |= {"token_types": "token_type_embeddings"} if token_types else {}
+    return [
+        *parts(names, ("", f"{base}.embeddings."), tensors=["weight"], transposed=False),
+        *parts({"norm": f"{base}.embeddings.LayerNorm"}),
+        TensorMap("", f"{base}.embeddings.position_ids", derived=Derived("positions", _are_positions)),
+    ]
 
 
-def write_encoder(config: EncoderConfig, heads: Mapping[str, Head]) -> dict[str, object]:
-    """The sizes under their names, and the class that has this head."""
-    head = "pooled" if config.head in ("hidden", "sentence") else config.head
-    kind = next((name for name, ours in heads.items() if ours == head), None)
-    if kind is None:
-        raise CheckpointError(f"head is {config.head!r}, for which this family has no class")
-    return {
-        "architectures": [kind],
-        "vocab_size": config.vocab,
-        "max_position_embeddings": config.context,
-        "hidden_size": config.dim,
-        "num_hidden_layers": config.layers,
-        "num_attention_heads": config.heads,
-        "intermediate_size": config.ffn_dim,
-        "type_vocab_size": config.token_types,
-        "hidden_act": activation_word(config.activation),
-        "hidden_dropout_prob": config.dropout,
-        "attention_probs_dropout_prob": config.dropout,
-        "layer_norm_eps": config.eps,
-    }
+def masked_rows(base: str, output: str, dense: str, norm: str) -> list[TensorMap]:
+    """The head for masked tokens, which multiplies with the embedding; its parts are named from `output` on."""
+    return [
+        *parts({"masked_head.transform": dense, "masked_head.norm": norm}, ("", f"{output}.")),
+        TensorMap("masked_head.bias", f"{output}.bias"),
+        TensorMap("", f"{output}.decoder.bias", same_as=f"{output}.bias"),
+        TensorMap("", f"{output}.decoder.weight", same_as=f"{base}.embeddings.word_embeddings.weight"),
+    ]
 
 
 def head_rows(
-    config: EncoderConfig, pooler: list[TensorMap], classes: list[TensorMap], masked: list[TensorMap]
+    config: EncoderConfig, pooler: dict[str, str], classifier: dict[str, str], masked: Sequence[TensorMap]
 ) -> list[TensorMap]:
-    """The tensors of the head; a pooler that the head does without may be in the file all the same."""
-    heads = {"pooled": pooler, "classifier": classes, "masked": masked}
-    used = heads.get(config.head, [])
-    filled = {name for row in used for name in row.names}
-    return used + (without(pooler) if not filled & {name for row in pooler for name in row.names} else [])
+    """The tensors of the head; a file may hold a pooler that the head does not use."""
+    used = {"pooled": parts(pooler), "classifier": parts(classifier), "masked": masked}.get(config.head, [])
+    return [*used, *([] if any(row.ours.startswith("pooler.") for row in used) else without(parts(pooler)))]
 
 
-_BERT_HEADS: dict[str, Head] = {
-    "BertModel": "pooled",
-    "BertForMaskedLM": "masked",
-    "BertForSequenceClassification": "classifier",
-    "BertForPreTraining": "masked",
-}
+_FIELDS: Sequence[FieldMap[EncoderConfig]] = [
+    FieldMap("vocab", "vocab_size"),
+    FieldMap("context", "max_position_embeddings"),
+    FieldMap("dim", "hidden_size"),
+    FieldMap("layers", "num_hidden_layers"),
+    FieldMap("heads", "num_attention_heads"),
+    FieldMap("ffn_dim", "intermediate_size"),
+    FieldMap("token_types", "type_vocab_size", Size),
+    FieldMap("activation", "hidden_act", words=ACTIVATION_WORDS),
+    FieldMap("dropout", "hidden_dropout_prob", also=("attention_probs_dropout_prob",)),
+    FieldMap("eps", "layer_norm_eps"),
+]
 
 
-_BERT_DEFAULTS = EncoderConfig(dropout=0.1)
+def heads(prefix: str, bare: Head = "pooled") -> dict[str, Head]:
+    """The classes of transformers for an encoder, by the head that each has."""
+    classes: dict[str, Head] = {"Model": bare, "ForMaskedLM": "masked", "ForSequenceClassification": "classifier"}
+    return {prefix + name: head for name, head in classes.items()}
 
 
-def _read_bert(fields: HFConfig, names: Collection[str]) -> EncoderConfig:
-    fields.must("directionality", "bidi")
-    return read_encoder(fields, read_head(fields, names, _BERT_HEADS, "pooler.dense."), _BERT_DEFAULTS)
+_POOLER = {"pooler": "bert.pooler.dense"}
+_MASKED = [
+    *masked_rows("bert", "cls.predictions", "transform.dense", "transform.LayerNorm"),
+    *without(parts({"next_sentence": "cls.seq_relationship"})),
+]
 
 
-def _write_bert(config: EncoderConfig) -> dict[str, object]:
-    require(
-        "BERT",
-        embedding_dim=(config.embedding_dim, None),
-        position_offset=(config.position_offset, 0),
-        share_layers=(config.share_layers, False),
-        pool=(config.pool, "tanh"),
-        token_types=(config.token_types > 0, True),
-    )
-    return write_encoder(config, _BERT_HEADS)
+def _tensors(config: EncoderConfig) -> list[TensorMap]:
+    return [
+        *embedding_rows("bert"),
+        *parts(BERT_BLOCK, ("stack.blocks.{i}.", "bert.encoder.layer.{i}."), "layers"),
+        *head_rows(config, _POOLER, {**_POOLER, "classifier": "classifier"}, _MASKED),
+    ]
 
 
-def _bert_rows(config: EncoderConfig) -> list[TensorMap]:
-    heads = head_rows(config, BERT_POOLER, BERT_POOLER + BERT_CLASSES, BERT_MASKED)
-    return BERT + bert_segments("bert") + heads + (without(BERT_NEXT_SENTENCE) if config.head == "masked" else [])
-
-
-def is_bare(config: EncoderConfig) -> bool:
-    """Whether the encoder stands alone, or with its pooler, under names without a base."""
-    return config.head in ("hidden", "pooled", "sentence")
-
-
-# How a pooler of another kind would be shaped; the only kind there is takes the first row.
-_POOLER = {
-    "pooler_fc_size",
-    "pooler_num_attention_heads",
-    "pooler_num_fc_layers",
-    "pooler_size_per_head",
-    "pooler_type",
-}
-FAMILY_BERT = ModelFamily(
-    "bert", EncoderConfig, _read_bert, _write_bert, _bert_rows, "bert.", is_bare, harmless=frozenset(_POOLER)
+ENCODER = ModelFamily(
+    "bert",
+    "BERT",
+    EncoderConfig(
+        vocab=30522, context=512, dim=768, layers=12, heads=12, ffn_dim=3072, token_types=2, dropout=0.1, eps=1e-12
+    ),
+    _FIELDS,
+    _tensors,
+    {**heads("Bert"), "BertForPreTraining": "masked"},
+    exceptions={"head", "classes"},
+    fixed={"position_embedding_type": ("absolute", None), "tie_word_embeddings": (True,)},
+    base="bert.",
+    head=lambda config: config.head,
+    classes=lambda config: config.classes if config.head == "classifier" else 0,
+)
+FAMILY_BERT = replace(
+    ENCODER,
+    fixed={**ENCODER.fixed, "directionality": ("bidi",)},
+    # The shape of another kind of pooler; the only kind there is takes the first token.
+    harmless={
+        f"pooler_{name}" for name in ("fc_size", "num_attention_heads", "num_fc_layers", "size_per_head", "type")
+    },
 )

@@ -1,98 +1,91 @@
-"""GPT-2, and minGPT, which stores its matrices the other way round and does not tie its output."""
+"""GPT-2, and minGPT, which stores its matrices transposed and does not tie its output."""
 
-from collections.abc import Collection
+from dataclasses import replace
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, ModelFamily, activation_word, require
-from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, HFConfig
-from glassformer.checkpoints.names.gpt2 import GPT2, GPT2_TIED, GPT2_UNTIED, MINGPT
-from glassformer.checkpoints.tensor_map import TensorMap
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily
+from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
+from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
 
 
-def _read_gpt2(fields: HFConfig, names: Collection[str]) -> GPTConfig:
-    fields.must("scale_attn_weights", True)
-    fields.must("scale_attn_by_inverse_layer_idx", False)
-    fields.must("reorder_and_upcast_attn", False, True)  # another order of the same product
-    return GPTConfig(
-        vocab=fields.whole("vocab_size", 50257, most=MOST_TOKENS),
-        context=fields.whole("n_positions", 1024, most=MOST_PLACES),
-        dim=fields.whole("n_embd", 768),
-        layers=fields.layers("n_layer", 12),
-        heads=fields.whole("n_head", 12),
-        ffn_dim=fields.maybe_whole("n_inner"),
-        activation=fields.choice("activation_function", "gelu_new", ACTIVATION_WORDS),
-        tie_embeddings=fields.flag("tie_word_embeddings", True),
-        dropout=fields.number("resid_pdrop", 0.1),
-        eps=fields.number("layer_norm_epsilon", 1e-5),
-    )
+def _is_causal(table: Tensor, _model: Model) -> bool:
+    return table.dim() >= 2 and torch.equal(table.bool().squeeze(), torch.ones_like(table).bool().tril().squeeze())
 
 
-def _write_gpt2(config: GPTConfig) -> dict[str, object]:
-    return {
-        "architectures": ["GPT2LMHeadModel"],
-        "vocab_size": config.vocab,
-        "n_positions": config.context,
-        "n_embd": config.dim,
-        "n_layer": config.layers,
-        "n_head": config.heads,
-        "n_inner": config.ffn_dim,
-        "activation_function": activation_word(config.activation),
-        "tie_word_embeddings": config.tie_embeddings,
-        "resid_pdrop": config.dropout,
-        "embd_pdrop": config.dropout,
-        "attn_pdrop": config.dropout,
-        "layer_norm_epsilon": config.eps,
-    }
-
-
-def _gpt2_rows(config: GPTConfig) -> list[TensorMap]:
-    return GPT2 + (GPT2_TIED if config.tie_embeddings else GPT2_UNTIED)
-
-
-def _read_mingpt(fields: HFConfig, names: Collection[str]) -> GPTConfig:
-    return GPTConfig(
-        vocab=fields.whole("vocab_size", most=MOST_TOKENS),
-        context=fields.whole("block_size", most=MOST_PLACES),
-        dim=fields.whole("n_embd"),
-        layers=fields.whole("n_layer", most=MOST_LAYERS),
-        heads=fields.whole("n_head"),
-        tie_embeddings=False,
-        dropout=fields.number("resid_pdrop", 0.1),
-    )
-
-
-def _write_mingpt(config: GPTConfig) -> dict[str, object]:
-    require(
-        "minGPT",
-        tie_embeddings=(config.tie_embeddings, False),
-        ffn_dim=(config.ffn_dim or 4 * config.dim, 4 * config.dim),
-        activation=(config.activation, "gelu_tanh"),
-        eps=(config.eps, 1e-5),
-    )
-    return {
-        "vocab_size": config.vocab,
-        "block_size": config.context,
-        "n_embd": config.dim,
-        "n_layer": config.layers,
-        "n_head": config.heads,
-        "resid_pdrop": config.dropout,
-    }
-
-
-_GPT2_SYNONYMS = {
-    "hidden_size": "n_embd",
-    "max_position_embeddings": "n_positions",
-    "num_attention_heads": "n_head",
-    "num_hidden_layers": "n_layer",
+_BLOCK = {
+    "attention_norm": "ln_1",
+    "attention.qkv": "attn.c_attn",
+    "attention.output": "attn.c_proj",
+    "feed_forward_norm": "ln_2",
+    "feed_forward.up": "mlp.c_fc",
+    "feed_forward.down": "mlp.c_proj",
 }
+
+
+def _tensors(tied: bool, transposed: bool) -> list[TensorMap]:
+    """Linear layers of GPT-2 store [inputs, outputs] as ours do; the untied output is stored the other way round."""
+    layer, number = "transformer.h.{i}.attn", Derived("one number", lambda table, _: table.numel() == 1)
+    return [
+        TensorMap("embedding.weight", "transformer.wte.weight"),
+        TensorMap("positions.weight", "transformer.wpe.weight"),
+        *parts(_BLOCK, ("stack.blocks.{i}.", "transformer.h.{i}."), "layers", transposed=transposed),
+        *parts({"stack.norm": "transformer.ln_f"}),
+        TensorMap("", f"{layer}.bias", derived=Derived("causality", _is_causal), per="layers"),
+        TensorMap("", f"{layer}.masked_bias", derived=number, per="layers"),
+        TensorMap("", "lm_head.weight", same_as="transformer.wte.weight")
+        if tied
+        else TensorMap("output.weight", "lm_head.weight", transposed=True),
+    ]
+
+
+_DEFAULTS = GPTConfig(vocab=50257, context=1024, dim=768, layers=12, heads=12, activation="gelu_tanh", dropout=0.1)
 FAMILY_GPT2 = ModelFamily(
     "gpt2",
-    GPTConfig,
-    _read_gpt2,
-    _write_gpt2,
-    _gpt2_rows,
+    "GPT-2",
+    _DEFAULTS,
+    [
+        FieldMap("vocab", "vocab_size"),
+        FieldMap("context", "n_positions"),
+        FieldMap("dim", "n_embd"),
+        FieldMap("layers", "n_layer"),
+        FieldMap("heads", "n_head"),
+        FieldMap("ffn_dim", "n_inner"),
+        FieldMap("activation", "activation_function", words=ACTIVATION_WORDS),
+        FieldMap("tie_embeddings", "tie_word_embeddings"),
+        FieldMap("dropout", "resid_pdrop", also=("embd_pdrop", "attn_pdrop")),
+        FieldMap("eps", "layer_norm_epsilon"),
+    ],
+    lambda config: _tensors(config.tie_embeddings, transposed=False),
+    {"GPT2LMHeadModel": ""},
+    fixed={
+        "scale_attn_weights": (True,),
+        "scale_attn_by_inverse_layer_idx": (False,),
+        "reorder_and_upcast_attn": (False, True),  # another order of the same product
+    },
+    synonyms={
+        "hidden_size": "n_embd",
+        "max_position_embeddings": "n_positions",
+        "num_attention_heads": "n_head",
+        "num_hidden_layers": "n_layer",
+    },
+    harmless={"n_ctx", "is_decoder"},  # its attention is causal, whatever the file says
     base="transformer.",
-    synonyms=_GPT2_SYNONYMS,
-    harmless=frozenset({"n_ctx", "is_decoder"}),  # it looks back only, whatever they say
 )
-FAMILY_MINGPT = ModelFamily("mingpt", GPTConfig, _read_mingpt, _write_mingpt, lambda _: MINGPT)
+FAMILY_MINGPT = ModelFamily(
+    "mingpt",
+    "minGPT",
+    replace(_DEFAULTS, tie_embeddings=False),
+    [
+        FieldMap("vocab", "vocab_size", required=True),
+        FieldMap("context", "block_size", required=True),
+        FieldMap("dim", "n_embd", required=True),
+        FieldMap("layers", "n_layer", required=True),
+        FieldMap("heads", "n_head", required=True),
+        FieldMap("dropout", "resid_pdrop"),
+    ],
+    lambda _: _tensors(tied=False, transposed=True),
+    read_only=True,
+)

@@ -1,193 +1,195 @@
-"""Llama, Mistral and Qwen2: one model of ours, three names there."""
+"""Llama, Mistral and Qwen2: one model of ours, three families."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from glassformer.checkpoints.families.family import ModelFamily, require
-from glassformer.checkpoints.hf_config import MOST_LAYERS, MOST_PLACES, MOST_TOKENS, HFConfig
-from glassformer.checkpoints.names.llama import (
-    LLAMA,
-    LLAMA_BIASES,
-    LLAMA_FEED_FORWARD_BIASES,
-    LLAMA_OUTPUT_BIAS,
-    LLAMA_TIED,
-    LLAMA_UNTIED,
-)
-from glassformer.checkpoints.tensor_map import TensorMap
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.families.family import FieldMap, ModelFamily
+from glassformer.checkpoints.hf_config import HFConfig
+from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.errors import CheckpointError
-from glassformer.layers.rotary import LinearScaling, Llama3Scaling, RopeScaling, YarnScaling
+from glassformer.layers.config import Layers, NotNegative, Positive, Size
+from glassformer.layers.model import Model
+from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling, Rotary
 from glassformer.models.llama import LlamaConfig
 
 
-def _read_rope(fields: HFConfig, context: int) -> tuple[float, RopeScaling | None]:
-    """The base of the rotary frequencies and how they are stretched, from either place where files say it."""
+def _are_frequencies(table: Tensor, model: Model) -> bool:
+    """The frequencies of the model, or those before scaling: files have held either."""
+    rotary = next(module for module in model.modules() if isinstance(module, Rotary))
+    like = torch.empty(0)
+    wanted = [scaling.frequencies(rotary.head_dim, rotary.theta, like) for scaling in (rotary.scaling, RopeScaling())]
+    room = 1e-2 if table.element_size() < like.element_size() else 1e-4
+    return any(table.shape == each.shape and torch.allclose(table.float(), each, rtol=room, atol=0) for each in wanted)
+
+
+_NORMS = {"attention_norm": "input_layernorm", "feed_forward_norm": "post_attention_layernorm"}
+_QKV = {f"attention.{ours}": f"self_attn.{ours[0]}_proj" for ours in ("query", "key", "value")}
+_OUTPUT = {"attention.output": "self_attn.o_proj"}
+_FEED_FORWARD = {f"feed_forward.{part}": f"mlp.{part}_proj" for part in ("gate", "up", "down")}
+_FREQUENCIES = "model.layers.{i}.self_attn.rotary_emb.inv_freq"
+
+
+def _in_each_layer(names: dict[str, str], tensor: str) -> list[TensorMap]:
+    return parts(names, ("stack.blocks.{i}.", "model.layers.{i}."), "layers", [tensor])
+
+
+def _tensors(config: LlamaConfig) -> list[TensorMap]:
+    biased = {
+        **(_QKV if config.qkv_bias else {}),
+        **(_OUTPUT if config.output_bias else {}),
+        **(_FEED_FORWARD if config.feed_forward_bias else {}),
+    }
+    return [
+        TensorMap("embedding.weight", "model.embed_tokens.weight"),
+        *_in_each_layer(_NORMS | _QKV | _OUTPUT | _FEED_FORWARD, "weight"),
+        *_in_each_layer(biased, "bias"),
+        TensorMap("stack.norm.weight", "model.norm.weight"),
+        TensorMap("", _FREQUENCIES, derived=Derived("frequencies", _are_frequencies), per="layers"),
+        TensorMap("", "lm_head.weight", same_as="model.embed_tokens.weight")
+        if config.tie_embeddings
+        else TensorMap("output.weight", "lm_head.weight", transposed=True),
+    ]
+
+
+_NUMBER = NotNegative | None
+_SCALINGS = {kind: kind for kind in ("default", "linear", "yarn", "llama3")}  # in transformers; the first is none
+_SCALING_FIELDS = {
+    "factor": "factor",
+    "low_factor": "low_freq_factor",
+    "high_factor": "high_freq_factor",
+    "fast": "beta_fast",
+    "slow": "beta_slow",
+    "original_length": "original_max_position_embeddings",
+}
+_OF_OTHER_SCALINGS = {
+    *_SCALING_FIELDS.values(), "attention_factor", "mscale", "mscale_all_dim", "truncate", "short_factor", "long_factor"
+}  # fmt: skip
+
+
+def _read_rope(fields: HFConfig, names: Collection[str], config: LlamaConfig) -> LlamaConfig:
+    """The base and the scaling of the rotary frequencies, from either table that files have them in."""
     new, old = fields.table("rope_parameters"), fields.table("rope_scaling")
     table = old or new or HFConfig({}, fields.where)
     fields.must("partial_rotary_factor", 1.0, 1, None)
     table.must("partial_rotary_factor", 1.0, 1, None)
-    base = fields.number("rope_theta", 10000.0)
+    theta = fields.get("rope_theta", Positive, 10000.0)
     if "rope_theta" in table:
-        base = table.number("rope_theta")
-        fields.must("rope_theta", base, None)
-    # Where the length lies beside the table, it goes before the one in the table.
-    length = fields.maybe_whole("original_max_position_embeddings", most=MOST_PLACES)
-    length = length or table.whole("original_max_position_embeddings", context, most=MOST_PLACES)
-    kind = table.choice("rope_type" if "rope_type" in table else "type", "default", _ROPES)
-    scaling = kind(table, length, context)
-    table.must("type", None, *_ROPES)
-    table.rest(_OTHER_ROPES)
-    return base, scaling
+        theta = table.get("rope_theta", Positive)
+        fields.must("rope_theta", theta, None)
+    length = table.whole("original_max_position_embeddings", config.context)
+    beside = fields.get("original_max_position_embeddings", Size | None, None)
+    length = beside if isinstance(beside, int) else length  # the one beside the table takes precedence
+    kind = table.word("rope_type" if "rope_type" in table else "type", _SCALINGS, "default")
+    scaling = None
+    if kind != "default":
+        scaling = ROPE_SCALINGS[kind](**_scaling_values(kind, table, length, config.context))
+    table.must("type", None, *_SCALINGS)
+    table.rest(_OF_OTHER_SCALINGS)
+    return replace(config, rope_theta=theta, rope_scaling=scaling)
 
 
-def _read_yarn(table: HFConfig, length: int, context: int) -> YarnScaling:
+def _scaling_values(kind: str, table: HFConfig, length: int, context: int) -> dict[str, object]:
+    if kind == "linear":
+        return {"factor": table.get("factor", Positive)}
+    if kind == "llama3":
+        factors = {ours: table.get(_SCALING_FIELDS[ours], Positive) for ours in ("factor", "low_factor", "high_factor")}
+        return {**factors, "original_length": length}
     table.must("attention_factor", None)
-    if table.maybe_number("mscale") and table.maybe_number("mscale_all_dim"):
-        raise CheckpointError(f"{table.where}: mscale and mscale_all_dim are given, wanted one of them at most")
     table.must("truncate", True)
-    return YarnScaling(
-        factor=context / length if table.is_null("factor") else table.number("factor"),
-        original_length=length,
-        fast=table.maybe_number("beta_fast") or 32.0,  # zero means the same as nothing
-        slow=table.maybe_number("beta_slow") or 1.0,
-    )
-
-
-def _read_llama3(table: HFConfig, length: int, _context: int) -> Llama3Scaling:
-    return Llama3Scaling(
-        factor=table.number("factor"),
-        low_factor=table.number("low_freq_factor"),
-        high_factor=table.number("high_freq_factor"),
-        original_length=length,
-    )
-
-
-_ROPES = {
-    "default": lambda _table, _length, _context: None,
-    "linear": lambda table, _length, _context: LinearScaling(factor=table.number("factor")),
-    "yarn": _read_yarn,
-    "llama3": _read_llama3,
-}
-
-# What one kind of scaling says is nothing to another.
-_OTHER_ROPES = {
-    "factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "mscale",
-    "mscale_all_dim", "truncate", "low_freq_factor", "high_freq_factor", "short_factor", "long_factor",
-}  # fmt: skip
-
-
-def _write_rope(config: LlamaConfig) -> dict[str, object]:
-    """Their table of rotary parameters."""
-    match config.rope_scaling:
-        case None:
-            words: dict[str, object] = {"rope_type": "default"}
-        case LinearScaling(factor=factor):
-            words = {"rope_type": "linear", "factor": factor}
-        case YarnScaling() as yarn:
-            words = {"rope_type": "yarn", "factor": yarn.factor, "beta_fast": yarn.fast, "beta_slow": yarn.slow}
-            words["original_max_position_embeddings"] = yarn.original_length
-        case Llama3Scaling() as three:
-            words = {"rope_type": "llama3", "factor": three.factor, "low_freq_factor": three.low_factor}
-            words["high_freq_factor"] = three.high_factor
-            words["original_max_position_embeddings"] = three.original_length
-        case other:
-            raise CheckpointError(f"scaling is {type(other).__name__}, for which Hugging Face has no word")
-    return {"rope_theta": config.rope_theta, **words}
-
-
-def _read_shared(fields: HFConfig, default: LlamaConfig) -> LlamaConfig:
-    """What the three have in common; a missing size is what the family has by default."""
-    fields.must("hidden_act", "silu", "swish")
-    context = fields.whole("max_position_embeddings", default.context, most=MOST_PLACES)
-    base, scaling = _read_rope(fields, context)
-    dim, heads = fields.whole("hidden_size", default.dim), fields.whole("num_attention_heads", default.heads)
-    kv_heads, head_dim = fields.maybe_whole("num_key_value_heads", default.kv_heads), fields.maybe_whole("head_dim")
-    return LlamaConfig(
-        vocab=fields.whole("vocab_size", default.vocab, most=MOST_TOKENS),
-        context=context,
-        dim=dim,
-        layers=fields.layers("num_hidden_layers", default.layers),
-        heads=heads,
-        kv_heads=None if kv_heads == heads else kv_heads,
-        head_dim=None if head_dim == dim / heads else head_dim,
-        ffn_dim=fields.whole("intermediate_size", default.ffn_dim),
-        rope_theta=base,
-        rope_scaling=scaling,
-        tie_embeddings=fields.flag("tie_word_embeddings", False),
-        eps=fields.number("rms_norm_eps", 1e-6),
-    )
-
-
-def _write_shared(config: LlamaConfig) -> dict[str, object]:
+    if table.get("mscale", _NUMBER, None) and table.get("mscale_all_dim", _NUMBER, None):
+        raise CheckpointError(f"{table.where}: mscale and mscale_all_dim are given, wanted one of them at most")
+    factor = table.get("factor", _NUMBER)
     return {
-        "vocab_size": config.vocab,
-        "max_position_embeddings": config.context,
-        "hidden_size": config.dim,
-        "num_hidden_layers": config.layers,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.kv_heads or config.heads,
-        "head_dim": config.head_dim or config.dim // config.heads,
-        "intermediate_size": config.ffn_dim,
-        "hidden_act": "silu",
-        "rope_parameters": _write_rope(config),
-        "tie_word_embeddings": config.tie_embeddings,
-        "rms_norm_eps": config.eps,
+        "factor": context / length if factor is None else factor,
+        "original_length": length,
+        "fast": table.get("beta_fast", _NUMBER, None) or 32.0,  # zero means the same as null
+        "slow": table.get("beta_slow", _NUMBER, None) or 1.0,
     }
 
 
-def _read_llama(fields: HFConfig, names: Collection[str]) -> LlamaConfig:
-    bias, wide = fields.flag("attention_bias", False), fields.flag("mlp_bias", False)
-    return replace(_read_shared(fields, LlamaConfig()), qkv_bias=bias, output_bias=bias, feed_forward_bias=wide)
+def _write_rope(config: LlamaConfig) -> dict[str, object]:
+    """The table of rotary parameters."""
+    scaling = config.rope_scaling
+    words: dict[str, object] = {"rope_theta": config.rope_theta, "rope_type": "default"}
+    if scaling is not None:
+        kinds = [kind for kind in _SCALINGS if ROPE_SCALINGS.get(kind) is type(scaling)]
+        if not kinds:
+            raise CheckpointError(f"rope_scaling is {type(scaling).__name__}, for which Hugging Face has no word")
+        words["rope_type"] = kinds[0]
+        words |= {_SCALING_FIELDS[name]: value for name, value in vars(scaling).items()}
+    return {"rope_parameters": words}
 
 
-def _write_llama(config: LlamaConfig) -> dict[str, object]:
-    require("Llama", window=(config.window, None), output_bias=(config.output_bias, config.qkv_bias))
-    biases = {"attention_bias": config.qkv_bias, "mlp_bias": config.feed_forward_bias}
-    return {"architectures": ["LlamaForCausalLM"], **_write_shared(config), **biases}
+def _head_dim(config: LlamaConfig) -> int | None:
+    return None if config.dim % config.heads else config.dim // config.heads
 
 
-def _read_mistral(fields: HFConfig, names: Collection[str]) -> LlamaConfig:
-    default = LlamaConfig(context=131072, kv_heads=8, ffn_dim=14336)
-    return replace(_read_shared(fields, default), window=fields.maybe_whole("sliding_window", 4096, MOST_PLACES))
+_FIELDS: Sequence[FieldMap[LlamaConfig]] = [
+    FieldMap("vocab", "vocab_size"),
+    FieldMap("context", "max_position_embeddings"),
+    FieldMap("dim", "hidden_size"),
+    FieldMap("layers", "num_hidden_layers"),
+    FieldMap("heads", "num_attention_heads"),
+    FieldMap("kv_heads", "num_key_value_heads", otherwise=lambda config: config.heads),
+    FieldMap("head_dim", "head_dim", otherwise=_head_dim),
+    FieldMap("ffn_dim", "intermediate_size"),
+    FieldMap("tie_embeddings", "tie_word_embeddings"),
+    FieldMap("eps", "rms_norm_eps"),
+]
+_WINDOW = FieldMap("window", "sliding_window")
 
 
-def _write_mistral(config: LlamaConfig) -> dict[str, object]:
-    require("Mistral", **_no_biases(config), qkv_bias=(config.qkv_bias, False))
-    return {"architectures": ["MistralForCausalLM"], **_write_shared(config), "sliding_window": config.window}
-
-
-def _no_biases(config: LlamaConfig) -> dict[str, tuple[object, object]]:
-    return {"output_bias": (config.output_bias, False), "feed_forward_bias": (config.feed_forward_bias, False)}
-
-
-def _read_qwen2(fields: HFConfig, names: Collection[str]) -> LlamaConfig:
-    shared = _read_shared(fields, LlamaConfig(vocab=151936, context=32768, kv_heads=32, ffn_dim=22016))
-    window = fields.maybe_whole("sliding_window", 4096, MOST_PLACES)
-    full = fields.whole("max_window_layers", 28, least=0, most=MOST_LAYERS)
-    if not fields.flag("use_sliding_window", False) or full >= shared.layers:
+def _read_qwen2(fields: HFConfig, names: Collection[str], config: LlamaConfig) -> LlamaConfig:
+    window, layers = config.window, config.layers
+    full = fields.whole("max_window_layers", 28, Layers)
+    if not fields.flag("use_sliding_window", False) or full >= layers:
         window = None
     elif full > 0 and window is not None:
-        raise CheckpointError(f"{fields.where}: max_window_layers is {full}, wanted 0 or all {shared.layers} layers")
-    fields.must("layer_types", None, ["full_attention" if window is None else "sliding_attention"] * shared.layers)
-    return replace(shared, qkv_bias=True, window=window)
+        raise CheckpointError(f"{fields.where}: max_window_layers is {full}, wanted 0 or all {layers} layers")
+    fields.must("layer_types", None, ["full_attention" if window is None else "sliding_attention"] * layers)
+    return replace(_read_rope(fields, names, config), window=window)
 
 
 def _write_qwen2(config: LlamaConfig) -> dict[str, object]:
-    require("Qwen2", **_no_biases(config), qkv_bias=(config.qkv_bias, True))
-    windows: dict[str, object] = {"use_sliding_window": config.window is not None, "sliding_window": config.window}
-    windows["max_window_layers"] = config.layers if config.window is None else 0
-    windows["layer_types"] = ["full_attention" if config.window is None else "sliding_attention"] * config.layers
-    return {"architectures": ["Qwen2ForCausalLM"], **_write_shared(config), **windows}
+    slides = config.window is not None
+    return {
+        **_write_rope(config),
+        "use_sliding_window": slides,
+        "max_window_layers": 0 if slides else config.layers,
+        "layer_types": ["sliding_attention" if slides else "full_attention"] * config.layers,
+    }
 
 
-def _llama_rows(config: LlamaConfig) -> list[TensorMap]:
-    rows = LLAMA + (LLAMA_TIED if config.tie_embeddings else LLAMA_UNTIED)
-    rows += LLAMA_BIASES if config.qkv_bias else []
-    rows += LLAMA_OUTPUT_BIAS if config.output_bias else []
-    return rows + (LLAMA_FEED_FORWARD_BIASES if config.feed_forward_bias else [])
+def _family(
+    model_type: str, name: str, defaults: LlamaConfig, more: Sequence[FieldMap[LlamaConfig]]
+) -> ModelFamily[LlamaConfig]:
+    return ModelFamily(
+        model_type,
+        name,
+        defaults,
+        [*_FIELDS, *more],
+        _tensors,
+        {f"{name}ForCausalLM": ""},
+        _read_rope,
+        _write_rope,
+        exceptions={"rope_theta", "rope_scaling"},
+        fixed={"hidden_act": ("silu", "swish")},
+        constants={"hidden_act": "silu"},
+        harmless={"is_decoder", "pretraining_tp"},  # attention is causal, and a product may be computed in parts
+    )
 
 
-# They look back only, whatever a file says; how a product was once cut into parts changes no number of it.
-_LLAMA_UNUSED = frozenset({"is_decoder", "pretraining_tp"})
-FAMILY_LLAMA = ModelFamily("llama", LlamaConfig, _read_llama, _write_llama, _llama_rows, harmless=_LLAMA_UNUSED)
-FAMILY_MISTRAL = ModelFamily("mistral", LlamaConfig, _read_mistral, _write_mistral, _llama_rows, harmless=_LLAMA_UNUSED)
-FAMILY_QWEN2 = ModelFamily("qwen2", LlamaConfig, _read_qwen2, _write_qwen2, _llama_rows, harmless=_LLAMA_UNUSED)
+_LLAMA = LlamaConfig(vocab=32000, context=2048, dim=4096, layers=32, heads=32, ffn_dim=11008, eps=1e-6)
+_MISTRAL = replace(_LLAMA, context=131072, kv_heads=8, ffn_dim=14336, window=4096)
+_QWEN2 = replace(_LLAMA, vocab=151936, context=32768, kv_heads=32, ffn_dim=22016, window=4096, qkv_bias=True)
+_BIASES = [
+    FieldMap("qkv_bias", "attention_bias"),
+    FieldMap("output_bias", "attention_bias"),
+    FieldMap("feed_forward_bias", "mlp_bias"),
+]
+FAMILY_LLAMA = _family("llama", "Llama", _LLAMA, _BIASES)
+FAMILY_MISTRAL = _family("mistral", "Mistral", _MISTRAL, [_WINDOW])
+FAMILY_QWEN2 = replace(_family("qwen2", "Qwen2", _QWEN2, [_WINDOW]), read=_read_qwen2, write=_write_qwen2)

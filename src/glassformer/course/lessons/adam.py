@@ -7,10 +7,10 @@ from glassformer.course.walk import Walk, step
 from glassformer.equations.activations import relu
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import linear, multiply
-from glassformer.equations.initialization import he_normal, xavier_uniform
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent
 from glassformer.equations.schedules import cosine_schedule, noam_learning_rate, warmup_stable_decay
 from glassformer.equations.similarity import inner_product
+from glassformer.equations.variance_scaling import he_normal, xavier_uniform
 
 
 class AdamWalk(Walk):

@@ -4,11 +4,12 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.algebra import transpose
-from glassformer.equations.attention import attention, attention_scores, weighted_sum
+from glassformer.equations.attention import attention
+from glassformer.equations.attention_steps import attention_scores, weighted_sum
+from glassformer.equations.matrices import transpose
 from glassformer.equations.optimizers import gradient_descent
-from glassformer.equations.probability import softmax
 from glassformer.equations.similarity import inner_product
+from glassformer.equations.softmax import softmax
 
 
 class AttentionWalk(Walk):

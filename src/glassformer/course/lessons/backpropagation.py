@@ -5,8 +5,9 @@ from torch import Tensor
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.activations import relu, sigmoid
-from glassformer.equations.algebra import linear, matmul
+from glassformer.equations.algebra import linear
 from glassformer.equations.losses import mean_squared_error
+from glassformer.equations.matrices import matmul
 from glassformer.equations.optimizers import gradient_descent
 
 

@@ -7,15 +7,16 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.attention import attention
-from glassformer.equations.masks import block_sparse_mask, causal_mask, dilated_mask, sliding_window_mask, visible_pairs
+from glassformer.equations.masks import causal_mask, sliding_window_mask
 from glassformer.equations.parameter_counts import (
-    attention_operations,
+    attention_macs,
     crossover_length,
-    layer_operations,
-    projection_operations,
-    quadratic_share,
+    layer_macs,
+    projection_macs,
+    quadratic_fraction,
 )
 from glassformer.equations.scaling import scaling_law_loss, training_flops
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, visible_pairs
 
 
 class ComplexityWalk(Walk):
@@ -27,7 +28,7 @@ class ComplexityWalk(Walk):
         machine. Work is counted here in multiply-adds, each of which is two floating-point operations.
         """
         given = self.given("attention-cost-quadratic")
-        counts = [attention_operations(n, n, given.get("d", int)) for n in given.get("n", list[int])]
+        counts = [attention_macs(n, n, given.get("d", int)) for n in given.get("n", list[int])]
         self.show(counts[0])
         self.beside("attention-cost-quadratic", multiply_adds=counts, ratio=counts[1] / counts[0])
         n = given.get("n", list[int])
@@ -46,36 +47,36 @@ class ComplexityWalk(Walk):
         """
         given = self.given("self-attention-bottleneck-claim")
         n, d = given.get("n", int), given.get("d", int)
-        share, cross = quadratic_share(n, d), crossover_length(d)
+        share, cross = quadratic_fraction(n, d), crossover_length(d)
         self.show(share)
         self.show(cross)
         self.beside("self-attention-bottleneck-claim", quadratic_share=share, crossover_length=cross)
         self.table(
             ("part of one layer", "multiply-adds"),
             [
-                ("pairs", attention_operations(n, n, d)),
-                ("projections", projection_operations(n, d)),
-                ("whole layer", layer_operations(n, d)),
+                ("pairs", attention_macs(n, n, d)),
+                ("projections", projection_macs(n, d)),
+                ("whole layer", layer_macs(n, d)),
             ],
         )
         lengths = [2**k for k in range(8, 19)]
         self.plot(
             "fraction of the work that is quadratic",
-            {f"width {d}": (range(8, 19), [quadratic_share(length, d) for length in lengths])},
+            {f"width {d}": (range(8, 19), [quadratic_fraction(length, d) for length in lengths])},
             "length, as a power of two",
         )
-        rest = layer_operations(n, d) - attention_operations(n, n, d)
+        rest = layer_macs(n, d) - attention_macs(n, n, d)
         self.claim(
             "the rest grows in proportion to the length",
-            layer_operations(2 * n, d) - attention_operations(2 * n, 2 * n, d) == 2 * rest,
+            layer_macs(2 * n, d) - attention_macs(2 * n, 2 * n, d) == 2 * rest,
         )
         self.claim(
             "projections grow with the square of the width",
-            projection_operations(n, 2 * d) == 4 * projection_operations(n, d),
+            projection_macs(n, 2 * d) == 4 * projection_macs(n, d),
         )
         self.less(f"at length {n} and width {d} the pairs take less than a twentieth of the work", share, 1 / 20)
-        self.less("below the crossover the pairs cost less than the rest", quadratic_share(cross // 2, d), 0.5)
-        self.less("beyond it they cost more", 0.5, quadratic_share(2 * cross, d))
+        self.less("below the crossover the pairs cost less than the rest", quadratic_fraction(cross // 2, d), 0.5)
+        self.less("beyond it they cost more", 0.5, quadratic_fraction(2 * cross, d))
 
     @step(
         "Attend to less",
@@ -148,7 +149,7 @@ class ComplexityWalk(Walk):
         n, width = 128, 64
         self.ask(
             f"{n} queries, {n} keys, width {width}: how many multiply-adds do the scores and the weighted sum take?",
-            lambda: attention_operations(n, n, width),
+            lambda: attention_macs(n, n, width),
             "How many pairs are there, and what does each need for its score and for its part of the output?",
             tolerance=0.5,
         )

@@ -5,12 +5,14 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.page import value_text
 from glassformer.course.walk import Walk, step
-from glassformer.equations.algebra import add, linear, matmul
-from glassformer.equations.attention import apply_mask, attention
+from glassformer.equations.algebra import add, linear
+from glassformer.equations.attention import attention
+from glassformer.equations.attention_steps import apply_mask
 from glassformer.equations.heads import split_heads
 from glassformer.equations.masks import padding_mask
+from glassformer.equations.matrices import matmul
 from glassformer.equations.positions import sinusoidal_positions
-from glassformer.equations.probability import softmax
+from glassformer.equations.softmax import softmax
 from glassformer.errors import EquationError
 from glassformer.views.terminal import shape_text
 

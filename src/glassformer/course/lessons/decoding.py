@@ -5,9 +5,9 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import add
-from glassformer.equations.probability import log_softmax, softmax
 from glassformer.equations.sampling import greedy, length_penalty, sample, temperature, top_k, top_p
 from glassformer.equations.scaling import cache_bytes
+from glassformer.equations.softmax import log_softmax, softmax
 from glassformer.models.gpt import GPT, GPTConfig
 
 NEXT = ("mat", "sofa", "roof", "moon")

@@ -6,8 +6,9 @@ from torch import Tensor
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.activations import relu, sigmoid, tanh
-from glassformer.equations.algebra import add, linear, matmul, multiply
+from glassformer.equations.algebra import add, linear, multiply
 from glassformer.equations.losses import mean_squared_error
+from glassformer.equations.matrices import matmul
 from glassformer.equations.optimizers import gradient_descent
 from glassformer.equations.similarity import inner_product
 

@@ -8,11 +8,12 @@ from glassformer.course.errata import Erratum, Finding, errata, findings, withou
 from glassformer.course.page import value_text
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention import weighted_sum
-from glassformer.equations.normalization import layer_norm, layer_norm_outside
+from glassformer.equations.attention_steps import weighted_sum
+from glassformer.equations.normalization import layer_norm
 from glassformer.equations.optimizers import gradient_descent
-from glassformer.equations.parameter_counts import projection_operations
-from glassformer.equations.probability import softmax
+from glassformer.equations.other_norms import layer_norm_outside
+from glassformer.equations.parameter_counts import projection_macs
+from glassformer.equations.softmax import softmax
 
 SHEET, GUIDE, TUTORIAL, WALKTHROUGH = "Mathematics of", "The Transformer", "The Mathematics", "The Math Behind"
 FIRST_OF_TRAINING = 40  # the first erratum of the walk-through that is about the loss and what follows it
@@ -29,7 +30,7 @@ class ErrataWalk(Walk):
         """
         self.found = _tell(self, [each for each in errata() if each.source.startswith(SHEET)])
         given = self.given("attention-cost-quadratic")
-        self.show(projection_operations(given.get("n", list[int])[0], given.get("d", int)))
+        self.show(projection_macs(given.get("n", list[int])[0], given.get("d", int)))
 
     @step("The short guide", like="A good map with one street name on the wrong street.")
     def short_guide(self) -> None:

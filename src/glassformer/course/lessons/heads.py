@@ -7,8 +7,9 @@ from glassformer.course.walk import Walk, step
 from glassformer.course.worked.geometry import normalized
 from glassformer.equations.algebra import linear
 from glassformer.equations.attention import attention
-from glassformer.equations.heads import concat, merge_heads, split_heads
+from glassformer.equations.heads import merge_heads, split_heads
 from glassformer.equations.parameter_counts import attention_parameters
+from glassformer.equations.sequences import concat
 
 
 class HeadsWalk(Walk):

@@ -14,8 +14,8 @@ from glassformer.course.worked.positions import waves
 from glassformer.equations.algebra import add
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.optimizers import gradient_descent
-from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import greedy
+from glassformer.equations.softmax import softmax
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.rnn import RNNConfig

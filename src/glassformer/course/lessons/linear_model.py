@@ -2,8 +2,9 @@
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.algebra import linear, matmul, scale, transpose
+from glassformer.equations.algebra import linear, scale
 from glassformer.equations.losses import mean_squared_error
+from glassformer.equations.matrices import matmul, transpose
 from glassformer.equations.optimizers import gradient_descent
 
 

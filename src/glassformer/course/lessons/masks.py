@@ -4,9 +4,11 @@ import torch
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.attention import apply_mask, attention, attention_scores, weighted_sum
-from glassformer.equations.masks import causal_mask, combine_masks, padding_mask, visible_pairs
-from glassformer.equations.probability import softmax
+from glassformer.equations.attention import attention
+from glassformer.equations.attention_steps import apply_mask, attention_scores, weighted_sum
+from glassformer.equations.masks import causal_mask, combine_masks, padding_mask
+from glassformer.equations.softmax import softmax
+from glassformer.equations.sparse_masks import visible_pairs
 
 
 class MasksWalk(Walk):

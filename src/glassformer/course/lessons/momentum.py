@@ -8,7 +8,8 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.algebra import line, multiply
+from glassformer.equations.algebra import multiply
+from glassformer.equations.gradients import line
 from glassformer.equations.optimizers import gradient_descent, momentum
 from glassformer.equations.similarity import l2_norm
 

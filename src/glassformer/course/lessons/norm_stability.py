@@ -9,7 +9,8 @@ from glassformer.course.walk import Walk, step
 from glassformer.equations.activations import tanh
 from glassformer.equations.algebra import linear, residual
 from glassformer.equations.losses import cross_entropy
-from glassformer.equations.normalization import batch_norm, layer_norm
+from glassformer.equations.normalization import layer_norm
+from glassformer.equations.other_norms import batch_norm
 from glassformer.equations.similarity import l2_norm
 from glassformer.models.seq2seq import Seq2Seq
 

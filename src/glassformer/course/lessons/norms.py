@@ -4,7 +4,8 @@ from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.course.worked.geometry import mean_and_variance
 from glassformer.equations.algebra import linear, residual
-from glassformer.equations.normalization import batch_norm, layer_norm, layer_norm_outside, rms_norm
+from glassformer.equations.normalization import layer_norm, rms_norm
+from glassformer.equations.other_norms import batch_norm, layer_norm_outside
 from glassformer.equations.similarity import cosine_similarity
 
 

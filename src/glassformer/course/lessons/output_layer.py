@@ -6,11 +6,12 @@ from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equation import no_checks
 from glassformer.equations.adam import adam
-from glassformer.equations.algebra import line, linear, scale
+from glassformer.equations.algebra import linear, scale
 from glassformer.equations.embedding import unembed
+from glassformer.equations.gradients import line
 from glassformer.equations.losses import cross_entropy, label_smoothing
-from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import greedy
+from glassformer.equations.softmax import softmax
 from glassformer.models.build import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.recording import Tape

@@ -5,12 +5,16 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.course.worked.positions import wave
-from glassformer.equations.algebra import linear, transpose
-from glassformer.equations.attention import apply_mask, attention, attention_scores
+from glassformer.equations.algebra import linear
+from glassformer.equations.attention import attention
+from glassformer.equations.attention_steps import apply_mask, attention_scores
+from glassformer.equations.information import entropy
 from glassformer.equations.masks import causal_mask
-from glassformer.equations.normalization import layer_norm, layer_norm_outside
+from glassformer.equations.matrices import transpose
+from glassformer.equations.normalization import layer_norm
+from glassformer.equations.other_norms import layer_norm_outside
 from glassformer.equations.positions import sinusoidal_positions
-from glassformer.equations.probability import entropy, softmax
+from glassformer.equations.softmax import softmax
 
 
 class PitfallsWalk(Walk):

@@ -8,15 +8,15 @@ from glassformer.course.walk import Walk, step
 from glassformer.course.worked.positions import waves
 from glassformer.equations.algebra import add, linear
 from glassformer.equations.attention import attention
-from glassformer.equations.positions import (
+from glassformer.equations.embedding import embed
+from glassformer.equations.masks import aligned_positions, relative_positions
+from glassformer.equations.position_biases import (
     alibi_bias,
     alibi_slopes,
-    learned_positions,
     relative_position_bias,
     relative_position_bucket,
-    shift_matrix,
-    sinusoidal_positions,
 )
+from glassformer.equations.positions import shift_matrix, sinusoidal_positions
 from glassformer.equations.rotary import rotary, rotary_frequencies
 from glassformer.equations.similarity import inner_product, l2_norm
 
@@ -98,7 +98,7 @@ class PositionsWalk(Walk):
         any encoding, and it has nothing for a position beyond its last row.
         """
         U, P = self.given("gpt-h0").tensors("U", "W_p")
-        rows = learned_positions(P, len(U))
+        rows = embed(P, torch.arange(len(U)))
         start = add(U, rows)
         self.show(start, (0, 0), (1, 1))
         self.beside("gpt-h0", h0=start)
@@ -145,8 +145,9 @@ class PositionsWalk(Walk):
         slopes = alibi_slopes(self.given("alibi-slopes").get("h", int), dtype=torch.float64)
         self.show(slopes, (0,))
         self.beside("alibi-slopes", slopes=slopes)
-        bias = alibi_bias(8, given.get("n", int), given.get("n", int), dtype=torch.float64)
-        self.show(bias, (0, 2, 0), rows=self.index_labels(head=len(bias), query=bias.shape[1]))
+        n = given.get("n", int)
+        bias = alibi_bias(relative_positions(*aligned_positions(n, n)), 8, dtype=torch.float64)
+        self.show(bias, (0, 2, 0), rows=self.index_labels(head=len(bias), query=n))
         self.same(
             "each position farther away lowers the score by the head's slope",
             bias.diff(dim=-1).abs(),
@@ -170,7 +171,7 @@ class PositionsWalk(Walk):
         self.claim("short distances have a bucket each", short.unique().numel() == short.numel())
         self.claim("the longest share one", buckets[0, 0] == buckets[0, 1] and buckets[0, -1] == buckets[0, -2])
         biases = self.tensor([[0.1 * i] for i in range(8)])
-        bias = relative_position_bias(biases, 4, 4, max_distance=8)
+        bias = relative_position_bias(biases, relative_positions(*aligned_positions(4, 4)), max_distance=8)
         self.show(bias)
         same = [bias[0].diagonal(k).unique().numel() for k in range(-3, 4)]
         self.claim("equal distances have equal biases", same == [1] * 7)

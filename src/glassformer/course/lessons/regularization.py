@@ -8,9 +8,9 @@ from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import linear
 from glassformer.equations.losses import cross_entropy, label_smoothing, mean_squared_error
 from glassformer.equations.optimizers import gradient_descent, weight_decay
-from glassformer.equations.probability import softmax
 from glassformer.equations.regularization import apply_dropout, dropout
 from glassformer.equations.similarity import l2_norm
+from glassformer.equations.softmax import softmax
 
 POWERS, UPDATES_LONG, LEARNING_RATE_HERE = 10, 120, 0.3
 

@@ -9,7 +9,8 @@ from torch import Tensor
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.activations import tanh
-from glassformer.equations.algebra import line, linear, residual
+from glassformer.equations.algebra import linear, residual
+from glassformer.equations.gradients import line
 from glassformer.equations.similarity import euclidean_distance, l2_norm
 
 

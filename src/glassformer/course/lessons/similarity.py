@@ -4,8 +4,7 @@ import torch
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.attention import attention_scores
-from glassformer.equations.probability import softmax
+from glassformer.equations.attention_steps import attention_scores
 from glassformer.equations.similarity import (
     cosine_similarity,
     euclidean_distance,
@@ -14,6 +13,7 @@ from glassformer.equations.similarity import (
     nearest,
     random_cosine_rms,
 )
+from glassformer.equations.softmax import softmax
 
 
 class SimilarityWalk(Walk):

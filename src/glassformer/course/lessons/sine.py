@@ -12,8 +12,8 @@ from glassformer.equation import no_checks
 from glassformer.equations.activations import relu
 from glassformer.equations.adam import adam
 from glassformer.equations.algebra import linear
-from glassformer.equations.initialization import xavier_uniform
 from glassformer.equations.losses import mean_squared_error
+from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.recording import Tape
 
 

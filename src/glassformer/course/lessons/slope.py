@@ -2,8 +2,8 @@
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.algebra import add, line, multiply
-from glassformer.equations.gradients import difference_quotient
+from glassformer.equations.algebra import add, multiply
+from glassformer.equations.gradients import difference_quotient, line
 
 
 class SlopeWalk(Walk):

@@ -3,17 +3,12 @@
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equation import no_checks
-from glassformer.equations.algebra import line, linear, scale
+from glassformer.equations.algebra import linear, scale
+from glassformer.equations.gradients import line
+from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, softmax_jacobian
 from glassformer.equations.losses import cross_entropy, perplexity
 from glassformer.equations.optimizers import gradient_descent
-from glassformer.equations.probability import (
-    cross_entropy_between,
-    entropy,
-    kl_divergence,
-    log_softmax,
-    softmax,
-    softmax_jacobian,
-)
+from glassformer.equations.softmax import log_softmax, softmax
 from glassformer.recording import Tape
 
 WORDS = ("mat", "hat", "bat", "rat")

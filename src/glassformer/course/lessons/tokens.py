@@ -4,11 +4,12 @@ import torch
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.algebra import linear, transpose
+from glassformer.equations.algebra import linear
 from glassformer.equations.embedding import embed, one_hot, scale_embedding, unembed
 from glassformer.equations.masks import padding_mask
-from glassformer.equations.probability import softmax
+from glassformer.equations.matrices import transpose
 from glassformer.equations.similarity import inner_product
+from glassformer.equations.softmax import softmax
 
 VOCABULARY = ("<pad>", "<start>", "<end>", "you", "are", "welcome", "de", "nada")
 

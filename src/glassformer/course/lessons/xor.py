@@ -4,8 +4,9 @@ from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.course.worked.networks import least_squares
 from glassformer.equations.activations import relu, sigmoid
-from glassformer.equations.algebra import linear, matmul, transpose
+from glassformer.equations.algebra import linear
 from glassformer.equations.losses import mean_squared_error
+from glassformer.equations.matrices import matmul, transpose
 
 CORNERS = ("neither", "second", "first", "both")
 

@@ -18,11 +18,12 @@ from glassformer.course.worked.recomputing import (
 )
 from glassformer.equations.activations import gelu
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention import apply_mask, attention, attention_scores, weighted_sum
-from glassformer.equations.heads import concat
+from glassformer.equations.attention import attention
+from glassformer.equations.attention_steps import apply_mask, attention_scores, weighted_sum
 from glassformer.equations.masks import padding_mask
-from glassformer.equations.parameter_counts import attention_operations, attention_parameters
-from glassformer.equations.probability import softmax
+from glassformer.equations.parameter_counts import attention_macs, attention_parameters
+from glassformer.equations.sequences import concat
+from glassformer.equations.softmax import softmax
 from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.block import Block
 from glassformer.layers.feed_forward import FeedForward
@@ -56,7 +57,7 @@ def _queries_keys_values(given: Given) -> Attended:
 
 @recomputes("attention-cost-quadratic")
 def _attention_cost_quadratic(given: Given) -> Answer:
-    counts = [attention_operations(n, n, given.get("d", int)) for n in given.get("n", list[int])]
+    counts = [attention_macs(n, n, given.get("d", int)) for n in given.get("n", list[int])]
     ratio = counts[1] / counts[0]
     return {"multiply_adds": counts, "ratio": ratio, CLAIMS: {"claim": ratio == 2**2}}
 

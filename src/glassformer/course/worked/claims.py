@@ -5,7 +5,7 @@ import inspect
 import torch
 
 from glassformer.course.worked.recomputing import Answer, Given, recomputes, states
-from glassformer.equations.positions import relative_position_bucket
+from glassformer.equations.position_biases import relative_position_bucket
 from glassformer.layers.attention import Attention
 from glassformer.models.t5 import T5, T5Config
 

@@ -10,7 +10,7 @@ from glassformer.course.worked.recomputing import Answer, Given, loaded, output_
 from glassformer.equations.algebra import linear
 from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
-from glassformer.equations.probability import softmax
+from glassformer.equations.softmax import softmax
 from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.block import Block
 from glassformer.layers.normalization import LayerNorm

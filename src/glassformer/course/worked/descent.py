@@ -7,8 +7,8 @@ from torch import Tensor
 
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, recomputes
 from glassformer.equation import no_checks
-from glassformer.equations.algebra import line, multiply, residual
-from glassformer.equations.gradients import difference_quotient
+from glassformer.equations.algebra import multiply, residual
+from glassformer.equations.gradients import difference_quotient, line
 from glassformer.equations.optimizers import gradient_descent
 from glassformer.equations.schedules import noam_learning_rate
 from glassformer.equations.similarity import inner_product

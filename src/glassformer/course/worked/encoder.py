@@ -8,14 +8,14 @@ from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, loaded,
 from glassformer.equations.activations import relu
 from glassformer.equations.algebra import linear, residual
 from glassformer.equations.attention import attention
-from glassformer.equations.heads import concat
 from glassformer.equations.parameter_counts import (
-    attention_operations,
+    attention_macs,
     attention_parameters,
     feed_forward_parameters,
-    layer_operations,
+    layer_macs,
 )
-from glassformer.equations.probability import softmax
+from glassformer.equations.sequences import concat
+from glassformer.equations.softmax import softmax
 from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.feed_forward import FeedForward
 from glassformer.layers.linear import Linear
@@ -113,10 +113,10 @@ def _multihead_wo_half(given: Given) -> Answer:
 @recomputes("attention-same-speed-claim")
 def _attention_same_speed_claim(given: Given) -> Answer:
     (short, long), dim = given.get("n", list[int]), given.get("d", int)
-    ratio = attention_operations(long, long, dim) / attention_operations(short, short, dim)
+    ratio = attention_macs(long, long, dim) / attention_macs(short, short, dim)
     return {
         "attention_ratio": ratio,
-        "whole_layer_ratio": layer_operations(long, dim) / layer_operations(short, dim),
+        "whole_layer_ratio": layer_macs(long, dim) / layer_macs(short, dim),
         "independent_of_length": ratio == 1,
     }
 

@@ -7,10 +7,9 @@ from torch import Tensor
 
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, recomputes
 from glassformer.equations.algebra import linear, residual
-from glassformer.equations.attention import attention_scores
+from glassformer.equations.attention_steps import attention_scores
 from glassformer.equations.losses import mean_squared_error
 from glassformer.equations.normalization import layer_norm, rms_norm
-from glassformer.equations.probability import softmax
 from glassformer.equations.sequences import mean_pool
 from glassformer.equations.similarity import (
     cosine_similarity,
@@ -21,6 +20,7 @@ from glassformer.equations.similarity import (
     random_cosine_rms,
     score_variance,
 )
+from glassformer.equations.softmax import softmax
 
 
 def mean_and_variance(rows: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,18 +3,19 @@
 import torch
 
 from glassformer.course.worked.recomputing import Answer, Given, recomputes
-from glassformer.equations.algebra import add, linear, transpose
-from glassformer.equations.attention import weighted_sum
+from glassformer.equations.algebra import add, linear
+from glassformer.equations.attention_steps import weighted_sum
 from glassformer.equations.embedding import embed, one_hot, unembed
+from glassformer.equations.matrices import transpose
 from glassformer.equations.parameter_counts import (
     attention_parameters,
     crossover_length,
     feed_forward_parameters,
     gpt_parameters,
-    quadratic_share,
+    quadratic_fraction,
 )
-from glassformer.equations.probability import softmax
 from glassformer.equations.sampling import greedy
+from glassformer.equations.softmax import softmax
 from glassformer.layers.model import Model
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
@@ -105,7 +106,7 @@ def _gpt3_layers_and_width(given: Given) -> Answer:
 @recomputes("self-attention-bottleneck-claim")
 def _self_attention_bottleneck_claim(given: Given) -> Answer:
     length, dim = given.get("n", int), given.get("d", int)
-    share = quadratic_share(length, dim)
+    share = quadratic_fraction(length, dim)
     terms = [term for term, part in (("n^2 d", share), ("n d^2", 1 - share)) if part > 0]
     return {
         "quadratic_share": share,

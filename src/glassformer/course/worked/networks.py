@@ -5,8 +5,9 @@ from torch import Tensor
 
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, largest_difference, recomputes
 from glassformer.equations.activations import gelu, relu, sigmoid, tanh
-from glassformer.equations.algebra import add, linear, scale, transpose
+from glassformer.equations.algebra import add, linear, scale
 from glassformer.equations.losses import mean_squared_error
+from glassformer.equations.matrices import transpose
 from glassformer.equations.optimizers import gradient_descent
 from glassformer.equations.rotary import rotary
 from glassformer.layers.feed_forward import ACTIVATIONS

@@ -6,10 +6,10 @@ from torch import Tensor
 from glassformer.course.worked.comparing import NOISE
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, largest_difference, recomputes
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention import apply_mask
-from glassformer.equations.masks import causal_mask
-from glassformer.equations.positions import alibi_bias, alibi_slopes, shift_matrix, sinusoidal_positions
-from glassformer.equations.probability import softmax
+from glassformer.equations.attention_steps import apply_mask
+from glassformer.equations.masks import aligned_positions, causal_mask, relative_positions
+from glassformer.equations.position_biases import alibi_bias, alibi_slopes
+from glassformer.equations.positions import shift_matrix, sinusoidal_positions
 from glassformer.equations.rotary import rotary, rotary_frequencies
 from glassformer.equations.rotary_scaling import (
     base_scaled_frequencies,
@@ -17,6 +17,7 @@ from glassformer.equations.rotary_scaling import (
     ntk_scaled_frequencies,
 )
 from glassformer.equations.similarity import euclidean_distance, inner_product, l2_norm
+from glassformer.equations.softmax import softmax
 
 BASE = 10000.0
 
@@ -81,7 +82,7 @@ def _rope_frequency_dimension(given: Given) -> Answer:
 def _alibi_bias_matrix(given: Given) -> Answer:
     n, heads = given.get("n", int), 8  # enough heads for the slope asked for to be among theirs
     head = alibi_slopes(heads, dtype=torch.float64).tolist().index(given.get("m", float))
-    bias = alibi_bias(heads, n, n, dtype=torch.float64)[head]
+    bias = alibi_bias(relative_positions(*aligned_positions(n, n)), heads, dtype=torch.float64)[head]
     scores = add(torch.zeros(n, n, dtype=torch.float64), bias)
     steps = bias[0].diff()
     return {

@@ -8,18 +8,13 @@ from torch import Tensor
 
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, recomputes
 from glassformer.equation import no_checks
-from glassformer.equations.algebra import add, line, linear, scale
-from glassformer.equations.attention import attention_scores
+from glassformer.equations.algebra import add, linear, scale
+from glassformer.equations.attention_steps import attention_scores
+from glassformer.equations.gradients import line
+from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, softmax_jacobian
 from glassformer.equations.losses import cross_entropy, perplexity
 from glassformer.equations.optimizers import gradient_descent
-from glassformer.equations.probability import (
-    cross_entropy_between,
-    entropy,
-    kl_divergence,
-    log_softmax,
-    softmax,
-    softmax_jacobian,
-)
+from glassformer.equations.softmax import log_softmax, softmax
 from glassformer.recording import Tape
 
 RIGHT_WORD = 0.7  # what the right word gets in the example whose loss the document gives as 0.357

@@ -11,9 +11,10 @@ from glassformer.course.worked.recomputing import Answer, Given, recomputes
 from glassformer.equation import no_checks
 from glassformer.equations.activations import relu
 from glassformer.equations.adam import adam
-from glassformer.equations.algebra import add, linear, matmul
-from glassformer.equations.initialization import xavier_uniform
+from glassformer.equations.algebra import add, linear
 from glassformer.equations.losses import mean_squared_error
+from glassformer.equations.matrices import matmul
+from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.recording import Tape
 
 WIDTHS = (1, 10, 10, 1)

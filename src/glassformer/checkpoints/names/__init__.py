@@ -1,1 +1,0 @@
-"""Our name and theirs for every tensor, one family a file, data only."""

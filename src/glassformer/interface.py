@@ -1,0 +1,297 @@
+"""`gf.load`: a model with its tokenizer and labels, ready to generate, translate, classify, embed, trace and save."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Literal, overload
+
+import torch
+from torch import Tensor
+
+from glassformer.checkpoints.huggingface import HFModel
+from glassformer.checkpoints.load import load as load_checkpoint
+from glassformer.checkpoints.save import Format, save
+from glassformer.data.batches import LabelledBatches
+from glassformer.decoding.completion import Completion
+from glassformer.decoding.config import GenerationConfig
+from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
+from glassformer.equations.sampling import greedy
+from glassformer.equations.sequences import mean_pool
+from glassformer.equations.softmax import softmax
+from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError, did_you_mean
+from glassformer.inference.prepare import can_convert, for_inference
+from glassformer.layers.causal_lm import CausalLM
+from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.model import Model
+from glassformer.models.encoder import Encoder
+from glassformer.probes.loss_targets import LossTarget
+from glassformer.probes.trace import Trace
+from glassformer.text.tokenizer import Tokenizer
+from glassformer.views.notebook import trace
+
+BATCH = 256  # texts that an encoder reads at once, as in evaluation, so that the numbers are the same
+Texts = list[str] | tuple[str, ...]
+Tokens = str | Sequence[int]
+
+
+@dataclass(frozen=True)
+class Classification:
+    """The most likely label of a text or mask, its probability, and the probabilities of all labels or the top few."""
+
+    label: str
+    probability: float
+    probabilities: dict[str, float]
+
+
+class LoadedModel:
+    """A model with its tokenizer and labels, and the methods to use them on text.
+
+    Generation settings are those of `GenerationConfig`, as keywords or as `config`. The weights are in memory once:
+    `generate`, `stream` and `translate` convert them for inference at their first call. Asking for `.model` or a trace
+    afterwards reads the folder again. Once `.model` or a trace has been handed out, the model is no longer converted
+    but generates as it is, so that training it shows.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        tokenizer: Tokenizer | None = None,
+        labels: Sequence[str] | None = None,
+        hf_model: HFModel | None = None,
+        left_out: tuple[str, ...] = (),
+    ) -> None:
+        self.tokenizer, self.hf_model, self.left_out = tokenizer, hf_model, left_out
+        self.labels = None if labels is None else tuple(labels)
+        self._name = type(model).__name__
+        self._model = model
+        self._quantized = self._converted = False
+        self._reload: Callable[[], Model] | None = None  # set while no one else holds the model
+
+    def __repr__(self) -> str:
+        return f"<LoadedModel {type(self._model).__name__}: {self._name}>"
+
+    @property
+    def model(self) -> Model:
+        """The model itself, to train, probe or change."""
+        model, self._reload = self._plain(), None
+        return model
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest input of the model in tokens, or None if there is no limit."""
+        model = self._model
+        return model.max_length if isinstance(model, CausalLM | EncoderDecoder) else model.config.context
+
+    def _plain(self) -> Model:
+        """The model with its weights as stored, read again if they have been converted."""
+        if self._converted and self._reload is not None:
+            self._model, self._converted = self._reload(), False
+        return self._model
+
+    def _prepare(self) -> Model:
+        """The model to generate with: its inference form, in place of the stored one, while no one else holds it."""
+        if self._reload is not None and not self._converted and can_convert(self._model):
+            self._model, self._converted = for_inference(self._model, "packed", copy=False), True
+        return self._model
+
+    @overload
+    def generate(self, prompts: str, config: GenerationConfig | None = None, **settings: object) -> Completion: ...
+    @overload
+    def generate(
+        self, prompts: Texts, config: GenerationConfig | None = None, **settings: object
+    ) -> list[Completion]: ...
+    def generate(
+        self, prompts: str | Texts, config: GenerationConfig | None = None, **settings: object
+    ) -> Completion | list[Completion]:
+        """Continue a prompt, or several: one completion for a text, a list of them for a list, `n` for each prompt."""
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        if isinstance(prompts, str) and config.n > 1:
+            raise DecodingError(f"n is {config.n}, wanted 1 for a single prompt: pass a list, and get a list")
+        found = generate(self._prepare(), tokenizer, prompts, config)
+        return found[0] if isinstance(prompts, str) else found
+
+    def stream(self, prompt: str, config: GenerationConfig | None = None, **settings: object) -> Iterator[TextChunk]:
+        """Continue a prompt and yield each chunk of text as soon as it is final."""
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        return stream(self._prepare(), tokenizer, prompt, config)
+
+    @overload
+    def translate(self, texts: str, config: GenerationConfig | None = None, **settings: object) -> str: ...
+    @overload
+    def translate(self, texts: Texts, config: GenerationConfig | None = None, **settings: object) -> list[str]: ...
+    def translate(
+        self, texts: str | Texts, config: GenerationConfig | None = None, **settings: object
+    ) -> str | list[str]:
+        """Translate a sentence, or several in their order."""
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        found = translate(self._prepare(), tokenizer, [texts] if isinstance(texts, str) else list(texts), config=config)
+        return found[0] if isinstance(texts, str) else found
+
+    @overload
+    def classify(self, texts: str) -> Classification: ...
+    @overload
+    def classify(self, texts: Texts) -> list[Classification]: ...
+    def classify(self, texts: str | Texts) -> Classification | list[Classification]:
+        """Classify a text, or several: the label of each and the probabilities of all labels."""
+        model = self._encoder("classify", "classifier")
+        labels = self.labels or tuple(map(str, range(model.config.classes)))
+        if len(labels) != model.config.classes:
+            raise CheckpointError(f"{self._name}: has {len(labels)} labels for {model.config.classes} classes")
+        found = [
+            Classification(labels[best], row[best], dict(zip(labels, row, strict=True)))
+            for logits, _ in self._outputs(model, [texts] if isinstance(texts, str) else texts)
+            for best, row in zip(greedy(logits).tolist(), softmax(logits.float()).tolist(), strict=True)
+        ]
+        return found[0] if isinstance(texts, str) else found
+
+    def embed(self, texts: str | Texts) -> Tensor:
+        """Sentence vectors [texts, dim], or [dim] for a single text: what the head pools, or else the mean token."""
+        model = self._encoder("embed", "sentence", "pooled", "hidden")
+        vectors = [torch.empty(0, model.config.dim)]
+        for output, attention_mask in self._outputs(model, [texts] if isinstance(texts, str) else texts):
+            pooled = mean_pool(output, attention_mask) if model.config.head == "hidden" else output
+            vectors.append(pooled.cpu())
+        found = torch.cat(vectors)
+        return found[0] if isinstance(texts, str) else found
+
+    def fill(self, text: str, top_k: int = 5) -> list[Classification]:
+        """The most likely tokens for each mask in a text, such as "the [MASK] sat"."""
+        model, tokenizer = self._encoder("fill masks", "masked"), self.required_tokenizer()
+        ids = torch.tensor([tokenizer.encode_masked(text)], device=_device(model))
+        masks = ids[0] == tokenizer.mask
+        if not masks.any():
+            raise DecodingError(f"the text has no mask to fill, wanted at least one {tokenizer.roles['mask']}")
+        logits = _run(model, ids)[0, masks]
+        probabilities, tokens = softmax(logits.float()).topk(min(top_k, model.config.vocab))
+        rows = zip(probabilities.tolist(), tokens.tolist(), strict=True)
+        found = [{tokenizer.token(id): p for p, id in zip(*row, strict=True)} for row in rows]
+        return [Classification(*next(iter(each.items())), each) for each in found]
+
+    def trace(
+        self,
+        text: Tokens,
+        second: Tokens | None = None,
+        backward: str | LossTarget | None = None,
+        *,
+        layer: int | None = None,
+        head: int | None = None,
+        token: int | None = None,
+        equation: str = "*",
+        limit: int | None = None,
+    ) -> Trace:
+        """Trace one forward pass on a text or token ids: what `gf.trace` returns, labelled with the tokens.
+
+        `second` is the target of a translator, which is its own translation if left out, or the second text of a pair.
+        """
+        model = self._plain()
+        if isinstance(model, EncoderDecoder):
+            rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
+        elif isinstance(model, CausalLM | Encoder):
+            rows = {"ids": [self._ids(each) for each in (text, second) if each is not None]}
+        else:
+            raise ModelError(f"{type(model).__name__} does not read text: trace it with gf.trace(model, inputs)")
+        inputs: dict[str, object] = {}
+        for name, lines in rows.items():
+            sizes = torch.tensor([len(line) for line in lines])
+            padded = [[*line, *[0] * (int(sizes.max()) - len(line))] for line in lines]
+            inputs[name] = torch.tensor(padded, device=_device(model))
+            if len(lines) > 1:
+                inputs["attention_mask"] = (torch.arange(int(sizes.max())) < sizes[:, None]).to(_device(model))
+        named = str if self.tokenizer is None else self.tokenizer.token
+        selection = {"layer": layer, "head": head, "token": token, "equation": equation}
+        found = trace(self.model, inputs, backward, **selection, limit=limit)  # pyright: ignore[reportArgumentType]
+        return found.labeled(**{name: [named(id) for id in lines[0]] for name, lines in rows.items()})
+
+    def save(self, folder: Path | str, format: Format = "auto") -> None:
+        """Save the model with its tokenizer and labels, as `gf.save` does."""
+        if self._quantized:
+            raise CheckpointError(f"{self._name}: quantized weights cannot be saved: load it without quantization")
+        save(self._plain(), folder, self.tokenizer, self.labels, format, self.hf_model)
+
+    def required_tokenizer(self) -> Tokenizer:
+        """The tokenizer, or an error where the model came without one."""
+        if self.tokenizer is None:
+            raise PathError(f"{self._name}: has no tokenizer, so it cannot read or write text")
+        return self.tokenizer
+
+    def _encoder(self, task: str, *heads: str) -> Encoder:
+        """The model, if it is an encoder with one of these heads."""
+        model = self._plain()
+        if not isinstance(model, Encoder):
+            raise ModelError(f"{type(model).__name__} does not {task}, wanted an encoder with a {heads[0]} head")
+        if model.config.head not in heads:
+            raise ModelError(f"head is {model.config.head}, wanted {' or '.join(heads)} to {task}")
+        return model
+
+    def _outputs(self, model: Encoder, texts: Texts) -> Iterator[tuple[Tensor, Tensor]]:
+        """What an encoder returns for texts, batch by batch, with the attention mask; encoded as in evaluation."""
+        tokenizer = self.required_tokenizer()
+        limits = [size for size in (self.max_length, tokenizer.use.max_length) if size is not None]
+        rows = tokenizer.encode_inputs(texts, min(limits, default=None))
+        pad = 0 if tokenizer.pad is None else tokenizer.pad
+        for batch in LabelledBatches(rows, [0] * len(rows), BATCH, pad, seed=0).once() if rows else ():
+            ids, attention_mask = (batch[name].to(_device(model)) for name in ("ids", "attention_mask"))
+            yield _run(model, ids, attention_mask), attention_mask
+
+    def _ids(self, text: Tokens) -> list[int]:
+        """Token ids of a text as the model reads it, or the ids given."""
+        if isinstance(text, str):
+            text = encode_prompts(self._model, self.required_tokenizer(), [text])[0]
+        if not text:
+            raise ModelError("the text is empty, wanted at least one token")
+        return list(text)
+
+    def _target(self, text: Tokens, second: Tokens | None) -> list[int]:
+        """The decoder input of a translator: the start token, then the target given, or else its own translation."""
+        if second is not None and not isinstance(second, str):
+            return [0 if self.tokenizer is None else self.tokenizer.decoder_start, *second]
+        tokenizer = self.required_tokenizer()
+        if second is not None:
+            return [tokenizer.decoder_start, *tokenizer.encode_targets([second])[0]]
+        source = text if isinstance(text, str) else tokenizer.decode(text)
+        (written,) = generate(self._model, tokenizer, source)
+        return [tokenizer.decoder_start, *(written.ids[:-1] if written.finish_reason == "stop" else written.ids)]
+
+
+def load(
+    path: Path | str,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    step: int | None = None,
+    quantization: Literal["int8", "int4"] | None = None,
+) -> LoadedModel:
+    """Load a model from a run folder, a Hugging Face folder or a single file; nothing in it is executed.
+
+    Weights keep the dtype they are stored in unless `dtype` gives another. An unfinished run gives its best checkpoint,
+    or else its latest; `step` chooses a checkpoint of any run. `quantization` rounds the weights, for inference only.
+    """
+    found = load_checkpoint(path, device, dtype, step)
+    if quantization is not None:
+        found = replace(found, model=for_inference(found.model, quantization))
+    loaded = LoadedModel(found.model, found.tokenizer, found.labels, found.hf_model, found.left_out)
+    loaded._name, loaded._quantized = str(path), quantization is not None
+    loaded._reload = None if quantization else lambda: load_checkpoint(path, device, dtype, step).model
+    return loaded
+
+
+def _generation_config(config: GenerationConfig | None, settings: dict[str, object]) -> GenerationConfig:
+    """The settings of a config, with those given as keywords in place of its own."""
+    known = [field.name for field in fields(GenerationConfig)]
+    for name in settings:
+        if name not in known:
+            raise DecodingError(f"there is no generation setting {name!r}; {did_you_mean(name, known)}")
+    return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
+
+
+@torch.no_grad()
+def _run(model: Encoder, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    """The output of an encoder without dropout, even in the middle of its training."""
+    training = model.training
+    try:
+        return model.eval()(ids, attention_mask)
+    finally:
+        model.train(training)
+
+
+def _device(model: Model) -> torch.device:
+    return next(model.parameters()).device

@@ -1,0 +1,259 @@
+"""Line charts: SVG pictures for light and dark pages, training curves, and braille sparklines for a terminal."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from xml.sax.saxutils import escape
+
+Record = Mapping[str, object]  # one line of metrics.jsonl
+Points = Sequence[tuple[float, float]]
+
+WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 720, 72, 28
+TOP, GAP, BOTTOM = 34, 30, 40
+HEIGHTS = (220, 90, 90)  # of the plots: loss, learning rate, gradient norm
+TICKS = 5  # about this many on an axis
+NARROW = 2.5  # powers of ten; a shorter logarithmic axis also gets ticks at two and five
+BLANK = 0x2800  # the braille character without dots; each dot is one bit on top of it
+DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))  # by row from above, then left and right
+
+STYLE = """
+.curves { --back: #ffffff; --ink: #24292f; --grid: #d8dee4; --one: #0072b2; --two: #d55e00; --three: #009e73; }
+@media (prefers-color-scheme: dark) {
+  .curves { --back: #0d1117; --ink: #e6edf3; --grid: #30363d; --one: #56b4e9; --two: #e69f00; --three: #009e73; }
+}
+.curves text { font: 12px system-ui, sans-serif; fill: var(--ink); }
+.curves .back { fill: var(--back); }
+.curves .grid { stroke: var(--grid); stroke-width: 1; }
+.curves .note { stroke: var(--ink); stroke-width: 1; stroke-dasharray: 2 3; }
+.curves path { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
+.curves .one { stroke: var(--one); }
+.curves .two { stroke: var(--two); }
+.curves .three { stroke: var(--three); }
+.curves circle.one { fill: var(--one); }
+.curves circle.two { fill: var(--two); }
+.curves circle.three { fill: var(--three); }
+"""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart; `marked` draws a dot at every point, for sparse points such as validations."""
+
+    name: str
+    style: str
+    points: Points
+    marked: bool = False
+
+
+@dataclass(frozen=True)
+class Scale:
+    """An axis that maps values from `low` to `high` to pixels from `start` to `end`."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    logarithmic: bool = False
+
+    def pixel(self, value: float) -> float:
+        """The pixel of a value."""
+        at = math.log10 if self.logarithmic else float
+        return self.start + (at(value) - at(self.low)) / (at(self.high) - at(self.low)) * (self.end - self.start)
+
+    def ticks(self) -> list[float]:
+        """Round values to label on the axis."""
+        return _powers(self.low, self.high) if self.logarithmic else _round_values(self.low, self.high)
+
+
+def svg_picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
+    """An SVG picture that needs nothing beside it."""
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="curves" role="img" viewBox="0 0 {width} {height}" '
+            f'width="{width}" height="{height}">',
+            f"<title>{escape(title)}</title><style>{STYLE}</style>",
+            f'<rect class="back" width="{width}" height="{height}"/>',
+            *parts,
+            "</svg>\n",
+        ]
+    )
+
+
+def svg_curve(curve: Curve, across: Scale, upwards: Scale, joined: bool = True) -> list[str]:
+    """A curve as a line, with dots where it is marked, not joined, or has a single point."""
+    # A step 0 has no pixel on a logarithmic axis.
+    points = [(across.pixel(x), upwards.pixel(y)) for x, y in curve.points if x >= across.low]
+    parts = []
+    if joined and len(points) > 1:
+        line = " L ".join(f"{x:.2f} {y:.2f}" for x, y in points)
+        parts.append(f'<path class="{curve.style}" data-name="{escape(curve.name)}" d="M {line}"/>')
+    if curve.marked or not joined or len(points) == 1:
+        parts += [f'<circle class="{curve.style}" cx="{x:.2f}" cy="{y:.2f}" r="2.4"/>' for x, y in points]
+    return parts
+
+
+def svg_legend(curves: Sequence[Curve], right: float, baseline: float) -> list[str]:
+    """The names of the curves in a row that ends at `right`, each behind a piece of its line."""
+    parts, x = [], float(right)
+    for curve in reversed([curve for curve in curves if curve.points]):
+        x -= 6.6 * len(curve.name)
+        parts.append(svg_text(x, baseline, curve.name, "start", "legend"))
+        x -= 26
+        parts.append(f'<path class="{curve.style}" d="M {x:.2f} {baseline - 4} h 20"/>')
+        x -= 14
+    return parts
+
+
+def svg_grid(x1: float, y1: float, x2: float, y2: float) -> str:
+    """A grid line."""
+    return f'<line class="grid" x1="{x1:.2f}" y1="{y1:.2f}" x2="{x2:.2f}" y2="{y2:.2f}"/>'
+
+
+def svg_text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> str:
+    """A label."""
+    return f'<text class="{kind}" x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def training_curves(records: Sequence[Record], logarithmic: bool = False) -> str:
+    """Training and validation loss, learning rate and gradient norm by step; `logarithmic` scales the steps."""
+    plots = [
+        (
+            "loss",
+            [_curve(records, "loss", "training", "one"), _curve(records, "validation", "validation", "two", True)],
+        ),
+        ("learning rate", [_curve(records, "learning_rate", "learning rate", "one")]),
+        ("gradient norm", [_curve(records, "grad_norm", "gradient norm", "one")]),
+    ]
+    steps = [x for _, curves in plots for curve in curves for x, _ in curve.points]
+    height = TOP + sum(HEIGHTS) + GAP * (len(HEIGHTS) - 1) + BOTTOM
+    if not steps:
+        parts = [svg_text(WIDTH / 2, height / 2, "nothing was recorded yet", "middle")]
+        return svg_picture(WIDTH, height, _summary(records), parts)
+    parts, top, across = [], TOP, _step_scale(min(steps), max(steps), logarithmic)
+    for (title, curves), size in zip(plots, HEIGHTS, strict=True):
+        parts += _plot(title, curves, across, top, top + size)
+        top += size + GAP
+    parts += _notes(records, across) + svg_legend(plots[0][1], WIDTH - MARGIN_RIGHT, TOP - 8)
+    return svg_picture(WIDTH, height, _summary(records), parts + _step_labels(across, top - GAP))
+
+
+def _points(records: Sequence[Record], key: str) -> list[tuple[float, float]]:
+    """Step and value of every record with a finite value under a key."""
+    found = [(record.get("step"), record.get(key)) for record in records]
+    return [(float(x), float(y)) for x, y in found if _is_finite(x) and _is_finite(y)]  # pyright: ignore - just asked
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
+def _curve(records: Sequence[Record], key: str, name: str, style: str, marked: bool = False) -> Curve:
+    return Curve(name, style, _points(records, key), marked)
+
+
+def _summary(records: Sequence[Record]) -> str:
+    losses, validations = _points(records, "loss"), _points(records, "validation")
+    if not losses:
+        return "Training curves: nothing was recorded yet"
+    text = f"Training curves: loss {losses[-1][1]:.4g} at step {losses[-1][0]:.0f}"
+    return text + (f", best validation {min(y for _, y in validations):.4g}" if validations else "")
+
+
+def _step_scale(low: float, high: float, logarithmic: bool) -> Scale:
+    low = max(low, 1) if logarithmic else low
+    high = high if high > low else low + 1
+    return Scale(low, high, MARGIN_LEFT, WIDTH - MARGIN_RIGHT, logarithmic)
+
+
+def _value_scale(curves: Sequence[Curve], top: float, bottom: float) -> Scale:
+    values = [y for curve in curves for _, y in curve.points]
+    low, high = min(values), max(values)
+    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    return Scale(low - room, high + room, bottom, top)
+
+
+def _plot(title: str, curves: Sequence[Curve], across: Scale, top: float, bottom: float) -> list[str]:
+    parts = [svg_text(MARGIN_LEFT, top - 8, title, "start", "title")]
+    if not any(curve.points for curve in curves):
+        return [*parts, svg_text(WIDTH / 2, (top + bottom) / 2, "not recorded", "middle")]
+    upwards = _value_scale(curves, top, bottom)
+    for tick in upwards.ticks():
+        y = upwards.pixel(tick)
+        parts.append(svg_grid(MARGIN_LEFT, y, WIDTH - MARGIN_RIGHT, y))
+        parts.append(svg_text(MARGIN_LEFT - 6, y + 4, f"{tick:.6g}", "end", "value"))
+    parts += [svg_grid(x, top, x, bottom) for x in map(across.pixel, _whole_steps(across))]
+    return parts + [part for curve in curves for part in svg_curve(curve, across, upwards)]
+
+
+def _step_labels(across: Scale, bottom: float) -> list[str]:
+    ticks = [svg_text(across.pixel(step), bottom + 16, f"{step:,}", "middle", "step") for step in _whole_steps(across)]
+    return [*ticks, svg_text((across.start + across.end) / 2, bottom + 33, "step", "middle")]
+
+
+def _whole_steps(across: Scale) -> list[int]:
+    return [round(tick) for tick in across.ticks() if abs(tick - round(tick)) < 1e-6]  # noqa: PLR2004 - rounding
+
+
+def _notes(records: Sequence[Record], across: Scale) -> list[str]:
+    """A dotted line through the loss for every note, with the note as its tooltip."""
+    parts = []
+    for record in records:
+        step, note = record.get("step"), record.get("note")
+        if isinstance(note, str) and note and isinstance(step, (int, float)) and across.low <= step <= across.high:
+            x = across.pixel(step)
+            line = f'<line class="note" x1="{x:.2f}" y1="{TOP}" x2="{x:.2f}" y2="{TOP + HEIGHTS[0]}">'
+            # XML cannot hold control characters, not even escaped ones.
+            text = "".join(c if c.isprintable() else " " for c in f"step {step}: {note}")
+            parts.append(f"{line}<title>{escape(text)}</title></line>")
+    return parts
+
+
+def _round_values(low: float, high: float) -> list[float]:
+    """Multiples of one, two or five times a power of ten, about as many as an axis needs."""
+    rough = (high - low) / TICKS
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [number * step for number in range(first, last + 1)]
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """Powers of ten, on a short axis also two and five times each."""
+    times = (1, 2, 5) if math.log10(high / low) < NARROW else (1,)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    return [m * 10.0**power for power in powers for m in times if low <= m * 10.0**power <= high]
+
+
+def sparkline(values: Sequence[float], width: int, height: int, bounds: tuple[float, float] | None = None) -> list[str]:
+    """A curve of the finite values in lines of braille dots, [] if there are none; `bounds` fixes bottom and top."""
+    finite = [value for value in values if math.isfinite(value)]
+    if not finite:
+        return []
+    columns = _columns(finite, 2 * width)
+    low, high = bounds or (min(columns), max(columns))
+    levels = _levels(columns, low, high, 4 * height)
+    cells = [[BLANK] * width for _ in range(height)]
+    for column, level in enumerate(levels):
+        # Connect to the previous point vertically, so that a steep curve has no holes.
+        before = levels[max(column - 1, 0)]
+        start = level if before == level else before + (1 if level > before else -1)
+        for dot in range(min(start, level), max(start, level) + 1):
+            row = 4 * height - 1 - dot
+            cells[row // 4][column // 2] |= DOTS[row % 4][column % 2]
+    return ["".join(map(chr, row)) for row in cells]
+
+
+def _columns(values: Sequence[float], count: int) -> list[float]:
+    """One value per column: the mean of the values that fall on it, or the nearest where there are fewer."""
+    size = len(values)
+    if size <= count:
+        return [values[column * size // count] for column in range(count)]
+    borders = [column * size // count for column in range(count + 1)]
+    return [math.fsum(values[a:b]) / (b - a) for a, b in pairwise(borders)]
+
+
+def _levels(values: Sequence[float], low: float, high: float, count: int) -> list[int]:
+    if not high > low:
+        return [0] * len(values)
+    return [round((min(max(value, low), high) - low) / (high - low) * (count - 1)) for value in values]

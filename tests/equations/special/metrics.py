@@ -1,0 +1,12 @@
+"""Arguments of the metrics: predicted and right classes, and which examples count."""
+
+from tests.equations.drawing import Draw
+
+
+def accuracy(draw: Draw) -> dict[str, object]:
+    """Predictions and targets, and perhaps which of them count, at least one."""
+    shape = (*draw.lead(), draw.integer(1, 6))
+    mask = draw.flags(*shape)
+    mask.view(-1)[0] = True
+    predictions, targets = draw.below(3, *shape), draw.below(3, *shape)
+    return {"predictions": predictions, "targets": targets, "mask": mask if draw.choose(True, False) else None}
