@@ -83,7 +83,7 @@ def test_a_false_claim_ends_the_lesson() -> None:
 
 def test_what_no_equation_made_cannot_be_shown() -> None:
     walk = begun()
-    with pytest.raises(LessonError, match="made by no equation"):
+    with pytest.raises(LessonError, match="not made by an equation"):
         walk.show(torch.ones(2))
     walk.close()
 
@@ -171,6 +171,29 @@ def test_a_gradient_is_checked_where_it_is_largest() -> None:
     with pytest.raises(LessonError, match="the largest gradient"):
         walk.check_gradient("x", lambda at: inner_product(at.flatten(), at.flatten()), x, 2 * gradient)
     walk.close()
+
+
+def test_a_large_table_says_which_part_of_it_is_shown() -> None:
+    walk = begun()
+    large = walk.tensor([[float(i + j) for j in range(30)] for i in range(40)])
+    walk.show(multiply(large, large))
+    walk.close()
+    assert "y, the first 12 of 40 rows and 10 of 30 columns =" in page_text(walk.pages[0])
+    assert "y, the first 32 of 40 rows and 24 of 30 columns<" in page_html(walk.pages[0])
+
+
+def test_rows_of_several_axes_are_labeled_by_index() -> None:
+    walk = begun()
+    labels = walk.index_labels(head=2, query=2)
+    assert labels == ["head 0, query 0", "head 0, query 1", "head 1, query 0", "head 1, query 1"]
+    x = walk.tensor([[[1.0], [2.0]], [[3.0], [4.0]]])
+    walk.show(multiply(x, x), rows=labels)
+    walk.close()
+    assert [line.split() for line in page_text(walk.pages[0]).splitlines() if "head 1" in line] == [
+        ["head", "1,", "query", "0", "9"],
+        ["head", "1,", "query", "1", "16"],
+    ]
+    assert "the first" not in page_text(walk.pages[0])
 
 
 def test_a_number_that_was_only_read_has_no_working() -> None:

@@ -1,1 +1,1 @@
-"""Lessons that run the library step by step; what they say is computed while they say it."""
+"""Lessons that run the library step by step, and worked examples that it recomputes."""

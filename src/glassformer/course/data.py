@@ -1,4 +1,4 @@
-"""A lesson for machines: what it said and computed, as plain data."""
+"""A lesson as plain data: its text and what it computed."""
 
 from functools import singledispatch
 
@@ -10,7 +10,7 @@ from glassformer.course.walk import Walk
 
 
 def lesson_data(lesson: CourseLesson, walk: Walk) -> dict[str, object]:
-    """All that a lesson holds, its exercises without their answers."""
+    """The content of a lesson; exercises without their answers."""
     return {
         "name": lesson.name,
         "title": lesson.title,

@@ -52,7 +52,7 @@ ErrorKind: TypeAlias = Literal[
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What computing says to an erratum: what is off, the printed value, ours, and whether that bears it out."""
+    """What recomputing an erratum gives: the kind of error, the printed value, ours, and whether they differ."""
 
     kind: ErrorKind
     printed: str
@@ -68,7 +68,7 @@ def errata() -> tuple[Erratum, ...]:
 
 
 def findings(walk: Walk, erratum: Erratum) -> list[Finding]:
-    """All that is computed for an erratum; nothing for one that is editorial."""
+    """All that is computed for an erratum; empty for an editorial one."""
     found = [_against_print(walk, example) for example in erratum.examples]
     if erratum.number in CHECKED:
         found.append(Finding("a statement that does not hold", "", *CHECKED[erratum.number](walk)))
@@ -76,19 +76,19 @@ def findings(walk: Walk, erratum: Erratum) -> list[Finding]:
 
 
 def without_findings(walk: Walk, erratum: Erratum) -> Literal["a fact, not computed", "editorial"]:
-    """What an erratum is that nothing computes: a fact that can only be stated, or a matter of editing."""
+    """The label of an erratum that nothing computes: a fact that can only be stated, or editorial."""
     stated = any(walk.verdict(example).verdict == "stated" for example in erratum.examples)
     return "a fact, not computed" if stated else "editorial"
 
 
 def _against_print(walk: Walk, example: str) -> Finding | None:
-    """The entry of an example that is farthest from print; nothing where they agree, or where nothing is computed."""
+    """The entry of an example that is farthest from print; None if they agree or nothing is computed."""
     result = walk.verdict(example)
     entry = result.farthest
     if entry is None or entry.standing == "reproduced" or result.verdict == "stated":
         return None
     if isinstance(entry.value, bool):
-        return Finding("a statement that does not hold", "", "what is said does not hold", entry.value != entry.printed)
+        return Finding("a statement that does not hold", "", "the statement is false", entry.value != entry.printed)
     kind = "a number rounded badly" if entry.standing == "rounding" else "a number off beyond rounding"
     digits = DIGITS
     if isinstance(entry.printed, (int, float)) and isinstance(entry.value, (int, float)):
@@ -99,13 +99,13 @@ def _against_print(walk: Walk, example: str) -> Finding | None:
 
 
 def _settles(erratum: int) -> Callable[[Check], Check]:
-    """Enter a computation as the one that settles an erratum."""
+    """Register a computation that settles an erratum."""
 
-    def enter(check: Check) -> Check:
+    def register(check: Check) -> Check:
         CHECKED[erratum] = check
         return check
 
-    return enter
+    return register
 
 
 @_settles(14)

@@ -1,4 +1,4 @@
-"""A question with an answer that was computed, and a judge of what a reader typed."""
+"""Exercises: a question, its computed answer, and the check of a typed one."""
 
 import re
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from glassformer.arithmetic import DIGITS, MINUS, MOST_DIGITS, number
 from glassformer.course.page import WRITTEN_OUT, Operand, operand_texts
 from glassformer.recording import Tape
 
-EVERYDAY = (0.0, 1.0, 2.0)  # answers that stand in many a hint by chance
+EVERYDAY = (0.0, 1.0, 2.0)  # answers that occur in many hints by chance
 Answered: TypeAlias = float | tuple[int, ...]
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether what was typed is right, and what to say to it."""
+    """Whether a typed answer is right, and the reply."""
 
     right: bool
     text: str
@@ -53,7 +53,7 @@ class Exercise:
 
     @property
     def answer_text(self) -> str:
-        """The right answer as a person would type it, in digits enough to be taken."""
+        """The right answer as a reader would type it, in enough digits to be accepted."""
         if isinstance(self.answer, tuple):
             return "x".join(map(str, self.answer))
         if float(self.answer).is_integer():
@@ -68,15 +68,15 @@ class Exercise:
 
     @property
     def given_lines(self) -> list[str]:
-        """A line for each table that the answer is worked out from."""
+        """A line for each tensor that the answer is computed from."""
         texts = zip(self.given, operand_texts(self.given), strict=True)
         return [f"{operand.name} = {text}    {operand.meaning}" for operand, text in texts]
 
 
 def operands_given(tape: Tape, question: str, held: Sequence[object]) -> tuple[Operand, ...]:
-    """The tables of a lesson that an answer is worked out from, less those whose numbers the question holds.
+    """The tensors of a lesson that an answer is computed from, except those whose numbers are in the question.
 
-    `held` is what the lesson knew before; what the answer makes for itself would give part of it away.
+    `held` is what the lesson knew before; tensors made by the answer itself would give part of it away.
     """
     storages = {_storage(value) for value in held if isinstance(value, Tensor)}
     known = {id(output) for step in tape.steps for output in step.outputs}
@@ -92,18 +92,18 @@ def operands_given(tape: Tape, question: str, held: Sequence[object]) -> tuple[O
 
 
 def _needs_telling(table: Tensor, question: str) -> bool:
-    """Whether a table is small, holds more than one number over and over, and is not in the question itself."""
+    """Whether a tensor is small, has more than one distinct number, and is not in the question itself."""
     numbers = {number(x) for x in table.flatten().tolist()}
     return table.numel() <= WRITTEN_OUT and len(numbers) > 1 and any(text not in question for text in numbers)
 
 
 def _storage(tensor: Tensor) -> int:
-    """Where a tensor's numbers lie; a part of a table lies where the table does."""
+    """The storage of a tensor, which a slice shares with the whole."""
     return tensor.untyped_storage().data_ptr()
 
 
 def gives_away(hint: str, answer: Answered) -> bool:
-    """Whether a hint holds the answer's own number."""
+    """Whether a hint contains the answer."""
     if isinstance(answer, tuple) or abs(answer) in EVERYDAY:
         return False
     found = re.findall(r"\d[\d,]*\.?\d*(?:e[-+]?\d+)?", hint)

@@ -1,4 +1,4 @@
-"""A lesson as one page that opens anywhere: formulas as MathML, numbers in color, curves as pictures."""
+"""A lesson as one HTML page: formulas as MathML, numbers in color, charts as SVG."""
 
 import html
 from collections.abc import Sequence
@@ -22,6 +22,7 @@ from glassformer.course.page import (
     Work,
     as_matrix,
     operand_texts,
+    part_text,
     value_text,
 )
 from glassformer.course.registry import CourseLesson, lessons
@@ -52,7 +53,7 @@ thead th { border-bottom: 1px solid var(--line); }
 
 
 def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
-    """The page of a lesson that was walked through; with `links`, to the lessons before and after it."""
+    """The HTML page of a lesson that was run; with `links`, to the lessons before and after it."""
     pages = "".join(f"<section>{page_html(page, index)}</section>" for index, page in enumerate(walk.pages, 1))
     around = f"<nav>{_around(lesson)}</nav>" if links else ""
     body = f"<p>{html.escape(lesson.about)}</p>{around}<main>{pages}{_exercises(walk.exercises)}</main>{around}"
@@ -60,7 +61,7 @@ def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
 
 
 def contents_page() -> str:
-    """The first page of the book: every lesson in order."""
+    """The table of contents: every lesson in order."""
     parts, chapter = [], ""
     for lesson in lessons().values():
         if lesson.chapter != chapter:
@@ -221,11 +222,9 @@ def _matrix_html(name: str, value: object, rows: Sequence[str], columns: Sequenc
     for index, row in enumerate(shown):
         label = f"<th>{html.escape(rows[index])}</th>" if index < len(rows) else ""
         body += f"<tr>{label}{''.join(_colored(x, most) for x in row)}</tr>"
-    left = sum(map(len, matrix)) - sum(map(len, shown))
-    more = f'<p class="faint">and {left:,} more numbers</p>' if left else ""
-    caption = f"<figcaption>{html.escape(name)}</figcaption>"
+    caption = f"<figcaption>{html.escape(name + part_text(shown, matrix))}</figcaption>"
     top = f"<thead><tr>{head}</tr></thead>" if columns else ""
-    return f'<figure>{caption}<table class="matrix">{top}<tbody>{body}</tbody></table>{more}</figure>'
+    return f'<figure>{caption}<table class="matrix">{top}<tbody>{body}</tbody></table></figure>'
 
 
 def _colored(x: float, most: float) -> str:

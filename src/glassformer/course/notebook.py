@@ -1,4 +1,4 @@
-"""A lesson as a notebook: its words as they came out, its own code in cells that run."""
+"""A lesson as a Jupyter notebook: its text as markdown, its code in cells that run."""
 
 import ast
 import html as markup
@@ -14,11 +14,11 @@ from glassformer.course.registry import CourseLesson
 from glassformer.course.walk import Walk
 from glassformer.errors import LessonError
 
-TOLD_IN_WORDS = ("say",)  # what a notebook has in its words, not in its code
+TOLD_IN_WORDS = ("say",)  # calls whose text is in the markdown, not in the code
 
 
 def lesson_notebook(lesson: CourseLesson, walk: Walk) -> dict[str, object]:
-    """The notebook of a lesson that was walked through, as the plain data of an .ipynb file."""
+    """The notebook of a lesson that was run, as the plain data of an .ipynb file."""
     cells: list[dict[str, object]] = [_words_cell(f"# {lesson.title}\n\n{lesson.about}"), _code_cell(_opening(lesson))]
     for page, code in zip(walk.pages, _codes(lesson), strict=True):
         cells += [_words_cell(_page_words(page)), _code_cell(code)]
@@ -38,7 +38,7 @@ def lesson_notebook(lesson: CourseLesson, walk: Walk) -> dict[str, object]:
 
 
 class Sheet:
-    """A page of a lesson as a notebook shows it: what was computed, since the words stand above the cell."""
+    """The output of a cell: what was computed, without the text, which is above the cell."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -52,28 +52,28 @@ class Sheet:
 
 
 def _opening(lesson: CourseLesson) -> str:
-    """What a lesson imports and defines beside its steps, and a walk to begin with."""
+    """The first cell: what a lesson imports and defines beside its steps, and a new walk."""
     others = [node for node in _module_tree(lesson).body if not isinstance(node, (ast.ClassDef, ast.Expr))]
     imports = [ast.unparse(node) for node in others if isinstance(node, (ast.Import, ast.ImportFrom))]
     own = [f"\n{ast.unparse(node)}" for node in others if not isinstance(node, (ast.Import, ast.ImportFrom))]
-    begin = "\nwalk = Walk(reporting=True)  # with other numbers, what no longer holds is said and the walk goes on"
+    begin = "\nwalk = Walk(reporting=True)  # with other numbers, claims that fail are shown and the walk continues"
     return "\n".join([*imports, "from glassformer.course.notebook import Sheet", *own, begin])
 
 
 def _codes(lesson: CourseLesson) -> Iterator[str]:
-    """The code of each step, less what is told in words, on a walk instead of `self`."""
+    """The code of each step without its text, on `walk` instead of `self`."""
     walk = next(node for node in _module_tree(lesson).body if isinstance(node, ast.ClassDef))
     for method in (node for node in walk.body if isinstance(node, ast.FunctionDef) and node.decorator_list):
-        kept = [node for node in method.body[1:] if _walk_call(node) not in TOLD_IN_WORDS]  # behind its docstring
+        kept = [node for node in method.body[1:] if _walk_call(node) not in TOLD_IN_WORDS]  # after its docstring
         begin = f"walk.begin({ast.unparse(_decorator_title(method))})"
         yield "\n".join([begin, *(ast.unparse(_OnWalk().visit(node)) for node in kept), "Sheet(walk.page())"])
 
 
 class _OnWalk(ast.NodeTransformer):
-    """In a notebook there is no `self`; the walk stands in for it."""
+    """Replace `self`, which a notebook does not have, by `walk`."""
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        """Change the one name."""
+        """Replace the name."""
         return ast.copy_location(ast.Name("walk", node.ctx), node) if node.id == "self" else node
 
 
@@ -89,7 +89,7 @@ def _walk_call(node: ast.stmt) -> str:
 def _decorator_title(method: ast.FunctionDef) -> ast.expr:
     made = method.decorator_list[0]
     if not isinstance(made, ast.Call):
-        raise LessonError(f"{method.name} is no step of a lesson")
+        raise LessonError(f"{method.name} is not a step of a lesson")
     return made.args[0]
 
 
@@ -98,7 +98,7 @@ def _module_tree(lesson: CourseLesson) -> ast.Module:
 
 
 def _page_words(page: Page) -> str:
-    """Title, sentences and formulas of a page."""
+    """Title, text and formulas of a page."""
     blocks = [f"## {page.title}", page.text, f"> {page.like}" if page.like else ""]
     told: set[str] = set()
     for part in page.parts:

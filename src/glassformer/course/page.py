@@ -1,4 +1,4 @@
-"""What a step of a lesson holds: words, equations as they ran, gradients, tables, curves, claims that were checked."""
+"""The parts of a lesson's page: text, equations as they ran, gradients, tables, charts, checked claims."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ from glassformer.course.worked.comparing import Compared, Standing, entries_besi
 from glassformer.equation import Equation
 from glassformer.views.charts import Curve
 
-UNGROUPED = 9999  # whole numbers beyond it have their digits in groups of three, except in lists
+UNGROUPED = 9999  # larger integers are written with thousands separators, except in lists
 WRITTEN_OUT = 24  # numbers of an input that are written out; of a larger one only its shape is shown
 MOST_PRINTED = 15  # digits of a printed number, all of which are shown
 SMALL_TABLE = 4  # numbers; in a larger table, one number with more decimals than the rest is an exception
@@ -28,7 +28,7 @@ class Prose:
 
 @dataclass(frozen=True)
 class Operand:
-    """A letter of an equation and what it stood for."""
+    """A symbol of an equation and its value."""
 
     name: str
     meaning: str
@@ -37,7 +37,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Work:
-    """One equation as the tape recorded it: what went in, what came out, the arithmetic of chosen numbers."""
+    """One equation as the tape recorded it: inputs, output, and the arithmetic of chosen numbers."""
 
     equation: Equation[..., object]
     inputs: tuple[Operand, ...]
@@ -45,7 +45,7 @@ class Work:
     cells: tuple[str, ...] = ()
     rows: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
-    again: bool = False  # shown before on the same page, formula and all
+    again: bool = False  # shown before on the same page, with its formula
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence that was checked while the lesson ran; only in a notebook, with other numbers, may it not hold."""
+    """A claim that was checked while the lesson ran; it may fail only in a notebook, with other numbers."""
 
     text: str
     holds: bool = True
@@ -111,13 +111,13 @@ class Beside:
     example: str
     where: str
     rows: tuple[BesideRow, ...]
-    standing: Standing | None  # none where nothing is in print
+    standing: Standing | None  # None if nothing is printed
     how: str
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A picture made of characters."""
+    """A diagram made of characters."""
 
     lines: tuple[str, ...]
 
@@ -136,7 +136,7 @@ class Page:
 
 
 def value_text(value: object, digits: int = DIGITS) -> str:
-    """A value in a line: numbers in few digits, a long table as its shape."""
+    """A value in one line: numbers in few digits, a large tensor as its shape."""
     if isinstance(value, Tensor):
         if value.numel() > WRITTEN_OUT:
             return f"{'×'.join(map(str, value.shape))} numbers"
@@ -149,7 +149,7 @@ def value_text(value: object, digits: int = DIGITS) -> str:
 
 
 def operand_texts(operands: Sequence[Operand]) -> list[str]:
-    """What each operand stood for; single numbers that differ show in which digits."""
+    """The value of each operand; single numbers are given enough digits to tell them apart."""
     texts = [value_text(operand.value) for operand in operands]
     singles = [_single_number(operand.value) for operand in operands]
     known = [(value, text) for value, text in zip(singles, texts, strict=True) if value is not None]
@@ -160,7 +160,7 @@ def operand_texts(operands: Sequence[Operand]) -> list[str]:
 
 
 def _single_number(value: object) -> float | None:
-    """A value that is one number with a fraction."""
+    """A value that is one floating-point number, else None."""
     if isinstance(value, Tensor) and value.dim() == 0 and value.is_floating_point():
         return float(value)
     return value if isinstance(value, float) else None
@@ -188,8 +188,15 @@ def _largest_of(value: object) -> float:
     return abs(value) if isinstance(value, (int, float)) and math.isfinite(value) else 0.0
 
 
+def part_text(shown: Sequence[Sequence[float]], whole: Sequence[Sequence[float]]) -> str:
+    """Which part of a matrix is shown, such as `, the first 12 of 103 rows`; nothing if it is all of it."""
+    sizes = ((len(shown), len(whole), "rows"), (len(shown[0]), len(whole[0]), "columns"))
+    parts = [f"{part} of {size:,} {what}" for part, size, what in sizes if part < size]
+    return f", the first {' and '.join(parts)}" if parts else ""
+
+
 def as_matrix(value: object) -> list[list[float]] | None:
-    """The rows of a small table of numbers; nothing for what is better told in a line."""
+    """The rows of a tensor; None for what is better shown in one line."""
     if not isinstance(value, Tensor) or value.dim() == 0 or not value.numel():
         return None
     flat = value.detach().double()
@@ -201,9 +208,9 @@ def as_matrix(value: object) -> list[list[float]] | None:
 
 
 def rows_beside(key: str, ours: object, printed: object, decimals: int | None) -> Iterator[BesideRow]:
-    """A line for each row of a table; `decimals` are those of the table in print, none for a round figure."""
+    """A line for each row of a table; `decimals` are those of the printed table, None for round figures."""
     found = sorted(_decimals(value) for value in _numbers_in(printed))
-    # One number that is given more exactly than all others does not make the others wrong.
+    # One number printed more exactly than all others does not make the others wrong.
     if decimals is not None and len(found) > SMALL_TABLE:
         decimals = min(decimals, found[-2])
     yield from _beside_rows(key, ours, printed, decimals)
@@ -227,7 +234,7 @@ def _beside_rows(key: str, ours: object, printed: object, decimals: int | None) 
 
 
 def _rounded_alike(entry: Compared, decimals: int | None) -> str:
-    """Our number with as many decimals as the one in print."""
+    """Our number with as many decimals as the printed one."""
     ours, printed = entry.value, entry.printed
     if isinstance(ours, bool) or not isinstance(ours, (int, float)) or not isinstance(printed, (int, float)):
         return value_text(ours)

@@ -21,6 +21,7 @@ from glassformer.course.page import (
     Work,
     as_matrix,
     operand_texts,
+    part_text,
     value_text,
 )
 from glassformer.views.tables import FittingTable
@@ -30,7 +31,7 @@ from glassformer.views.unicode_math import unicode_math
 DIGITS_IN_LESSONS = 4
 ROWS_IN_LESSONS, COLUMNS_IN_LESSONS = 12, 10
 BROKEN = "this does not hold with your numbers"
-WRONG = "✗"  # behind a number in print
+WRONG = "✗"  # after a wrong printed number
 VERDICTS = {
     None: "not in print, checked against the worked example",
     "reproduced": "the same as in print",
@@ -40,7 +41,7 @@ VERDICTS = {
 
 
 def page_view(page: Page, index: int, count: int) -> Group:
-    """One step of a lesson, whole."""
+    """One step of a lesson."""
     head: list[RenderableType] = [Text(f"{index}/{count}  {page.title}", style="bold"), Text()]
     head += [Text(page.text)] if page.text else []
     head += [Text(f"Like this: {page.like}", style="italic")] if page.like else []
@@ -122,6 +123,4 @@ def _number_lines(name: str, value: object, rows: tuple[str, ...], columns: tupl
         return [Text(f"{name} = {value_text(value)}")]
     shown = [row[:COLUMNS_IN_LESSONS] for row in matrix[:ROWS_IN_LESSONS]]
     table = matrix_table(shown, rows, columns, digits=DIGITS_IN_LESSONS)
-    left = sum(map(len, matrix)) - sum(map(len, shown))
-    more = [Text(f"and {left:,} more numbers")] if left else []
-    return [Text(f"{name} ="), table, *more]
+    return [Text(f"{name}{part_text(shown, matrix)} ="), table]

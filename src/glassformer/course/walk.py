@@ -1,6 +1,7 @@
-"""A walk: a lesson as it runs. Every number it shows is on its tape, and every claim it makes is checked."""
+"""A walk runs a lesson: every number it shows is on its tape, and every claim it makes is checked."""
 
 import inspect
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -40,11 +41,11 @@ from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
 from glassformer.views.charts import Curve
 
-CLOSE_ENOUGH = 0.005  # how far an answer may be off unless an exercise says otherwise
-FEW_POINTS = 12  # of a curve that are marked one by one
-NUDGE = 1e-5  # how far a number is moved to measure a slope
-AGREEING = 1e-3  # how far a slope measured over a stretch may be from the gradient, as a fraction of it
-ROUNDING = 1e-9  # how far numbers may be apart that are the same but for the order of their sums
+CLOSE_ENOUGH = 0.005  # tolerance of an answer, unless an exercise sets another
+FEW_POINTS = 12  # a curve with at most this many has each point marked
+NUDGE = 1e-5  # step of a finite difference
+AGREEING = 1e-3  # relative tolerance between a finite difference and the gradient
+ROUNDING = 1e-9  # tolerance between numbers that differ only in the order of their sums
 STYLES = ("one", "two", "three")  # of the curves of a chart
 
 
@@ -77,14 +78,14 @@ class Walk:
     """
 
     def __init__(self, reporting: bool = False) -> None:
-        """Begin; `reporting` shows what does not hold, as a notebook wants it, instead of ending the lesson."""
+        """Begin; with `reporting`, as in a notebook, a claim that does not hold is shown and the lesson continues."""
         self.reporting = reporting
         self.pages: list[Page] = []
         self.exercises: list[Exercise] = []
         self.tape = Tape()
         self._recording = False
 
-    # The way.
+    # Steps.
 
     @classmethod
     def steps(cls) -> list[LessonStep]:
@@ -92,10 +93,10 @@ class Walk:
         return [part for base in reversed(cls.__mro__) for part in vars(base).values() if isinstance(part, LessonStep)]
 
     def quiz(self) -> None:
-        """Ask what a lesson asks at its end."""
+        """Ask the exercises; a lesson with exercises overrides this."""
 
     def run(self) -> None:
-        """Take every step, then ask the exercises."""
+        """Run every step, then ask the exercises."""
         try:
             for each in self.steps():
                 self.begin(each.title, each.text, each.like)
@@ -109,25 +110,25 @@ class Walk:
         self._record(True)
         self.pages.append(Page(title, text, like))
 
-    # Words.
+    # Text and claims.
 
     def say(self, text: str) -> None:
         """Add some sentences."""
         self._add(Prose(text))
 
     def claim(self, text: str, holds: bool | Tensor) -> None:
-        """Add a sentence that must hold; one that does not ends the lesson, unless the walk only reports."""
+        """Add a claim; one that does not hold ends the lesson, unless the walk only reports."""
         held = bool(holds)
         if not held and not self.reporting:
             raise LessonError(f"{self.pages[-1].title}: it does not hold that {text}")
         self._add(Claim(text, held))
 
     def same(self, text: str, a: Tensor | float, b: Tensor | float, within: float = ROUNDING) -> None:
-        """Claim that two numbers, or all those of two tables, are the same, or nearly."""
+        """Claim that two numbers, or all numbers of two tensors, agree within a tolerance."""
         self.claim(text, _farthest_apart(a, b) <= within)
 
     def differ(self, text: str, a: Tensor | float, b: Tensor | float, by: float) -> None:
-        """Claim that two tables differ by more than `by` somewhere."""
+        """Claim that two tensors differ by more than `by` somewhere."""
         self.claim(text, _farthest_apart(a, b) > by)
 
     def less(self, text: str, a: Tensor | float, b: Tensor | float) -> None:
@@ -152,7 +153,7 @@ class Walk:
         return measured
 
     def page(self) -> Page:
-        """The page as it stands, with recording off: the last word of a notebook's cell."""
+        """The page so far, with recording off; the last expression of a notebook cell."""
         self._record(False)
         return self.pages[-1]
 
@@ -163,7 +164,7 @@ class Walk:
     # Numbers.
 
     def tensor(self, values: object) -> Tensor:
-        """Numbers to begin with, in float64."""
+        """A float64 tensor of these numbers."""
         return torch.tensor(values, dtype=torch.float64)
 
     def given(self, example: str) -> Given:
@@ -171,18 +172,18 @@ class Walk:
         return Given(_worked_example(example).inputs, _worked_example(example).printed or {})
 
     def worked(self, example: str) -> Given:
-        """What a worked example comes to, computed again and found right."""
+        """The values of a worked example, recomputed and checked."""
         return Given(self.verdict(example).value)
 
     def verdict(self, example: str) -> Result:
-        """How a worked example stands against print, computed again and found right."""
+        """The verdict on a worked example, recomputed and checked."""
         result = check_example(_worked_example(example))
         if not result.expected_ok:
             raise LessonError(f"{example} comes out wrong in {', '.join(result.differing)}")
         return result
 
     def inside(self, equation: Equation[..., Tensor]) -> Tensor:
-        """What the latest run of an equation gave, however deep it stands."""
+        """The output of the latest call of an equation, at any depth."""
         for step in self._steps():
             if step.equation is equation:
                 return step.output
@@ -192,7 +193,7 @@ class Walk:
         """Run the tape backward from a number, by the gradient rules."""
         return self.tape.reverse(seed, of)
 
-    # What is shown.
+    # Equations, tables and charts.
 
     def show(self, value: object, *cells: Sequence[int], rows: Sequence[str] = (), columns: Sequence[str] = ()) -> None:
         """Show the equation that made a value, and the arithmetic of some of its numbers."""
@@ -206,8 +207,13 @@ class Walk:
             arithmetic = [written(step, tuple(cell)) for cell in cells] or [_single(step)]
         again = any(isinstance(part, Work) and part.equation is equation for part in self.pages[-1].parts)
         told = tuple(operand for operand in inputs if _worth_telling(operand.value))
-        workings = tuple(line for line in arithmetic if " = " in line)  # what was only read has none
+        workings = tuple(line for line in arithmetic if " = " in line)  # a number that was only copied has none
         self._add(Work(equation, told, output, workings, tuple(rows), tuple(columns), again))
+
+    def index_labels(self, **sizes: int) -> list[str]:
+        """Labels for the rows of several axes, given by name and size: `head 0, query 0`, `head 0, query 1`, ..."""
+        indices = itertools.product(*map(range, sizes.values()))
+        return [", ".join(f"{name} {i}" for name, i in zip(sizes, index, strict=True)) for index in indices]
 
     def show_gradient(
         self, found: Gradients, tensor: Tensor, name: str, rows: Sequence[str] = (), columns: Sequence[str] = ()
@@ -244,7 +250,7 @@ class Walk:
         self._add(Chart(title, tuple(drawn), across, logarithmic, joined))
 
     def beside(self, example: str, **values: object) -> None:
-        """Put our numbers beside those in print; ours must be those of the worked example."""
+        """Show our numbers beside the printed ones; ours must be those of the worked example."""
         wanted = _worked_example(example)
         ours = {key: as_data(value) for key, value in values.items()}
         differing = [key for key, value in ours.items() if not same(value, wanted.expected[key])]
@@ -258,7 +264,7 @@ class Walk:
         rows = tuple(
             row for key, value in ours.items() for row in rows_beside(key, value, printed.get(key), decimals.get(key))
         )
-        how = wanted.recipe.how if wanted.recipe is not None else wanted.note
+        how = wanted.note if wanted.recipe is None else f"How the printed numbers came about: {wanted.recipe.how}."
         where = f"{wanted.source}, {wanted.section}"
         self._add(Beside(example, where, rows, None if judged is None else judged.standing, how))
 
@@ -280,7 +286,7 @@ class Walk:
         cell: Sequence[int] = (),
         tolerance: float = CLOSE_ENOUGH,
     ) -> None:
-        """Ask the reader something; `answer` computes what is right by equations, of which `cell` is one number."""
+        """Add an exercise; `answer` computes the right tensor by equations, and `cell` indexes the number asked for."""
         with Tape() as tape:
             result = answer()
         known, working = self._answered(tape, result, tuple(cell))
@@ -315,7 +321,7 @@ class Walk:
         self.pages[-1].parts.append(part)
 
     def _steps(self) -> Iterator[Step]:
-        """Every step, the latest first, parts behind their whole."""
+        """Every step, the latest first, each followed by its parts."""
         for step in reversed(self.tape.steps):
             yield from step.walk()
 
@@ -323,7 +329,7 @@ class Walk:
         for step in self._steps():
             if any(output is value for output in step.outputs):
                 return step
-        raise LessonError(f"{self.pages[-1].title}: what is shown was made by no equation on the tape")
+        raise LessonError(f"{self.pages[-1].title}: the value to show was not made by an equation on the tape")
 
 
 def _farthest_apart(a: Tensor | float, b: Tensor | float) -> float:
@@ -331,7 +337,7 @@ def _farthest_apart(a: Tensor | float, b: Tensor | float) -> float:
 
 
 def _single(step: Step) -> str:
-    """The arithmetic of a result that is one number; nothing where there is none to show."""
+    """The arithmetic of a result that is one number; empty if there is none to show."""
     equation, first = step.equation, step.outputs[0]
     if not equation.has_cell:
         return ""
@@ -341,7 +347,7 @@ def _single(step: Step) -> str:
 
 
 def _worth_telling(value: object) -> bool:
-    """Settings left out, types and devices say nothing to a learner."""
+    """Whether to list an input; omitted settings, dtypes and devices teach nothing."""
     return isinstance(value, (Tensor, float, list, tuple)) or (isinstance(value, int) and not isinstance(value, bool))
 
 

@@ -3,6 +3,7 @@
 import torch
 
 from glassformer.arithmetic import number
+from glassformer.course.page import value_text
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import add, linear
 from glassformer.equations.attention import attention
@@ -58,7 +59,7 @@ class ConventionsWalk(Walk):
         heads = split_heads(x, 2)
         y = linear(x, W)
         found = self.back(y, torch.ones_like(y))
-        self.show(heads, (0, 1, 0, 0))
+        self.show(heads, (0, 1, 0, 0), rows=self.index_labels(head=heads.shape[1], token=heads.shape[2]))
         self.show(y, (0, 0, 0))
         self.table(
             ("what", "shape"),
@@ -133,13 +134,22 @@ class ConventionsWalk(Walk):
         """
         h, W = self.given("transpose-is-not-inverse").tensors("h", "W")
         second = self.tensor([[0.5, -1.0], [2.0, 1.5]])
-        end = linear(linear(h, W), second)
+        middle = linear(h, W)
+        end = linear(middle, second)
+        self.say("Forward, the row h goes through W, then through a second matrix.")
+        self.show(middle, (0,))
+        self.show(end, (0,))
         seed = self.tensor([1.0, -2.0])
         found = self.back(end, seed)
+        self.say(
+            f"Backward, let the gradient of the loss at this output, the seed, be {value_text(seed)}. The rule of "
+            "linear takes it through the transpose of the second matrix, then through that of W, back to h."
+        )
         self.show_gradient(found, h, "∂L/∂h")
         self.same("the product of both matrices gives the same vector", linear(h, matmul(W, second)), end)
         self.same("the gradient is the seed through both transposes", found[h], seed @ second.T @ W.T)
-        there_and_back = linear(linear(h, W), W.T)
+        there_and_back = linear(middle, W.T)
+        self.say("And h through W and its transpose:")
         self.beside("transpose-is-not-inverse", h_W_WT=there_and_back)
         self.differ("through a matrix and its transpose the vector does not come back", there_and_back, h, by=1.0)
 

@@ -21,7 +21,7 @@ ERRATA_COLUMNS = ("", "in print", "right")
 
 
 class ErrataWalk(Walk):
-    """Every erratum of the four sources: computed where it can be, and otherwise said to be a fact or editorial."""
+    """Every erratum of the four sources: recomputed where possible, else marked as a fact or as editorial."""
 
     @step("The formula sheet", like="A pocket timetable: right as far as it goes.")
     def formula_sheet(self) -> None:
@@ -34,17 +34,16 @@ class ErrataWalk(Walk):
 
     @step("The short guide", like="A good map with one street name on the wrong street.")
     def short_guide(self) -> None:
-        """“The Transformer: Let's dive into math” works one small example of attention, and works it rightly. It
-        counts an encoder of pictures and texts among the makers of pictures, and is loose about widths and
-        projections.
+        """“The Transformer: Let's dive into math” works one small example of attention, and gets it right. It lists an
+        encoder of images and texts among the generators of images, and is imprecise about widths and projections.
         """
         self.found |= _tell(self, [each for each in errata() if each.source.startswith(GUIDE)])
         self.beside("toy-attention-scores", QKt=self.worked("toy-attention-scores").tensor("QKt"))
 
     @step("The tutorial", like="A careful lecture with the odd slip at the blackboard.")
     def tutorial(self) -> None:
-        """The tutorial from first principles has a wrong tenth step of its descent, a factor left out of its
-        gradients, and rounded numbers carried on. Some of its sentences claim more than holds.
+        """The tutorial from first principles has a wrong tenth step of gradient descent, leaves a factor out of its
+        gradients, and continues with rounded numbers. Some of its statements are too strong.
         """
         self.found |= _tell(self, [each for each in errata() if each.source.startswith(TUTORIAL)])
 
@@ -53,8 +52,8 @@ class ErrataWalk(Walk):
         like="A travel diary written from memory: the places are real, some of the dates are not.",
     )
     def walk_through(self) -> None:
-        """“The Math Behind GPT Models” follows one sentence through a whole model, by hand and by script. The two part
-        company over positions, norms, masks and transposed matrices, and residual connections are missing.
+        """“The Math Behind GPT Models” follows one sentence through a whole model, by hand and by script. The two
+        disagree about positions, norms, masks and transposed matrices, and residual connections are missing.
         """
         told = [each for each in errata() if each.source.startswith(WALKTHROUGH)]
         self.found |= _tell(self, [each for each in told if each.number < FIRST_OF_TRAINING])
@@ -144,7 +143,7 @@ def _tell(walk: Walk, told: list[Erratum]) -> dict[int, list[Finding]]:
     walk.table(ERRATA_COLUMNS, [_erratum_row(walk, each, found[each.number]) for each in told])
     computed = [number for number, results in found.items() if results]
     walk.claim(
-        f"computing bears out all {len(computed)} of these that can be computed",
+        f"recomputing confirms all {len(computed)} of these that can be computed",
         all(result.holds for results in found.values() for result in results),
     )
     return found

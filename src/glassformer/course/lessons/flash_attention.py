@@ -39,10 +39,10 @@ class FlashAttentionWalk(Walk):
         self.mixtures = [weighted_sum(softmax(s), self.v[i : i + 2]) for s, i in zip(scores, (0, 2), strict=True)]
         self.weights = [logsumexp(s) for s in scores]
         self.largest = [s.max() for s in scores]
-        self.same("e to that number is the sum of the exponentials", self.weights[0].exp(), scores[0].exp().sum(-1))
         self.show(scores[0], (0, 0), (0, 1))
         self.show(self.mixtures[0], (0, 0))
         self.show(self.weights[0], (0,))
+        self.same("e to that number is the sum of the exponentials", self.weights[0].exp(), scores[0].exp().sum(-1))
 
     @step("The next block", like="The next ward, with a larger turnout.")
     def next_block(self) -> None:

@@ -12,6 +12,7 @@ from glassformer.equations.parameter_counts import gpt_parameters
 from glassformer.equations.softmax import softmax
 from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.probes.names import Names
 
 SENTENCE = ("I", "love", "AI")
 
@@ -84,10 +85,10 @@ class GptWalk(Walk):
         ids, begun = torch.tensor([[3, 0, 1]]), len(self.tape.steps)
         with torch.no_grad():
             logits = model(ids)
-            names = [step.path for step in self.tape.steps[begun:]]
+            names, run = Names(model, self.tape), self.tape.steps[begun:]
             loss = cross_entropy(logits[0], torch.tensor([0, 1, 2]))
             probabilities = softmax(logits[0])
-        self.table(("step", "where"), enumerate(names, 1))
+        self.table(("step", "name", "equation"), ((i, names[s.path], s.equation.name) for i, s in enumerate(run, 1)))
         self.show(probabilities, rows=("<start>", *SENTENCE[:2]), columns=(*SENTENCE, "<start>"))
         self.show(loss)
         self.claim("every position has a logit for every token", logits.shape == (1, ids.shape[1], 4))

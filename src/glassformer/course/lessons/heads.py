@@ -32,7 +32,8 @@ class HeadsWalk(Walk):
         self.show(queries, (0, 0))
         self.q = split_heads(queries, self.count)
         self.k, self.v = (split_heads(linear(self.X, W), self.count) for W in (self.WK, self.WV))
-        self.show(self.q, (1, 0, 0))
+        self.by_head = self.index_labels(head=self.count, query=len(self.X))
+        self.show(self.q, (1, 0, 0), rows=self.by_head)
         self.same(
             "end to end, the heads' queries are the projected vectors again", concat(list(self.q)), queries, within=0.0
         )
@@ -44,7 +45,7 @@ class HeadsWalk(Walk):
     def attend_each_head_by_itself(self) -> None:
         """All heads run the same equation on their own pieces, side by side. No head sees another."""
         self.apart = attention(self.q, self.k, self.v)
-        self.show(self.apart)
+        self.show(self.apart, rows=self.by_head)
         sent = torch.zeros_like(self.apart)
         sent[0] = 1.0
         found = self.back(self.apart, sent)

@@ -229,7 +229,7 @@ class HowItWorksWalk(Walk):
                     self.show_gradient(found, _embedded(self, begun), f"{name}: ∂ last logits / ∂ embeddings")
         for name, numbers in counts.items():
             self.table(
-                (name, *(f"{n} tokens" for n in lengths)),
+                (f"{name}, tokens:", *map(str, lengths)),
                 [("equations", *numbers), ("∂ last logits / ∂ first token", *heard[name])],
             )
         steady = _steady(counts["recurrent"], lengths)

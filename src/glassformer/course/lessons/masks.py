@@ -53,12 +53,12 @@ class MasksWalk(Walk):
         """Short sequences in a batch are padded, and a padding mask hides the padding. Two masks combine into one: a
         pair is visible only if both masks show it.
         """
-        self.row, self.keep = self.given("padding-mask-weights").tensors("scores", "keep")
-        padding = padding_mask(self.keep[None], dtype=torch.float64)[0, 0]
+        self.row, self.attention_mask = self.given("padding-mask-weights").tensors("scores", "keep")
+        padding = padding_mask(self.attention_mask[None], dtype=torch.float64)[0, 0]
         self.weights = softmax(apply_mask(self.row[None], padding))
         self.show(self.weights, (0, 0), (0, 4))
         self.beside("padding-mask-weights", weights=self.weights[0])
-        self.same("padding has weight zero", self.weights[0, self.keep == 0], 0.0, within=0.0)
+        self.same("padding has weight zero", self.weights[0, self.attention_mask == 0], 0.0, within=0.0)
         past = causal_mask(len(self.row), dtype=torch.float64)
         both = combine_masks(past, padding)
         self.show(both)
@@ -73,7 +73,7 @@ class MasksWalk(Walk):
         """Setting weights to zero after softmax is not the same as masking: the hidden tokens have already taken part
         in the sum, and what is left no longer sums to one.
         """
-        late = softmax(self.row) * self.keep
+        late = softmax(self.row) * self.attention_mask
         self.table(
             ("", *(f"token {i}" for i in range(len(self.row)))),
             [("masked before", *self.weights[0]), ("zeroed after", *late)],

@@ -120,7 +120,7 @@ class PositionsWalk(Walk):
         spots = torch.arange(1 + max(map(max, pairs)))
         turned_q = rotary(q.expand(len(spots), -1), spots, frequencies=theta)
         turned_k = rotary(key.expand(len(spots), -1), spots, frequencies=theta)
-        self.show(turned_q, (1, 0), (1, 1))
+        self.show(turned_q, (1, 0), (1, 1), rows=self.index_labels(position=len(spots)))
         scores = [inner_product(turned_q[m], turned_k[n]) for m, n in pairs]
         self.table(("query at", "key at", "score"), [(m, n, s) for (m, n), s in zip(pairs, scores, strict=True)])
         self.beside("rope-relative-property", scores=scores, norm_before=l2_norm(q), norm_after=l2_norm(turned_q[5]))
@@ -142,7 +142,7 @@ class PositionsWalk(Walk):
         self.beside("alibi-slopes", slopes=slopes)
         n = given.get("n", int)
         bias = alibi_bias(relative_positions(*aligned_positions(n, n)), 8, dtype=torch.float64)
-        self.show(bias, (0, 2, 0))
+        self.show(bias, (0, 2, 0), rows=self.index_labels(head=len(bias), query=n))
         self.same(
             "each position farther away lowers the score by the head's slope",
             bias.diff(dim=-1).abs(),

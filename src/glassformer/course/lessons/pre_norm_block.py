@@ -53,9 +53,12 @@ class PreNormBlockWalk(Walk):
         heads = self.given_block.get("heads", int)
         matrices = self.given_block.tensors("WQ", "WK", "WV")
         wide = [linear(self.normed, W) for W in matrices]
-        self.show(wide[0], (0, 0))
+        self.say("Here are the queries; keys and values are computed in the same way, with their own matrices.")
+        self.show(wide[0], (0, 0), rows=self.index_labels(token=len(self.x)))
         self.q, self.k, self.v = (split_heads(x, heads) for x in wide)
-        self.show(self.q, (0, 0, 0), (1, 0, 0))
+        self.say("Below, the first head gets the left half of each row, the second head the right half.")
+        self.by_head = self.index_labels(head=heads, query=len(self.x))
+        self.show(self.q, (0, 0, 0), (1, 0, 0), rows=self.by_head)
         self.claim("each head has three queries of two numbers", tuple(self.q.shape) == (heads, len(self.x), 2))
 
     @step("Each head attends", like="Each specialist asks the others' notes only what belongs to the subject.")
@@ -66,9 +69,11 @@ class PreNormBlockWalk(Walk):
         scores = attention_scores(self.q, self.k)
         self.weights = softmax(scores)
         self.mixed = weighted_sum(self.weights, self.v)
-        self.show(scores, (0, 0, 1))
-        self.show(self.weights, (0, 0, 1))
-        self.show(self.mixed, (0, 0, 0))
+        self.say("Each table has a row for each head and query. The columns of the first two are the keys.")
+        keys = self.index_labels(key=len(self.x))
+        self.show(scores, (0, 0, 1), rows=self.by_head, columns=keys)
+        self.show(self.weights, (0, 0, 1), rows=self.by_head, columns=keys)
+        self.show(self.mixed, (0, 0, 0), rows=self.by_head)
         self.same("the weights of each query sum to one", self.weights.sum(-1), 1.0)
         self.differ("the two heads have different attention weights", self.weights[0], self.weights[1], by=0.1)
 
@@ -102,10 +107,14 @@ class PreNormBlockWalk(Walk):
         wide = linear(again, W1)
         activated = gelu(wide)
         self.down = linear(activated, W2)
-        self.show(again, (0, 0))
-        shown = gelu(wide[:, :4])
-        self.show(shown, (0, 0), (1, 0))
-        self.show(self.down, (0, 0))
+        tokens, shown = self.index_labels(token=len(self.x)), gelu(wide[:, : self.x.shape[-1]])
+        self.show(again, (0, 0), rows=tokens)
+        self.say(
+            f"The up projection gives each token {wide.shape[-1]} numbers; the first table shows GELU of the first "
+            f"{shown.shape[-1]}. The down projection reads all {wide.shape[-1]}."
+        )
+        self.show(shown, (0, 0), (1, 0), rows=tokens)
+        self.show(self.down, (0, 0), rows=tokens)
         self.claim("inside it is four times as wide", wide.shape[-1] == 4 * self.x.shape[-1])
         alone = linear(gelu(linear(again[1:2], W1)), W2)
         self.same("a token alone gives the same as among the others", alone[0], self.down[1])
@@ -131,7 +140,7 @@ class PreNormBlockWalk(Walk):
         """
         mask = causal_mask(len(self.x), dtype=torch.float64)
         weights = softmax(apply_mask(attention_scores(self.q, self.k), mask))
-        self.show(weights, (0, 1, 0))
+        self.show(weights, (0, 1, 0), rows=self.by_head, columns=self.index_labels(key=len(self.x)))
         h2 = residual(self.x, linear(merge_heads(weighted_sum(weights, self.v)), self.given_block.tensor("WO")))
         self.show(h2, (0, 0))
         self.beside("pre-ln-block-vector", h2_causal=h2)

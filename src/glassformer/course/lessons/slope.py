@@ -15,7 +15,7 @@ class SlopeWalk(Walk):
         "you.",
     )
     def slope_is_a_rate(self) -> None:
-        """A straight line has one slope everywhere: for each unit to the right it rises by the same amount, wherever
+        """A straight line has one slope everywhere: for each unit to the right it changes by the same amount, wherever
         you start. A line with a negative slope goes down.
         """
         given = self.given("line-slope-meaning")
@@ -26,7 +26,7 @@ class SlopeWalk(Walk):
             self.show(high)
             rises.append(difference_quotient(high, line(start[0], slope), width))
             elsewhere = difference_quotient(line(start[1] + width, slope), line(start[1], slope), width)
-            self.same(f"starting at x = {number(start[1])} it rises by the same amount", elsewhere, rises[-1])
+            self.same(f"starting at x = {number(start[1])} it changes by the same amount", elsewhere, rises[-1])
         self.claim(
             "the line goes down where the slope is negative", [rise < 0 for rise in rises] == [m < 0 for m in slopes]
         )

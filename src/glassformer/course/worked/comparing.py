@@ -1,4 +1,4 @@
-"""When a number is the same as another: as computed twice, or as printed with a few digits."""
+"""Compare numbers: ours with the right ones, and printed ones with ours."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ Pair: TypeAlias = tuple[str, object, object]
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """One entry in print beside ours: its name, such as `PE[1][3]`, and how it stands."""
+    """One printed entry beside ours: its name, such as `PE[1][3]`, and how it compares."""
 
     name: str
     printed: object
@@ -62,7 +62,7 @@ def _paired(name: str, a: object, b: object) -> Iterator[Pair]:
 
 
 def _numbers(x: object, y: object) -> tuple[float, float] | None:
-    """Both as numbers, unless one is a word, a truth value or a table."""
+    """Both as numbers, unless one is text, a Boolean or a list."""
     for value in (x, y):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
@@ -70,7 +70,7 @@ def _numbers(x: object, y: object) -> tuple[float, float] | None:
 
 
 def same(ours: object, right: object) -> bool:
-    """Whether two tables hold the same: words and truth values alike, numbers up to float64's rounding."""
+    """Whether two tables are equal: text and Booleans exactly, numbers up to float64 rounding."""
     pairs = [(_numbers(x, y), x, y) for _, x, y in _paired("", ours, right)]
     largest = max((abs(numbers[1]) for numbers, _, _ in pairs if numbers), default=0.0)
     noise = NOISE * (1.0 if largest == 0 or is_noise(largest) else largest)
@@ -81,7 +81,7 @@ def same(ours: object, right: object) -> bool:
 
 
 def near(ours: object, right: object, answer: Mapping[str, object]) -> bool:
-    """For averages over random draws, which another version of the generator may draw otherwise."""
+    """For averages over random draws, which depend on the version of the generator."""
     numbers = [_numbers(x, y) for _, x, y in _paired("", ours, right)]
     return all(pair is not None and abs(pair[0] - pair[1]) <= DRAWN for pair in numbers)
 
@@ -97,12 +97,12 @@ def below(key: str) -> Rule:
 
 
 def entries_beside(key: str, printed: object, ours: object, decimals: int | None) -> list[Compared]:
-    """Every entry of a table in print beside ours; without decimals its numbers are round figures."""
+    """Every printed entry of a table beside ours; without decimals its numbers are round figures."""
     return [Compared(name, x, y, _standing(_gap(x, y, decimals))) for name, x, y in _paired(key, printed, ours)]
 
 
 def compare(key: str, printed: object, ours: object, decimals: int | None) -> Compared:
-    """The entry of a table in print that is farthest from ours."""
+    """The printed entry of a table that is farthest from ours."""
     found = [(_gap(x, y, decimals), name, x, y) for name, x, y in _paired(key, printed, ours)]
     gap, name, x, y = max(found, key=lambda entry: entry[0])
     return Compared(name, x, y, _standing(gap))

@@ -1,4 +1,4 @@
-"""The worked examples as data: what each document asks, what it prints, and what is right."""
+"""The worked examples as data: inputs, printed values and right values."""
 
 from importlib.resources import files
 
@@ -6,7 +6,7 @@ import msgspec
 
 
 class PrintedRecipe(msgspec.Struct, frozen=True):
-    """How a number in print came about where it is not the right one."""
+    """How a wrong printed number came about."""
 
     how: str
     equation: str
