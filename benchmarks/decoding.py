@@ -26,9 +26,9 @@ from glassformer.decoding.sampling import SpecialTokens
 from glassformer.equations.attention import attention
 from glassformer.inference.prepare import for_inference, inference_mode
 from glassformer.layers.model import Model
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
+from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 
 Rows = list[dict[str, object]]

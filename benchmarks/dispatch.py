@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import torch
 
+from glassformer.equation import no_checks
 from glassformer.equations.activations import relu
 from glassformer.equations.algebra import linear
-from glassformer.equation import no_checks
 
 CALLS, ROUNDS = 5000, 40
 x, W, b = torch.randn(4, 4), torch.randn(4, 4), torch.randn(4)

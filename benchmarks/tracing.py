@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.probes.trace import trace, value_bytes
 from glassformer.recording import Tape
 

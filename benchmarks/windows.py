@@ -12,8 +12,8 @@ import time
 
 import torch
 
-from glassformer.models.build import build
 from glassformer.models.llama import LlamaConfig
+from glassformer.models.registry import build
 
 
 def measure(tokens: int, window: int | None, rounds: int) -> None:

@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.errors import CheckpointError
-from glassformer.models.build import build
 from glassformer.models.llama import LlamaConfig
+from glassformer.models.registry import build
 
 model = build(LlamaConfig(vocab=100, context=64, dim=32, layers=2, heads=4, kv_heads=2, ffn_dim=48)).eval()
 ids = torch.tensor([[3, 1, 4, 1, 5]])

@@ -15,8 +15,8 @@ from glassformer.equations.activations import gelu, relu
 from glassformer.equations.algebra import linear, scale
 from glassformer.equations.softmax import softmax
 from glassformer.errors import EquationError
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.recording import Tape
 
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from glassformer.errors import ConfigError, EquationError, GlassformerError, ModelError, TapeError
     from glassformer.interface import Classification, LoadedModel, load
     from glassformer.layers.config import Config
-    from glassformer.models.build import build
-    from glassformer.models.presets import presets
+    from glassformer.models.registry import build, presets
     from glassformer.recording import Tape as tape  # noqa: N813 - reads as a word: `with gf.tape() as tape:`
     from glassformer.training.evaluate import evaluate
     from glassformer.training.run import train_task as train
@@ -63,14 +62,14 @@ _HOMES = {
     "LoadedModel": ("glassformer.interface", "LoadedModel"),
     "ModelError": ("glassformer.errors", "ModelError"),
     "TapeError": ("glassformer.errors", "TapeError"),
-    "build": ("glassformer.models.build", "build"),
+    "build": ("glassformer.models.registry", "build"),
     "catalog": ("glassformer.equation", "catalog"),
     "evaluate": ("glassformer.training.evaluate", "evaluate"),
     "generate": ("glassformer.decoding.generate", "generate"),
     "load": ("glassformer.interface", "load"),
     "load_vectors": ("glassformer.checkpoints.vectors", "load_vectors"),
     "parity": ("glassformer.checkpoints.parity", "parity"),
-    "presets": ("glassformer.models.presets", "presets"),
+    "presets": ("glassformer.models.registry", "presets"),
     "save": ("glassformer.checkpoints.save", "save"),
     "tape": ("glassformer.recording", "Tape"),
     "trace": ("glassformer.views.notebook", "trace"),

@@ -7,7 +7,7 @@ from torch import Tensor
 from glassformer.checkpoints.parity_configs import PARITY_CONFIGS
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
-from glassformer.models.build import build
+from glassformer.models.registry import build
 
 NAMES = list(PARITY_CONFIGS)
 

@@ -14,8 +14,8 @@ from glassformer.checkpoints.save import save
 from glassformer.checkpoints.tensor_map import TensorMap, parts
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import OneOrMoreLayers
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from tests.checkpoints.parity_configs import assert_equal, contents, shaken
 
 TOY = ModelFamily(

@@ -21,10 +21,9 @@ from glassformer.checkpoints.native import KIND, RENAMED_ELSEWHERE, RENAMED_FIEL
 from glassformer.checkpoints.save import save
 from glassformer.errors import CheckpointError, GlassformerError, TokenizerError
 from glassformer.layers.rotary import LinearScaling, NTKScaling, RopeScaling
-from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
-from glassformer.models.registry import ARCHITECTURES, config_type
+from glassformer.models.registry import ARCHITECTURES, build, config_type
 from glassformer.models.rnn import RNNConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer

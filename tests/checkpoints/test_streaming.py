@@ -13,8 +13,8 @@ from glassformer.checkpoints.huggingface import find_hf_model
 from glassformer.checkpoints.load import filled_model, load
 from glassformer.checkpoints.save import save
 from glassformer.checkpoints.tensor_files import TensorFiles
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from tests.checkpoints.parity_configs import NAMES, PARITY_CONFIGS, assert_equal, shaken
 
 

@@ -11,11 +11,10 @@ from glassformer.checkpoints.load import Loaded
 from glassformer.checkpoints.save import save
 from glassformer.cli.main import main
 from glassformer.layers.config import Config
-from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.mlp import MLPConfig
-from glassformer.models.presets import PRESETS
+from glassformer.models.registry import PRESETS, build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from glassformer.errors import TrainingError
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train

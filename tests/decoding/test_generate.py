@@ -292,7 +292,7 @@ WORD_BEYOND = " ".join(words().token(id) for id in (12,))
 
 
 def writer_mlp() -> object:
-    from glassformer.models.build import build
+    from glassformer.models.registry import build
 
     return build("mlp-xor")
 

@@ -10,7 +10,7 @@ import torch
 from tokenizers import processors
 
 from glassformer.layers.model import Model
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
 from tests.models.zoo import CAUSAL, TRANSLATORS, ZOO

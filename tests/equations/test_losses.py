@@ -12,7 +12,14 @@ from torch.testing import assert_close
 
 from glassformer.equations.algebra import linear
 from glassformer.equations.information import cross_entropy_between
-from glassformer.equations.losses import bits_per_byte, contrastive_loss, cross_entropy, label_smoothing, mean_squared_error, perplexity
+from glassformer.equations.losses import (
+    bits_per_byte,
+    contrastive_loss,
+    cross_entropy,
+    label_smoothing,
+    mean_squared_error,
+    perplexity,
+)
 from glassformer.equations.softmax import log_softmax, softmax
 from glassformer.errors import EquationError
 from glassformer.recording import Tape

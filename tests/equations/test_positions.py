@@ -15,7 +15,12 @@ from transformers.models.t5.modeling_t5 import T5Attention
 
 from glassformer.equations.embedding import embed
 from glassformer.equations.masks import aligned_positions, relative_positions
-from glassformer.equations.position_biases import alibi_bias, alibi_slopes, relative_position_bias, relative_position_bucket
+from glassformer.equations.position_biases import (
+    alibi_bias,
+    alibi_slopes,
+    relative_position_bias,
+    relative_position_bucket,
+)
 from glassformer.equations.positions import shift_matrix, sinusoidal_positions
 from glassformer.errors import EquationError
 from glassformer.recording import Tape

@@ -16,7 +16,14 @@ from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as apply_halves
 
 from glassformer.equations.rotary import rotary, rotary_frequencies
-from glassformer.equations.rotary_scaling import base_scaled_frequencies, linear_scaled_frequencies, llama3_scaled_frequencies, ntk_scaled_frequencies, yarn_scaled_frequencies, yarn_temperature
+from glassformer.equations.rotary_scaling import (
+    base_scaled_frequencies,
+    linear_scaled_frequencies,
+    llama3_scaled_frequencies,
+    ntk_scaled_frequencies,
+    yarn_scaled_frequencies,
+    yarn_temperature,
+)
 from glassformer.errors import EquationError
 
 CASES = settings(max_examples=100, deadline=None)

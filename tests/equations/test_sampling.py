@@ -19,7 +19,16 @@ from transformers.generation.logits_process import (
 
 from glassformer.equation import Equation
 from glassformer.equations.information import entropy
-from glassformer.equations.sampling import greedy, length_penalty, min_p, repetition_penalty, sample, temperature, top_k, top_p
+from glassformer.equations.sampling import (
+    greedy,
+    length_penalty,
+    min_p,
+    repetition_penalty,
+    sample,
+    temperature,
+    top_k,
+    top_p,
+)
 from glassformer.equations.softmax import softmax
 from glassformer.errors import EquationError
 from glassformer.recording import Tape

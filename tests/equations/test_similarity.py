@@ -13,7 +13,18 @@ from torch.testing import assert_close
 
 from glassformer.equation import Equation
 from glassformer.equations.sampling import temperature
-from glassformer.equations.similarity import analogy, cosine_similarity, euclidean_distance, inner_product, l2_norm, nearest, nearest_by_cosine, normalize, random_cosine_rms, score_variance
+from glassformer.equations.similarity import (
+    analogy,
+    cosine_similarity,
+    euclidean_distance,
+    inner_product,
+    l2_norm,
+    nearest,
+    nearest_by_cosine,
+    normalize,
+    random_cosine_rms,
+    score_variance,
+)
 from glassformer.equations.softmax import softmax
 from glassformer.errors import EquationError
 from glassformer.recording import Tape

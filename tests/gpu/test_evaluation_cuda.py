@@ -8,8 +8,8 @@ import torch
 
 from glassformer.data.batches import Batch, PackedBatches
 from glassformer.decoding.generate import generate
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.tasks.gpt import TextSet
 

@@ -10,8 +10,8 @@ import torch
 
 from glassformer.data.batches import PackedBatches
 from glassformer.errors import TrainingError
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train

@@ -13,8 +13,8 @@ from glassformer.errors import NonFiniteError
 from glassformer.inference.compiled_step import CompiledStep, programs, static_cache
 from glassformer.inference.prepare import Form, for_inference
 from glassformer.inference.triton_decoder import TritonBatchDecoder, triton_decoder
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from tests.decoding.tiny_generators import PROMPTS, words, writer
 
 pytestmark = [

@@ -151,8 +151,8 @@ def test_fused_attention_takes_padded_sources(name: str) -> None:
 
 def test_the_loss_in_perplexity_is_small_on_a_trained_model() -> None:
     """A model that has learned to count: its perplexity with coarser weights over that with its own."""
-    from glassformer.models.build import build
     from glassformer.models.gpt import GPTConfig
+    from glassformer.models.registry import build
 
     model = build(GPTConfig(vocab=16, context=32, dim=64, layers=2, heads=4))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
@@ -197,8 +197,8 @@ def live_bytes() -> int:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_weights_are_converted_in_place_without_a_second_copy(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.models.build import build
     from glassformer.models.gpt import GPTConfig
+    from glassformer.models.registry import build
 
     model = build(GPTConfig(vocab=64, context=16, dim=256, layers=4, heads=4))
     ids, block = torch.arange(8)[None], 4 * sum(p.numel() for p in model.stack.blocks[0].parameters())

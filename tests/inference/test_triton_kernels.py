@@ -12,10 +12,10 @@ from glassformer.equations.algebra import add, linear, multiply, residual
 from glassformer.equations.attention import attention
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.normalization import layer_norm, rms_norm
-from glassformer.equations.softmax import logsumexp
 from glassformer.equations.quantization import int8_linear, quantize_rows
 from glassformer.equations.rotary import rotary, rotary_frequencies
 from glassformer.equations.sampling import greedy
+from glassformer.equations.softmax import logsumexp
 from glassformer.inference.compiled_step import static_cache
 from glassformer.inference.prepare import Form, for_inference, inference_mode
 from glassformer.inference.triton_decoder import TritonBatchDecoder, TritonDecoder

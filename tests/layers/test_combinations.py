@@ -9,12 +9,17 @@ from torch.testing import assert_close
 
 from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, squared_relu, tanh
 from glassformer.equations.gated import swiglu
-from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.attention import (
+    Attention,
+    AttentionShape,
+    Bidirectional,
+    BlockSparse,
+    Causal,
+    Dilated,
+    SlidingWindow,
+)
+from glassformer.layers.basic import FeedForward, GatedFeedForward, LayerNorm, LearnedPositions, PlainRMSNorm, RMSNorm
 from glassformer.layers.block import Block, Stack
-from glassformer.layers.embedding import LearnedPositions
-from glassformer.layers.feed_forward import FeedForward, GatedFeedForward
-from glassformer.layers.normalization import LayerNorm, PlainRMSNorm, RMSNorm
-from glassformer.layers.patterns import Bidirectional, BlockSparse, Causal, Dilated, SlidingWindow
 from glassformer.layers.positions import (
     AlibiBias,
     RelativeBias,

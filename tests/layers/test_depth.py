@@ -5,10 +5,8 @@ from torch import Tensor, nn
 
 from glassformer.equations.activations import relu, tanh
 from glassformer.equations.losses import cross_entropy
+from glassformer.layers.basic import FeedForward, LayerNorm, Linear
 from glassformer.layers.block import Residual
-from glassformer.layers.feed_forward import FeedForward
-from glassformer.layers.linear import Linear
-from glassformer.layers.normalization import LayerNorm
 
 DIM, DEPTH = 32, 48
 

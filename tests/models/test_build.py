@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.probes.trace import trace
 from tests.models.zoo import ZOO, specimen
 

@@ -10,17 +10,16 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.layers.attention import AttentionShape
+from glassformer.layers.attention import AttentionShape, Dilated, SlidingWindow
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
-from glassformer.layers.patterns import Dilated, SlidingWindow
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
-from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.mlp import MLPConfig
 from glassformer.models.modern import ModernConfig
+from glassformer.models.registry import build
 from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config

@@ -9,8 +9,8 @@ from torch.testing import assert_close
 
 from glassformer.equation import CHECKS, MODE
 from glassformer.errors import ModelError
-from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
+from glassformer.models.registry import build
 from glassformer.recording import Tape
 from tests.models.zoo import CAUSAL, READERS, TRANSLATORS, VOCAB, ZOO, specimen
 

@@ -5,8 +5,7 @@ import pytest
 from glassformer.equations.parameter_counts import gpt_parameters
 from glassformer.errors import ConfigError
 from glassformer.layers.attention import AttentionShape
-from glassformer.models.build import build
-from glassformer.models.presets import PRESETS
+from glassformer.models.registry import PRESETS, build
 
 EXACT = {
     "gpt2": 124_439_808,

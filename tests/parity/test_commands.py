@@ -12,7 +12,7 @@ from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.cli.main import main
 from glassformer.models.gpt import GPTConfig
-from glassformer.models.presets import PRESETS
+from glassformer.models.registry import PRESETS
 from glassformer.models.rnn import RNNConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from tests.checkpoints.parity_configs import NAMES, PARITY_CONFIGS, assert_equal, shaken

@@ -6,12 +6,9 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from glassformer.equations.activations import gelu, relu
-from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.attention import Attention, AttentionShape, Causal
+from glassformer.layers.basic import FeedForward, LayerNorm, Linear
 from glassformer.layers.block import Block, Stack
-from glassformer.layers.feed_forward import FeedForward
-from glassformer.layers.linear import Linear
-from glassformer.layers.normalization import LayerNorm
-from glassformer.layers.patterns import Causal
 from glassformer.models.rnn import LSTMCell, PlainCell
 
 DIM, HEADS, HIDDEN = 12, 3, 20

@@ -32,7 +32,7 @@ def test_a_wrong_fast_form_is_found_and_placed(monkeypatch: pytest.MonkeyPatch) 
 def test_dropout_draws_the_same_numbers_both_ways() -> None:
     import dataclasses
 
-    from glassformer.models.build import build
+    from glassformer.models.registry import build
 
     model = build(dataclasses.replace(ZOO["gpt"], dropout=0.5)).train()
     rows = {row.equation: row for row in agreement(model, specimen("gpt").inputs)}

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from glassformer.errors import TapeError
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.probes.interventions import head_attribution, layer_attribution, on_head, on_token, patch
 from glassformer.probes.readout import attention_maps, gradient_norms, logit_lens
 from glassformer.probes.trace import trace

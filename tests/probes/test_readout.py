@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from glassformer.errors import TapeError
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.models.rnn import RNNConfig
 from glassformer.probes.readout import (
     attention_maps,

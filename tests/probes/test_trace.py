@@ -13,8 +13,8 @@ from glassformer.equation import catalog
 from glassformer.equations.algebra import add
 from glassformer.equations.losses import cross_entropy
 from glassformer.errors import TapeError
-from glassformer.layers.linear import Linear
-from glassformer.models.build import build
+from glassformer.layers.basic import Linear
+from glassformer.models.registry import build
 from glassformer.probes.trace import sketch, trace, value_bytes
 from tests.models.zoo import CAUSAL, TRANSLATORS, ZOO, specimen
 

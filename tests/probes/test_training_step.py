@@ -83,7 +83,7 @@ def test_every_stage_of_one_weight_is_there_with_its_arithmetic() -> None:
 def test_dropout_is_the_same_in_both() -> None:
     import dataclasses
 
-    from glassformer.models.build import build
+    from glassformer.models.registry import build
     from tests.models.zoo import ZOO
 
     subject = Specimen(build(dataclasses.replace(ZOO["gpt"], dropout=0.3)).double().train(), specimen("gpt").inputs)

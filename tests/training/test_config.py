@@ -16,8 +16,7 @@ from glassformer.errors import ConfigError, nearest_names
 from glassformer.layers.rotary import Llama3Scaling, YarnScaling
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
-from glassformer.models.presets import presets
-from glassformer.models.registry import architecture_of
+from glassformer.models.registry import architecture_of, presets
 from glassformer.training.config import (
     RENAMED,
     Resolved,

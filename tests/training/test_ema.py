@@ -8,7 +8,7 @@ import torch
 from glassformer.checkpoints.run_checkpoints import AVERAGE
 from glassformer.equations.optimizers import exponential_moving_average
 from glassformer.errors import CheckpointError, RunFolderError
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.ema import EMA, average_checkpoints

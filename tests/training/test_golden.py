@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.training.loop import train
 from glassformer.training.tasks.gpt import NEXT_TOKEN
 from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN

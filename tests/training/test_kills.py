@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from glassformer.errors import RunFolderError
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.training.loop import train
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.tasks.gpt import NEXT_TOKEN

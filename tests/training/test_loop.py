@@ -14,8 +14,8 @@ from torch.testing import assert_close
 from glassformer import durable
 from glassformer.data.batches import IGNORE, Batch, PackedBatches, PairBatches
 from glassformer.errors import ConfigError, RunFolderError
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train

@@ -18,8 +18,8 @@ from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import MissingExtraError, ModelError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer

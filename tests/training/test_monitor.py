@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data.batches import PackedBatches
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.loop import train
 from glassformer.training.monitor import Monitor

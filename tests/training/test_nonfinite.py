@@ -10,7 +10,7 @@ from torch import Tensor
 from glassformer.data.batches import Batch
 from glassformer.errors import TrainingError
 from glassformer.layers.model import Model
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train

@@ -13,11 +13,10 @@ from torch import Tensor, nn
 from glassformer.equations.adam import adam, rmsprop
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
 from glassformer.errors import ConfigError
-from glassformer.layers.attention import Attention
-from glassformer.layers.linear import Linear
+from glassformer.layers.attention import Attention, Causal
+from glassformer.layers.basic import Linear
 from glassformer.layers.model import Model
-from glassformer.layers.patterns import Causal
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.training.initialization import INITIALIZATIONS, initialize
 from glassformer.training.optimizer import Optimizers
 from glassformer.training.recipe import MOMENTS, Recipe

@@ -7,7 +7,7 @@ import pytest
 from glassformer.data.batches import PairBatches
 from glassformer.data.phrase_book import phrase_book
 from glassformer.decoding.generate import translate
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.loop import train

@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from glassformer.data.batches import IGNORE, Batch
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.training.loop import train
 from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.errors import CheckpointError, ConfigError, DataError
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.training.loop import train
 from glassformer.training.run import train_task
 from glassformer.training.run_folder import RunFolder

@@ -12,10 +12,10 @@ import torch
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
 from glassformer.errors import ConfigError, GlassformerError
-from glassformer.models.build import build
 from glassformer.models.encoder import Encoder
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
+from glassformer.models.registry import build
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.config import COMMAND_LINE, Resolved, from_settings, resolve
 from glassformer.training.device import Device

@@ -9,9 +9,9 @@ import pytest
 from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
 from glassformer.errors import DataError, GlassformerError
-from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.distributed import ALONE, ProcessGroup
@@ -127,7 +127,7 @@ def test_running_text_of_a_file_a_folder_and_json_lines(form: str, settings: Set
 
 
 def _model(settings: Settings, made: TaskData):  # noqa: ANN202 - one of several models
-    from glassformer.models.build import build
+    from glassformer.models.registry import build
 
     return build(replace(settings.model, vocab=made.tokenizer.vocab_size))
 

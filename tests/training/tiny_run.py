@@ -11,8 +11,8 @@ from torch import Tensor
 
 from glassformer.data.batches import Batches, PackedBatches, PairBatches
 from glassformer.layers.model import Model
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.training import device
 from glassformer.training.loop import train

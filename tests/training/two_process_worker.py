@@ -17,9 +17,9 @@ import torch
 from glassformer.data.batches import Batches, MaskedBatches, Masking
 from glassformer.errors import GlassformerError, InterruptedRunError
 from glassformer.layers.model import Model
-from glassformer.models.build import build
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.training import run as run_module
 from glassformer.training.config import from_settings
 from glassformer.training.device import Device

@@ -35,7 +35,7 @@ from glassformer.checkpoints.tensor_map import TensorMap, as_in_file, fill_model
 from glassformer.errors import CheckpointError, ConfigError, PathError, RunFolderWarning
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.safe_read import PICKLES, is_pickle, parse_table, pickle_refusal, read_table
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from glassformer.checkpoints.hf_config import MOST_TOKENS, MOST_WIDTH
 from glassformer.errors import CheckpointError
-from glassformer.layers.embedding import Embedding
+from glassformer.layers.basic import Embedding
 from glassformer.safe_read import is_pickle, pickle_refusal, plain_file
 
 MOST_LINE = 2**20  # bytes

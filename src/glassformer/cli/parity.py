@@ -90,7 +90,7 @@ def _one(model: str, preset: bool, dtype: Type, step: int | None, json: bool) ->
 
 
 def _preset(name: str) -> "Config":
-    from glassformer.models.presets import presets
+    from glassformer.models.registry import presets
 
     if name not in presets():
         hint = did_you_mean(name, presets(), "`glassformer models` lists them all")
@@ -102,7 +102,7 @@ def _random(config: "Config") -> "Model":
     """A model with every parameter random, also those that start at zero or one."""
     import torch
 
-    from glassformer.models.build import build
+    from glassformer.models.registry import build
 
     model = build(config).eval()
     generator = torch.Generator().manual_seed(0)

@@ -106,9 +106,7 @@ def models(preset: str | None = None, /, *, json: Json = False) -> None:
     preset
         Name of a preset, such as gpt2; lists all if left out.
     """
-    from glassformer.models.build import build
-    from glassformer.models.presets import presets
-    from glassformer.models.registry import architecture_of
+    from glassformer.models.registry import architecture_of, build, presets
 
     if preset is not None:
         _show_model(preset, json)
@@ -121,8 +119,7 @@ def models(preset: str | None = None, /, *, json: Json = False) -> None:
 
 
 def _show_model(preset: str, json: bool) -> None:
-    from glassformer.models.build import build
-    from glassformer.models.presets import presets
+    from glassformer.models.registry import build, presets
 
     if preset not in presets():
         raise UsageError(f"there is no preset {preset!r}; {did_you_mean(preset, presets(), _listed_by('models'))}")

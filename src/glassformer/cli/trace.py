@@ -132,7 +132,7 @@ def _require_free_outputs(output: Output) -> None:
 
 def _trace(name: str, step: int | None, texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
     from glassformer.interface import load
-    from glassformer.models.presets import presets
+    from glassformer.models.registry import presets
 
     if Path(name).exists():
         return load(name, step=step).trace(*texts, backward, **vars(part))
@@ -147,7 +147,7 @@ def _random_model(name: str) -> "LoadedModel":
     import torch
 
     from glassformer.interface import LoadedModel
-    from glassformer.models.build import build
+    from glassformer.models.registry import build
     from glassformer.probes.trace import free_memory
 
     needed, free = build(name, device="meta").parameter_count() * FLOAT_BYTES, free_memory(torch.device("cpu"))
@@ -161,7 +161,7 @@ def _random_model(name: str) -> "LoadedModel":
 
 def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
     """Trace a model without a tokenizer on the bytes of a text; a translator without a target gets the text again."""
-    from glassformer.layers.encoder_decoder import EncoderDecoder
+    from glassformer.layers.model import EncoderDecoder
 
     vocab = vars(loaded.model.config).get("vocab", 256)
     text, second = texts

@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.config import GenerationConfig
-from glassformer.equations.sampling import greedy, min_p, repetition_penalty, sample_from_uniform, suppress_tokens, temperature, top_k, top_p
+from glassformer.equations.sampling import (
+    greedy,
+    min_p,
+    repetition_penalty,
+    sample_from_uniform,
+    suppress_tokens,
+    temperature,
+    top_k,
+    top_p,
+)
 from glassformer.equations.softmax import logsumexp, softmax
 
 

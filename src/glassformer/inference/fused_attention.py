@@ -9,9 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glassformer.equation import MODE
-from glassformer.layers.attention import Attention
+from glassformer.layers.attention import Attention, Bidirectional, Causal
 from glassformer.layers.cache import AttentionContext, LayerKV
-from glassformer.layers.patterns import Bidirectional, Causal
 
 
 class FusedAttention(Attention):

@@ -17,12 +17,10 @@ from glassformer.equations.gated import swiglu
 from glassformer.inference.fused_attention import FusedAttention
 from glassformer.inference.linear import Int8Linear, PackedLinear
 from glassformer.layers.attention import Attention
+from glassformer.layers.basic import FeedForward, GatedFeedForward, LayerNorm, RMSNorm
 from glassformer.layers.block import Block
 from glassformer.layers.cache import KVCache, LayerKV
-from glassformer.layers.causal_lm import CausalLM
-from glassformer.layers.feed_forward import FeedForward, GatedFeedForward
-from glassformer.layers.model import Model
-from glassformer.layers.normalization import LayerNorm, RMSNorm
+from glassformer.layers.model import CausalLM, Model
 from glassformer.layers.rotary import Rotary
 
 if TYPE_CHECKING:

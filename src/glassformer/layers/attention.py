@@ -1,4 +1,4 @@
-"""Multi-head attention: project, split into heads, attend, merge, project."""
+"""Multi-head attention, and the patterns that say which keys a query may attend to."""
 
 from dataclasses import dataclass
 
@@ -9,15 +9,100 @@ from glassformer.equations.algebra import add
 from glassformer.equations.attention import attention
 from glassformer.equations.attention_steps import apply_mask, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
-from glassformer.equations.masks import causal_mask, combine_masks
+from glassformer.equations.masks import causal_mask, combine_masks, position_mask, sliding_window_mask
 from glassformer.equations.regularization import dropout
 from glassformer.equations.softmax import softmax
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask
 from glassformer.equations.window_attention import window_attention
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, ModelError
+from glassformer.layers.basic import Linear
 from glassformer.layers.cache import AttentionContext, LayerKV
 from glassformer.layers.config import Config, Size
-from glassformer.layers.linear import Linear
-from glassformer.layers.patterns import Bidirectional, SlidingWindow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bidirectional(Config):
+    """Every query may attend to every key."""
+
+    causal: bool = False
+
+    def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
+        """Additive mask beyond causality, or None."""
+        return None
+
+    @property
+    def window_size(self) -> int | None:
+        """How many positions back a query attends, its own included; None for all of them."""
+        return None
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True where a query may attend, from distances and key positions; only a causal pattern can be cached."""
+        if not self.causal:
+            raise ModelError(f"{type(self).__name__}: attends to later tokens, so it cannot decode from a cache")
+        return position_mask(distances, keys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Causal(Bidirectional):
+    """A query may attend to its own position and those before it."""
+
+    causal: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlidingWindow(Bidirectional):
+    """A query may attend to the last `window` positions, its own included."""
+
+    window: Size
+
+    def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
+        """Minus infinity outside the window."""
+        return sliding_window_mask(queries, keys, self.window, dtype=like.dtype, device=like.device)
+
+    @property
+    def window_size(self) -> int | None:
+        """The window."""
+        return self.window
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True inside the window."""
+        return position_mask(distances, keys, self.window)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlockSparse(Bidirectional):
+    """A query may attend to its own block so far and to the last position of each earlier block."""
+
+    block_size: Size
+
+    def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
+        """Minus infinity outside the pattern."""
+        return block_sparse_mask(queries, keys, self.block_size, dtype=like.dtype, device=like.device)
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True inside the pattern."""
+        return position_mask(distances, keys, block=self.block_size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dilated(Bidirectional):
+    """A query may attend to `window` positions back, `dilation` apart."""
+
+    window: Size
+    dilation: Size
+
+    def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
+        """Minus infinity between the positions attended to."""
+        return dilated_mask(queries, keys, self.window, self.dilation, dtype=like.dtype, device=like.device)
+
+    @property
+    def window_size(self) -> int | None:
+        """Distance to the farthest position attended to, plus one."""
+        return (self.window - 1) * self.dilation + 1
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True at the positions attended to."""
+        return position_mask(distances, keys, self.window, self.dilation)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,14 @@ from torch import Tensor, nn
 from glassformer.equation import MODE
 from glassformer.equations.algebra import scale
 from glassformer.equations.rotary import rotary, rotary_frequencies
-from glassformer.equations.rotary_scaling import base_scaled_frequencies, linear_scaled_frequencies, llama3_scaled_frequencies, ntk_scaled_frequencies, yarn_scaled_frequencies, yarn_temperature
+from glassformer.equations.rotary_scaling import (
+    base_scaled_frequencies,
+    linear_scaled_frequencies,
+    llama3_scaled_frequencies,
+    ntk_scaled_frequencies,
+    yarn_scaled_frequencies,
+    yarn_temperature,
+)
 from glassformer.layers.config import Config, Positive, Size, sizes_allowed
 
 

@@ -14,13 +14,10 @@ from glassformer.equations.sequences import mean_pool, select_position
 from glassformer.equations.similarity import normalize
 from glassformer.equations.variance_scaling import truncated_normal
 from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
 from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size
-from glassformer.layers.embedding import Embedding, LearnedPositions
-from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
-from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model, checks_inputs
-from glassformer.layers.normalization import LayerNorm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,15 +8,11 @@ from torch import Tensor, nn
 
 from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.regularization import dropout
-from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.attention import Attention, AttentionShape, Causal
+from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
 from glassformer.layers.block import Block, Stack
-from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size
-from glassformer.layers.embedding import Embedding, LearnedPositions
-from glassformer.layers.feed_forward import ACTIVATIONS, FeedForward
-from glassformer.layers.linear import Linear
-from glassformer.layers.normalization import LayerNorm
-from glassformer.layers.patterns import Causal
+from glassformer.layers.model import CausalLM
 
 
 @dataclass(frozen=True, kw_only=True)

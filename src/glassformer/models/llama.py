@@ -7,15 +7,11 @@ from torch import nn
 
 from glassformer.equations.gated import swiglu
 from glassformer.equations.initialization import normal
-from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.attention import Attention, AttentionShape, Causal, SlidingWindow
+from glassformer.layers.basic import Embedding, GatedFeedForward, Linear, RMSNorm
 from glassformer.layers.block import Block, Stack
-from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, NotNegative, Positive, Size
-from glassformer.layers.embedding import Embedding
-from glassformer.layers.feed_forward import GatedFeedForward
-from glassformer.layers.linear import Linear
-from glassformer.layers.normalization import RMSNorm
-from glassformer.layers.patterns import Causal, SlidingWindow
+from glassformer.layers.model import CausalLM
 from glassformer.layers.rotary import RopeScaling, Rotary
 
 

@@ -9,9 +9,8 @@ from torch import Tensor, nn
 
 from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.errors import ModelError
+from glassformer.layers.basic import ACTIVATIONS, Linear
 from glassformer.layers.config import Config, Size
-from glassformer.layers.feed_forward import ACTIVATIONS
-from glassformer.layers.linear import Linear
 from glassformer.layers.model import Model, checks_inputs
 
 

@@ -10,15 +10,19 @@ from glassformer.equations.activations import squared_relu
 from glassformer.equations.attention_steps import soft_cap
 from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
-from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.attention import (
+    Attention,
+    AttentionShape,
+    Bidirectional,
+    BlockSparse,
+    Causal,
+    Dilated,
+    SlidingWindow,
+)
+from glassformer.layers.basic import Embedding, FeedForward, Linear, PlainRMSNorm
 from glassformer.layers.block import Block, Stack
-from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, Positive, Probability, Size
-from glassformer.layers.embedding import Embedding
-from glassformer.layers.feed_forward import FeedForward
-from glassformer.layers.linear import Linear
-from glassformer.layers.normalization import PlainRMSNorm
-from glassformer.layers.patterns import Bidirectional, BlockSparse, Causal, Dilated, SlidingWindow
+from glassformer.layers.model import CausalLM
 from glassformer.layers.positions import AlibiBias
 from glassformer.layers.rotary import Rotary
 

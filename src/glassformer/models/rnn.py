@@ -12,12 +12,10 @@ from glassformer.equations.heads import slice_axis
 from glassformer.equations.sequences import select_position, stack_steps
 from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.errors import ModelError
+from glassformer.layers.basic import Embedding, Linear
 from glassformer.layers.cache import DecoderState, RecurrentState
-from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, OneOrMoreLayers, Size
-from glassformer.layers.embedding import Embedding
-from glassformer.layers.linear import Linear
-from glassformer.layers.model import checks_inputs
+from glassformer.layers.model import CausalLM, checks_inputs
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,7 @@ from typing import cast
 from glassformer.checkpoints.native import RENAMED_FIELDS
 from glassformer.errors import ConfigError, did_you_mean, nearest_names
 from glassformer.layers.config import LARGEST_WHOLE, Config
-from glassformer.models.presets import presets
-from glassformer.models.registry import architecture_of
+from glassformer.models.registry import architecture_of, presets
 from glassformer.training.registry import (
     FAMILY,
     FOLLOWS,

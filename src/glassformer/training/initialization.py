@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.equations.variance_scaling import he_normal, xavier_normal, xavier_uniform
-from glassformer.layers.linear import Linear
+from glassformer.layers.basic import Linear
 from glassformer.layers.model import Model
 
 INITIALIZATIONS: Mapping[str, Callable[..., Tensor]] = {

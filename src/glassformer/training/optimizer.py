@@ -8,7 +8,7 @@ from torch.distributed.tensor import DTensor
 from torch.optim import SGD, AdamW, Muon, Optimizer, RMSprop
 
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.layers.linear import Linear
+from glassformer.layers.basic import Linear
 from glassformer.torch_private import multiply_all, step_unless
 from glassformer.training.distributed import sharded_like, unsharded
 from glassformer.training.recipe import Recipe

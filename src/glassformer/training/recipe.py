@@ -3,7 +3,13 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from glassformer.equations.schedules import cosine_schedule, inverse_square_root_schedule, linear_schedule, linear_warmup, warmup_stable_decay
+from glassformer.equations.schedules import (
+    cosine_schedule,
+    inverse_square_root_schedule,
+    linear_schedule,
+    linear_warmup,
+    warmup_stable_decay,
+)
 from glassformer.errors import ConfigError
 from glassformer.layers.config import Config, Count, NotNegative, Positive, PositiveOrInfinite, Probability, Size
 

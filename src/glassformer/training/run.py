@@ -18,8 +18,7 @@ from glassformer.decoding.generate import generate
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
-from glassformer.models.build import build
-from glassformer.models.registry import architecture_of
+from glassformer.models.registry import architecture_of, build
 from glassformer.safe_read import read_table
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
 from glassformer.training.config import (

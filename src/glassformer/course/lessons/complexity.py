@@ -8,7 +8,13 @@ from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.attention import attention
 from glassformer.equations.masks import causal_mask, sliding_window_mask
-from glassformer.equations.parameter_counts import attention_macs, crossover_length, layer_macs, projection_macs, quadratic_fraction
+from glassformer.equations.parameter_counts import (
+    attention_macs,
+    crossover_length,
+    layer_macs,
+    projection_macs,
+    quadratic_fraction,
+)
 from glassformer.equations.scaling import scaling_law_loss, training_flops
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, visible_pairs
 

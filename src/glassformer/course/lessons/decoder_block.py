@@ -14,11 +14,9 @@ from glassformer.equations.matrices import transpose
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.other_norms import layer_norm_outside
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.attention import Attention, AttentionShape, Causal
+from glassformer.layers.basic import FeedForward, LayerNorm
 from glassformer.layers.block import Block
-from glassformer.layers.feed_forward import FeedForward
-from glassformer.layers.normalization import LayerNorm
-from glassformer.layers.patterns import Causal
 
 TARGET, SOURCE = ("<start>", "de", "nada"), ("you", "are", "welcome")
 

@@ -13,9 +13,8 @@ from glassformer.equations.normalization import layer_norm
 from glassformer.equations.sequences import concat
 from glassformer.equations.softmax import softmax
 from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.basic import FeedForward, LayerNorm
 from glassformer.layers.block import Block
-from glassformer.layers.feed_forward import FeedForward
-from glassformer.layers.normalization import LayerNorm
 
 ENGLISH = ("you", "are", "welcome")
 AS_PRINTED = "And from the printed positions:"

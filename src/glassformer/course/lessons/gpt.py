@@ -10,8 +10,8 @@ from glassformer.equations.losses import cross_entropy
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.parameter_counts import gpt_parameters
 from glassformer.equations.softmax import softmax
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.probes.names import Names
 
 SENTENCE = ("I", "love", "AI")

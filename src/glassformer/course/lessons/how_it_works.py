@@ -16,8 +16,8 @@ from glassformer.equations.losses import cross_entropy
 from glassformer.equations.optimizers import gradient_descent
 from glassformer.equations.sampling import greedy
 from glassformer.equations.softmax import softmax
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 from glassformer.models.rnn import RNNConfig
 from glassformer.views.terminal import shape_text
 

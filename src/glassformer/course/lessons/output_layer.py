@@ -12,7 +12,7 @@ from glassformer.equations.gradients import line
 from glassformer.equations.losses import cross_entropy, label_smoothing
 from glassformer.equations.sampling import greedy
 from glassformer.equations.softmax import softmax
-from glassformer.models.build import build
+from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.recording import Tape
 

@@ -10,7 +10,12 @@ from glassformer.equations.algebra import add, linear
 from glassformer.equations.attention import attention
 from glassformer.equations.embedding import embed
 from glassformer.equations.masks import aligned_positions, relative_positions
-from glassformer.equations.position_biases import alibi_bias, alibi_slopes, relative_position_bias, relative_position_bucket
+from glassformer.equations.position_biases import (
+    alibi_bias,
+    alibi_slopes,
+    relative_position_bias,
+    relative_position_bucket,
+)
 from glassformer.equations.positions import shift_matrix, sinusoidal_positions
 from glassformer.equations.rotary import rotary, rotary_frequencies
 from glassformer.equations.similarity import inner_product, l2_norm

@@ -12,9 +12,8 @@ from glassformer.equations.masks import causal_mask
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.softmax import softmax
 from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.basic import FeedForward, LayerNorm
 from glassformer.layers.block import Block
-from glassformer.layers.feed_forward import FeedForward
-from glassformer.layers.normalization import LayerNorm
 
 BLOCK = (
     "x ──┬─▶ norm ─▶ attention ─▶ + ──┬─▶ norm ─▶ feed-forward ─▶ + ──▶ y",

@@ -9,7 +9,14 @@ from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.course.worked.positions import BASE
 from glassformer.equations.rotary import rotary, rotary_frequencies
-from glassformer.equations.rotary_scaling import base_scaled_frequencies, linear_scaled_frequencies, llama3_scaled_frequencies, ntk_scaled_frequencies, yarn_scaled_frequencies, yarn_temperature
+from glassformer.equations.rotary_scaling import (
+    base_scaled_frequencies,
+    linear_scaled_frequencies,
+    llama3_scaled_frequencies,
+    ntk_scaled_frequencies,
+    yarn_scaled_frequencies,
+    yarn_temperature,
+)
 from glassformer.equations.similarity import inner_product
 
 TRAINED, HEAD_WIDTH = 64, 16

@@ -5,7 +5,14 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.attention_steps import attention_scores
-from glassformer.equations.similarity import cosine_similarity, euclidean_distance, inner_product, l2_norm, nearest, random_cosine_rms
+from glassformer.equations.similarity import (
+    cosine_similarity,
+    euclidean_distance,
+    inner_product,
+    l2_norm,
+    nearest,
+    random_cosine_rms,
+)
 from glassformer.equations.softmax import softmax
 
 

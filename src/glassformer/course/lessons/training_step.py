@@ -15,8 +15,8 @@ from glassformer.equations.gradients import clip_gradient, global_norm
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.optimizers import exponential_moving_average
 from glassformer.equations.similarity import cosine_similarity
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import build
 
 WEIGHT = "stack.blocks.0.attention.output.weight"
 MAX_NORM, LEARNING_RATE, BETAS = 0.1, 0.01, (0.9, 0.999)

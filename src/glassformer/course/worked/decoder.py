@@ -11,10 +11,9 @@ from glassformer.equations.algebra import linear
 from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape
+from glassformer.layers.attention import Attention, AttentionShape, Causal
+from glassformer.layers.basic import LayerNorm
 from glassformer.layers.block import Block
-from glassformer.layers.normalization import LayerNorm
-from glassformer.layers.patterns import Causal
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.recording import Tape
 

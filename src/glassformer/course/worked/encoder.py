@@ -8,13 +8,16 @@ from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, loaded,
 from glassformer.equations.activations import relu
 from glassformer.equations.algebra import linear, residual
 from glassformer.equations.attention import attention
-from glassformer.equations.parameter_counts import attention_macs, attention_parameters, feed_forward_parameters, layer_macs
+from glassformer.equations.parameter_counts import (
+    attention_macs,
+    attention_parameters,
+    feed_forward_parameters,
+    layer_macs,
+)
 from glassformer.equations.sequences import concat
 from glassformer.equations.softmax import softmax
 from glassformer.layers.attention import Attention, AttentionShape
-from glassformer.layers.feed_forward import FeedForward
-from glassformer.layers.linear import Linear
-from glassformer.layers.normalization import LayerNorm
+from glassformer.layers.basic import FeedForward, LayerNorm, Linear
 from glassformer.layers.positions import SinusoidalPositions
 from glassformer.recording import Tape
 

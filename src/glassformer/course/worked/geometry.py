@@ -11,7 +11,15 @@ from glassformer.equations.attention_steps import attention_scores
 from glassformer.equations.losses import mean_squared_error
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.sequences import mean_pool
-from glassformer.equations.similarity import cosine_similarity, euclidean_distance, inner_product, l2_norm, nearest, random_cosine_rms, score_variance
+from glassformer.equations.similarity import (
+    cosine_similarity,
+    euclidean_distance,
+    inner_product,
+    l2_norm,
+    nearest,
+    random_cosine_rms,
+    score_variance,
+)
 from glassformer.equations.softmax import softmax
 
 

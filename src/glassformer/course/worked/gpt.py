@@ -7,13 +7,18 @@ from glassformer.equations.algebra import add, linear
 from glassformer.equations.attention_steps import weighted_sum
 from glassformer.equations.embedding import embed, one_hot, unembed
 from glassformer.equations.matrices import transpose
-from glassformer.equations.parameter_counts import attention_parameters, crossover_length, feed_forward_parameters, gpt_parameters, quadratic_fraction
+from glassformer.equations.parameter_counts import (
+    attention_parameters,
+    crossover_length,
+    feed_forward_parameters,
+    gpt_parameters,
+    quadratic_fraction,
+)
 from glassformer.equations.sampling import greedy
 from glassformer.equations.softmax import softmax
 from glassformer.layers.model import Model
-from glassformer.models.build import build
 from glassformer.models.gpt import GPTConfig
-from glassformer.models.presets import PRESETS
+from glassformer.models.registry import PRESETS, build
 from glassformer.models.rnn import RNNConfig
 from glassformer.recording import Tape
 

@@ -10,7 +10,7 @@ from glassformer.equations.losses import mean_squared_error
 from glassformer.equations.matrices import transpose
 from glassformer.equations.optimizers import gradient_descent
 from glassformer.equations.rotary import rotary
-from glassformer.layers.feed_forward import ACTIVATIONS
+from glassformer.layers.basic import ACTIVATIONS
 from glassformer.recording import Tape
 
 

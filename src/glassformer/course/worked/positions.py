@@ -11,7 +11,11 @@ from glassformer.equations.masks import aligned_positions, causal_mask, relative
 from glassformer.equations.position_biases import alibi_bias, alibi_slopes
 from glassformer.equations.positions import shift_matrix, sinusoidal_positions
 from glassformer.equations.rotary import rotary, rotary_frequencies
-from glassformer.equations.rotary_scaling import base_scaled_frequencies, linear_scaled_frequencies, ntk_scaled_frequencies
+from glassformer.equations.rotary_scaling import (
+    base_scaled_frequencies,
+    linear_scaled_frequencies,
+    ntk_scaled_frequencies,
+)
 from glassformer.equations.similarity import euclidean_distance, inner_product, l2_norm
 from glassformer.equations.softmax import softmax
 
