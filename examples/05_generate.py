@@ -41,11 +41,11 @@ for sample in generate(model, tokenizer, "def ", drawn):
 
 print("streamed:", "|".join(piece.text for piece in stream(model, tokenizer, "def sub", greedy)).replace("\n", "\\n"))
 
-(guessed,) = speculate(model, tokenizer, "def add(", greedy)
-print(f"guessing ahead by looking back gives the same: {guessed.ids == written.ids}")
+(speculated,) = speculate(model, tokenizer, "def add(", greedy)
+print(f"speculative decoding by prompt lookup gives the same: {speculated.ids == written.ids}")
 
 coarse = for_inference(model, "int8")
 (eight,) = generate(coarse, tokenizer, "def add(", dataclasses.replace(greedy, max_new_tokens=12))
-print(f"with weights of eight bits: {eight.text!r}")
+print(f"with int8 weights: {eight.text!r}")
 
 print(few_shot_prompt([Example("2 + 2", "4", wrong="22"), Example("3 + 4", "7")], "5 + 1", "Add the numbers."))

@@ -1,4 +1,4 @@
-"""Beam search: true scores, the greedy choice for one, the optimum when wide enough, no neighbour matters."""
+"""Beam search: true logits, the greedy choice for one, the optimum when wide enough, no neighbour matters."""
 
 import copy
 import itertools
@@ -18,7 +18,7 @@ from glassformer.equations.sampling import length_penalty
 from glassformer.errors import DecodingError
 from glassformer.inference.prepare import inference_mode
 from glassformer.recording import Tape
-from tests.decoding.tiny_generators import DECODING, PROMPTS, WORDS, scores_after, words, writer
+from tests.decoding.tiny_generators import DECODING, PROMPTS, WORDS, logits_after, words, writer
 
 SIZES = [1, 3, CHUNK - 1, CHUNK, 2 * CHUNK, 3 * CHUNK + 1, 4 * CHUNK + 17, 9 * CHUNK - 1]
 EACH = pytest.mark.parametrize("name", DECODING)
@@ -26,12 +26,12 @@ EACH = pytest.mark.parametrize("name", DECODING)
 
 @given(seed=st.integers(0, 2**32), vocab=st.sampled_from(SIZES), count=st.integers(1, 6), coarse=st.booleans())
 def test_the_highest_scores_are_those_of_a_sort(seed: int, vocab: int, count: int, coarse: bool) -> None:
-    """Where scores are equal any of them will do, but each only once."""
-    scores = torch.randn(3, vocab, generator=torch.Generator().manual_seed(seed))
-    scores = scores.round() if coarse else scores
-    best, ids = highest(scores, count)
-    assert torch.equal(best, scores.sort(-1, descending=True).values[:, :count])
-    assert torch.equal(scores.gather(1, ids), best)
+    """Where logits are equal any of them will do, but each only once."""
+    logits = torch.randn(3, vocab, generator=torch.Generator().manual_seed(seed))
+    logits = logits.round() if coarse else logits
+    best, ids = highest(logits, count)
+    assert torch.equal(best, logits.sort(-1, descending=True).values[:, :count])
+    assert torch.equal(logits.gather(1, ids), best)
     assert all(len(set(row)) == min(count, vocab) for row in ids.tolist())
 
 
@@ -55,8 +55,8 @@ def test_scores_are_log_probabilities_of_a_whole_run(name: str) -> None:
         texts = generate(model, words(), prompt, GenerationConfig(max_new_tokens=5, num_beams=3, n=3))
         assert len({tuple(text.ids) for text in texts}) == 3
         for text in texts:
-            scores = scores_after(model, words().encode(prompt), text.ids, name).log_softmax(-1)
-            true = scores.gather(1, torch.tensor(text.ids)[:, None])[:, 0]
+            logits = logits_after(model, words().encode(prompt), text.ids, name).log_softmax(-1)
+            true = logits.gather(1, torch.tensor(text.ids)[:, None])[:, 0]
             assert text.log_probabilities == pytest.approx(true.tolist(), abs=1e-4)
 
 
@@ -72,10 +72,10 @@ def test_a_beam_as_wide_as_the_space_finds_the_optimum(name: str, alpha: float) 
     def rank(ids: tuple[int, ...]) -> float:
         target = [1, *ids[:-1]]
         if name in ("seq2seq", "t5"):
-            scores = model(torch.tensor([prompt]), torch.tensor([target]))[0]
+            logits = model(torch.tensor([prompt]), torch.tensor([target]))[0]
         else:
-            scores = model(torch.tensor([[*prompt, *ids[:-1]]]))[0, len(prompt) - 1 :]
-        total = scores.double().log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).sum().item()
+            logits = model(torch.tensor([[*prompt, *ids[:-1]]]))[0, len(prompt) - 1 :]
+        total = logits.double().log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).sum().item()
         return total / length_penalty(len(ids), alpha)
 
     texts = [ids for n in range(1, limit + 1) for ids in itertools.product(range(vocab), repeat=n)]
@@ -102,7 +102,7 @@ def test_no_text_comes_twice_and_none_is_lost(vocab: int, ends: list[int]) -> No
 
 
 def test_at_a_tie_the_best_text_is_a_finished_one() -> None:
-    """The end token scores as another token does, so that texts which go on are as likely as those which ended."""
+    """The end token logits as another token does, so that texts which go on are as likely as those which ended."""
     limit, finished = 5, 0
     for seed in range(12):
         model = copy.deepcopy(writer("gpt", seed=seed, vocab=6))

@@ -19,7 +19,7 @@ from glassformer.errors import DecodingError, GlassformerError, NonFiniteError, 
 from glassformer.models.gpt import GPT
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
-from tests.decoding.tiny_generators import DECODING, PROMPTS, biased, scores_after, words, writer
+from tests.decoding.tiny_generators import DECODING, PROMPTS, biased, logits_after, words, writer
 from tests.models.zoo import TRANSLATORS
 
 EACH = pytest.mark.parametrize("name", DECODING)
@@ -30,9 +30,9 @@ def test_greedy_is_the_likeliest_token_of_a_whole_run(name: str) -> None:
     model = writer(name)
     for prompt in PROMPTS[:2]:
         (written,) = generate(model, words(), prompt, GenerationConfig(max_new_tokens=5))
-        scores = scores_after(model, words().encode(prompt), written.ids, name)
-        assert written.ids == scores.argmax(-1).tolist()
-        true = scores.log_softmax(-1).gather(1, torch.tensor(written.ids)[:, None])[:, 0]
+        logits = logits_after(model, words().encode(prompt), written.ids, name)
+        assert written.ids == logits.argmax(-1).tolist()
+        true = logits.log_softmax(-1).gather(1, torch.tensor(written.ids)[:, None])[:, 0]
         assert written.log_probabilities == pytest.approx(true.tolist(), abs=1e-5)
         assert written.score == pytest.approx(true.sum().item(), abs=1e-4)
 
@@ -157,9 +157,9 @@ FILTERS = {
 }
 
 
-def expected(scores: torch.Tensor, config: GenerationConfig, seen: list[int]) -> torch.Tensor:
+def expected(logits: torch.Tensor, config: GenerationConfig, seen: list[int]) -> torch.Tensor:
     """The distribution to draw from, worked out one token after another, in plain Python."""
-    z = [float(s) for s in scores]
+    z = [float(s) for s in logits]
     z = [
         (v * config.repetition_penalty if v < 0 else v / config.repetition_penalty) if i in seen else v
         for i, v in enumerate(z)
@@ -169,31 +169,31 @@ def expected(scores: torch.Tensor, config: GenerationConfig, seen: list[int]) ->
     if config.top_k is not None:
         order = order[: config.top_k]
     if config.top_p is not None:
-        shares = [math.exp(z[i] - z[order[0]]) for i in order]
+        probabilities = [math.exp(z[i] - z[order[0]]) for i in order]
         reached, kept = 0.0, []
-        for i, share in zip(order, shares, strict=True):
-            if not kept or reached < config.top_p * sum(shares):
+        for i, probability in zip(order, probabilities, strict=True):
+            if not kept or reached < config.top_p * sum(probabilities):
                 kept.append(i)
-            reached += share
+            reached += probability
         order = kept
     if config.min_p is not None:
         order = [i for i in order if math.exp(z[i] - z[order[0]]) >= config.min_p]
-    shares = torch.zeros(len(z), dtype=torch.float64)
+    probabilities = torch.zeros(len(z), dtype=torch.float64)
     for i in order:
-        shares[i] = math.exp(z[i] - z[order[0]])
-    return shares / shares.sum()
+        probabilities[i] = math.exp(z[i] - z[order[0]])
+    return probabilities / probabilities.sum()
 
 
 @pytest.mark.parametrize("name", FILTERS)
 def test_draws_have_the_true_distribution(name: str) -> None:
-    """Chi-square of 20,000 draws against shares worked out by hand; never anything that was cut off."""
+    """Chi-square of 20,000 draws against probabilities worked out by hand; never anything that was cut off."""
     config = GenerationConfig(**{"temperature": 1.0, **FILTERS[name]})
-    scores = 2 * torch.randn(12, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
+    logits = 2 * torch.randn(12, generator=torch.Generator().manual_seed(7), dtype=torch.float64)
     seen = [1, 3, 3]
-    p = expected(scores, config, seen)
+    p = expected(logits, config, seen)
     draws = 20_000
     u = torch.rand(draws, dtype=torch.float64, generator=torch.Generator().manual_seed(11))
-    ids = next_token(scores.expand(draws, -1), config, u, torch.tensor([seen]).expand(draws, -1))
+    ids = next_token(logits.expand(draws, -1), config, u, torch.tensor([seen]).expand(draws, -1))
     counts = torch.bincount(ids, minlength=12).double()
     assert counts[p == 0].sum() == 0
     live = p > 0
@@ -211,14 +211,14 @@ def chi_square(ids: list[int], p: torch.Tensor) -> tuple[float, int]:
 
 @pytest.mark.parametrize("name", ["plain", "top_k", "all"])
 def test_generated_samples_have_the_true_distribution(name: str) -> None:
-    """The first token of 4,000 samples through the whole path, against the model's scores."""
+    """The first token of 4,000 samples through the whole path, against the model's logits."""
     config = GenerationConfig(
         **{"temperature": 1.0, **FILTERS[name], "n": 4000, "max_new_tokens": 1, "batch_tokens": 10**6}
     )
     model, prompt = writer("gpt"), words().encode("one two three")
     ids = [written.ids[0] for written in generate(model, words(), "one two three", config)]
-    scores = model(torch.tensor([prompt]))[0, -1].double()
-    chi, freedom = chi_square(ids, expected(scores, config, prompt))
+    logits = model(torch.tensor([prompt]))[0, -1].double()
+    chi, freedom = chi_square(ids, expected(logits, config, prompt))
     assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
 
 
@@ -235,10 +235,10 @@ def test_random_numbers_depend_on_seed_prompt_and_sample_alone(seed: int, sample
 
 
 def test_log_probabilities_are_the_models_own() -> None:
-    scores = torch.randn(3, 8)
+    logits = torch.randn(3, 8)
     ids = torch.tensor([1, 5, 2])
-    assert torch.allclose(log_probability(scores, ids), scores.log_softmax(-1)[torch.arange(3), ids])
-    assert filtered(scores, GenerationConfig(temperature=1.0)).equal(scores)
+    assert torch.allclose(log_probability(logits, ids), logits.log_softmax(-1)[torch.arange(3), ids])
+    assert filtered(logits, GenerationConfig(temperature=1.0)).equal(logits)
 
 
 BAD = [
@@ -336,11 +336,11 @@ def test_few_shot_prompts_show_and_ask() -> None:
 
 def test_the_coldest_temperature_is_the_greedy_choice() -> None:
     """Logits from tiny to far apart, by the lowest temperature that is taken."""
-    scores = torch.randn(6, 9, generator=torch.Generator().manual_seed(0)) * torch.tensor(
+    logits = torch.randn(6, 9, generator=torch.Generator().manual_seed(0)) * torch.tensor(
         [[1e-3], [1], [10], [1e3], [1e4], [1e5]]
     )
     u = torch.full((6,), 0.999999, dtype=torch.float64)
-    assert next_token(scores, GenerationConfig(temperature=COLDEST), u).tolist() == scores.argmax(-1).tolist()
+    assert next_token(logits, GenerationConfig(temperature=COLDEST), u).tolist() == logits.argmax(-1).tolist()
 
 
 WAYS = {

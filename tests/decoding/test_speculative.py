@@ -1,4 +1,4 @@
-"""Guessing ahead: the greedy text token for token, draws of exactly the model's distribution."""
+"""Speculative decoding: the greedy text token for token, samples of exactly the model's distribution."""
 
 import copy
 import math
@@ -38,13 +38,13 @@ def test_speculative_equals_greedy(name: str, by: str, prompts: int) -> None:
         assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
 
 
-def test_a_model_that_guesses_itself_is_always_right(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_drafts_for_itself_is_always_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fewer runs of the model than tokens: the gain there is to have."""
     from glassformer.decoding.speculative import CachedReader
 
     runs = []
-    scores = CachedReader.logits
-    monkeypatch.setattr(CachedReader, "logits", lambda self, *given: (runs.append(self), scores(self, *given))[1])
+    logits = CachedReader.logits
+    monkeypatch.setattr(CachedReader, "logits", lambda self, *given: (runs.append(self), logits(self, *given))[1])
     model = writer("gpt")
     (written,) = speculate(model, words(), "one two", GenerationConfig(max_new_tokens=20), model, guesses=4)
     main = max({id(run): runs.count(run) for run in runs}.items(), key=lambda item: item[1])
@@ -52,13 +52,13 @@ def test_a_model_that_guesses_itself_is_always_right(monkeypatch: pytest.MonkeyP
     assert min(runs.count(run) for run in set(runs)) <= math.ceil(len(written.ids) / 5) < main[1]
 
 
-def test_both_models_rest_while_they_write(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_both_models_are_in_inference_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     from glassformer.decoding.speculative import CachedReader
 
     at_work: set[bool] = set()
-    scores = CachedReader.logits
+    logits = CachedReader.logits
     monkeypatch.setattr(
-        CachedReader, "logits", lambda self, *given: (at_work.add(self.model.training), scores(self, *given))[1]
+        CachedReader, "logits", lambda self, *given: (at_work.add(self.model.training), logits(self, *given))[1]
     )
     draft = copy.deepcopy(writer("gpt", seed=1)).train()
     speculate(writer("gpt"), words(), "one two", GenerationConfig(max_new_tokens=4), draft)
@@ -67,20 +67,20 @@ def test_both_models_rest_while_they_write(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("name", ["plain", "top_k", "all"])
 @pytest.mark.parametrize("by", ["look-up", "draft"])
-def test_a_verify_has_the_true_distribution(name: str, by: str) -> None:
-    """Whatever the guesses were drawn from: chi-square of 1,000 checked ones against the true shares."""
+def test_a_verified_token_has_the_true_distribution(name: str, by: str) -> None:
+    """Whatever the guesses were drawn from: chi-square of 1,000 checked ones against the true probabilities."""
     config = GenerationConfig(**{"temperature": 1.0, **FILTERS[name]})
     generator = torch.Generator().manual_seed(3)
-    scores, other = (2 * torch.randn(1, 12, generator=generator, dtype=torch.float64) for _ in range(2))
+    logits, other = (2 * torch.randn(1, 12, generator=generator, dtype=torch.float64) for _ in range(2))
     seen, found = [1, 3], []
     q = softmax(filtered(other, config, torch.tensor([seen])))
     with no_checks():
         for _ in range(1000):
             u = torch.rand(3, dtype=torch.float64, generator=generator)
             guess = 5 if by == "look-up" else int(sample_from_uniform(q, u[2:]))
-            share = None if by == "look-up" else q
-            found.append(verify(scores, guess, share, config, u[:2], seen)[0])
-    chi, freedom = chi_square(found, expected(scores[0], config, seen))
+            probability = None if by == "look-up" else q
+            found.append(verify(logits, guess, probability, config, u[:2], seen)[0])
+    chi, freedom = chi_square(found, expected(logits[0], config, seen))
     assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
 
 
@@ -88,21 +88,21 @@ def test_a_verify_has_the_true_distribution(name: str, by: str) -> None:
 @pytest.mark.parametrize("name", ["plain", "top_k", "all"])
 @pytest.mark.parametrize("by", ["look-up", "draft"])
 def test_draws_have_the_true_distribution(name: str, by: str) -> None:
-    """The first two tokens of 1,500 samples: chi-square against the shares of a whole run."""
+    """The first two tokens of 1,500 samples: chi-square against the probabilities of a whole run."""
     samples = 1500
     config = GenerationConfig(**{"temperature": 1.0, **FILTERS[name], "n": samples, "max_new_tokens": 2})
     model, prompt = writer("gpt"), "one two one"
     draft = writer("gpt", seed=1) if by == "draft" else None
     found = speculate(model, words(), prompt, config, draft, guesses=2)
     ids = words().encode(prompt)
-    scores = model(torch.tensor([ids]))[0, -1].double()
+    logits = model(torch.tensor([ids]))[0, -1].double()
     firsts = [written.ids[0] for written in found]
-    chi, freedom = chi_square(firsts, expected(scores, config, ids))
+    chi, freedom = chi_square(firsts, expected(logits, config, ids))
     assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
     first = max(set(firsts) - {words().eos}, key=firsts.count)
     seconds = [written.ids[1] for written in found if written.ids[0] == first]
-    scores = model(torch.tensor([[*ids, first]]))[0, -1].double()
-    chi, freedom = chi_square(seconds, expected(scores, config, [*ids, first]))
+    logits = model(torch.tensor([[*ids, first]]))[0, -1].double()
+    chi, freedom = chi_square(seconds, expected(logits, config, [*ids, first]))
     assert chi < freedom + 4 * math.sqrt(2 * freedom) + 8
 
 
@@ -117,16 +117,19 @@ def test_the_context_and_stops_end_it() -> None:
         assert {written.finish_reason for written in found} == {"context"}
 
 
-def test_what_cannot_guess_ahead_is_refused() -> None:
+def test_a_model_that_cannot_rewind_is_refused() -> None:
     config = GenerationConfig(max_new_tokens=3)
-    for name, message in (("lstm", "RNN cannot guess ahead"), ("seq2seq", "Seq2Seq cannot guess ahead")):
+    for name, message in (
+        ("lstm", "RNN cannot decode speculatively"),
+        ("seq2seq", "Seq2Seq cannot decode speculatively"),
+    ):
         with pytest.raises(DecodingError, match=message):
             speculate(writer(name), words(), "one", config)
     with pytest.raises(DecodingError, match="the draft has a vocabulary of 9, wanted 15"):
         speculate(writer("gpt"), words(), "one", config, writer("gpt", vocab=9))
     with pytest.raises(DecodingError, match="guesses is 0"):
         speculate(writer("gpt"), words(), "one", config, guesses=0)
-    with pytest.raises(DecodingError, match="num_beams is 2, wanted 1 to guess ahead"):
+    with pytest.raises(DecodingError, match="num_beams is 2, wanted 1 for speculative decoding"):
         speculate(writer("gpt"), words(), "one", GenerationConfig(num_beams=2))
 
 

@@ -56,8 +56,8 @@ def writer(name: str, seed: int | None = None, context: int = 64, vocab: int | N
     return model.requires_grad_(False)
 
 
-def scores_after(model: Model, prompt: list[int], ids: list[int], name: str) -> torch.Tensor:
-    """Scores for every token of a text by one whole run without a cache."""
+def logits_after(model: Model, prompt: list[int], ids: list[int], name: str) -> torch.Tensor:
+    """Logits for every token of a text by one whole run without a cache."""
     if name in TRANSLATORS:
         source = torch.tensor([prompt])
         target = torch.tensor([[words().bos, *ids[:-1]]])

@@ -121,14 +121,12 @@ def speculate(
 def _require_rewindable(model: Model, config: GenerationConfig, draft: Model | None, guesses: int) -> Generator:
     target = require_generator(model)
     if config.num_beams > 1:
-        raise DecodingError(
-            f"num_beams is {config.num_beams}, wanted 1 to guess ahead: a beam follows several texts at once"
-        )
+        raise DecodingError(f"num_beams is {config.num_beams}, wanted 1 for speculative decoding: it follows one text")
     if guesses < 1:
         raise DecodingError(f"guesses is {guesses}, wanted at least 1")
     for one in (target, *([] if draft is None else [require_generator(draft)])):
         if not one.can_rewind:
-            raise DecodingError(f"{type(one).__name__} cannot guess ahead: only decoders with a KV cache can rewind")
+            raise DecodingError(f"{type(one).__name__} cannot decode speculatively: its cache cannot rewind")
         if one.config.vocab != target.config.vocab:
             wanted = f"{target.config.vocab} as the model has"
             raise DecodingError(f"the draft has a vocabulary of {one.config.vocab}, wanted {wanted}")
