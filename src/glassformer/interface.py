@@ -265,7 +265,7 @@ def load(
     """
     found = load_checkpoint(path, device, dtype, step)
     if quantization is not None:
-        found = replace(found, model=for_inference(found.model, quantization))
+        found = replace(found, model=for_inference(found.model, quantization, copy=False))
     loaded = LoadedModel(found.model, found.tokenizer, found.labels, found.hf_model, found.left_out)
     loaded._name, loaded._quantized = str(path), quantization is not None
     loaded._reload = None if quantization else lambda: load_checkpoint(path, device, dtype, step).model
