@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from glassformer.decoding.config import GenerationConfig
+from glassformer.decoding.generate import generate
 from glassformer.equations.activations import gelu, gelu_tanh, relu, silu
 from glassformer.equations.algebra import add, linear, multiply, residual
 from glassformer.equations.attention import attention
@@ -16,10 +18,12 @@ from glassformer.equations.quantization import int8_linear, quantize_rows
 from glassformer.equations.rotary import rotary, rotary_frequencies
 from glassformer.equations.sampling import greedy
 from glassformer.equations.softmax import logsumexp
+from glassformer.inference import compiled_step
 from glassformer.inference.compiled_step import static_cache
+from glassformer.inference.linear import PackedLinear
 from glassformer.inference.prepare import Form, for_inference, inference_mode
 from glassformer.inference.triton_decoder import TritonBatchDecoder, TritonDecoder
-from tests.decoding.tiny_generators import writer
+from tests.decoding.tiny_generators import PROMPTS, biased, words, writer
 
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
@@ -183,3 +187,18 @@ def test_a_step_of_kernels_is_a_step_of_the_model(name: str, form: Form, kind: t
     found, wanted = (torch.stack(logits) for logits in zip(*pairs[1:], strict=True))  # the first column is padding
     # on a CPU the model's int8 kernel rounds its inputs too
     assert (found - wanted).norm() / wanted.norm() < (0.03 if form == "int8" else 1e-5)
+
+
+@pytest.mark.skipif(ON_GPU, reason="tests/gpu captures these steps")
+@pytest.mark.parametrize("config", [{}, {"temperature": 0.9, "repetition_penalty": 1.2, "min_new_tokens": 2}], ids=str)
+def test_generated_texts_are_the_same_by_kernels(config: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = words().vocab_size + 5
+    model = for_inference(biased("gpt", rows, words().unused_ids(rows), 50.0), "packed")
+    model.output = PackedLinear(model.output.weight.T, model.output.bias)  # kernels take no plain linear layer
+    plain = generate(model, words(), PROMPTS[:2], GenerationConfig(max_new_tokens=3, **config))
+    monkeypatch.setattr(compiled_step, "triton_decoder", TritonDecoder)
+    monkeypatch.setattr(compiled_step, "capture", lambda run, _: run)
+    found = generate(model, words(), PROMPTS[:2], GenerationConfig(max_new_tokens=3, compile=True, **config))
+    assert [text.ids for text in found] == [text.ids for text in plain]
+    for one, other in zip(found, plain, strict=True):
+        assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
