@@ -12,6 +12,7 @@ from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate, stream
 from glassformer.errors import DecodingError, NonFiniteError
 from glassformer.inference.compiled_step import STEPS_PER_SYNC, programs
+from glassformer.inference.prepare import for_inference
 from glassformer.layers.attention import SlidingWindow
 from tests.compiled.kernels import makes_kernels
 from tests.decoding.tiny_generators import PROMPTS, WORDS, biased, words, writer
@@ -53,6 +54,15 @@ def test_compiled_equals_eager(name: str, config: str) -> None:
         assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
     other = [text.ids for text in generate(model, words(), PROMPTS[::-1], CONFIGS[config])]
     assert [text.ids for text in generate(model, words(), PROMPTS[::-1], choice)] == other
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize(("name", "config"), [("gpt", "greedy"), ("seq2seq", "num_beams")])
+def test_a_converted_model_compiles(name: str, config: str) -> None:
+    model = for_inference(writer(name), "packed")
+    plain = generate(model, words(), PROMPTS, CONFIGS[config])
+    found = generate(model, words(), PROMPTS, dataclasses.replace(CONFIGS[config], compile=True))
+    assert [text.ids for text in found] == [text.ids for text in plain]
 
 
 @pytest.mark.usefixtures("quick")

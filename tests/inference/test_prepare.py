@@ -1,5 +1,6 @@
 """Models converted for inference: packed weights compute the same, quantized ones nearly; none is held twice."""
 
+import copy
 import gc
 
 import pytest
@@ -14,7 +15,7 @@ from glassformer.equations.quantization import pack_nibbles, quantize_rows, unpa
 from glassformer.errors import DecodingError
 from glassformer.inference.fused_attention import FusedAttention
 from glassformer.inference.linear import Int4Linear, Int8Linear, PackedLinear
-from glassformer.inference.prepare import FORMS, for_inference
+from glassformer.inference.prepare import FORMS, for_inference, inference_mode
 from glassformer.recording import Tape
 from tests.decoding.tiny_generators import DECODING, PROMPTS, words, writer
 from tests.models.zoo import TRANSLATORS
@@ -191,7 +192,7 @@ def test_what_has_no_other_form_is_refused() -> None:
 
 def live_bytes() -> int:
     """Memory of all tensors there are, each storage counted once."""
-    tensors = [each for each in gc.get_objects() if issubclass(type(each), torch.Tensor)]
+    tensors = [each for each in gc.get_objects() if type(each) in (torch.Tensor, torch.nn.Parameter) and each.is_cpu]
     return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors if t.data_ptr()}.values())
 
 
@@ -216,3 +217,25 @@ def test_weights_are_converted_in_place_without_a_second_copy(form: str, monkeyp
     assert max(peaks) - before < block, "more than one block of weights is held twice"
     assert live_bytes() - before < {"packed": block / 4, "int8": -2 * block, "int4": -3 * block}[form]
     assert torch.equal(model(ids), wanted)
+
+
+def test_a_converted_model_uses_a_part_that_is_replaced_copied_or_moved() -> None:
+    """Children are plain attributes too, which must not go stale."""
+    packed, ids = for_inference(writer("gpt"), "packed"), torch.arange(4)[None]
+    wanted = packed(ids)
+    other = copy.deepcopy(packed)
+    other.stack.blocks[0].attention.output.weight.zero_()
+    assert_close(packed(ids), wanted)
+    assert not torch.allclose(other(ids), wanted)
+    packed.stack.blocks[0].attention.output = other.stack.blocks[0].attention.output
+    assert_close(packed(ids), other(ids))
+    assert packed.double()(ids).dtype == torch.float64
+
+
+def test_inference_mode_restores_every_module() -> None:
+    model = copy.deepcopy(writer("gpt")).train()
+    model.stack.eval()
+    before = [module.training for module in model.modules()]
+    with inference_mode(model):
+        assert not any(module.training for module in model.modules()) and not torch.is_grad_enabled()
+    assert [module.training for module in model.modules()] == before

@@ -139,9 +139,9 @@ def _begin_loop(
 
 def _run_loop(texts: Sequence[PartialText], loop: DecodeLoop) -> Iterator[None]:
     """Generate until every text is finished; yields after each token."""
-    rows = list(range(len(texts)))
+    rows, modules = list(range(len(texts))), list(loop.model.modules())
     while live := [i for i in rows if texts[i].finish_reason is None]:
-        with inference_mode(loop.model):
+        with inference_mode(loop.model, modules):
             if loop.compact([row for row, i in enumerate(rows) if texts[i].finish_reason is None]):
                 rows = live
             tokens, log_probabilities = loop.next_tokens()

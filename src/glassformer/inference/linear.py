@@ -46,8 +46,10 @@ class PackedLinear(nn.Module):
         if not packable or MODE.dispatcher is not None or torch.compiler.is_compiling():
             return linear(x, self.weight, self.bias)
         rows = x.numel() // x.shape[-1]
-        if rows != self._rows or rows <= 1:
+        if rows != self._rows:
             self._rows, self._pack = rows, None
+            return linear(x, self.weight, self.bias)
+        if rows <= 1:
             return linear(x, self.weight, self.bias)
         if self._pack is None:
             self._pack = torch.ops.mkl._mkl_reorder_linear_weight(self.weight.T, rows)

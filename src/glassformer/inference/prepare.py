@@ -3,7 +3,7 @@
 A converted model computes the same function, exactly or within the rounding of its weights, and cannot be trained.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Literal
@@ -34,15 +34,20 @@ def require_generator(model: Model) -> Generator:
 
 
 @contextmanager
-def inference_mode(model: Model) -> Iterator[None]:
-    """Run a model without dropout, gradients and checks of every equation, then restore its training mode."""
-    training = model.training
-    model.eval()
+def inference_mode(model: Model, modules: Sequence[nn.Module] | None = None) -> Iterator[None]:
+    """Run a model without dropout, gradients and checks of every equation, then restore its training mode.
+
+    A step gives its `modules`, since walking a model takes longer than a small step.
+    """
+    training = [module for module in (modules or model.modules()) if module.training]
+    for module in training:
+        module.training = False
     try:
         with torch.no_grad(), no_checks():
             yield
     finally:
-        model.train(training)
+        for module in training:
+            module.training = True
 
 
 @torch.no_grad()
@@ -55,12 +60,14 @@ def for_inference(model: Model, form: Form, copy: bool = True) -> Model:
         raise DecodingError(f"form is {form!r}, wanted {', '.join(FORMS)}")
     if not can_convert(model):
         raise DecodingError(f"{type(model).__name__} has no blocks to convert for inference; run it as it is")
-    model = (deepcopy(model) if copy else model).eval().requires_grad_(False)
+    model = (deepcopy(model) if copy else model).requires_grad_(False)
     _convert(model, FORMS[form])
     if isinstance(model, Generator) and model.output is None:
         weight, scale = model.embedding.weight.data.T, model.tied_output_scale
         model.output = FORMS[form](weight if scale == 1 else weight * scale, None)  # packed, they share memory
-    return model
+    for module in model.modules():  # as plain attributes children are found without torch's slow __getattr__
+        vars(module).update(module.named_children())
+    return model.eval()
 
 
 def can_convert(model: Model) -> bool:
