@@ -9,15 +9,7 @@ from torch.testing import assert_close
 
 from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, squared_relu, tanh
 from glassformer.equations.gated import swiglu
-from glassformer.layers.attention import (
-    Attention,
-    AttentionShape,
-    Bidirectional,
-    BlockSparse,
-    Causal,
-    Dilated,
-    SlidingWindow,
-)
+from glassformer.layers.attention import Attention, AttentionShape, Bidirectional, Causal
 from glassformer.layers.basic import FeedForward, GatedFeedForward, LayerNorm, LearnedPositions, PlainRMSNorm, RMSNorm
 from glassformer.layers.block import Block, Stack
 from glassformer.layers.positions import (
@@ -26,6 +18,7 @@ from glassformer.layers.positions import (
     SinusoidalPositions,
 )
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, YarnScaling
+from glassformer.layers.sparse_attention import BlockSparse, Dilated, SlidingWindow
 from glassformer.recording import Tape
 
 DIM, HEADS, HEAD_DIM = 8, 4, 6

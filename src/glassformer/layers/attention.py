@@ -9,11 +9,9 @@ from glassformer.equations.algebra import add
 from glassformer.equations.attention import attention
 from glassformer.equations.attention_steps import apply_mask, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
-from glassformer.equations.masks import causal_mask, combine_masks, position_mask, sliding_window_mask
+from glassformer.equations.masks import causal_mask, combine_masks, position_mask
 from glassformer.equations.regularization import dropout
 from glassformer.equations.softmax import softmax
-from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask
-from glassformer.equations.window_attention import window_attention
 from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.basic import Linear
 from glassformer.layers.cache import AttentionContext, LayerKV
@@ -28,6 +26,12 @@ class Bidirectional(Config):
 
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Additive mask beyond causality, or None."""
+        return None
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, scale: float | None, logit_softcap: float | None
+    ) -> Tensor | None:
+        """Attention by an equation of the pattern's own, where that is faster than a mask, or None."""
         return None
 
     @property
@@ -47,62 +51,6 @@ class Causal(Bidirectional):
     """A query may attend to its own position and those before it."""
 
     causal: bool = True
-
-
-@dataclass(frozen=True, kw_only=True)
-class SlidingWindow(Bidirectional):
-    """A query may attend to the last `window` positions, its own included."""
-
-    window: Size
-
-    def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
-        """Minus infinity outside the window."""
-        return sliding_window_mask(queries, keys, self.window, dtype=like.dtype, device=like.device)
-
-    @property
-    def window_size(self) -> int | None:
-        """The window."""
-        return self.window
-
-    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
-        """True inside the window."""
-        return position_mask(distances, keys, self.window)
-
-
-@dataclass(frozen=True, kw_only=True)
-class BlockSparse(Bidirectional):
-    """A query may attend to its own block so far and to the last position of each earlier block."""
-
-    block_size: Size
-
-    def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
-        """Minus infinity outside the pattern."""
-        return block_sparse_mask(queries, keys, self.block_size, dtype=like.dtype, device=like.device)
-
-    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
-        """True inside the pattern."""
-        return position_mask(distances, keys, block=self.block_size)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dilated(Bidirectional):
-    """A query may attend to `window` positions back, `dilation` apart."""
-
-    window: Size
-    dilation: Size
-
-    def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
-        """Minus infinity between the positions attended to."""
-        return dilated_mask(queries, keys, self.window, self.dilation, dtype=like.dtype, device=like.device)
-
-    @property
-    def window_size(self) -> int | None:
-        """Distance to the farthest position attended to, plus one."""
-        return (self.window - 1) * self.dilation + 1
-
-    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
-        """True at the positions attended to."""
-        return position_mask(distances, keys, self.window, self.dilation)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -207,9 +155,10 @@ class Attention(nn.Module):
             key, value = kv.read(context.kv_length)
         if context is not None and context.key_positions is not None:
             return self._attend(query, key, value, context.mask(self.pattern), bias, causal=False)
-        if isinstance(self.pattern, SlidingWindow) and mask is None and bias is None and not self._drops:
-            mixed = window_attention(query, key, value, self.pattern.window, self.scale, self.logit_softcap)
-            return self.output(merge_heads(mixed))
+        if mask is None and bias is None and not self._drops:
+            mixed = self.pattern.attend(query, key, value, self.scale, self.logit_softcap)
+            if mixed is not None:
+                return self.output(merge_heads(mixed))
         allowed = self.pattern.mask(query.shape[-2], key.shape[-2], x)
         if allowed is not None:
             mask = allowed if mask is None else combine_masks(allowed, mask)

@@ -10,21 +10,14 @@ from glassformer.equations.activations import squared_relu
 from glassformer.equations.attention_steps import soft_cap
 from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
-from glassformer.layers.attention import (
-    Attention,
-    AttentionShape,
-    Bidirectional,
-    BlockSparse,
-    Causal,
-    Dilated,
-    SlidingWindow,
-)
+from glassformer.layers.attention import Attention, AttentionShape, Bidirectional, Causal
 from glassformer.layers.basic import Embedding, FeedForward, Linear, PlainRMSNorm
 from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Layers, Positive, Probability, Size
 from glassformer.layers.model import CausalLM
 from glassformer.layers.positions import AlibiBias
 from glassformer.layers.rotary import Rotary
+from glassformer.layers.sparse_attention import BlockSparse, Dilated, SlidingWindow
 
 
 @dataclass(frozen=True, kw_only=True)
