@@ -18,13 +18,14 @@ from glassformer.decoding.generate import TextChunk, encode_prompts, generate, s
 from glassformer.equations.sampling import greedy
 from glassformer.equations.sequences import mean_pool
 from glassformer.equations.softmax import softmax
-from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError, did_you_mean
+from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import CausalLM, Model
 from glassformer.models.encoder import Encoder
 from glassformer.probes.loss_targets import LossTarget
 from glassformer.probes.trace import Trace
+from glassformer.suggestions import did_you_mean
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.views.notebook import trace
 

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.output_files import NUMBERS_MARK, PAGE_MARK, TRACE_MARK, require_apart, require_ours
 from glassformer.cli.report import MaybePath, RunStep, UsageError, page_width, talk, write, write_styled
-from glassformer.errors import did_you_mean
+from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.interface import LoadedModel

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from glassformer.arithmetic import minus, number, ratio, total
 from glassformer.equation import equation
-from glassformer.equations.embedding import one_hot
+from glassformer.equations.information import one_hot
 from glassformer.equations.ranges import (
     Require,
     below_one,

@@ -130,3 +130,10 @@ def distribution(require: Require, /, **tensors: Tensor) -> None:
         near = (sums - 1).abs() <= max(1e-3, 2 * torch.finfo(p.dtype).eps)
         got = f"distributions that sum to {sums[~near].tolist()[:3]}"
         require(bool(near.all()), symbol, got, "distributions that sum to one")
+
+
+def require_ids(require: Require, ids: Tensor, size: int, table: str) -> None:
+    if ids.numel():
+        low, high = int(ids.min()), int(ids.max())
+        got = f"between {low} and {high}"
+        require(low >= 0 and high < size, "ids", got, f"between 0 and {size - 1}, the ids of {table}")

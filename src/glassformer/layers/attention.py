@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import apply_mask, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
 from glassformer.equations.masks import causal_mask, combine_masks, position_mask
 from glassformer.equations.regularization import dropout

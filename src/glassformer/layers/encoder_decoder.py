@@ -9,7 +9,7 @@ from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
 from glassformer.layers.basic import Embedding
 from glassformer.layers.block import Stack
-from glassformer.layers.cache import DecoderState, KVCache, right_padded
+from glassformer.layers.cache import DecoderState, KVCache
 from glassformer.layers.model import Model, checks_inputs
 
 
@@ -106,3 +106,11 @@ class EncoderDecoder(Model):
         assert isinstance(cache, KVCache)
         logits = self.decode(ids, None, cache=cache)
         return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Sequences as one tensor, and which of its entries are real; an empty one gets one token to attend to."""
+    width = max(1, *map(len, rows))
+    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=device)
+    lengths = torch.tensor([max(1, len(row)) for row in rows], device=device)
+    return ids, torch.arange(width, device=device) < lengths[:, None]

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from glassformer.equations.masks import position_mask, sliding_window_mask
-from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask
+from glassformer.equations.masks import position_mask
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask
 from glassformer.equations.window_attention import window_attention
 from glassformer.layers.attention import Bidirectional
 from glassformer.layers.config import Size

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.equations.activations import squared_relu
-from glassformer.equations.attention_steps import soft_cap
+from glassformer.equations.attention import soft_cap
 from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
 from glassformer.layers.attention import Attention, AttentionShape, Bidirectional, Causal

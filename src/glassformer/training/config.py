@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import cast
 
 from glassformer.checkpoints.native import RENAMED_FIELDS
-from glassformer.errors import ConfigError, did_you_mean, nearest_names
+from glassformer.errors import ConfigError
 from glassformer.layers.config import LARGEST_WHOLE, Config
 from glassformer.models.registry import architecture_of, presets
+from glassformer.suggestions import did_you_mean, nearest_names
 from glassformer.training.registry import (
     FAMILY,
     FOLLOWS,

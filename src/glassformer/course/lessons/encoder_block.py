@@ -7,8 +7,7 @@ from glassformer.course.walk import Walk, step
 from glassformer.course.worked.positions import waves
 from glassformer.equations.activations import relu
 from glassformer.equations.algebra import add, linear, residual
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import attention_scores
+from glassformer.equations.attention import attention, attention_scores
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.sequences import concat
 from glassformer.equations.softmax import softmax
