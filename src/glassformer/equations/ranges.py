@@ -133,6 +133,7 @@ def distribution(require: Require, /, **tensors: Tensor) -> None:
 
 
 def require_ids(require: Require, ids: Tensor, size: int, table: str) -> None:
+    """Raise unless ids are within a table of this size."""
     if ids.numel():
         low, high = int(ids.min()), int(ids.max())
         got = f"between {low} and {high}"
