@@ -6,7 +6,8 @@ from torch import Tensor
 
 from glassformer.arithmetic import number, ratio, total
 from glassformer.equation import equation
-from glassformer.equations.ranges import distribution, float_dtype, require_ids, whole
+from glassformer.equations.ranges import float_dtype, require_ids, whole
+from glassformer.equations.special_ranges import distribution
 
 
 @equation(

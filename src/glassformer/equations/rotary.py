@@ -10,7 +10,8 @@ from torch import Tensor
 from glassformer.arithmetic import factor as bracketed
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import even, float_dtype, one_of, positive
+from glassformer.equations.ranges import float_dtype, positive
+from glassformer.equations.special_ranges import even, one_of
 
 _PAIRS = {"adjacent": "... (pairs two)", "halves": "... (two pairs)"}
 EXACT = 9  # digits for positions, bases and angles, where four would rotate the pair visibly

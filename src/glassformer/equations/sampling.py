@@ -9,8 +9,9 @@ from torch import Tensor
 
 from glassformer.arithmetic import factor, number
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require, distribution, not_negative, positive, valid_logits, whole
+from glassformer.equations.ranges import Require, not_negative, positive, valid_logits, whole
 from glassformer.equations.softmax import softmax
+from glassformer.equations.special_ranges import distribution
 
 _FILL = "logit of tokens that are cut off, −∞ or a number far below all others"
 
