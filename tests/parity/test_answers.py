@@ -10,7 +10,7 @@ import pytest
 import glassformer as gf
 from glassformer.checkpoints.save import Format
 from glassformer.cli import trace as trace_command
-from glassformer.data.batches import LabelledBatches, PairBatches
+from glassformer.data.batches import LabeledBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
 from glassformer.training.config import resolve
 from glassformer.training.distributed import ALONE
@@ -99,7 +99,7 @@ def test_training_and_tracing_read_the_ids_of_transformers(public: Public, folde
     inputs, _ = trace_command._inputs(loaded.model, loaded.tokenizer, texts[0], None)
     assert inputs["source" if public.task == "translate" else "ids"].tolist() == wanted[:1]  # pyright: ignore
     made = data_of(public, folder, tmp_path / ("data.txt" if public.task in ("gpt", "masked") else "data.tsv"))
-    if isinstance(made.batches, LabelledBatches):
+    if isinstance(made.batches, LabeledBatches):
         assert {tuple(row) for row in made.batches.texts} <= {tuple(ids) for ids in wanted}
     elif isinstance(made.batches, PairBatches):
         known = {tuple(ids) for ids in wanted}

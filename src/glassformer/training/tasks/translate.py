@@ -17,7 +17,6 @@ from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.metrics import predict
 from glassformer.training.objective import Objective
 from glassformer.training.settings import DataSettings, Settings
 from glassformer.training.task import (
@@ -30,6 +29,7 @@ from glassformer.training.task import (
     Progress,
     Task,
     TaskData,
+    predict,
     require_context,
     require_two,
     silent,
