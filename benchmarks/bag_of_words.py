@@ -22,7 +22,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run import prepare
 from glassformer.training.running_text import TextData
 from glassformer.training.settings import Settings, TokenizerSettings
-from glassformer.training.tasks.classify import ClassifySettings, LabelledData
+from glassformer.training.tasks.classify import ClassifySettings, LabeledData
 from glassformer.training.tasks.masked import MaskedSettings
 
 LINES = 5  # of a snippet
@@ -117,7 +117,7 @@ def main() -> None:
     write_turns(folder / "turns.jsonl")
     tokenizer = TokenizerSettings(vocab_size=4000)
     packages = ClassifySettings(tokenizer=tokenizer, model=replace(MODEL, head="classifier"), recipe=RECIPE)
-    data = LabelledData(path=str(folder / "turns.jsonl"))
+    data = LabeledData(path=str(folder / "turns.jsonl"))
     masked = MaskedSettings(
         data=TextData(sequence_length=64),
         tokenizer=replace(tokenizer, vocab_size=2000),

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.batches import LabelledBatches, PackedBatches
-from glassformer.data.files import Document, LabelledText
+from glassformer.data.batches import LabeledBatches, PackedBatches
+from glassformer.data.files import Document, LabeledText
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
@@ -24,7 +24,7 @@ SMALL = {
     "recipe.steps": 2, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "fp32",
 }  # fmt: skip
 WINDOWS = {"data.sequence_length": 8, "data.batch_size": 4}
-SNIPPETS = [LabelledText(("rose", "thorn")[n % 2], f"a {('rose', 'thorn')[n % 2]} {n}", f"a.py:{n}") for n in range(60)]
+SNIPPETS = [LabeledText(("rose", "thorn")[n % 2], f"a {('rose', 'thorn')[n % 2]} {n}", f"a.py:{n}") for n in range(60)]
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A standard library of a few lines."""
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("glassformer.training.running_text.stdlib_text", lambda: iter([Document(TEXT, "a.py")]))
-    monkeypatch.setattr("glassformer.training.tasks.classify.stdlib_labelled", lambda: SNIPPETS)
+    monkeypatch.setattr("glassformer.training.tasks.classify.stdlib_labeled", lambda: SNIPPETS)
 
 
 def trained(task: str, out: Path, **chosen: object) -> Run:
@@ -64,7 +64,7 @@ def test_an_encoder_by_the_share_of_its_run(share: float, tmp_path: Path, monkey
 def test_a_classifier_by_the_share_and_the_seed_of_its_run(tmp_path: Path) -> None:
     run = trained("classify", tmp_path / "run", data__validation_fraction=0.4, recipe__seed=3)
     held = run.data.validation
-    assert isinstance(held, LabelledBatches) and len(held.texts) == 24
+    assert isinstance(held, LabeledBatches) and len(held.texts) == 24
     assert evaluate(tmp_path / "run") == run.evaluate()
 
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from glassformer.data.batches import IGNORE, LabelledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
+from glassformer.data.batches import IGNORE, LabeledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import MissingExtraError, ModelError
@@ -23,8 +23,8 @@ from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.tasks.classify import LabelledSet
-from glassformer.training.tasks.gpt import TextSet
+from glassformer.training.tasks.classify import LabeledSet
+from glassformer.training.tasks.gpt import LanguageModelSet
 from glassformer.training.tasks.masked import MaskedSet
 from glassformer.training.tasks.translate import PairSet, score_translations
 
@@ -69,7 +69,7 @@ def test_a_blind_guess_has_the_perplexity_of_the_vocabulary_and_bytes_are_those_
     tokens, text_bytes = encoded(tokenizer, ["añb€", "€a"])
     assert len(tokens) == 8  # a ñ b € end, € a end
     blind = Stub(lambda ids: torch.zeros(*ids.shape, tokenizer.vocab_size))
-    found = TextSet(PackedBatches(tokens, rows, 3, seed=0), lambda: text_bytes).evaluate(blind, never)
+    found = LanguageModelSet(PackedBatches(tokens, rows, 3, seed=0), lambda: text_bytes).evaluate(blind, never)
     assert found.loss == pytest.approx(math.log(tokenizer.vocab_size))
     assert found.perplexity == pytest.approx(tokenizer.vocab_size, rel=1e-5)
     assert (found.tokens, found.bytes) == (7, 2 + 1 + 3 + 0 + 3 + 1 + 0)  # all but the first, ends are no text
@@ -81,7 +81,7 @@ def test_the_loss_of_a_model_is_the_mean_over_every_token_however_windows_are_ba
     tokens, text_bytes = encoded(tokenizer, CORPUS * 3)
     model = build(GPTConfig(vocab=tokenizer.vocab_size, context=16, dim=16, layers=1, heads=2, dropout=0.5)).double()
     model.train()
-    found = TextSet(PackedBatches(tokens, 3, 16, seed=0), lambda: text_bytes).evaluate(model, never)
+    found = LanguageModelSet(PackedBatches(tokens, 3, 16, seed=0), lambda: text_bytes).evaluate(model, never)
     assert model.training, "the model is left as it was"
     model.eval()
     nats = []
@@ -123,7 +123,7 @@ def test_a_classifier_is_counted_as_by_hand(answers: list[tuple[int, int]], batc
     right, guesses = [r for r, _ in answers], [g for _, g in answers]
     texts = [[guess] * (1 + place % 3) for place, guess in enumerate(guesses)]  # the first id is what will be guessed
     model = Stub(lambda ids: nn.functional.one_hot(ids[:, 0], 4).float())
-    found = LabelledSet(LabelledBatches(texts, right, batch, pad=0, seed=0), "nesw").evaluate(model, never)
+    found = LabeledSet(LabeledBatches(texts, right, batch, pad=0, seed=0), "nesw").evaluate(model, never)
     hit = sum(r == g for r, g in answers)
     assert found.accuracy == pytest.approx(hit / len(answers))
     total = math.log(math.e + 3)
@@ -139,7 +139,7 @@ def test_a_classifier_is_counted_as_by_hand(answers: list[tuple[int, int]], batc
 def test_a_class_without_a_name_is_an_error() -> None:
     model = Stub(lambda ids: nn.functional.one_hot(ids[:, 0], 4).float())
     with pytest.raises(ModelError, match="class 3 is among the predictions, and there are labels for 2"):
-        LabelledSet(LabelledBatches([[3], [1]], [0, 1], 2, pad=0, seed=0), ["one", "two"]).evaluate(model, never)
+        LabeledSet(LabeledBatches([[3], [1]], [0, 1], 2, pad=0, seed=0), ["one", "two"]).evaluate(model, never)
 
 
 def test_a_translator_is_judged_by_loss_and_by_what_it_writes() -> None:
@@ -210,14 +210,14 @@ def test_a_model_of_bad_numbers_has_no_figures() -> None:
     tokenizer = learn_tokenizer(CORPUS, "characters")
     bad = Stub(lambda ids: torch.full((*ids.shape, tokenizer.vocab_size), torch.nan))
     with pytest.raises(ModelError, match="the loss is not finite on 9 of 9 targets"):
-        TextSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(bad, never)
+        LanguageModelSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(bad, never)
     assert bad.training, "the model is left as it was, also after an error"
 
 
 def test_what_follows_sees_every_batch() -> None:
     tokenizer = learn_tokenizer(CORPUS, "characters")
     seen = []
-    TextSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(
+    LanguageModelSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(
         always(3, tokenizer.vocab_size),
         never,
         lambda batches, what: (seen.append(batch["ids"].shape[1]) or batch for batch in batches),

@@ -27,7 +27,7 @@ from glassformer.training.running_text import TextData
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import RunSettings, Settings, TokenizerSettings
 from glassformer.training.step import evaluate_loss
-from glassformer.training.tasks.classify import LabelledData
+from glassformer.training.tasks.classify import LabeledData
 from tests.training.fake_snapshots import same_tensors
 from tests.training.test_tasks import CLASSIFY, GPT, MASKED, TEXT, TRANSLATE, pair_data, write
 from tests.training.tiny_run import recipe
@@ -44,16 +44,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def settings_of(task: str, tmp_path: Path, **recipe_values: object) -> Settings:
     how = recipe(**{"steps": 6, "ema_decay": 0.0, **recipe_values})  # pyright: ignore[reportArgumentType]
     text = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
-    labelled = "".join(f"{label}\t{text} {n}\n" for n in range(8) for label, text in (("a", "rose"), ("b", "thorn")))
+    labeled = "".join(f"{label}\t{text} {n}\n" for n in range(8) for label, text in (("a", "rose"), ("b", "thorn")))
     data = {
         "translate": (TRANSLATE, pair_data(tmp_path, validation_fraction=0.25)),
         "gpt": (GPT, text),
         "masked": (MASKED, text),
         "classify": (
             CLASSIFY,
-            LabelledData(
-                path=write(tmp_path / "l.tsv", labelled), max_length=16, batch_size=4, validation_fraction=0.25
-            ),
+            LabeledData(path=write(tmp_path / "l.tsv", labeled), max_length=16, batch_size=4, validation_fraction=0.25),
         ),
     }
     return replace(data[task][0], data=data[task][1], recipe=how, run=CPU)

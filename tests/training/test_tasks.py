@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
+from glassformer.data.batches import LabeledBatches, MaskedBatches, PackedBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
 from glassformer.errors import DataError, GlassformerError
 from glassformer.models.encoder import EncoderConfig
@@ -19,7 +19,7 @@ from glassformer.training.registry import TASKS, prepare_data, task_of
 from glassformer.training.running_text import TextData
 from glassformer.training.settings import Settings, TokenizerSettings
 from glassformer.training.task import DataContext, TaskData, cache_folder
-from glassformer.training.tasks.classify import ClassifySettings, LabelledData
+from glassformer.training.tasks.classify import ClassifySettings, LabeledData
 from glassformer.training.tasks.gpt import GPTSettings
 from glassformer.training.tasks.masked import MaskedSettings
 from glassformer.training.tasks.translate import PairData, PairSet, TranslateSettings
@@ -140,14 +140,14 @@ def test_running_text_with_files_to_be_judged_by(tmp_path: Path) -> None:
     assert lengths == [len(TEXT) * times + 1 for times in (3, 1, 2)]
 
 
-def test_labelled_texts(tmp_path: Path) -> None:
+def test_labeled_texts(tmp_path: Path) -> None:
     rows = [("good", "what a rose"), ("bad", "what a thorn"), ("good", "sun"), ("bad", "rain " * 10)]
     path = write(tmp_path / "texts.tsv", "".join(f"{label}\t{text}\n" for label, text in rows))
     test = write(tmp_path / "test.jsonl", json.dumps({"label": "bad", "text": "rain"}))
-    data = LabelledData(path=path, validation=path, test=test, max_length=16, batch_size=2)
+    data = LabeledData(path=path, validation=path, test=test, max_length=16, batch_size=2)
     made = prepared(replace(CLASSIFY, data=data))
     assert made.labels == ("bad", "good")
-    assert isinstance(made.batches, LabelledBatches) and made.batches.labels.tolist() == [1, 0, 1, 0]
+    assert isinstance(made.batches, LabeledBatches) and made.batches.labels.tolist() == [1, 0, 1, 0]
     assert {row[0] for row in made.batches.texts} == {made.tokenizer.bos}
     assert max(map(len, made.batches.texts)) == 16, "a long text is cut"
     assert made.tokenizer.decode(list(made.batches.texts[0][1:])) == "what a rose"
@@ -174,7 +174,7 @@ def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
 def test_a_rare_class_is_learnt(tmp_path: Path) -> None:
     rows = "rare\tthorn\n" + "".join(f"common\trose {n}\n" for n in range(9))
     for seed in range(20):
-        data = LabelledData(
+        data = LabeledData(
             path=write(tmp_path / "texts.tsv", rows), max_length=16, batch_size=2, validation_fraction=0.4
         )
         made = prepared(replace(CLASSIFY, data=data, recipe=replace(CLASSIFY.recipe, seed=seed)))
@@ -207,7 +207,7 @@ def test_too_little_held_out_for_the_processes_is_said_to_be_that(
     prepared(replace(settings, data=data))  # alone it is enough
 
 
-def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData | LabelledData:
+def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData | LabeledData:
     """Enough to learn from for two processes, and enough held out for one."""
     if name == "text":
         return TextData(
@@ -220,7 +220,7 @@ def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData |
         return pair_data(tmp_path, validation_fraction=count / len(PAIRS))
     lines = [f"{label}\t{label} {text}\n" for label in ("good", "bad") for text in ("rose", "thorn", "sun", "rain")]
     path = write(tmp_path / "texts.tsv", "".join(lines))
-    return LabelledData(path=path, max_length=16, batch_size=4, validation_fraction=count / len(lines))
+    return LabeledData(path=path, max_length=16, batch_size=4, validation_fraction=count / len(lines))
 
 
 def test_too_little_to_learn_from_is_said_too(tmp_path: Path) -> None:
@@ -327,7 +327,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(
 def test_an_unknown_label_of_held_out_texts_is_named_with_its_place(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "good\trose\nbad\tthorn\n")
     held = write(tmp_path / "held.tsv", "good\trose\nugly\tmud\n")
-    data = LabelledData(path=path, validation=held, max_length=16, batch_size=2)
+    data = LabeledData(path=path, validation=held, max_length=16, batch_size=2)
     with pytest.raises(GlassformerError, match=r"held.tsv:2: the label is 'ugly', wanted one of bad, good$"):
         prepared(replace(CLASSIFY, data=data))
 
@@ -344,7 +344,7 @@ def test_two_files_of_unequal_length_are_counted(tmp_path: Path) -> None:
         (TRANSLATE, PairData(max_length=17), "data.max_length, which is 17"),
         (GPT, TextData(sequence_length=17), "data.sequence_length, which is 17"),
         (MASKED, TextData(sequence_length=17), "data.sequence_length, which is 17"),
-        (CLASSIFY, LabelledData(max_length=17), "data.max_length, which is 17"),
+        (CLASSIFY, LabeledData(max_length=17), "data.max_length, which is 17"),
     ],
 )
 def test_a_context_too_short_for_the_data_is_said_before_any_is_read(

@@ -18,8 +18,7 @@ from glassformer.inference.linear import Int4Linear, Int8Linear, PackedLinear
 from glassformer.layers.attention import Attention
 from glassformer.layers.basic import Linear
 from glassformer.layers.block import Block
-from glassformer.layers.encoder_decoder import EncoderDecoder
-from glassformer.layers.model import CausalLM, Model
+from glassformer.layers.model import CausalLM, EncoderDecoder, Model
 
 Generator = CausalLM | EncoderDecoder
 Form = Literal["packed", "int8", "int4"]

@@ -13,11 +13,9 @@ from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError, MissingExtraError
 from glassformer.layers.config import Config, Size
-from glassformer.layers.encoder_decoder import EncoderDecoder
-from glassformer.layers.model import Model
+from glassformer.layers.model import EncoderDecoder, Model
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.metrics import predict
 from glassformer.training.objective import Objective
 from glassformer.training.settings import DataSettings, Settings
 from glassformer.training.task import (
@@ -30,6 +28,7 @@ from glassformer.training.task import (
     Progress,
     Task,
     TaskData,
+    predict,
     require_context,
     require_two,
     silent,
