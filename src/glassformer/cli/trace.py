@@ -161,7 +161,7 @@ def _random_model(name: str) -> "LoadedModel":
 
 def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
     """Trace a model without a tokenizer on the bytes of a text; a translator without a target gets the text again."""
-    from glassformer.layers.model import EncoderDecoder
+    from glassformer.layers.encoder_decoder import EncoderDecoder
 
     vocab = vars(loaded.model.config).get("vocab", 256)
     text, second = texts

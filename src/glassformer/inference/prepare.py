@@ -18,7 +18,8 @@ from glassformer.inference.linear import Int4Linear, Int8Linear, PackedLinear
 from glassformer.layers.attention import Attention
 from glassformer.layers.basic import Linear
 from glassformer.layers.block import Block
-from glassformer.layers.model import CausalLM, EncoderDecoder, Model
+from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.model import CausalLM, Model
 
 Generator = CausalLM | EncoderDecoder
 Form = Literal["packed", "int8", "int4"]

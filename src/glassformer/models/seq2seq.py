@@ -16,7 +16,7 @@ from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions
 from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, sizes_allowed
-from glassformer.layers.model import EncoderDecoder
+from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.positions import SinusoidalPositions
 
 

@@ -14,7 +14,7 @@ from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import Embedding, FeedForward, GatedFeedForward, Linear, RMSNorm
 from glassformer.layers.block import Block, Stack
 from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size
-from glassformer.layers.model import EncoderDecoder
+from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.positions import RelativeBias
 
 

@@ -13,7 +13,8 @@ from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError, MissingExtraError
 from glassformer.layers.config import Config, Size
-from glassformer.layers.model import EncoderDecoder, Model
+from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.model import Model
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.objective import Objective
