@@ -20,8 +20,9 @@ from glassformer.equations.sequences import mean_pool
 from glassformer.equations.softmax import softmax
 from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError
 from glassformer.inference.prepare import can_convert, for_inference
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
-from glassformer.layers.model import CausalLM, Model
+from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
 from glassformer.probes.loss_targets import LossTarget
 from glassformer.probes.trace import Trace

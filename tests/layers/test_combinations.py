@@ -9,9 +9,8 @@ from torch.testing import assert_close
 
 from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, squared_relu, tanh
 from glassformer.equations.gated import swiglu
-from glassformer.layers.attention import Attention, AttentionShape, Bidirectional, Causal
 from glassformer.layers.basic import FeedForward, GatedFeedForward, LayerNorm, LearnedPositions, PlainRMSNorm, RMSNorm
-from glassformer.layers.block import Block, Stack
+from glassformer.layers.block import Attention, AttentionShape, Bidirectional, Block, Causal, Stack
 from glassformer.layers.positions import (
     AlibiBias,
     RelativeBias,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.layers.attention import AttentionShape
+from glassformer.layers.block import AttentionShape
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling

@@ -13,7 +13,7 @@ import msgspec
 from cyclopts import Parameter
 
 from glassformer.cli.config import Sources, Words, settle, task_and_settings
-from glassformer.cli.report import Json, MaybePath, UsageError, talk, write, write_json
+from glassformer.cli.report import Json, MaybePath, UsageError, show_metrics, talk, write, write_json
 
 if TYPE_CHECKING:
     from glassformer.training.config import Resolved
@@ -193,7 +193,6 @@ def _draw_curves(folder: Path) -> None:
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
-    from glassformer.cli.evaluate import show_metrics
 
     if last is None:
         talk(f"the run in {folder} is finished, there was nothing left to do")

@@ -7,7 +7,7 @@ from torch import Tensor
 from glassformer.equations.masks import position_mask
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask
 from glassformer.equations.window_attention import window_attention
-from glassformer.layers.attention import Bidirectional
+from glassformer.layers.block import Bidirectional
 from glassformer.layers.config import Size
 
 

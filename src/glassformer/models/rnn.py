@@ -14,8 +14,9 @@ from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.errors import ModelError
 from glassformer.layers.basic import Embedding, Linear
 from glassformer.layers.cache import DecoderState
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, OneOrMoreLayers, Size
-from glassformer.layers.model import CausalLM, checks_inputs
+from glassformer.layers.model import checks_inputs
 from glassformer.layers.recurrent_state import RecurrentState
 
 

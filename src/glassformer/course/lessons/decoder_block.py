@@ -13,9 +13,8 @@ from glassformer.equations.matrices import transpose
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.other_norms import layer_norm_outside
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import FeedForward, LayerNorm
-from glassformer.layers.block import Block
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal
 
 TARGET, SOURCE = ("<start>", "de", "nada"), ("you", "are", "welcome")
 

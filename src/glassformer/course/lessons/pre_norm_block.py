@@ -11,9 +11,8 @@ from glassformer.equations.heads import merge_heads, split_heads
 from glassformer.equations.masks import causal_mask
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.basic import FeedForward, LayerNorm
-from glassformer.layers.block import Block
+from glassformer.layers.block import Attention, AttentionShape, Block
 
 BLOCK = (
     "x ──┬─▶ norm ─▶ attention ─▶ + ──┬─▶ norm ─▶ feed-forward ─▶ + ──▶ y",

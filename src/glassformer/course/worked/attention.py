@@ -23,9 +23,8 @@ from glassformer.equations.masks import padding_mask
 from glassformer.equations.parameter_counts import attention_macs, attention_parameters
 from glassformer.equations.sequences import concat
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import FeedForward, LayerNorm
-from glassformer.layers.block import Block
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal
 from glassformer.recording import Tape
 
 

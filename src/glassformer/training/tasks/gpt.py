@@ -8,8 +8,9 @@ from jaxtyping import Integer
 from glassformer.data.batches import PackedBatches
 from glassformer.equations.losses import bits_per_byte
 from glassformer.errors import DataError
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config
-from glassformer.layers.model import CausalLM, Model
+from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.objective import Objective
