@@ -19,8 +19,8 @@ from glassformer.models.registry import build
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.config import COMMAND_LINE, Resolved, from_settings, resolve
 from glassformer.training.device import Device
-from glassformer.training.ema import average_checkpoints
 from glassformer.training.objective import LossModule
+from glassformer.training.optimizer import average_checkpoints
 from glassformer.training.run import Run, prepare, train_task
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.running_text import TextData
@@ -344,7 +344,7 @@ def test_a_lost_best_checkpoint_does_not_lose_the_run(tmp_path: Path) -> None:
     assert best is not None
     shutil.rmtree(next((tmp_path / "run").glob(f"step-*{best}")))
     found = folder.best_or_newest()
-    assert found.step == folder.steps()[-1] and "the newest whole checkpoint is taken" in said[0]
+    assert found.step == folder.steps()[-1] and "the newest whole checkpoint is used instead" in said[0]
 
 
 @pytest.mark.parametrize("value", [Path("text.txt"), np.int64(3), np.float32(0.5), np.array([1, 2])])

@@ -125,9 +125,8 @@ class PackedBatches(Batches):
         if length < 1:
             raise DataError(f"length is {length}, wanted at least 1")
         if len(tokens) <= batch * length:
-            raise DataError(
-                f"{len(tokens)} tokens, wanted at least {batch * length + 1} for {batch} windows of {length}"
-            )
+            wanted = f"wanted at least {batch * length + 1} for {batch} windows of {length}"
+            raise DataError(f"{len(tokens)} tokens, {wanted}")
         self.tokens, self.batch, self.length = tokens, batch, length
 
     def settings(self) -> dict[str, int]:
@@ -244,10 +243,8 @@ class PairBatches(Batches):
         longest = int(self._sides.argmax())
         least = int(self._sides[longest]) * (2 * world - 1)  # so that half a batch still has a row for each process
         if least > tokens_per_batch:
-            raise DataError(
-                f"tokens_per_batch is {tokens_per_batch}, wanted at least {least}: "
-                f"pair {longest} has {self._sides[longest]} tokens"
-            )
+            why = f"pair {longest} has {self._sides[longest]} tokens"
+            raise DataError(f"tokens_per_batch is {tokens_per_batch}, wanted at least {least}: {why}")
 
     def settings(self) -> dict[str, int]:
         """Pairs, their tokens and the tokens of a batch."""

@@ -59,10 +59,8 @@ def _validation_indices(contents: Sequence[Hashable], labels: Sequence[str], fra
         copies.setdefault(content, []).append(index)
     groups = list(_in_turn(list(copies.values()), labels, seed))
     if not groups:
-        raise DataError(
-            "no text can be used for validation: every class has a single distinct text; add more, or name "
-            "data.validation"
-        )
+        why = "every class has a single distinct text; add more, or name data.validation"
+        raise DataError(f"no text can be used for validation: {why}")
     found: set[int] = set()
     for group in groups:
         if len(found) + len(group) <= wanted:

@@ -16,7 +16,7 @@ from glassformer.data.splitting import split_tokens
 from glassformer.errors import DataError
 from glassformer.layers.config import Size
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.settings import DataSettings, Settings
+from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import (
     DataContext,
     EvaluatedModel,
@@ -36,7 +36,7 @@ PARTS: tuple[Part, ...] = get_args(Part)
 class TextData(DataSettings):
     """Running text: a .txt, .jsonl or .parquet file, a folder of .txt files, or the built-in stdlib."""
 
-    path: str = "stdlib"
+    path: FilePath = "stdlib"
     field: str = "text"
     batch_size: Size = 32
     sequence_length: Size = 128

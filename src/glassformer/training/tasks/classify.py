@@ -17,7 +17,7 @@ from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.objective import Objective
-from glassformer.training.settings import DataSettings, Settings
+from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import (
     DataContext,
     EvaluatedModel,
@@ -45,7 +45,7 @@ SHOWN_LABELS = 5  # in a message
 class LabeledData(DataSettings):
     """Texts with their labels: a .tsv, .jsonl or .parquet file, or the built-in stdlib."""
 
-    path: str = "stdlib"
+    path: FilePath = "stdlib"
     validation_fraction: Fraction = 0.1
     fields: tuple[str, str] = ("label", "text")
     max_length: Size = 128
@@ -109,7 +109,7 @@ class LabeledSet(EvaluationSet):
         )
 
 
-class Classification(Task[ClassifySettings]):
+class ClassifyTask(Task[ClassifySettings]):
     """Train an encoder to tell classes of text apart."""
 
     settings = ClassifySettings
