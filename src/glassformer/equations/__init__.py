@@ -11,7 +11,7 @@ from glassformer.equations.gated import geglu, swiglu
 from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm, line
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
 from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, one_hot, softmax_jacobian
-from glassformer.equations.initialization import normal, scaled_normal, uniform
+from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.losses import (
     bits_per_byte,
     contrastive_loss,
@@ -111,7 +111,13 @@ from glassformer.equations.similarity import (
 )
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
-from glassformer.equations.variance_scaling import he_normal, truncated_normal, xavier_normal, xavier_uniform
+from glassformer.equations.variance_scaling import (
+    he_normal,
+    truncated_normal,
+    uniform,
+    xavier_normal,
+    xavier_uniform,
+)
 from glassformer.equations.window_attention import window_attention
 
 __all__ = [

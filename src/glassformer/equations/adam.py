@@ -56,7 +56,7 @@ def _moving_mean_square_cell(index: tuple[int, ...], v: Tensor, g: Tensor, decay
     upcast=True,
 )
 def bias_correction(average: Float[Tensor, "*size"], decay: float, step: int) -> Float[Tensor, "*size"]:
-    """Correct the bias towards zero of a young moving average (Kingma and Ba, 2015)."""
+    """Correct the bias toward zero of a young moving average (Kingma and Ba, 2015)."""
     return average / (1 - decay**step)
 
 

@@ -20,7 +20,7 @@ EXACT = 9  # digits for positions, bases and angles, where four would rotate the
 @equation(
     r"\theta_i = b^{-2i/d}, \quad i = 0, \dots, d/2 - 1",
     meaning="Each pair of features rotates at its own frequency, from one radian per position down to almost none.",
-    intuition="The hands of a clock: the fast one tells neighbours apart, the slow one tells the hours apart.",
+    intuition="The hands of a clock: the fast one tells neighbors apart, the slow one tells the hours apart.",
     symbols={
         "head_dim": "dimension d of a head, even",
         "base": "base b: the slowest pair takes 2π b^((d − 2)/d) positions for one turn",
