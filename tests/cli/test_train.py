@@ -45,7 +45,7 @@ def files() -> set[Path]:
 def test_a_run_leaves_a_folder_that_repeats_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert train() == 0
     out, err = capsys.readouterr()
-    assert "kept in runs/gpt-1" in err
+    assert "written to runs/gpt-1" in err
     assert "bits per byte" in out and "\nruns/gpt-1: 6 steps, loss " in out
     kept = {path.name for path in Path("runs/gpt-1").iterdir()}
     assert {"config.toml", "curves.svg", "metrics.jsonl", "tokenizer.json", "step-00000006"} <= kept
@@ -53,11 +53,11 @@ def test_a_run_leaves_a_folder_that_repeats_it(capsys: pytest.CaptureFixture[str
     assert main(["train", "--config", "runs/gpt-1/config.toml", "--json"]) == 0
     out, err = capsys.readouterr()
     assert "kept in runs/gpt-2" in err
-    figures = json.loads(out.splitlines()[-1])
-    assert (figures["task"], figures["folder"], figures["step"]) == ("gpt", "runs/gpt-2", 6)
+    metrics = json.loads(out.splitlines()[-1])
+    assert (metrics["task"], metrics["folder"], metrics["step"]) == ("gpt", "runs/gpt-2", 6)
     logs = [Path(f"runs/gpt-{n}/metrics.jsonl").read_text() for n in (1, 2)]
     assert logs[0] == logs[1]
-    assert figures["loss"] == json.loads(logs[1].splitlines()[-1])["loss"]
+    assert metrics["loss"] == json.loads(logs[1].splitlines()[-1])["loss"]
 
 
 def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, status: int = 130) -> None:
@@ -82,7 +82,7 @@ def test_a_stopped_run_says_how_to_go_on(
         assert train("--out", "my run") == status
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines()[-1].endswith("go on by: glassformer train --resume --out 'my run'")
+    assert err.splitlines()[-1].endswith("resume by: glassformer train --resume --out 'my run'")
     assert "Traceback" not in err
     assert main(["train", "--resume", "--out", "my run"]) == 0
     assert train("--out", "unbroken") == 0
@@ -112,7 +112,7 @@ def test_a_signal_ends_it_politely(capsys: pytest.CaptureFixture[str]) -> None:
             if "step 2 of" in line:
                 process.send_signal(signal.SIGINT)
     assert process.returncode == 130
-    assert "go on by: glassformer train --resume --out long" in said[-1]
+    assert "resume by: glassformer train --resume --out long" in said[-1]
     assert not any("Traceback" in line for line in said)
     assert list(Path("long").glob("step-*"))
 
@@ -228,7 +228,7 @@ def test_mistakes_are_bad_use(words: Sequence[str], said: str, capsys: pytest.Ca
     assert files() == before
 
 
-def test_what_cannot_be_learnt_from_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_learned_from_is_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
     Path("text.txt").write_text("")
     assert train("--out", "run") == 1
     assert "text.txt" in capsys.readouterr().err.splitlines()[-1]

@@ -51,9 +51,7 @@ def settings_of(task: str, tmp_path: Path, **recipe_values: object) -> Settings:
         "masked": (MASKED, text),
         "classify": (
             CLASSIFY,
-            LabeledData(
-                path=write(tmp_path / "l.tsv", labeled), max_length=16, batch_size=4, validation_fraction=0.25
-            ),
+            LabeledData(path=write(tmp_path / "l.tsv", labeled), max_length=16, batch_size=4, validation_fraction=0.25),
         ),
     }
     return replace(data[task][0], data=data[task][1], recipe=how, run=CPU)

@@ -33,16 +33,17 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
     model, tokenizer = _learn(_lesson(known), steps, seed)
     talk(f"translating {HELD_OUT} sentences that were never seen")
-    answers = translate(model, tokenizer, [english for english, _ in unseen])
-    right = sum(answer == spanish for answer, (_, spanish) in zip(answers, unseen, strict=True))
-    bleu = score_translations(answers, [spanish for _, spanish in unseen]).bleu
+    translations = translate(model, tokenizer, [english for english, _ in unseen])
+    right = sum(one == spanish for one, (_, spanish) in zip(translations, unseen, strict=True))
+    bleu = score_translations(translations, [spanish for _, spanish in unseen]).bleu
     (courtesy,) = translate(model, tokenizer, [COURTESY])
-    rows = [(COURTESY, courtesy, "De nada"), *((e, a, s) for (e, s), a in zip(unseen[:5], answers[:5], strict=True))]
+    some = zip(unseen[:5], translations[:5], strict=True)
+    rows = [(COURTESY, courtesy, "De nada"), *((english, one, spanish) for (english, spanish), one in some)]
     if json:
         write_json({"bleu": bleu.score, "signature": bleu.signature, "exact": right / HELD_OUT, "translations": rows})
         return
     write_table(("English", "translated", "phrase book"), rows)
-    _show_attention(model, tokenizer, unseen[0][0], answers[0])
+    _show_attention(model, tokenizer, unseen[0][0], translations[0])
     write(f"{right} of {HELD_OUT} unseen sentences word for word right; BLEU {bleu.score:.1f} ({bleu.signature})")
     write("next: `glassformer equations attention` for the formula, `glassformer models` for larger ones")
 

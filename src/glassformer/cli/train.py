@@ -1,4 +1,4 @@
-"""`glassformer train`: settings in, a run folder out; a stopped run goes on where it was."""
+"""`glassformer train`: settings in, a run folder out; a stopped run is resumed."""
 
 import os
 import shlex
@@ -29,7 +29,7 @@ Switch: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Start(Sources):
-    """What a run learns from and starts with.
+    """The data of a run, and the model to start from.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Start(Sources):
     target_path
         The other language, if the sentence pairs are in two files, line by line (data.target_path).
     init
-        A trained model to go on from, as fine-tuning does (run.init).
+        A trained model to start from, for fine-tuning (run.init).
     """
 
     data: str | None = None
@@ -61,13 +61,13 @@ class Manner:
     Parameters
     ----------
     resume
-        Go on with the run in --out, exactly where it was stopped, by Ctrl-C or by a power cut.
+        Resume the run in --out exactly where it was stopped, by Ctrl-C or by a power cut.
     dry_run
-        Show the settings and what the run would take: parameters, memory, tokens, disk. Keep nothing.
+        Show the settings and what the run would take: parameters, memory, tokens, disk. Write nothing.
     no_progress
-        Tell how it goes line by line instead of in a live panel.
+        Print log lines instead of a live panel.
     tensorboard
-        Write the curves for TensorBoard too.
+        Also write TensorBoard event files.
     """
 
     resume: Switch = False
@@ -91,7 +91,7 @@ def train(
     Parameters
     ----------
     out
-        The folder to keep the run in; runs/TASK-1 if left out, or the next number that is free.
+        The folder of the run; runs/TASK-1 if left out, or the next number that is free.
     """
     resolved = _saved_settings(words, start, out) if manner.resume else settle([*words, *start.words()], start)
     _require_files(resolved)
@@ -112,7 +112,7 @@ def _train(resolved: "Resolved", folder: Path, manner: Manner, json: bool) -> in
                 tell(log)
                 last = log
     except InterruptedRunError as error:
-        _say(f"{error}; go on by: glassformer train --resume --out {shlex.quote(str(folder))}")
+        _say(f"{error}; resume by: glassformer train --resume --out {shlex.quote(str(folder))}")
         return error.status
     if _is_first():
         _draw_curves(folder)
@@ -125,24 +125,24 @@ def _saved_settings(words: Sequence[str], start: Start, out: Path | None) -> "Re
     from glassformer.training.run import resolve_resumed
 
     if out is None:
-        raise UsageError("--resume goes on with the run of a folder: say which by --out FOLDER")
+        raise UsageError("--resume continues the run of a folder: say which by --out FOLDER")
     task, settings = task_and_settings([*words, *start.words()])
     return resolve_resumed(out, task, start.preset, start.config, settings, _say)
 
 
 def _new_folder(task: str, out: Path | None) -> Path:
-    """The folder asked for, or the next one that is free."""
+    """The given folder, or the next one that is free."""
     if out is not None:
         return out
     if "RANK" in os.environ:
         raise UsageError("several processes share one folder, and none can choose it alone: give --out FOLDER")
     folder = next(path for number in count(1) if not (path := Path("runs") / f"{task}-{number}").exists())
-    talk(f"the run is kept in {folder}")
+    talk(f"the run is written to {folder}")
     return folder
 
 
 def _require_files(resolved: "Resolved") -> None:
-    """Files named on the command line have to be there; what is built in has a name only."""
+    """Refuse files named on the command line that do not exist; built-in data has only a name."""
     from glassformer.training.config import COMMAND_LINE
     from glassformer.training.registry import defaults, files_of
     from glassformer.training.schema import shown
@@ -156,7 +156,7 @@ def _require_files(resolved: "Resolved") -> None:
 
 @contextmanager
 def _watchers(steps: int, folder: Path, manner: Manner) -> Iterator["Callable[[Log], None]"]:
-    """Whoever is to be told of each log line: the person at the terminal, and TensorBoard if it is wanted."""
+    """What shows each log line: the terminal, and TensorBoard if it is wanted."""
     from glassformer.cli.panel import panel
     from glassformer.training.tensorboard import tensorboard
 
@@ -176,7 +176,7 @@ def _watchers(steps: int, folder: Path, manner: Manner) -> Iterator["Callable[[L
 
 
 def _draw_curves(folder: Path) -> None:
-    """A picture of the whole record, also of what was before a resumption."""
+    """Draw the curves of the whole log, also of what came before a resumption."""
     from glassformer.training.run_folder import LOG, RunFolder
     from glassformer.views.curves import training_curves
 
@@ -210,7 +210,7 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
 
 
 def _show_plan(resolved: "Resolved", json: bool) -> None:
-    """What a run would be and take; as text it is still a TOML file, good for --config."""
+    """Show the settings and sizes of a run; as text it is a TOML file, good for --config."""
     from glassformer.training.config import tables, to_toml
     from glassformer.training.run import prepare
 
@@ -229,7 +229,7 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
 
 
 def _plan(run: "Run") -> dict[str, int | str]:
-    """Figures of a run before it begins: memory without the activations, and disk for the checkpoints it keeps."""
+    """The sizes of a run before it begins: memory without activations, and disk space for its checkpoints."""
     from glassformer.training.run_folder import RunFolder
 
     weights = FLOAT32 * run.parameters
@@ -248,7 +248,7 @@ def _plan(run: "Run") -> dict[str, int | str]:
 
 
 def _say(text: str) -> None:
-    """Talk, but of several processes only one does."""
+    """Print a message; of several processes only the first does."""
     if _is_first():
         talk(text)
 
