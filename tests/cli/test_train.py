@@ -52,7 +52,7 @@ def test_a_run_leaves_a_folder_that_repeats_it(capsys: pytest.CaptureFixture[str
     assert "# command line" in Path("runs/gpt-1/config.toml").read_text()
     assert main(["train", "--config", "runs/gpt-1/config.toml", "--json"]) == 0
     out, err = capsys.readouterr()
-    assert "kept in runs/gpt-2" in err
+    assert "written to runs/gpt-2" in err
     metrics = json.loads(out.splitlines()[-1])
     assert (metrics["task"], metrics["folder"], metrics["step"]) == ("gpt", "runs/gpt-2", 6)
     logs = [Path(f"runs/gpt-{n}/metrics.jsonl").read_text() for n in (1, 2)]
