@@ -47,7 +47,10 @@ def test_what_it_shows_can_be_given_back(tmp_path: Path, capsys: pytest.CaptureF
         (["gpt", "masked"], '"masked" sets nothing, wanted key=value'),
         (["gpt", "--preset", "t5-small"], "preset t5-small is not a model for gpt; those that fit: gpt2"),
         (["gpt", "--config", "missing.toml"], "missing.toml: cannot be read: No such file"),
-        (["translate", "recipe.steps=10", "recipe.warmup_steps=10"], "recipe: warmup_steps is 10, wanted less than steps"),
+        (
+            ["translate", "recipe.steps=10", "recipe.warmup_steps=10"],
+            "recipe: warmup_steps is 10, wanted less than steps",
+        ),
     ],
 )
 def test_mistakes_are_bad_use(words: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,8 @@ from glassformer.training.config import resolve
 from glassformer.training.run import Run
 
 SMALL = (
-    "tokenizer.kind=characters", "data.sequence_length=16", "data.batch_size=4", "model.context=16", "model.dim=8", "model.layers=1",
+    "tokenizer.kind=characters", "data.sequence_length=16", "data.batch_size=4", "model.context=16", "model.dim=8",
+    "model.layers=1",
     "model.heads=2", "recipe.warmup_steps=1", "recipe.log_every=2", "recipe.evaluate_every=4", "recipe.save_every=4",
     "run.device=cpu", "run.precision=fp32", "run.compile=no",
 )  # fmt: skip
