@@ -1,4 +1,4 @@
-"""What is held out is held out for good, has no copy among what is learnt from, and leaves every class something."""
+"""What is held out is held out for good, has no copy among what is learned from, and leaves every class something."""
 
 import hashlib
 from collections import Counter
@@ -34,7 +34,7 @@ def test_a_split_depends_on_its_seed_alone() -> None:
     held = [tuple(split(range(1000), 0.1, seed)[1]) for seed in range(20)]
     assert len(set(held)) == 20
     digest = hashlib.sha256(repr(held).encode()).hexdigest()
-    assert digest.startswith("73854c9a"), "what was held out once must never be learnt from"
+    assert digest.startswith("73854c9a"), "what was held out once must never be learned from"
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
@@ -92,7 +92,7 @@ DOCUMENTS = st.lists(st.lists(st.integers(1, 3), max_size=4), min_size=2, max_si
 
 
 @given(DOCUMENTS, SHARES)
-def test_documents_that_are_held_out_are_not_learnt_from(documents: list[list[int]], share: float) -> None:
+def test_documents_that_are_held_out_are_not_learned_from(documents: list[list[int]], share: float) -> None:
     whole = [[*document, 0] for document in documents]
     tokens = np.array([id for document in whole for id in document], dtype=np.uint16)
     plain = split_tokens(tokens, share)

@@ -39,7 +39,7 @@ def test_the_moving_average_is_that_of_the_equation() -> None:
     assert not torch.equal(weights(made.model), torch.cat([value.flatten() for value in wanted.values()]))
 
 
-def test_a_short_run_is_not_judged_by_its_first_weights() -> None:
+def test_a_short_run_is_not_evaluated_with_its_first_weights() -> None:
     """With a decay of 0.999 from the first step on, most of the average would be what training began with."""
     plain, averaged = (go(None, recipe(ema_decay=average, steps=60))[-1].validation for average in (0.0, 0.999))
     begun = evaluate_loss(LossModule(build(CONFIG), NEXT_TOKEN), held_out(), Device())

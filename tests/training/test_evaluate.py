@@ -1,4 +1,4 @@
-"""A run measured from its folder is judged by what that run held out, and by nothing it learnt from."""
+"""A run measured from its folder is evaluated on the validation data of that run, and by nothing it learned from."""
 
 import json
 from pathlib import Path
@@ -76,7 +76,7 @@ def pair_file(path: Path, pairs: list[tuple[str, str]]) -> str:
     return write(path, "".join(json.dumps({"en": one, "es": other}) + "\n" for one, other in pairs))
 
 
-def test_a_translator_gets_the_same_figures_at_its_end_and_from_its_folder(
+def test_a_translator_gets_the_same_metrics_at_its_end_and_from_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[object, ...]] = []
@@ -118,7 +118,7 @@ def test_data_that_the_run_did_not_learn_from_is_held_out_by_the_usual_share(tmp
 
 
 @pytest.mark.parametrize("task", ["gpt", "classify"])
-def test_a_run_that_learnt_from_all_of_it_is_not_judged_by_it(task: str, tmp_path: Path) -> None:
+def test_a_run_that_learned_from_all_of_it_is_not_evaluated_on_it(task: str, tmp_path: Path) -> None:
     if task == "gpt":
         held = write(tmp_path / "held.txt", TEXT)
     else:
@@ -128,5 +128,5 @@ def test_a_run_that_learnt_from_all_of_it_is_not_judged_by_it(task: str, tmp_pat
         evaluate(tmp_path / "run")
     why = f"was trained on all of stdlib (its data.validation is {held}), so name other data to evaluate it on"
     assert str(found.value) == f"{tmp_path / 'run'}: {why}"
-    figures = vars(evaluate(tmp_path / "run", held))
-    assert figures["loss"] == pytest.approx(run.evaluate().loss, rel=1e-6)
+    metrics = vars(evaluate(tmp_path / "run", held))
+    assert metrics["loss"] == pytest.approx(run.evaluate().loss, rel=1e-6)

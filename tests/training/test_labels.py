@@ -30,14 +30,14 @@ def labeled(path: Path, names: tuple[str, ...], rows: int = 60) -> str:
 
 
 def accuracy(folder: Path, data: str) -> float:
-    figures = gf.evaluate(folder, data)
-    assert isinstance(figures, ClassifierMetrics)
-    return figures.accuracy
+    metrics = gf.evaluate(folder, data)
+    assert isinstance(metrics, ClassifierMetrics)
+    return metrics.accuracy
 
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A run that learnt its three labels, whose order in the head is then turned round, as another library may."""
+    """A run that learned its three labels, whose order in the head is then turned round, as another library may."""
     root = tmp_path_factory.mktemp("labels")
     data = labeled(root / "data.tsv", ("a", "b", "c"))
     wide = {"recipe.initialization": "xavier_uniform"}  # the usual one is too small for a model of this width

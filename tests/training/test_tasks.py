@@ -67,7 +67,7 @@ def pairs_of(batches: object) -> set[tuple[tuple[int, ...], ...]]:
     return {(tuple(one), tuple(other)) for one, other in batches.pairs}
 
 
-def pairs_to_translate_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> None:
+def test_pairs_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> None:
     one = prepared(replace(TRANSLATE, data=pair_data(tmp_path, validation_fraction=0.25)))
     sides = [write(tmp_path / name, "".join(pair[side] + "\n" for pair in PAIRS)) for side, name in enumerate("ab")]
     two = prepared(
@@ -81,7 +81,7 @@ def pairs_to_translate_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> No
     assert (one.tokenizer.decode(source), one.tokenizer.decode(target)) in PAIRS
 
 
-def pairs_to_translate_of_json_lines_with_files_to_be_judged_by(tmp_path: Path) -> None:
+def test_pairs_of_json_lines_with_files_to_evaluate_on(tmp_path: Path) -> None:
     rows = [json.dumps({"en": one, "es": other}) for one, other in PAIRS]
     paths = {
         name: write(tmp_path / f"{name}.jsonl", "\n".join(part))
@@ -92,7 +92,7 @@ def pairs_to_translate_of_json_lines_with_files_to_be_judged_by(tmp_path: Path) 
     assert pairs_to_translate(made) == PAIRS[10:]
 
 
-def pairs_to_translate_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_pairs_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "more.tsv", "a b\tc d\n" + "a " * 20 + "\tb\n" + "c\td d d\n" * 4)
     said: list[str] = []
     held = write(tmp_path / "held.tsv", "a\tb\n")
@@ -132,7 +132,7 @@ def _model(settings: Settings, made: TaskData):  # noqa: ANN202 - one of several
     return build(replace(settings.model, vocab=made.tokenizer.vocab_size))
 
 
-def test_running_text_with_files_to_be_judged_by(tmp_path: Path) -> None:
+def test_running_text_with_files_to_evaluate_on(tmp_path: Path) -> None:
     paths = {name: write(tmp_path / f"{name}.txt", TEXT * times) for name, times in (("path", 3), ("test", 2))}
     data = TextData(**paths, validation=write(tmp_path / "held.txt", TEXT), batch_size=4, sequence_length=8)
     made = prepared(replace(GPT, data=data))
@@ -154,15 +154,15 @@ def test_labeled_texts(tmp_path: Path) -> None:
     assert len(made.test.batches.texts) == 1  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
+def test_no_copy_of_what_is_held_out_is_learned_from(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"document {n} {'a rose ' * n}"}) for n in range(12)]
     text = TextData(
         path=write(tmp_path / "t.jsonl", "\n".join(lines * 2)), batch_size=2, sequence_length=4, validation_fraction=0.1
     )
     said: list[str] = []
     made = prepared(replace(GPT, data=text), said=said)
-    learnt, held = (bytes(each.tokens.tolist()) for each in (made.batches, made.validation))  # pyright: ignore
-    assert held not in learnt and len(held) > 20
+    learned, held = (bytes(each.tokens.tolist()) for each in (made.batches, made.validation))  # pyright: ignore
+    assert held not in learned and len(held) > 20
     assert "tokens are not trained on: copies of documents in the validation data" in said[-1]
     rows = "".join(f"{one}\t{other}\n" for one, other in PAIRS * 3)
     pairs = pair_data(tmp_path, path=write(tmp_path / "more.tsv", rows), validation_fraction=0.3)
@@ -171,7 +171,7 @@ def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
         assert pairs_of(made.validation) and not pairs_of(made.batches) & pairs_of(made.validation)
 
 
-def test_a_rare_class_is_learnt(tmp_path: Path) -> None:
+def test_a_rare_class_is_learned(tmp_path: Path) -> None:
     rows = "rare\tthorn\n" + "".join(f"common\trose {n}\n" for n in range(9))
     for seed in range(20):
         data = LabeledData(
@@ -233,7 +233,7 @@ def test_too_little_to_learn_from_is_said_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("own", [True, False], ids=["test data", "what was held out"])
 @pytest.mark.parametrize("task", ["gpt", "translate", "classify"])
 def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path: Path) -> None:
-    """The figures at the end are the first process's work, so its test must not be cut into shares."""
+    """The metrics at the end are the first process's work, so its test must not be cut into shares."""
     data = {
         "gpt": TextData(
             path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2
@@ -251,7 +251,7 @@ def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path:
         assert {name: value.tolist() for name, value in one.items()} == {n: v.tolist() for n, v in other.items()}
 
 
-def test_the_phrase_book_can_be_judged_by_a_file(tmp_path: Path) -> None:
+def test_the_phrase_book_can_be_evaluated_on_a_file(tmp_path: Path) -> None:
     held = pair_data(tmp_path)
     made = prepared(replace(TRANSLATE, data=PairData(max_length=16, validation=held.path)))
     assert pairs_to_translate(made) == PAIRS
@@ -365,13 +365,13 @@ def test_the_cache_is_where_the_environment_says(cache: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("template", ["$A", "$A <end>", "<start> $A <end>"])
 def test_a_translator_is_taught_sources_as_it_will_be_asked(template: str, tmp_path: Path) -> None:
-    learnt = learn_tokenizer([side for pair in PAIRS for side in pair], "words", 100)
-    tokenizer = with_template(learnt, template, tmp_path)
+    learned = learn_tokenizer([side for pair in PAIRS for side in pair], "words", 100)
+    tokenizer = with_template(learned, template, tmp_path)
     settings = replace(TRANSLATE, data=pair_data(tmp_path))
     made = prepare_data(settings, DataContext(tokenizer, ALONE, [].append))
     taught = {tuple(source) for source, _ in made.batches.pairs}
     asked = encode_prompts(build(TRANSLATE.model), tokenizer, [source for source, _ in PAIRS])
     assert taught <= {tuple(row) for row in asked} and len(taught) > 5
     assert {tuple(target) for _, target in made.batches.pairs} <= {
-        (*tokenizer.template.before, *learnt.encode(target)) for _, target in PAIRS
+        (*tokenizer.template.before, *learned.encode(target)) for _, target in PAIRS
     }
