@@ -22,7 +22,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run import prepare
 from glassformer.training.running_text import TextData
 from glassformer.training.settings import Settings, TokenizerSettings
-from glassformer.training.tasks.classify import ClassifySettings, LabelledData
+from glassformer.training.tasks.classify import ClassifySettings, LabeledData
 from glassformer.training.tasks.masked import MaskedSettings
 
 LINES = 5  # of a snippet
@@ -61,8 +61,8 @@ def write_turns(path: Path) -> None:
 
 
 def bags(batches: Batches, vocab: int, key: str) -> tuple[Tensor, Tensor]:
-    """How often each token is in each text, as rows of length one, and the answers; of hidden tokens one a row."""
-    counts, answers = [], []
+    """How often each token is in each text, as rows of length one, and the targets; of hidden tokens one a row."""
+    counts, targets = [], []
     for batch in batches.once():
         right = batch[key]
         here = torch.zeros(len(batch["ids"]), vocab)
@@ -71,9 +71,9 @@ def bags(batches: Batches, vocab: int, key: str) -> tuple[Tensor, Tensor]:
             first = (right != IGNORE).float().argmax(1, keepdim=True)
             right = right.gather(1, first).squeeze(1)
         counts.append(here)
-        answers.append(right)
+        targets.append(right)
     rows = torch.cat(counts).log1p()
-    return functional.normalize(rows), torch.cat(answers)
+    return functional.normalize(rows), torch.cat(targets)
 
 
 def linear(train: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor], classes: int) -> float:
@@ -117,7 +117,7 @@ def main() -> None:
     write_turns(folder / "turns.jsonl")
     tokenizer = TokenizerSettings(vocab_size=4000)
     packages = ClassifySettings(tokenizer=tokenizer, model=replace(MODEL, head="classifier"), recipe=RECIPE)
-    data = LabelledData(path=str(folder / "turns.jsonl"))
+    data = LabeledData(path=str(folder / "turns.jsonl"))
     masked = MaskedSettings(
         data=TextData(sequence_length=64),
         tokenizer=replace(tokenizer, vocab_size=2000),

@@ -23,7 +23,8 @@ tokenizer = learn_tokenizer((side for pair in known for side in pair), "bpe", 10
 pairs = [(tokenizer.encode(english), tokenizer.encode(spanish)) for english, spanish in known]
 pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
 batches = PairBatches(pairs, 1024, pad, start, end, seed=0)
-print(f"{batches.padding:.1%} of each batch is padding")
+mask = next(batches.once())["attention_mask"]
+print(f"{1 - mask.float().mean():.1%} of the sources in a batch is padding")
 
 config = Seq2SeqConfig(vocab=tokenizer.vocab_size, context=64, dim=96, layers=2, heads=4, ffn_dim=384, norm_first=True)
 model = gf.build(config)

@@ -1,4 +1,4 @@
-"""A text file to a language model in a folder: train, stop, go on exactly, measure, write."""
+"""A text file to a language model in a folder: train, stop, resume exactly, evaluate, generate."""
 
 import inspect
 import os
@@ -40,15 +40,15 @@ with tempfile.TemporaryDirectory() as name:
     run = gf.train("gpt", settings, out=place / "whole", watch=lambda log: print(f"step {log.step}: {log.loss:.3f}"))
     print(f"{run.parameters:,} parameters, kept as", *sorted(path.name for path in (place / "whole").glob("*.json*")))
 
-    # The same again, stopped after its second line of log, and resumed.
+    # The same again, stopped after its second log line, and resumed.
     asked = resolve("gpt", words=[f"{key}={value}" for key, value in settings.items()])
     stopped = prepare(asked, place / "stopped", print)
     print("stopped at", [log.step for log in islice(stopped.train(), 2)])
     gf.train(config=place / "stopped" / "config.toml", out=place / "stopped", resume=True)
     same = (place / "whole" / "metrics.jsonl").read_text() == (place / "stopped" / "metrics.jsonl").read_text()
-    print("the record of the resumed run is the same to the last digit:", same)
+    print("the log of the resumed run is the same to the last digit:", same)
 
-    figures = gf.evaluate(place / "whole", str(text))
-    print(f"{figures.loss:.3f} nats a character, {figures.bits_per_byte:.3f} bits a byte")
+    metrics = gf.evaluate(place / "whole", str(text))
+    print(f"{metrics.loss:.3f} nats per character, {metrics.bits_per_byte:.3f} bits per byte")
     loaded = gf.load(place / "whole")
     print(gf.generate(loaded.model, loaded.tokenizer, "def ", GenerationConfig(max_new_tokens=24))[0].text)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from glassformer.errors import did_you_mean, nearest_names
+from glassformer.suggestions import did_you_mean, nearest_names
 
 KEYS = ["recipe.steps", "recipe.warmup_steps", "model.dim", "model.layers", "layers.0.attention.qkv.weight"]
 

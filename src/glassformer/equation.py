@@ -1,10 +1,8 @@
 """The one idea: an equation is an object, and everything else is built on it."""
 
-import ast
 import functools
 import inspect
 import math
-import textwrap
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -155,7 +153,7 @@ class Equation(Generic[P, R]):
         self.gradient: Gradient | None = None
         self.kernel: Callable[P, R] = self.fn
         self._checks: tuple[Callable[..., object], tuple[str, ...]] | None = None
-        self._flops = declared.flops
+        self.flops = declared.flops
         self._where = declared.where or {}
         self._cell: Callable[..., str] | None = None
         self._cell_needs: tuple[str, ...] = ()
@@ -206,7 +204,7 @@ class Equation(Generic[P, R]):
 
     def def_cost(self, flops: Callable[..., int]) -> Callable[..., int]:
         """Attach a count of floating-point operations that is more than one expression; else give `flops=`."""
-        self._flops = flops
+        self.flops = flops
         return flops
 
     def def_cell(self, cell: Callable[..., str]) -> Callable[..., str]:
@@ -260,25 +258,13 @@ class Equation(Generic[P, R]):
         with _Calls() as calls:
             result = self.fn(**arguments)  # pyright: ignore[reportCallIssue] - the same arguments, by name
         moved = sum(t.numel() * t.element_size() for t in tensors_in([*arguments.values(), result]))
-        if self._flops is None:
+        if self.flops is None:
             return Cost(sum(part.cost(**inputs).flops for part, inputs in calls.made), moved)
         axes = Axes(self.name)
         axes.bind(self.parameters, arguments)
         sizes = {name: math.prod(size) for name, size in axes.sizes.items()} | arguments
-        wanted = inspect.signature(self._flops).parameters
-        return Cost(self._flops(**{name: sizes[name] for name in wanted}), moved)
-
-    @property
-    def flops_text(self) -> str:
-        """The operation count as a formula, read from the source of the function that computes it."""
-        if self._flops is None:
-            return ""
-        inline = self._flops.__name__ == "<lambda>"
-        tree = ast.parse(textwrap.dedent(inspect.getsource(self.fn if inline else self._flops)))
-        kind = ast.Lambda if inline else ast.Return
-        formula = next(node for node in ast.walk(tree) if isinstance(node, kind))
-        counted = formula.body if isinstance(formula, ast.Lambda) else formula.value
-        return ast.unparse(cast(ast.expr, counted)).replace(" ** ", "^").replace(" * ", "·")
+        wanted = inspect.signature(self.flops).parameters
+        return Cost(self.flops(**{name: sizes[name] for name in wanted}), moved)
 
     @property
     def has_cell(self) -> bool:

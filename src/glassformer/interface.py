@@ -11,19 +11,22 @@ from torch import Tensor
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
-from glassformer.data.batches import LabelledBatches
+from glassformer.data.batches import LabeledBatches
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
 from glassformer.equations.sampling import greedy
 from glassformer.equations.sequences import mean_pool
 from glassformer.equations.softmax import softmax
-from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError, did_you_mean
+from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError
 from glassformer.inference.prepare import can_convert, for_inference
-from glassformer.layers.model import CausalLM, EncoderDecoder, Model
+from glassformer.layers.causal_lm import CausalLM
+from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
 from glassformer.probes.loss_targets import LossTarget
 from glassformer.probes.trace import Trace
+from glassformer.suggestions import did_you_mean
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.views.notebook import trace
 
@@ -177,7 +180,7 @@ class LoadedModel:
         equation: str = "*",
         limit: int | None = None,
     ) -> Trace:
-        """Trace one forward pass on a text or token ids: what `gf.trace` returns, labelled with the tokens.
+        """Trace one forward pass on a text or token ids: what `gf.trace` returns, labeled with the tokens.
 
         `second` is the target of a translator, which is its own translation if left out, or the second text of a pair.
         """
@@ -227,7 +230,7 @@ class LoadedModel:
         limits = [size for size in (self.max_length, tokenizer.use.max_length) if size is not None]
         rows = tokenizer.encode_inputs(texts, min(limits, default=None))
         pad = 0 if tokenizer.pad is None else tokenizer.pad
-        for batch in LabelledBatches(rows, [0] * len(rows), BATCH, pad, seed=0).once() if rows else ():
+        for batch in LabeledBatches(rows, [0] * len(rows), BATCH, pad, seed=0).once() if rows else ():
             ids, attention_mask = (batch[name].to(_device(model)) for name in ("ids", "attention_mask"))
             yield _run(model, ids, attention_mask), attention_mask
 

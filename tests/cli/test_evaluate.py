@@ -12,7 +12,7 @@ from glassformer.checkpoints.load import Loaded
 from glassformer.checkpoints.save import save
 from glassformer.cli import evaluate as module
 from glassformer.cli.main import main
-from glassformer.data.files import Document, LabelledText
+from glassformer.data.files import Document, LabeledText
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.layers.config import Config
@@ -24,7 +24,7 @@ from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.running_text import TextData
-from glassformer.training.tasks.classify import LabelledData
+from glassformer.training.tasks.classify import LabeledData
 
 PAIRS = [("the cat", "el gato"), ("the dog", "el perro"), ("a cat", "un gato")]
 TOKENIZER = learn_tokenizer([side for pair in PAIRS for side in pair], "bpe", 270)
@@ -161,9 +161,9 @@ def test_snippets_of_the_standard_library(
     lend: Lend, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lend(CLASSIFIER, labels=("animal", "thing"))
-    texts = [LabelledText(("animal", "thing")[i % 2], f"the cat {i}", f"a.py:{i}") for i in range(300)]
-    monkeypatch.setattr("glassformer.training.tasks.classify.stdlib_labelled", lambda: texts)
-    assert metrics(capsys)["metrics"]["texts"] == round(LabelledData().validation_fraction * 300)
+    texts = [LabeledText(("animal", "thing")[i % 2], f"the cat {i}", f"a.py:{i}") for i in range(300)]
+    monkeypatch.setattr("glassformer.training.tasks.classify.stdlib_labeled", lambda: texts)
+    assert metrics(capsys)["metrics"]["texts"] == round(LabeledData().validation_fraction * 300)
 
 
 @pytest.mark.parametrize(

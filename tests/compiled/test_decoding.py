@@ -13,7 +13,7 @@ from glassformer.decoding.generate import generate, stream
 from glassformer.errors import DecodingError, NonFiniteError
 from glassformer.inference.compiled_step import STEPS_PER_SYNC, programs
 from glassformer.inference.prepare import for_inference
-from glassformer.layers.attention import SlidingWindow
+from glassformer.layers.sparse_attention import SlidingWindow
 from tests.compiled.kernels import makes_kernels
 from tests.decoding.tiny_generators import PROMPTS, WORDS, biased, words, writer
 

@@ -215,7 +215,7 @@ def test_a_question_carries_the_tables_it_asks_about() -> None:
     walk.ask("What is twice that?", lambda: linear(table + table, weights), "Add.", cell=(0, 0))
     walk.ask("What is 3 times 5?", lambda: multiply(walk.tensor(3.0), walk.tensor(5.0)), "Multiply.")
     assert walk.exercises[0].given_lines == [
-        "x = [[0.25, 0.5]]    rows going in",
+        "x = [[0.25, 0.5]]    input vectors",
         "W = [[2], [4]]    weights, one column per output",
     ]
     assert [operand.name for operand in walk.exercises[1].given] == ["W"]  # the sum of tables is part of the answer

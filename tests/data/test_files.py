@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from glassformer.data import files
-from glassformer.data.files import Document, LabelledText, TextPair, read_labelled, read_pairs, read_texts
+from glassformer.data.files import Document, LabeledText, TextPair, read_labeled, read_pairs, read_texts
 from glassformer.errors import DataError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -48,9 +48,9 @@ def test_every_format_plain_and_packed(packed: str, tmp_path: Path) -> None:
     one, other = write(tmp_path / f"p.en{packed}", "you\nI\n"), write(tmp_path / f"p.es{packed}", "tú\nyo")
     assert [(pair.first, pair.second) for pair in read_pairs(one, other)] == [("you", "tú"), ("I", "yo")]
     path = write(tmp_path / f"l.tsv{packed}", "good\tI like it\n")
-    assert list(read_labelled(path)) == [LabelledText("good", "I like it", f"{path}:1")]
+    assert list(read_labeled(path)) == [LabeledText("good", "I like it", f"{path}:1")]
     path = write(tmp_path / f"l.jsonl{packed}", rows({"text": "fine", "label": 1}))
-    assert list(read_labelled(path)) == [LabelledText("1", "fine", f"{path}:1")]
+    assert list(read_labeled(path)) == [LabeledText("1", "fine", f"{path}:1")]
 
 
 def test_a_folder_is_read_in_the_order_of_its_names(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_columns_between_commas(packed: str, tmp_path: Path) -> None:
         tmp_path / f"a.csv{packed}",
         '\ufefftext,id,label\r\n"I like it, ""a lot""\r\nreally",1,good\r\n\r\nno,2,bad\r\n',
     )
-    found = list(read_labelled(path))
-    assert found[0] == LabelledText("good", 'I like it, "a lot"\nreally', f"{path}:2")
-    assert found[1] == LabelledText("bad", "no", f"{path}:5")
+    found = list(read_labeled(path))
+    assert found[0] == LabeledText("good", 'I like it, "a lot"\nreally', f"{path}:2")
+    assert found[1] == LabeledText("bad", "no", f"{path}:5")
     assert [document.text for document in read_texts(path)] == ['I like it, "a lot"\nreally', "no"]
     path = write(tmp_path / f"b.csv{packed}", 'you,tú\n"yes, I",sí')
     assert [(pair.first, pair.second) for pair in read_pairs(path)] == [("you", "tú"), ("yes, I", "sí")]
@@ -120,7 +120,7 @@ def test_any_text_in_json_comes_back(texts: list[str], tmp_path_factory: pytest.
     assert [document.text for document in read_texts(write(path, raw))] == texts
 
 
-READERS = {"texts": read_texts, "pairs": read_pairs, "labelled": read_labelled}
+READERS = {"texts": read_texts, "pairs": read_pairs, "labeled": read_labeled}
 BAD = [
     ("texts", "a.txt", b"", "a.txt: is empty"),
     ("texts", "a.txt", b" \n\r\n", "a.txt: is empty"),
@@ -132,9 +132,9 @@ BAD = [
     ("texts", "a.csv", b"", "a.csv: is empty"),
     ("texts", "a.csv", b"id,text\n", "a.csv: is empty"),
     ("texts", "a.csv", b"id,body\n1,a\n", "a.csv:1: has 2 columns, wanted 1: text"),
-    ("labelled", "a.csv", b"text,id,label\na,b\n", "a.csv:2: has 2 columns, wanted 3: as in the first row"),
-    ("labelled", "a.csv", b'label,text\na,"b\nc\n', "a.csv:2: is not a row of a .csv file"),
-    ("labelled", "a.csv", b'label,text\n,"b"\n', "a.csv:2: label is empty"),
+    ("labeled", "a.csv", b"text,id,label\na,b\n", "a.csv:2: has 2 columns, wanted 3: as in the first row"),
+    ("labeled", "a.csv", b'label,text\na,"b\nc\n', "a.csv:2: is not a row of a .csv file"),
+    ("labeled", "a.csv", b'label,text\n,"b"\n', "a.csv:2: label is empty"),
     ("pairs", "a", b"a", "a: is without an ending, wanted .tsv"),
     ("texts", "a.jsonl", b"", "a.jsonl: is empty"),
     ("texts", "a.jsonl", b"\n\n", "a.jsonl: is empty"),
@@ -158,10 +158,10 @@ BAD = [
     ("pairs", "a.jsonl", b'{"source": "a"}', "a.jsonl:1: has no field 'target', only 'source'"),
     ("pairs", "a.jsonl", b'{"source": "a", "target": ""}', "a.jsonl:1: target is empty"),
     ("pairs", "a.txt", b"a", "a.txt: is .txt, wanted .tsv, .csv, .jsonl, .parquet or two files"),
-    ("labelled", "a.tsv", b"only text", "a.tsv:1: has 1 columns, wanted 2: label, text"),
-    ("labelled", "a.tsv", b"\ttext", "a.tsv:1: label is empty"),
-    ("labelled", "a.jsonl", b'{"label": [1], "text": "a"}', "a.jsonl:1: 'label' is [1], wanted text"),
-    ("labelled", "a.txt", b"a", "a.txt: is .txt, wanted .tsv, .csv, .jsonl or .parquet"),
+    ("labeled", "a.tsv", b"only text", "a.tsv:1: has 1 columns, wanted 2: label, text"),
+    ("labeled", "a.tsv", b"\ttext", "a.tsv:1: label is empty"),
+    ("labeled", "a.jsonl", b'{"label": [1], "text": "a"}', "a.jsonl:1: 'label' is [1], wanted text"),
+    ("labeled", "a.txt", b"a", "a.txt: is .txt, wanted .tsv, .csv, .jsonl or .parquet"),
 ]
 
 
@@ -179,7 +179,7 @@ def test_bad_input_is_one_line_with_its_place(
 
 @pytest.mark.parametrize(
     ("reader", "name"),
-    [("texts", "a.txt"), ("texts", "a.jsonl.gz"), ("pairs", "a.tsv.xz"), ("pairs", "a.jsonl"), ("labelled", "a.tsv")],
+    [("texts", "a.txt"), ("texts", "a.jsonl.gz"), ("pairs", "a.tsv.xz"), ("pairs", "a.jsonl"), ("labeled", "a.tsv")],
 )
 def test_a_missing_file_is_said_to_be_missing(reader: str, name: str, tmp_path: Path) -> None:
     with pytest.raises(DataError, match=f"{name}: no such file"):
@@ -233,9 +233,9 @@ def test_a_very_long_line_takes_memory_in_proportion(name: str, tmp_path: Path) 
     with (tmp_path / name).open("wb") as file:
         file.write(wrap[0] + b"x" * size + wrap[1])
     program = (
-        "import sys, resource; from glassformer.data.files import read_texts, read_labelled;"
+        "import sys, resource; from glassformer.data.files import read_texts, read_labeled;"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "read = read_labelled if sys.argv[1].endswith('tsv') else read_texts;"
+        "read = read_labeled if sys.argv[1].endswith('tsv') else read_texts;"
         "print(len(next(iter(read(sys.argv[1]))).text), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
     )
     done = subprocess.run([sys.executable, "-c", program, tmp_path / name], capture_output=True, text=True, check=True)
@@ -259,7 +259,7 @@ def test_parquet(tmp_path: Path) -> None:
     assert [document.text for document in read_texts(path)] == ["one", "two\x00", "three"]
     assert [document.source for document in read_texts(path)][2] == f"{path}:3"
     with pytest.raises(DataError, match=r"a\.parquet:3: 'label' is null, wanted text"):
-        list(read_labelled(path))
+        list(read_labeled(path))
     with pytest.raises(DataError, match=r"has no column 'source', only 'text', 'label', 'list'"):
         list(read_pairs(path))
     with pytest.raises(DataError, match="'list' is"):
@@ -293,4 +293,4 @@ def test_a_first_row_that_names_the_fields_is_a_header(name: str, sign: str, tmp
     for columns in (("label", "text"), ("text", "label")):
         rows = [columns, *(("good", "a rose") if columns[0] == "label" else ("a rose", "good") for _ in range(2))]
         (tmp_path / name).write_text("".join(sign.join(row) + "\n" for row in rows))
-        assert {(text.label, text.text) for text in read_labelled(tmp_path / name)} == {("good", "a rose")}
+        assert {(text.label, text.text) for text in read_labeled(tmp_path / name)} == {("good", "a rose")}

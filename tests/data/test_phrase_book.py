@@ -256,5 +256,5 @@ def test_held_out_sentences_are_new_and_their_words_are_not(train: int, held_out
 
 
 def test_a_split_that_cannot_be_made_says_so() -> None:
-    with pytest.raises(ValueError, match="held-out pairs have all their words"):
+    with pytest.raises(ValueError, match="validation pairs have all their words"):
         split_phrase_book(len(courtesies()), 200)

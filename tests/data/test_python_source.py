@@ -1,4 +1,4 @@
-"""The standard library as text: all of it but its tests, always in one order, and labelled by package."""
+"""The standard library as text: all of it but its tests, always in one order, and labeled by package."""
 
 import sysconfig
 from collections import Counter
@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.data import python_source
 from glassformer.data.files import Document
-from glassformer.data.python_source import PACKAGES, SNIPPET, stdlib_labelled, stdlib_text
+from glassformer.data.python_source import PACKAGES, SNIPPET, stdlib_labeled, stdlib_text
 from glassformer.errors import DataError
 
 
@@ -35,7 +35,7 @@ def test_what_is_not_the_library_is_left_out(documents: list[Document]) -> None:
 
 
 def test_snippets_bear_the_name_of_their_package(documents: list[Document]) -> None:
-    snippets = stdlib_labelled()
+    snippets = stdlib_labeled()
     counts = Counter(snippet.label for snippet in snippets)
     assert set(counts) == set(PACKAGES)
     assert min(counts.values()) > 100
@@ -51,7 +51,7 @@ def test_snippets_bear_the_name_of_their_package(documents: list[Document]) -> N
 
 def test_a_package_that_there_is_not_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(DataError, match="has no package abc, nothing"):
-        stdlib_labelled(["json", "nothing", "abc"])
+        stdlib_labeled(["json", "nothing", "abc"])
     monkeypatch.setattr(python_source.sysconfig, "get_path", lambda name: str(tmp_path))
     with pytest.raises(DataError, match="no source text of its standard library"):
         list(stdlib_text())

@@ -1,4 +1,4 @@
-"""What is held out is held out for good, has no copy among what is learnt from, and leaves every class something."""
+"""What is held out is held out for good, has no copy among what is learned from, and leaves every class something."""
 
 import hashlib
 from collections import Counter
@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.files import LabelledText
-from glassformer.data.splitting import split, split_labelled, split_tokens
+from glassformer.data.files import LabeledText
+from glassformer.data.splitting import split, split_labeled, split_tokens
 from glassformer.errors import DataError
 
 SHARES = st.floats(0.01, 0.99)
@@ -34,12 +34,12 @@ def test_a_split_depends_on_its_seed_alone() -> None:
     held = [tuple(split(range(1000), 0.1, seed)[1]) for seed in range(20)]
     assert len(set(held)) == 20
     digest = hashlib.sha256(repr(held).encode()).hexdigest()
-    assert digest.startswith("73854c9a"), "what was held out once must never be learnt from"
+    assert digest.startswith("73854c9a"), "what was held out once must never be learned from"
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 1.5, float("nan")])
 def test_a_share_is_between_nothing_and_everything(share: float) -> None:
-    with pytest.raises(DataError, match="share is .*, wanted between 0 and 1"):
+    with pytest.raises(DataError, match="fraction is .*, wanted between 0 and 1"):
         split([1, 2, 3], share, 0)
     with pytest.raises(DataError, match="1 items cannot be split"):
         split([1], 0.5, 0)
@@ -54,14 +54,14 @@ def test_copies_stay_on_one_side(items: list[int], share: float) -> None:
     assert abs(len(held) - share * len(items)) <= largest, "as near to the share as the copies allow"
 
 
-def labelled(*labels: str) -> list[LabelledText]:
-    return [LabelledText(label, f"text {place}", f"file:{place}") for place, label in enumerate(labels)]
+def labeled(*labels: str) -> list[LabeledText]:
+    return [LabeledText(label, f"text {place}", f"file:{place}") for place, label in enumerate(labels)]
 
 
 @given(st.lists(st.sampled_from("aaaabbc"), min_size=4, max_size=80).filter(lambda x: len(set(x)) < len(x)), SHARES)
 def test_each_class_gives_its_share_and_is_never_lost(labels: list[str], share: float) -> None:
-    texts = labelled(*labels)
-    rest, held = split_labelled(texts, share, 3)
+    texts = labeled(*labels)
+    rest, held = split_labeled(texts, share, 3)
     assert sorted([*rest, *held], key=texts.index) == texts and rest and held
     all_of, held_of = Counter(labels), Counter(text.label for text in held)
     assert {text.label for text in rest} == set(labels)
@@ -72,27 +72,27 @@ def test_each_class_gives_its_share_and_is_never_lost(labels: list[str], share: 
 
 def test_a_rare_class_is_kept_for_learning() -> None:
     for seed in range(50):
-        rest, held = split_labelled(labelled(*"a" * 40, "rare"), 0.5, seed)
+        rest, held = split_labeled(labeled(*"a" * 40, "rare"), 0.5, seed)
         assert "rare" in {text.label for text in rest} and len(held) == 20
 
 
 def test_a_text_with_two_labels_stays_on_one_side() -> None:
-    texts = [LabelledText(label, text, "") for text in "stuvwxyz" for label in "ab"]
+    texts = [LabeledText(label, text, "") for text in "stuvwxyz" for label in "ab"]
     for seed in range(20):
-        rest, held = split_labelled(texts, 0.25, seed)
+        rest, held = split_labeled(texts, 0.25, seed)
         assert len(held) == 4 and not {text.text for text in rest} & {text.text for text in held}
 
 
 def test_classes_of_one_text_leave_nothing_to_hold_out() -> None:
     with pytest.raises(DataError, match="every class has a single distinct text; add more, or name data.validation"):
-        split_labelled(labelled("a", "b", "c"), 0.3, 0)
+        split_labeled(labeled("a", "b", "c"), 0.3, 0)
 
 
 DOCUMENTS = st.lists(st.lists(st.integers(1, 3), max_size=4), min_size=2, max_size=30)
 
 
 @given(DOCUMENTS, SHARES)
-def test_documents_that_are_held_out_are_not_learnt_from(documents: list[list[int]], share: float) -> None:
+def test_documents_that_are_held_out_are_not_learned_from(documents: list[list[int]], share: float) -> None:
     whole = [[*document, 0] for document in documents]
     tokens = np.array([id for document in whole for id in document], dtype=np.uint16)
     plain = split_tokens(tokens, share)

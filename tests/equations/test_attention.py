@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.equation import no_checks, reference_mode
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import attention_scores
+from glassformer.equations.attention import attention, attention_scores
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
 from glassformer.equations.masks import causal_mask

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch.nn import functional
 from torch.testing import assert_close
 
-from glassformer.equations.embedding import embed, one_hot, scale_embedding, unembed
+from glassformer.equations.embedding import embed, scale_embedding, unembed
+from glassformer.equations.information import one_hot
 from glassformer.equations.matrices import matmul
 from glassformer.equations.softmax import softmax
 from glassformer.errors import EquationError

@@ -12,9 +12,9 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.testing import assert_close
 from transformers.masking_utils import sliding_window_causal_mask_function
 
-from glassformer.equations.masks import additive_mask, causal_mask, combine_masks, padding_mask, sliding_window_mask
+from glassformer.equations.masks import additive_mask, causal_mask, combine_masks, padding_mask
 from glassformer.equations.softmax import softmax
-from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, visible_pairs
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 

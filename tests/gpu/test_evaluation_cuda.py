@@ -11,7 +11,7 @@ from glassformer.decoding.generate import generate
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from glassformer.training.tasks.gpt import TextSet
+from glassformer.training.tasks.gpt import LanguageModelSet
 
 pytestmark = [
     pytest.mark.gpu,
@@ -25,7 +25,7 @@ def test_metrics_are_those_of_the_cpu_and_batches_do_not_wait() -> None:
     tokens = np.array([id for part in tokenizer.encode_stream(["the cat sat", "on añb€"] * 20) for id in part])
     model = build(GPTConfig(vocab=tokenizer.vocab_size, context=16, dim=16, layers=1, heads=2))
     batches = PackedBatches(tokens, 3, 16, seed=0)
-    data = TextSet(batches, lambda: 400)
+    data = LanguageModelSet(batches, lambda: 400)
     here = data.evaluate(model, generate)
     model.cuda()
     data.evaluate(model, generate)  # what is loaded at the first use may wait

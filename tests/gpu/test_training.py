@@ -109,7 +109,7 @@ def test_nothing_moves_after_a_bad_step_that_nobody_saw(optimizer: str) -> None:
         made.raise_if_nonfinite()
 
 
-def learnt(device: Device, folder: RunFolder | None = None, stop: int | None = None) -> list[Log]:
+def learned(device: Device, folder: RunFolder | None = None, stop: int | None = None) -> list[Log]:
     logs = []
     for log in train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE, folder, batches(), device):
         logs.append(log)
@@ -136,10 +136,10 @@ def test_half_precision_learns_as_full_precision_does(compiled: bool) -> None:
 @pytest.mark.parametrize("device", [CUDA, replace(CUDA, bf16=True)], ids=["fp32", "bf16"])
 def test_a_stopped_run_goes_on_with_the_same_dropout_on_the_device(device: Device, tmp_path: Path) -> None:
     whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
-    learnt(device, whole)
-    learnt(device, stopped, stop=12)
+    learned(device, whole)
+    learned(device, stopped, stop=12)
     torch.manual_seed(5)
-    logs = learnt(device, stopped)
+    logs = learned(device, stopped)
     assert logs[0].note is None
     one, other = whole.latest(), stopped.latest()
     assert one is not None and other is not None

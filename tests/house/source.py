@@ -44,6 +44,20 @@ def imports() -> dict[str, set[str]]:
     }
 
 
+@cache
+def runtime_imports() -> dict[str, set[str]]:
+    """The same without what is imported for type checkers only."""
+    found: dict[str, set[str]] = {}
+    for module, tree in trees().items():
+        typing = [
+            node for node in ast.walk(tree) if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        ]
+        left_out = {id(node) for block in typing for node in ast.walk(block)}
+        nodes = (node for node in ast.walk(tree) if id(node) not in left_out)
+        found[module] = {target for node in nodes for target in _targets(node)} - {module}
+    return found
+
+
 def _targets(node: ast.AST) -> set[str]:
     if isinstance(node, ast.Import):
         names = {alias.name for alias in node.names}

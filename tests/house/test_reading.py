@@ -3,7 +3,7 @@
 from functools import cache
 
 from tests.house.reading import reading
-from tests.house.source import imports, modules
+from tests.house.source import modules, runtime_imports
 
 DEPTH, MODEL_DEPTH = 14, 10
 GPT = "glassformer.models.gpt"
@@ -14,13 +14,13 @@ FILES, LINES = 15, 550
 @cache
 def chain(module: str) -> tuple[str, ...]:
     """The longest chain of imports that begins with a module."""
-    return (module, *max((chain(each) for each in imports()[module]), key=len, default=()))
+    return (module, *max((chain(each) for each in runtime_imports()[module]), key=len, default=()))
 
 
 @cache
 def below(module: str) -> frozenset[str]:
     """Every module that a module needs, itself included."""
-    return frozenset({module}).union(*(below(each) for each in imports()[module]))
+    return frozenset({module}).union(*(below(each) for each in runtime_imports()[module]))
 
 
 def test_no_chain_of_imports_is_too_long() -> None:

@@ -9,23 +9,15 @@ from torch.testing import assert_close
 
 from glassformer.equations.activations import gelu, gelu_tanh, relu, silu, squared_relu, tanh
 from glassformer.equations.gated import swiglu
-from glassformer.layers.attention import (
-    Attention,
-    AttentionShape,
-    Bidirectional,
-    BlockSparse,
-    Causal,
-    Dilated,
-    SlidingWindow,
-)
 from glassformer.layers.basic import FeedForward, GatedFeedForward, LayerNorm, LearnedPositions, PlainRMSNorm, RMSNorm
-from glassformer.layers.block import Block, Stack
+from glassformer.layers.block import Attention, AttentionShape, Bidirectional, Block, Causal, Stack
 from glassformer.layers.positions import (
     AlibiBias,
     RelativeBias,
     SinusoidalPositions,
 )
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, Rotary, YarnScaling
+from glassformer.layers.sparse_attention import BlockSparse, Dilated, SlidingWindow
 from glassformer.recording import Tape
 
 DIM, HEADS, HEAD_DIM = 8, 4, 6

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from glassformer.errors import ConfigError
-from glassformer.layers.attention import AttentionShape, Dilated, SlidingWindow
+from glassformer.layers.block import AttentionShape
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
+from glassformer.layers.sparse_attention import Dilated, SlidingWindow
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig

@@ -4,7 +4,7 @@ import pytest
 
 from glassformer.equations.parameter_counts import gpt_parameters
 from glassformer.errors import ConfigError
-from glassformer.layers.attention import AttentionShape
+from glassformer.layers.block import AttentionShape
 from glassformer.models.registry import PRESETS, build
 
 EXACT = {

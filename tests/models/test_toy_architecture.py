@@ -12,11 +12,10 @@ from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
 from glassformer.equations.activations import relu
 from glassformer.equations.initialization import normal
-from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import Embedding, FeedForward, PlainRMSNorm
-from glassformer.layers.block import Block, Stack
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal, Stack
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, Size
-from glassformer.layers.model import CausalLM
 from glassformer.models.registry import ARCHITECTURES, build
 from glassformer.probes.trace import trace
 from glassformer.training.config import resolve

@@ -9,7 +9,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.checkpoints.save import Format
-from glassformer.data.batches import LabelledBatches, PairBatches
+from glassformer.data.batches import LabeledBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
 from glassformer.training.config import resolve
 from glassformer.training.distributed import ALONE
@@ -98,7 +98,7 @@ def test_training_and_tracing_read_the_ids_of_transformers(public: Public, folde
     inputs = loaded.trace(texts[0], equation="embed").inputs
     assert inputs["source" if public.task == "translate" else "ids"].tolist() == wanted[:1]  # pyright: ignore
     made = data_of(public, folder, tmp_path / ("data.txt" if public.task in ("gpt", "masked") else "data.tsv"))
-    if isinstance(made.batches, LabelledBatches):
+    if isinstance(made.batches, LabeledBatches):
         assert {tuple(row) for row in made.batches.texts} <= {tuple(ids) for ids in wanted}
     elif isinstance(made.batches, PairBatches):
         known = {tuple(ids) for ids in wanted}

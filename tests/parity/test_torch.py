@@ -6,9 +6,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from glassformer.equations.activations import gelu, relu
-from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import FeedForward, LayerNorm, Linear
-from glassformer.layers.block import Block, Stack
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal, Stack
 from glassformer.models.rnn import LSTMCell, PlainCell
 
 DIM, HEADS, HIDDEN = 12, 3, 20

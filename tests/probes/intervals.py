@@ -74,6 +74,11 @@ def _wave(function: Callable[[float], float]) -> Callable[[Interval], Interval]:
     return waved
 
 
+def _abs(x: Interval) -> Interval:
+    ends = abs(x.low), abs(x.high)
+    return Interval(0.0 if x.low <= 0 <= x.high else min(ends), max(ends))
+
+
 def _exp(x: float) -> float:
     return math.exp(x) if x < 700 else math.inf
 
@@ -82,7 +87,7 @@ NAMES = {
     "sqrt": _rising(lambda x: math.sqrt(max(x, 0))), "exp": _rising(_exp), "tanh": _rising(math.tanh),
     "ln": _rising(lambda x: math.log(x) if x > 0 else -math.inf), "sin": _wave(math.sin), "cos": _wave(math.cos),
     "Phi": _rising(lambda x: 0.5 * (1 + math.erf(x / math.sqrt(2)))),
-    "max": lambda a, b: Interval(max(a.low, b.low), max(a.high, b.high)),
+    "abs": _abs, "max": lambda a, b: Interval(max(a.low, b.low), max(a.high, b.high)),
     "min": lambda a, b: Interval(min(a.low, b.low), min(a.high, b.high)),
     "pi": Interval(math.pi, math.pi), "inf": Interval(math.inf, math.inf), "N": printed,
 }  # fmt: skip

@@ -12,11 +12,12 @@ import tomli_w
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from glassformer.errors import ConfigError, nearest_names
+from glassformer.errors import ConfigError
 from glassformer.layers.rotary import Llama3Scaling, YarnScaling
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.registry import architecture_of, presets
+from glassformer.suggestions import nearest_names
 from glassformer.training.config import (
     RENAMED,
     Resolved,

@@ -113,7 +113,7 @@ def test_a_run_goes_on_in_another_number_of_processes_and_says_so(found: Found, 
 def test_bad_numbers_of_one_process_are_named_in_all(found: Found, strategy: str) -> None:
     place = "feed_forward_residual.residual: residual" if strategy == "ddp" else "feed_forward.down.linear: linear"
     for each in found:
-        case = each[f"{strategy} spoilt"]
+        case = each[f"{strategy} spoiled"]
         assert case["kind"] == "ours"
         assert (
             f"nothing was updated: encoder.blocks.0.{place} is the first that is not finite, at element"

@@ -11,9 +11,9 @@ from glassformer.errors import CheckpointError, RunFolderError
 from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
-from glassformer.training.ema import EMA, average_checkpoints
 from glassformer.training.loop import train
 from glassformer.training.objective import LossModule
+from glassformer.training.optimizer import EMA, average_checkpoints
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training, evaluate_loss
 from glassformer.training.tasks.gpt import NEXT_TOKEN
@@ -39,7 +39,7 @@ def test_the_moving_average_is_that_of_the_equation() -> None:
     assert not torch.equal(weights(made.model), torch.cat([value.flatten() for value in wanted.values()]))
 
 
-def test_a_short_run_is_not_judged_by_its_first_weights() -> None:
+def test_a_short_run_is_not_evaluated_with_its_first_weights() -> None:
     """With a decay of 0.999 from the first step on, most of the average would be what training began with."""
     plain, averaged = (go(None, recipe(ema_decay=average, steps=60))[-1].validation for average in (0.0, 0.999))
     begun = evaluate_loss(LossModule(build(CONFIG), NEXT_TOKEN), held_out(), Device())
@@ -91,7 +91,7 @@ def test_a_run_ends_with_its_average_in_the_model(tmp_path: Path) -> None:
 
 def test_a_checkpoint_without_an_average_is_no_start_for_one(tmp_path: Path) -> None:
     go(tmp_path, recipe(ema_decay=0.0, steps=6))
-    with pytest.raises(CheckpointError, match="no average of embedding.weight: it was made without `recipe.ema_decay`"):
+    with pytest.raises(CheckpointError, match="no average of embedding.weight: `recipe.ema_decay` was 0"):
         go(tmp_path, recipe(steps=6))
     with pytest.raises(CheckpointError, match="no momentum_buffer of stack.blocks.0.*: another optimizer or another"):
         go(tmp_path, recipe("muon", ema_decay=0.0, steps=6))

@@ -1,12 +1,12 @@
-"""A run measured from its folder is judged by what that run held out, and by nothing it learnt from."""
+"""A run measured from its folder is evaluated on the validation data of that run, and by nothing it learned from."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from glassformer.data.batches import LabelledBatches, PackedBatches
-from glassformer.data.files import Document, LabelledText
+from glassformer.data.batches import LabeledBatches, PackedBatches
+from glassformer.data.files import Document, LabeledText
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
@@ -24,7 +24,7 @@ SMALL = {
     "recipe.steps": 2, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "fp32",
 }  # fmt: skip
 WINDOWS = {"data.sequence_length": 8, "data.batch_size": 4}
-SNIPPETS = [LabelledText(("rose", "thorn")[n % 2], f"a {('rose', 'thorn')[n % 2]} {n}", f"a.py:{n}") for n in range(60)]
+SNIPPETS = [LabeledText(("rose", "thorn")[n % 2], f"a {('rose', 'thorn')[n % 2]} {n}", f"a.py:{n}") for n in range(60)]
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A standard library of a few lines."""
     monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("glassformer.training.running_text.stdlib_text", lambda: iter([Document(TEXT, "a.py")]))
-    monkeypatch.setattr("glassformer.training.tasks.classify.stdlib_labelled", lambda: SNIPPETS)
+    monkeypatch.setattr("glassformer.training.tasks.classify.stdlib_labeled", lambda: SNIPPETS)
 
 
 def trained(task: str, out: Path, **chosen: object) -> Run:
@@ -64,7 +64,7 @@ def test_an_encoder_by_the_share_of_its_run(share: float, tmp_path: Path, monkey
 def test_a_classifier_by_the_share_and_the_seed_of_its_run(tmp_path: Path) -> None:
     run = trained("classify", tmp_path / "run", data__validation_fraction=0.4, recipe__seed=3)
     held = run.data.validation
-    assert isinstance(held, LabelledBatches) and len(held.texts) == 24
+    assert isinstance(held, LabeledBatches) and len(held.texts) == 24
     assert evaluate(tmp_path / "run") == run.evaluate()
 
 
@@ -76,7 +76,7 @@ def pair_file(path: Path, pairs: list[tuple[str, str]]) -> str:
     return write(path, "".join(json.dumps({"en": one, "es": other}) + "\n" for one, other in pairs))
 
 
-def test_a_translator_gets_the_same_figures_at_its_end_and_from_its_folder(
+def test_a_translator_gets_the_same_metrics_at_its_end_and_from_its_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[object, ...]] = []
@@ -118,7 +118,7 @@ def test_data_that_the_run_did_not_learn_from_is_held_out_by_the_usual_share(tmp
 
 
 @pytest.mark.parametrize("task", ["gpt", "classify"])
-def test_a_run_that_learnt_from_all_of_it_is_not_judged_by_it(task: str, tmp_path: Path) -> None:
+def test_a_run_that_learned_from_all_of_it_is_not_evaluated_on_it(task: str, tmp_path: Path) -> None:
     if task == "gpt":
         held = write(tmp_path / "held.txt", TEXT)
     else:
@@ -128,5 +128,5 @@ def test_a_run_that_learnt_from_all_of_it_is_not_judged_by_it(task: str, tmp_pat
         evaluate(tmp_path / "run")
     why = f"was trained on all of stdlib (its data.validation is {held}), so name other data to evaluate it on"
     assert str(found.value) == f"{tmp_path / 'run'}: {why}"
-    figures = vars(evaluate(tmp_path / "run", held))
-    assert figures["loss"] == pytest.approx(run.evaluate().loss, rel=1e-6)
+    metrics = vars(evaluate(tmp_path / "run", held))
+    assert metrics["loss"] == pytest.approx(run.evaluate().loss, rel=1e-6)

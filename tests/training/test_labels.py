@@ -22,7 +22,7 @@ SETTINGS = {
 }  # fmt: skip
 
 
-def labelled(path: Path, names: tuple[str, ...], rows: int = 60) -> str:
+def labeled(path: Path, names: tuple[str, ...], rows: int = 60) -> str:
     """Texts whose last word, just within the length of training, decides their label."""
     lines = [f"{names[i % 3]}\tthe {'very ' * (i % 4)}{WORDS[i % 3]}\n" for i in range(rows)]
     path.write_text("".join(lines))
@@ -30,16 +30,16 @@ def labelled(path: Path, names: tuple[str, ...], rows: int = 60) -> str:
 
 
 def accuracy(folder: Path, data: str) -> float:
-    figures = gf.evaluate(folder, data)
-    assert isinstance(figures, ClassifierMetrics)
-    return figures.accuracy
+    metrics = gf.evaluate(folder, data)
+    assert isinstance(metrics, ClassifierMetrics)
+    return metrics.accuracy
 
 
 @pytest.fixture(scope="module")
 def classifier(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
-    """A run that learnt its three labels, whose order in the head is then turned round, as another library may."""
+    """A run that learned its three labels, whose order in the head is then turned round, as another library may."""
     root = tmp_path_factory.mktemp("labels")
-    data = labelled(root / "data.tsv", ("a", "b", "c"))
+    data = labeled(root / "data.tsv", ("a", "b", "c"))
     wide = {"recipe.initialization": "xavier_uniform"}  # the usual one is too small for a model of this width
     gf.train("classify", {**SETTINGS, **wide, "data.path": data, "recipe.steps": 120}, out=root / "run")
     loaded = gf.load(root / "run")
@@ -82,7 +82,7 @@ def test_a_resumed_run_keeps_its_labels_without_the_model_it_started_from(
 
 def test_other_labels_get_a_new_head(classifier: tuple[Path, str], tmp_path: Path) -> None:
     start, _ = classifier
-    data = labelled(tmp_path / "data.tsv", ("x", "y", "z"))
+    data = labeled(tmp_path / "data.tsv", ("x", "y", "z"))
     asked = {"data.path": data, "run.init": str(start), "data.max_length": 8, "run.device": "cpu"}
     asked |= {"recipe.steps": 2, "recipe.learning_rate": 1e-9, "recipe.warmup_steps": 1}
     run = gf.train("classify", asked, out=tmp_path / "run")
@@ -93,13 +93,13 @@ def test_other_labels_get_a_new_head(classifier: tuple[Path, str], tmp_path: Pat
 
 
 def test_labels_that_look_numbered_are_remembered(tmp_path: Path) -> None:
-    data = labelled(tmp_path / "data.tsv", ("LABEL_2", "LABEL_0", "LABEL_1"), 12)
+    data = labeled(tmp_path / "data.tsv", ("LABEL_2", "LABEL_0", "LABEL_1"), 12)
     gf.train(
         "classify", {**SETTINGS, "data.path": data, "recipe.steps": 2, "recipe.warmup_steps": 1}, out=tmp_path / "run"
     )
     assert gf.load(tmp_path / "run").labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     assert 0 <= accuracy(tmp_path / "run", data) <= 1
-    numbers = labelled(tmp_path / "numbers.tsv", ("2", "0", "1"), 12)
+    numbers = labeled(tmp_path / "numbers.tsv", ("2", "0", "1"), 12)
     assert accuracy(tmp_path / "run", numbers) == accuracy(tmp_path / "run", data), "class 1 is LABEL_1"
 
 

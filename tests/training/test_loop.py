@@ -78,7 +78,7 @@ def test_64_rows_equal_8_times_8_in_single_precision() -> None:
     assert (found - whole).abs().max() <= 1e-6
 
 
-def test_the_gradient_is_that_of_the_mean_over_all_answers() -> None:
+def test_the_gradient_is_that_of_the_mean_over_all_targets() -> None:
     """Against autograd on the loss written out: not the mean of the means of parts."""
     rows = pairs(8)
     model = build(PAIR_CONFIG).double()
@@ -93,11 +93,11 @@ def test_the_gradient_is_that_of_the_mean_over_all_answers() -> None:
 
 def test_a_full_disk_stops_a_run_before_its_first_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable, "free_bytes", lambda path: 1000)
-    learnt: list[object] = []
-    monkeypatch.setattr(Training, "train_step", learnt.append)
+    learned: list[object] = []
+    monkeypatch.setattr(Training, "train_step", learned.append)
     with pytest.raises(RunFolderError, match="no room for the checkpoints of a run that keeps 2: .* MB wanted, 0.0 MB"):
         run(RunFolder(tmp_path / "run"))
-    assert not learnt and not RunFolder(tmp_path / "run").steps()
+    assert not learned and not RunFolder(tmp_path / "run").steps()
 
 
 def test_a_disk_that_fills_up_later_stops_the_run_and_keeps_what_is_saved(

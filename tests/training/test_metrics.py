@@ -1,4 +1,4 @@
-"""Figures of a model against slow counts by hand: losses, bytes, accuracy, F1, BLEU."""
+"""Metrics of a model against slow counts by hand: losses, bytes, accuracy, F1, BLEU."""
 
 import math
 import sys
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from glassformer.data.batches import IGNORE, LabelledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
+from glassformer.data.batches import IGNORE, LabeledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import MissingExtraError, ModelError
@@ -23,8 +23,8 @@ from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.tasks.classify import LabelledSet
-from glassformer.training.tasks.gpt import TextSet
+from glassformer.training.tasks.classify import LabeledSet
+from glassformer.training.tasks.gpt import LanguageModelSet
 from glassformer.training.tasks.masked import MaskedSet
 from glassformer.training.tasks.translate import PairSet, score_translations
 
@@ -69,7 +69,7 @@ def test_a_blind_guess_has_the_perplexity_of_the_vocabulary_and_bytes_are_those_
     tokens, text_bytes = encoded(tokenizer, ["añb€", "€a"])
     assert len(tokens) == 8  # a ñ b € end, € a end
     blind = Stub(lambda ids: torch.zeros(*ids.shape, tokenizer.vocab_size))
-    found = TextSet(PackedBatches(tokens, rows, 3, seed=0), lambda: text_bytes).evaluate(blind, never)
+    found = LanguageModelSet(PackedBatches(tokens, rows, 3, seed=0), lambda: text_bytes).evaluate(blind, never)
     assert found.loss == pytest.approx(math.log(tokenizer.vocab_size))
     assert found.perplexity == pytest.approx(tokenizer.vocab_size, rel=1e-5)
     assert (found.tokens, found.bytes) == (7, 2 + 1 + 3 + 0 + 3 + 1 + 0)  # all but the first, ends are no text
@@ -81,7 +81,7 @@ def test_the_loss_of_a_model_is_the_mean_over_every_token_however_windows_are_ba
     tokens, text_bytes = encoded(tokenizer, CORPUS * 3)
     model = build(GPTConfig(vocab=tokenizer.vocab_size, context=16, dim=16, layers=1, heads=2, dropout=0.5)).double()
     model.train()
-    found = TextSet(PackedBatches(tokens, 3, 16, seed=0), lambda: text_bytes).evaluate(model, never)
+    found = LanguageModelSet(PackedBatches(tokens, 3, 16, seed=0), lambda: text_bytes).evaluate(model, never)
     assert model.training, "the model is left as it was"
     model.eval()
     nats = []
@@ -96,7 +96,7 @@ def test_the_loss_of_a_model_is_the_mean_over_every_token_however_windows_are_ba
     assert found.bits_per_byte == pytest.approx(sum(nats) / math.log(2) / found.bytes, rel=1e-6)
 
 
-def test_a_masked_model_is_judged_on_hidden_tokens_alone() -> None:
+def test_a_masked_model_is_evaluated_on_hidden_tokens_alone() -> None:
     tokens = np.tile(np.arange(2, 9), 20)
     batches = MaskedBatches(tokens, 4, 10, Masking(mask=1, vocab=9, specials=frozenset({0, 1})), seed=3)
     hidden = [t for batch in batches.once() for t in batch["targets"].flatten().tolist() if t != IGNORE]
@@ -119,15 +119,15 @@ def slow_f1(right: Sequence[int], guesses: Sequence[int], c: int) -> float:
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30), st.integers(1, 7))
-def test_a_classifier_is_counted_as_by_hand(answers: list[tuple[int, int]], batch: int) -> None:
-    right, guesses = [r for r, _ in answers], [g for _, g in answers]
+def test_a_classifier_is_counted_as_by_hand(predictions: list[tuple[int, int]], batch: int) -> None:
+    right, guesses = [r for r, _ in predictions], [g for _, g in predictions]
     texts = [[guess] * (1 + place % 3) for place, guess in enumerate(guesses)]  # the first id is what will be guessed
     model = Stub(lambda ids: nn.functional.one_hot(ids[:, 0], 4).float())
-    found = LabelledSet(LabelledBatches(texts, right, batch, pad=0, seed=0), "nesw").evaluate(model, never)
-    hit = sum(r == g for r, g in answers)
-    assert found.accuracy == pytest.approx(hit / len(answers))
+    found = LabeledSet(LabeledBatches(texts, right, batch, pad=0, seed=0), "nesw").evaluate(model, never)
+    hit = sum(r == g for r, g in predictions)
+    assert found.accuracy == pytest.approx(hit / len(predictions))
     total = math.log(math.e + 3)
-    assert found.loss == pytest.approx(total - hit / len(answers), rel=1e-5)
+    assert found.loss == pytest.approx(total - hit / len(predictions), rel=1e-5)
     each = [slow_f1(right, guesses, c) for c in range(4)]
     assert [c.f1 for c in found.classes] == pytest.approx(each)
     assert [(c.name, c.texts) for c in found.classes] == [(name, right.count(i)) for i, name in enumerate("nesw")]
@@ -139,10 +139,10 @@ def test_a_classifier_is_counted_as_by_hand(answers: list[tuple[int, int]], batc
 def test_a_class_without_a_name_is_an_error() -> None:
     model = Stub(lambda ids: nn.functional.one_hot(ids[:, 0], 4).float())
     with pytest.raises(ModelError, match="class 3 is among the predictions, and there are labels for 2"):
-        LabelledSet(LabelledBatches([[3], [1]], [0, 1], 2, pad=0, seed=0), ["one", "two"]).evaluate(model, never)
+        LabeledSet(LabeledBatches([[3], [1]], [0, 1], 2, pad=0, seed=0), ["one", "two"]).evaluate(model, never)
 
 
-def test_a_translator_is_judged_by_loss_and_by_what_it_writes() -> None:
+def test_a_translator_is_evaluated_by_loss_and_by_what_it_writes() -> None:
     pairs = [("a b", "x y z w v."), ("c", "y z x w v."), ("d e f", "Z x w v u.")]
     ids = [([3, 4], [5, 6]), ([3], [6]), ([4, 5, 3], [6, 5, 4])]
     model = build(Seq2SeqConfig(vocab=8, context=8, dim=8, layers=1, heads=2, ffn_dim=8), seed=1)
@@ -170,11 +170,11 @@ def test_a_translator_is_judged_by_loss_and_by_what_it_writes() -> None:
     assert "nc:6" in found.scores.chrf.signature
 
 
-def multi_bleu(answers: Sequence[str], right: Sequence[str]) -> float:
-    """Lower-cased BLEU over words as they stand, as the published figures are counted."""
+def multi_bleu(translations: Sequence[str], right: Sequence[str]) -> float:
+    """Lower-cased BLEU over words as they stand, as the published results are counted."""
     hits, total, lengths = [0] * 4, [0] * 4, [0, 0]
-    for answer, wanted in zip(answers, right, strict=True):
-        one, other = answer.lower().split(), wanted.lower().split()
+    for translation, wanted in zip(translations, right, strict=True):
+        one, other = translation.lower().split(), wanted.lower().split()
         lengths = [lengths[0] + len(one), lengths[1] + len(other)]
         for n in range(4):
             mine, theirs = (Counter(tuple(w[i : i + n + 1]) for i in range(len(w) - n)) for w in (one, other))
@@ -191,9 +191,9 @@ WORDS = st.lists(st.sampled_from("der Der hund läuft . , T-Shirt Über".split()
 
 @given(st.lists(st.tuples(WORDS, WORDS), min_size=1, max_size=4))
 def test_lowercase_bleu_is_that_of_multi_bleu(pairs: list[tuple[str, str]]) -> None:
-    answers, right = [one for one, _ in pairs], [other for _, other in pairs]
-    scores = score_translations(answers, right)
-    assert scores.bleu_lowercase.score == pytest.approx(multi_bleu(answers, right), abs=1e-6)
+    translations, right = [one for one, _ in pairs], [other for _, other in pairs]
+    scores = score_translations(translations, right)
+    assert scores.bleu_lowercase.score == pytest.approx(multi_bleu(translations, right), abs=1e-6)
     same = score_translations(right, right)
     assert same.chrf.score == pytest.approx(100) and same.exact == 1
 
@@ -206,18 +206,18 @@ def test_without_sacrebleu_the_extra_is_named_before_any_work(monkeypatch: pytes
         PairSet(batches, [("a", "b")], learn_tokenizer(CORPUS, "characters")).evaluate(Stub(never), never)
 
 
-def test_a_model_of_bad_numbers_has_no_figures() -> None:
+def test_a_model_of_bad_numbers_has_no_metrics() -> None:
     tokenizer = learn_tokenizer(CORPUS, "characters")
     bad = Stub(lambda ids: torch.full((*ids.shape, tokenizer.vocab_size), torch.nan))
     with pytest.raises(ModelError, match="the loss is not finite on 9 of 9 targets"):
-        TextSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(bad, never)
+        LanguageModelSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(bad, never)
     assert bad.training, "the model is left as it was, also after an error"
 
 
 def test_what_follows_sees_every_batch() -> None:
     tokenizer = learn_tokenizer(CORPUS, "characters")
     seen = []
-    TextSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(
+    LanguageModelSet(PackedBatches(np.arange(10), 1, 4, seed=0), lambda: 9).evaluate(
         always(3, tokenizer.vocab_size),
         never,
         lambda batches, what: (seen.append(batch["ids"].shape[1]) or batch for batch in batches),

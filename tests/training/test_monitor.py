@@ -104,7 +104,7 @@ def test_a_run_that_gets_worse_in_both_is_not_called_overfitting() -> None:
 
 
 def test_sentences_are_in_the_record_of_a_run_once_over_a_stop(tmp_path: Path) -> None:
-    """Random letters: what is learnt of them is wrong for others."""
+    """Random letters: what is learned of them is wrong for others."""
     chance = np.random.default_rng(0)
     few, others = (PackedBatches(chance.integers(11, size=80), 6, 6, 0) for _ in range(2))
     how = Recipe(steps=60, learning_rate=0.03, warmup_steps=2, log_every=5, evaluate_every=10, save_every=10)
@@ -128,7 +128,7 @@ PATIENT = Recipe(
 
 
 def few_letters() -> list[PackedBatches]:
-    """A little to learn by heart, and other letters to be judged by."""
+    """A little to learn by heart, and other letters to evaluate on."""
     chance = np.random.default_rng(0)
     return [PackedBatches(chance.integers(11, size=80), 6, 6, 0) for _ in range(2)]
 
@@ -147,7 +147,7 @@ def test_a_patient_run_stops_early_says_so_and_keeps_the_best(tmp_path: Path) ->
     assert json.loads((tmp_path / LOG).read_text().splitlines()[-1])["note"] == logs[-1].note
     assert not any("stopped early" in (log.note or "") for log in logs[:-1])
     assert list(train(build(CONFIG), *few_letters()[:1], NEXT_TOKEN, PATIENT, folder, others)) == [], (
-        "a tired run stays"
+        "a run out of patience stays"
     )
 
 

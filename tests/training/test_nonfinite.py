@@ -104,11 +104,11 @@ def test_a_bad_loss_stops_the_run(value: float, monkeypatch: pytest.MonkeyPatch)
     made = training(Device())
     forward = LossModule.forward
 
-    def spoilt(self: LossModule, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+    def spoiled(self: LossModule, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
         loss, count = forward(self, batch, smoothing)
         return loss + value, count
 
-    monkeypatch.setattr(LossModule, "forward", spoilt)
+    monkeypatch.setattr(LossModule, "forward", spoiled)
     assert_stops_untouched(made, "each equation is finite when it is replayed")
 
 
@@ -139,7 +139,7 @@ def test_on_a_device_nobody_waits_for_nothing_moves_after_the_bad_step(optimizer
     assert same_tensors(dict(made.model.state_dict()), dict(alike.model.state_dict()))
     name = "stack.blocks.1.attention.qkv.weight"
     if how == "gradient":
-        times = iter([torch.nan])  # once: what follows would be fine, and still must not be learnt
+        times = iter([torch.nan])  # once: what follows would be fine, and still must not be learned
         made.model.get_parameter(name).register_hook(lambda gradient: gradient * next(times, 1.0))
     else:
         with torch.no_grad():

@@ -13,12 +13,11 @@ from torch import Tensor, nn
 from glassformer.equations.adam import adam, rmsprop
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
 from glassformer.errors import ConfigError
-from glassformer.layers.attention import Attention, Causal
 from glassformer.layers.basic import Linear
+from glassformer.layers.block import Attention, Causal
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
-from glassformer.training.initialization import INITIALIZATIONS, initialize
-from glassformer.training.optimizer import Optimizers
+from glassformer.training.optimizer import INITIALIZATIONS, Optimizers, initialize
 from glassformer.training.recipe import MOMENTS, Recipe
 from glassformer.training.run_folder import RunFolder
 from tests.training.fake_snapshots import same_tensors

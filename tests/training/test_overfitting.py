@@ -17,7 +17,7 @@ from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 SEEDS = range(5)
 
 
-def learnt_share(pairs: list[tuple[str, str]], steps: int, seed: int) -> float:
+def learned_share(pairs: list[tuple[str, str]], steps: int, seed: int) -> float:
     """Train on pairs; the share of them that then comes out exactly."""
     tokenizer = learn_tokenizer((side for pair in pairs for side in pair), "words", 1000)
     sides = [tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1)]
@@ -34,15 +34,15 @@ def learnt_share(pairs: list[tuple[str, str]], steps: int, seed: int) -> float:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_sentence_pairs_are_learnt_by_heart(seed: int) -> None:
+def test_sentence_pairs_are_learned_by_heart(seed: int) -> None:
     known = phrase_book(100, seed)
     pairs = list(dict(known).items())[:32]  # no sentence with two translations
     assert len(pairs) == 32
-    assert learnt_share(pairs, 100, seed) == 1
+    assert learned_share(pairs, 100, seed) == 1
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_copying_is_learnt(seed: int) -> None:
+def test_copying_is_learned(seed: int) -> None:
     chance = random.Random(seed)
     texts = {" ".join(chance.choices("abcdefgh", k=chance.randrange(2, 7))) for _ in range(32)}
-    assert learnt_share([(text, text) for text in sorted(texts)], 120, seed) == 1
+    assert learned_share([(text, text) for text in sorted(texts)], 120, seed) == 1

@@ -38,9 +38,9 @@ def test_it_is_the_published_loss(seed: int, weight: float, smoothing: float) ->
     both = model(*(torch.cat([batch[name]] * 2) for name in NEXT_TARGET_TOKEN.inputs))
     counts = batch["targets"] != IGNORE
     one, other = (scores[counts] for scores in both.chunk(2))
-    answers = batch["targets"][counts]
+    targets = batch["targets"][counts]
     surprise = sum(
-        functional.cross_entropy(s, answers, label_smoothing=smoothing, reduction="sum") for s in (one, other)
+        functional.cross_entropy(s, targets, label_smoothing=smoothing, reduction="sum") for s in (one, other)
     )
     p, q = one.log_softmax(-1), other.log_softmax(-1)
     apart = sum(functional.kl_div(a, b, log_target=True, reduction="sum") for a, b in ((p, q), (q, p)))
@@ -57,7 +57,7 @@ def test_without_dropout_there_is_nothing_to_agree_on() -> None:
         assert_close(found, wanted, rtol=1e-9, atol=1e-12)
 
 
-def test_a_model_is_judged_by_one_pass() -> None:
+def test_a_model_is_evaluated_by_one_pass() -> None:
     model, batch = build(DROPPING), next(pair_batches().once())
     rows: list[int] = []
     model.register_forward_pre_hook(lambda module, given: rows.append(len(given[0])))

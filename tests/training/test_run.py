@@ -19,15 +19,15 @@ from glassformer.models.registry import build
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.config import COMMAND_LINE, Resolved, from_settings, resolve
 from glassformer.training.device import Device
-from glassformer.training.ema import average_checkpoints
 from glassformer.training.objective import LossModule
+from glassformer.training.optimizer import average_checkpoints
 from glassformer.training.run import Run, prepare, train_task
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.running_text import TextData
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import RunSettings, Settings, TokenizerSettings
 from glassformer.training.step import evaluate_loss
-from glassformer.training.tasks.classify import LabelledData
+from glassformer.training.tasks.classify import LabeledData
 from tests.training.fake_snapshots import same_tensors
 from tests.training.test_tasks import CLASSIFY, GPT, MASKED, TEXT, TRANSLATE, pair_data, write
 from tests.training.tiny_run import recipe
@@ -44,16 +44,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def settings_of(task: str, tmp_path: Path, **recipe_values: object) -> Settings:
     how = recipe(**{"steps": 6, "ema_decay": 0.0, **recipe_values})  # pyright: ignore[reportArgumentType]
     text = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
-    labelled = "".join(f"{label}\t{text} {n}\n" for n in range(8) for label, text in (("a", "rose"), ("b", "thorn")))
+    labeled = "".join(f"{label}\t{text} {n}\n" for n in range(8) for label, text in (("a", "rose"), ("b", "thorn")))
     data = {
         "translate": (TRANSLATE, pair_data(tmp_path, validation_fraction=0.25)),
         "gpt": (GPT, text),
         "masked": (MASKED, text),
         "classify": (
             CLASSIFY,
-            LabelledData(
-                path=write(tmp_path / "l.tsv", labelled), max_length=16, batch_size=4, validation_fraction=0.25
-            ),
+            LabeledData(path=write(tmp_path / "l.tsv", labeled), max_length=16, batch_size=4, validation_fraction=0.25),
         ),
     }
     return replace(data[task][0], data=data[task][1], recipe=how, run=CPU)
@@ -346,7 +344,7 @@ def test_a_lost_best_checkpoint_does_not_lose_the_run(tmp_path: Path) -> None:
     assert best is not None
     shutil.rmtree(next((tmp_path / "run").glob(f"step-*{best}")))
     found = folder.best_or_newest()
-    assert found.step == folder.steps()[-1] and "the newest whole checkpoint is taken" in said[0]
+    assert found.step == folder.steps()[-1] and "the newest whole checkpoint is used instead" in said[0]
 
 
 @pytest.mark.parametrize("value", [Path("text.txt"), np.int64(3), np.float32(0.5), np.array([1, 2])])

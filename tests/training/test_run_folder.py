@@ -138,7 +138,7 @@ def test_an_older_step_is_not_saved_over_a_newer(folder: RunFolder) -> None:
 
 def test_the_best_must_be_there(folder: RunFolder) -> None:
     folder.save(moment(1))
-    with pytest.raises(RunFolderError, match="holds no step 2 to call the best; save it first"):
+    with pytest.raises(RunFolderError, match="has no checkpoint of step 2 to mark as the best; save it first"):
         folder.mark_best(2)
     with pytest.raises(RunFolderError, match="holds no checkpoint of step 2; there are: 1$"):
         folder.load(2)
@@ -276,7 +276,7 @@ def test_a_record_that_json_would_change_is_refused(folder: RunFolder) -> None:
     "name", ["", ".", "..", "../x", "/etc/x", "a/b", "a\0b", "step-00000001", "best.json", "metrics.jsonl", ".lock"]
 )
 def test_text_goes_to_a_plain_name_in_the_folder(folder: RunFolder, name: str) -> None:
-    with pytest.raises(RunFolderError, match="is no name for a file of a run"):
+    with pytest.raises(RunFolderError, match="is not a name for a file of a run"):
         folder.write_text(name, "text")
     assert not folder.path.exists()
 

@@ -22,7 +22,7 @@ from tests.training.fork_server import nursery
 from tests.training.tiny_run import assert_same_run, go, recipe
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-LEARNT, EVALUATED, SAVED = (1, 2, 5, 11, 13, 19), (4, 8, 12, 16), (3, 6, 9, 15, 18)
+LEARNED, EVALUATED, SAVED = (1, 2, 5, 11, 13, 19), (4, 8, 12, 16), (3, 6, 9, 15, 18)
 
 
 @pytest.fixture(scope="module")
@@ -87,7 +87,7 @@ def in_a_save(number: int, at: int) -> Iterator[None]:
 
 
 MOMENTS = [
-    *((in_a_step, at, at) for at in LEARNT),
+    *((in_a_step, at, at) for at in LEARNED),
     *((in_an_evaluation, at, at) for at in EVALUATED),
     *((in_a_save, at, at + 1) for at in SAVED),  # it is seen after the next step
 ]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.batches import LabelledBatches, MaskedBatches, PackedBatches, PairBatches
+from glassformer.data.batches import LabeledBatches, MaskedBatches, PackedBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
 from glassformer.errors import DataError, GlassformerError
 from glassformer.models.encoder import EncoderConfig
@@ -19,7 +19,7 @@ from glassformer.training.registry import TASKS, prepare_data, task_of
 from glassformer.training.running_text import TextData
 from glassformer.training.settings import Settings, TokenizerSettings
 from glassformer.training.task import DataContext, TaskData, cache_folder
-from glassformer.training.tasks.classify import ClassifySettings, LabelledData
+from glassformer.training.tasks.classify import ClassifySettings, LabeledData
 from glassformer.training.tasks.gpt import GPTSettings
 from glassformer.training.tasks.masked import MaskedSettings
 from glassformer.training.tasks.translate import PairData, PairSet, TranslateSettings
@@ -67,7 +67,7 @@ def pairs_of(batches: object) -> set[tuple[tuple[int, ...], ...]]:
     return {(tuple(one), tuple(other)) for one, other in batches.pairs}
 
 
-def pairs_to_translate_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> None:
+def test_pairs_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> None:
     one = prepared(replace(TRANSLATE, data=pair_data(tmp_path, validation_fraction=0.25)))
     sides = [write(tmp_path / name, "".join(pair[side] + "\n" for pair in PAIRS)) for side, name in enumerate("ab")]
     two = prepared(
@@ -81,7 +81,7 @@ def pairs_to_translate_of_one_file_and_of_two_are_the_same(tmp_path: Path) -> No
     assert (one.tokenizer.decode(source), one.tokenizer.decode(target)) in PAIRS
 
 
-def pairs_to_translate_of_json_lines_with_files_to_be_judged_by(tmp_path: Path) -> None:
+def test_pairs_of_json_lines_with_files_to_evaluate_on(tmp_path: Path) -> None:
     rows = [json.dumps({"en": one, "es": other}) for one, other in PAIRS]
     paths = {
         name: write(tmp_path / f"{name}.jsonl", "\n".join(part))
@@ -92,7 +92,7 @@ def pairs_to_translate_of_json_lines_with_files_to_be_judged_by(tmp_path: Path) 
     assert pairs_to_translate(made) == PAIRS[10:]
 
 
-def pairs_to_translate_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_pairs_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
     path = write(tmp_path / "more.tsv", "a b\tc d\n" + "a " * 20 + "\tb\n" + "c\td d d\n" * 4)
     said: list[str] = []
     held = write(tmp_path / "held.tsv", "a\tb\n")
@@ -132,7 +132,7 @@ def _model(settings: Settings, made: TaskData):  # noqa: ANN202 - one of several
     return build(replace(settings.model, vocab=made.tokenizer.vocab_size))
 
 
-def test_running_text_with_files_to_be_judged_by(tmp_path: Path) -> None:
+def test_running_text_with_files_to_evaluate_on(tmp_path: Path) -> None:
     paths = {name: write(tmp_path / f"{name}.txt", TEXT * times) for name, times in (("path", 3), ("test", 2))}
     data = TextData(**paths, validation=write(tmp_path / "held.txt", TEXT), batch_size=4, sequence_length=8)
     made = prepared(replace(GPT, data=data))
@@ -140,29 +140,29 @@ def test_running_text_with_files_to_be_judged_by(tmp_path: Path) -> None:
     assert lengths == [len(TEXT) * times + 1 for times in (3, 1, 2)]
 
 
-def test_labelled_texts(tmp_path: Path) -> None:
+def test_labeled_texts(tmp_path: Path) -> None:
     rows = [("good", "what a rose"), ("bad", "what a thorn"), ("good", "sun"), ("bad", "rain " * 10)]
     path = write(tmp_path / "texts.tsv", "".join(f"{label}\t{text}\n" for label, text in rows))
     test = write(tmp_path / "test.jsonl", json.dumps({"label": "bad", "text": "rain"}))
-    data = LabelledData(path=path, validation=path, test=test, max_length=16, batch_size=2)
+    data = LabeledData(path=path, validation=path, test=test, max_length=16, batch_size=2)
     made = prepared(replace(CLASSIFY, data=data))
     assert made.labels == ("bad", "good")
-    assert isinstance(made.batches, LabelledBatches) and made.batches.labels.tolist() == [1, 0, 1, 0]
+    assert isinstance(made.batches, LabeledBatches) and made.batches.labels.tolist() == [1, 0, 1, 0]
     assert {row[0] for row in made.batches.texts} == {made.tokenizer.bos}
     assert max(map(len, made.batches.texts)) == 16, "a long text is cut"
     assert made.tokenizer.decode(list(made.batches.texts[0][1:])) == "what a rose"
     assert len(made.test.batches.texts) == 1  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
+def test_no_copy_of_what_is_held_out_is_learned_from(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"document {n} {'a rose ' * n}"}) for n in range(12)]
     text = TextData(
         path=write(tmp_path / "t.jsonl", "\n".join(lines * 2)), batch_size=2, sequence_length=4, validation_fraction=0.1
     )
     said: list[str] = []
     made = prepared(replace(GPT, data=text), said=said)
-    learnt, held = (bytes(each.tokens.tolist()) for each in (made.batches, made.validation))  # pyright: ignore
-    assert held not in learnt and len(held) > 20
+    learned, held = (bytes(each.tokens.tolist()) for each in (made.batches, made.validation))  # pyright: ignore
+    assert held not in learned and len(held) > 20
     assert "tokens are not trained on: copies of documents in the validation data" in said[-1]
     rows = "".join(f"{one}\t{other}\n" for one, other in PAIRS * 3)
     pairs = pair_data(tmp_path, path=write(tmp_path / "more.tsv", rows), validation_fraction=0.3)
@@ -171,10 +171,10 @@ def test_no_copy_of_what_is_held_out_is_learnt_from(tmp_path: Path) -> None:
         assert pairs_of(made.validation) and not pairs_of(made.batches) & pairs_of(made.validation)
 
 
-def test_a_rare_class_is_learnt(tmp_path: Path) -> None:
+def test_a_rare_class_is_learned(tmp_path: Path) -> None:
     rows = "rare\tthorn\n" + "".join(f"common\trose {n}\n" for n in range(9))
     for seed in range(20):
-        data = LabelledData(
+        data = LabeledData(
             path=write(tmp_path / "texts.tsv", rows), max_length=16, batch_size=2, validation_fraction=0.4
         )
         made = prepared(replace(CLASSIFY, data=data, recipe=replace(CLASSIFY.recipe, seed=seed)))
@@ -207,7 +207,7 @@ def test_too_little_held_out_for_the_processes_is_said_to_be_that(
     prepared(replace(settings, data=data))  # alone it is enough
 
 
-def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData | LabelledData:
+def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData | LabeledData:
     """Enough to learn from for two processes, and enough held out for one."""
     if name == "text":
         return TextData(
@@ -220,7 +220,7 @@ def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData |
         return pair_data(tmp_path, validation_fraction=count / len(PAIRS))
     lines = [f"{label}\t{label} {text}\n" for label in ("good", "bad") for text in ("rose", "thorn", "sun", "rain")]
     path = write(tmp_path / "texts.tsv", "".join(lines))
-    return LabelledData(path=path, max_length=16, batch_size=4, validation_fraction=count / len(lines))
+    return LabeledData(path=path, max_length=16, batch_size=4, validation_fraction=count / len(lines))
 
 
 def test_too_little_to_learn_from_is_said_too(tmp_path: Path) -> None:
@@ -233,7 +233,7 @@ def test_too_little_to_learn_from_is_said_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("own", [True, False], ids=["test data", "what was held out"])
 @pytest.mark.parametrize("task", ["gpt", "translate", "classify"])
 def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path: Path) -> None:
-    """The figures at the end are the first process's work, so its test must not be cut into shares."""
+    """The metrics at the end are the first process's work, so its test must not be cut into shares."""
     data = {
         "gpt": TextData(
             path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2
@@ -251,7 +251,7 @@ def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path:
         assert {name: value.tolist() for name, value in one.items()} == {n: v.tolist() for n, v in other.items()}
 
 
-def test_the_phrase_book_can_be_judged_by_a_file(tmp_path: Path) -> None:
+def test_the_phrase_book_can_be_evaluated_on_a_file(tmp_path: Path) -> None:
     held = pair_data(tmp_path)
     made = prepared(replace(TRANSLATE, data=PairData(max_length=16, validation=held.path)))
     assert pairs_to_translate(made) == PAIRS
@@ -327,7 +327,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(
 def test_an_unknown_label_of_held_out_texts_is_named_with_its_place(tmp_path: Path) -> None:
     path = write(tmp_path / "a.tsv", "good\trose\nbad\tthorn\n")
     held = write(tmp_path / "held.tsv", "good\trose\nugly\tmud\n")
-    data = LabelledData(path=path, validation=held, max_length=16, batch_size=2)
+    data = LabeledData(path=path, validation=held, max_length=16, batch_size=2)
     with pytest.raises(GlassformerError, match=r"held.tsv:2: the label is 'ugly', wanted one of bad, good$"):
         prepared(replace(CLASSIFY, data=data))
 
@@ -344,7 +344,7 @@ def test_two_files_of_unequal_length_are_counted(tmp_path: Path) -> None:
         (TRANSLATE, PairData(max_length=17), "data.max_length, which is 17"),
         (GPT, TextData(sequence_length=17), "data.sequence_length, which is 17"),
         (MASKED, TextData(sequence_length=17), "data.sequence_length, which is 17"),
-        (CLASSIFY, LabelledData(max_length=17), "data.max_length, which is 17"),
+        (CLASSIFY, LabeledData(max_length=17), "data.max_length, which is 17"),
     ],
 )
 def test_a_context_too_short_for_the_data_is_said_before_any_is_read(
@@ -365,13 +365,13 @@ def test_the_cache_is_where_the_environment_says(cache: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("template", ["$A", "$A <end>", "<start> $A <end>"])
 def test_a_translator_is_taught_sources_as_it_will_be_asked(template: str, tmp_path: Path) -> None:
-    learnt = learn_tokenizer([side for pair in PAIRS for side in pair], "words", 100)
-    tokenizer = with_template(learnt, template, tmp_path)
+    learned = learn_tokenizer([side for pair in PAIRS for side in pair], "words", 100)
+    tokenizer = with_template(learned, template, tmp_path)
     settings = replace(TRANSLATE, data=pair_data(tmp_path))
     made = prepare_data(settings, DataContext(tokenizer, ALONE, [].append))
     taught = {tuple(source) for source, _ in made.batches.pairs}
     asked = encode_prompts(build(TRANSLATE.model), tokenizer, [source for source, _ in PAIRS])
     assert taught <= {tuple(row) for row in asked} and len(taught) > 5
     assert {tuple(target) for _, target in made.batches.pairs} <= {
-        (*tokenizer.template.before, *learnt.encode(target)) for _, target in PAIRS
+        (*tokenizer.template.before, *learned.encode(target)) for _, target in PAIRS
     }

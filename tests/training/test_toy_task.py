@@ -11,7 +11,7 @@ from torch import Tensor
 
 from glassformer.checkpoints.load import load
 from glassformer.cli.main import main
-from glassformer.data.batches import LabelledBatches
+from glassformer.data.batches import LabeledBatches
 from glassformer.data.files import Document, read_texts
 from glassformer.data.splitting import split
 from glassformer.decoding.generate import generate
@@ -117,7 +117,7 @@ class Length(Task[LengthSettings]):
         train, validation = split(texts, data.validation_fraction, seed)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: train).for_encoder()
 
-        def made(part: list[str], name: str) -> LabelledBatches:
+        def made(part: list[str], name: str) -> LabeledBatches:
             return batches(tokenizer, part, settings, *context.shard(len(part), name, "texts"))
 
         held = made(validation, "validation")
@@ -132,10 +132,10 @@ class Length(Task[LengthSettings]):
 
 def batches(
     tokenizer: Tokenizer, texts: Sequence[str], settings: LengthSettings, rank: int = 0, world: int = 1
-) -> LabelledBatches:
+) -> LabeledBatches:
     rows, data = tokenizer.encode_inputs(list(texts), settings.data.max_length), settings.data
     lengths = [len(row) for row in rows]
-    return LabelledBatches(rows, lengths, data.batch_size, tokenizer.required("pad"), settings.recipe.seed, rank, world)
+    return LabeledBatches(rows, lengths, data.batch_size, tokenizer.required("pad"), settings.recipe.seed, rank, world)
 
 
 SETTINGS = LengthSettings(

@@ -74,7 +74,7 @@ def go(path: Path | None, how: Recipe, seed: int = 0, keep: int = 2, validation:
 
 
 def assert_same_run(path: Path, unbroken: Path) -> None:
-    """Two folders end alike: weights, optimiser, the rest of the state, the record, which step is the best."""
+    """Two folders end alike: weights, optimizer, the rest of the state, the record, which step is the best."""
     one, other = RunFolder(path, report=pytest.fail), RunFolder(unbroken)
     assert same(one.latest(), other.latest()), f"{path} does not end as the unbroken run"
     assert (path / LOG).read_text() == (unbroken / LOG).read_text()

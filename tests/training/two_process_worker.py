@@ -115,7 +115,7 @@ class Stopping:
 SUBJECTS["stopping"] = lambda: (build(PAIR_CONFIG).double(), Stopping, NEXT_TARGET_TOKEN)
 
 
-def spoilt(group: ProcessGroup) -> dict[str, object]:
+def spoiled(group: ProcessGroup) -> dict[str, object]:
     """A number that is not finite: in what only the second process computes, or in a weight that both share."""
     model, batches, objective = translator()
     layer = dict(model.named_modules())["encoder.blocks.0.feed_forward.down"]
@@ -150,7 +150,7 @@ def cases(group: ProcessGroup, path: Path) -> dict[str, object]:
         for subject in ("translator", "masked"):
             found[f"{strategy} {subject}"] = attempt(lambda s=subject, h=here: learn(s, HOW, h))
         found[f"{strategy} resumed"] = attempt(lambda h=here, s=strategy: resumed(h, path / s))
-        found[f"{strategy} spoilt"] = attempt(lambda h=here: spoilt(h))
+        found[f"{strategy} spoiled"] = attempt(lambda h=here: spoiled(h))
         muon = replace(HOW, optimizer="muon")
         found[f"{strategy} run"] = attempt(lambda h=here: ran(h, path))
         found[f"{strategy} muon"] = attempt(lambda h=here, how=muon: learn("translator", how, h))

@@ -18,7 +18,8 @@ from glassformer.checkpoints.save import save
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.errors import CheckpointError
 from glassformer.layers.basic import LearnedPositions
-from glassformer.layers.model import EncoderDecoder, Model
+from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.model import Model
 from glassformer.layers.positions import RelativeBias
 
 BOUNDS = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}

@@ -6,7 +6,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
 from glassformer.cli.report import Json, UsageError, write, write_json, write_table, write_text
-from glassformer.errors import FAILED, did_you_mean
+from glassformer.errors import FAILED
+from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.course.worked.examples import WorkedExample

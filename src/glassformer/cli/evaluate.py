@@ -2,16 +2,15 @@
 
 import time
 from collections.abc import Iterator
-from dataclasses import is_dataclass
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 from cyclopts import Parameter
 
 from glassformer.cli.config import TASK_NAMES
-from glassformer.cli.report import Json, RunStep, talk, write_json, write_table
+from glassformer.cli.report import Json, RunStep, show_metrics, talk, write_json
 
 if TYPE_CHECKING:
-    from glassformer.training.task import Metrics
+    pass
 
 TaskName: TypeAlias = Annotated[
     str | None, Parameter(help=f"The task the model has to be for ({TASK_NAMES}); another one is an error.")
@@ -66,32 +65,3 @@ def report_progress(items: Iterator[T], what: str) -> Iterator[T]:
             talk(f"{number:,} {what} in {time.monotonic() - began:.0f} s")
             pause *= 2
         yield item
-
-
-def show_metrics(task: str, metrics: "Metrics") -> None:
-    """Write metrics as a table, and below it one for each list of them."""
-    values = dict(_flat(vars(metrics)))
-    lists = {name: value for name, value in values.items() if isinstance(value, tuple)}
-    write_table(
-        (task, "value"), [(name.replace("_", " "), _cell(values[name])) for name in values if name not in lists]
-    )
-    for rows in lists.values():
-        write_table([*vars(rows[0])], [[_cell(value) for value in vars(row).values()] for row in rows])
-
-
-def _flat(values: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """Values by name, those of a group of metrics in its place."""
-    for name, value in values.items():
-        if is_dataclass(value) and "signature" not in vars(value):
-            yield from _flat(vars(value))
-        else:
-            yield name, value
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, float):
-        return f"{value:.4f}"
-    if is_dataclass(value):  # a score and its signature
-        score, signature = vars(value).values()
-        return f"{score:.2f}   {signature}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

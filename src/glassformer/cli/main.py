@@ -9,7 +9,7 @@ from cyclopts import App, Parameter
 
 from glassformer import __version__
 from glassformer.cli.report import UsageError, run
-from glassformer.errors import did_you_mean
+from glassformer.suggestions import did_you_mean
 from glassformer.views.console import SafeConsole
 
 COMMANDS = {

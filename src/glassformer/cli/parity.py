@@ -16,7 +16,8 @@ from glassformer.cli.report import (
     write_json,
     write_table,
 )
-from glassformer.errors import FAILED, did_you_mean
+from glassformer.errors import FAILED
+from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.parity import Parity

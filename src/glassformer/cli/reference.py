@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from glassformer.cli.report import Json, UsageError, write, write_json, write_table, write_text
-from glassformer.errors import did_you_mean
+from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.views.concepts import Concept

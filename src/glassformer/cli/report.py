@@ -6,7 +6,8 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import is_dataclass
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Annotated, TypeAlias
@@ -155,3 +156,32 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
     console.print(FittingTable([*map(escaped, columns)], [[*map(escaped, row)] for row in rows], title))
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
     write_styled("\n".join(lines).strip("\n") + "\n")
+
+
+def show_metrics(task: str, metrics: object) -> None:
+    """Write metrics as a table, and below it one for each list of them."""
+    values = dict(_flat(vars(metrics)))
+    lists = {name: value for name, value in values.items() if isinstance(value, tuple)}
+    write_table(
+        (task, "value"), [(name.replace("_", " "), _cell(values[name])) for name in values if name not in lists]
+    )
+    for rows in lists.values():
+        write_table([*vars(rows[0])], [[_cell(value) for value in vars(row).values()] for row in rows])
+
+
+def _flat(values: dict[str, object]) -> Iterator[tuple[str, object]]:
+    """Values by name, those of a group of metrics in its place."""
+    for name, value in values.items():
+        if is_dataclass(value) and "signature" not in vars(value):
+            yield from _flat(vars(value))
+        else:
+            yield name, value
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, float):
+        return f"{value:.4f}"
+    if is_dataclass(value):  # a score and its signature
+        score, signature = vars(value).values()
+        return f"{score:.2f}   {signature}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.output_files import NUMBERS_MARK, PAGE_MARK, TRACE_MARK, require_apart, require_ours
 from glassformer.cli.report import MaybePath, RunStep, UsageError, page_width, talk, write, write_styled
-from glassformer.errors import did_you_mean
+from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.interface import LoadedModel
@@ -161,7 +161,7 @@ def _random_model(name: str) -> "LoadedModel":
 
 def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
     """Trace a model without a tokenizer on the bytes of a text; a translator without a target gets the text again."""
-    from glassformer.layers.model import EncoderDecoder
+    from glassformer.layers.encoder_decoder import EncoderDecoder
 
     vocab = vars(loaded.model.config).get("vocab", 256)
     text, second = texts

@@ -13,7 +13,7 @@ import msgspec
 from cyclopts import Parameter
 
 from glassformer.cli.config import Sources, Words, settle, task_and_settings
-from glassformer.cli.report import Json, MaybePath, UsageError, talk, write, write_json
+from glassformer.cli.report import Json, MaybePath, UsageError, show_metrics, talk, write, write_json
 
 if TYPE_CHECKING:
     from glassformer.training.config import Resolved
@@ -144,14 +144,13 @@ def _new_folder(task: str, out: Path | None) -> Path:
 def _require_files(resolved: "Resolved") -> None:
     """Raise if a file named on the command line does not exist; built-in data has no file."""
     from glassformer.training.config import COMMAND_LINE
-    from glassformer.training.registry import defaults, values_of
-    from glassformer.training.run import FILES
+    from glassformer.training.registry import defaults, files_of
     from glassformer.training.schema import shown
 
-    built_in = values_of(defaults(resolved.task))
-    for key, value in values_of(resolved.settings).items():
-        named = key in FILES and resolved.origins[key] == COMMAND_LINE and value != built_in[key]
-        if named and not os.path.exists(str(value)):
+    built_in = files_of(defaults(resolved.task))
+    for key, value in files_of(resolved.settings).items():
+        named = resolved.origins[key] == COMMAND_LINE and value != built_in[key]
+        if named and not os.path.exists(value):
             raise UsageError(f"{key} is {shown(value)}, but there is no such file or folder")
 
 
@@ -193,7 +192,6 @@ def _draw_curves(folder: Path) -> None:
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
-    from glassformer.cli.evaluate import show_metrics
 
     if last is None:
         talk(f"the run in {folder} is finished, there was nothing left to do")

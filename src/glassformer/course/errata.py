@@ -16,9 +16,9 @@ from glassformer.course.walk import Walk
 from glassformer.equations.activations import relu, sigmoid
 from glassformer.equations.algebra import linear, multiply, residual
 from glassformer.equations.attention import attention
-from glassformer.equations.embedding import embed, one_hot
+from glassformer.equations.embedding import embed
 from glassformer.equations.heads import merge_heads, split_heads
-from glassformer.equations.information import cross_entropy_between
+from glassformer.equations.information import cross_entropy_between, one_hot
 from glassformer.equations.losses import cross_entropy, mean_squared_error
 from glassformer.equations.matrices import matmul
 from glassformer.equations.normalization import layer_norm

@@ -6,7 +6,8 @@ from importlib import import_module
 from types import ModuleType
 
 from glassformer.course.walk import Walk
-from glassformer.errors import LessonError, did_you_mean
+from glassformer.errors import LessonError
+from glassformer.suggestions import did_you_mean
 
 # Lessons in order, by chapter; the module of a lesson is imported when it is run or described.
 COURSE: dict[str, tuple[str, ...]] = {

@@ -1,4 +1,4 @@
-"""Batches without end: shuffle, pad, pack, and where we were."""
+"""Endless batches, shuffled, padded or packed, whose position can be saved and resumed."""
 
 import zlib
 from abc import ABC, abstractmethod
@@ -11,23 +11,23 @@ import torch
 from jaxtyping import Int64, Integer
 from torch import Tensor
 
-from glassformer.data.identity import require_same_data
 from glassformer.errors import DataError
 
 Batch = dict[str, Tensor]
-Rows = Int64[np.ndarray, " _"]  # the numbers of what a batch is made of
+Rows = Int64[np.ndarray, " _"]  # the numbers of the rows of a batch
 Plan = Sequence[Rows]
 
 IGNORE = -100  # a target that does not count, as in cross_entropy
-SAMPLED = 2**16  # texts, pairs or tokens by which data is known again
+SAMPLED = 2**16  # texts, pairs or tokens in the checksum of the data
 POOL = 50  # batches that are sorted by length together
+OF_THE_DATA = ("pairs", "texts", "tokens", "checksum")  # in an identity; the rest are settings
 
 
 class Batches(ABC):
-    """Batches without end, in an order that depends on seed and epoch alone.
+    """Endless batches, in an order that depends only on the seed and the epoch.
 
-    `state` tells the place, `resume` goes to it, and what follows is what would have followed. Of
-    `world` processes each gets every world-th row of the same batches, beginning with its `rank`.
+    `state` returns the position, and `resume` restores it. Of `world` processes each gets every world-th row of the
+    same batches, beginning with its `rank`.
     """
 
     def __init__(self, seed: int, rank: int, world: int) -> None:
@@ -41,36 +41,31 @@ class Batches(ABC):
 
     @abstractmethod
     def settings(self) -> dict[str, int]:
-        """What the order depends on; a state resumes only where these are the same."""
+        """The sizes that the order depends on; a state can be resumed only where they are the same."""
 
     @abstractmethod
     def _sample(self) -> Iterator[Sequence[int]]:
-        """Ids from all over the data."""
+        """Ids from all parts of the data."""
 
     @cached_property
     def _checksum(self) -> int:
-        """A number by which the data is known again."""
-        sum = 0
+        """A checksum of a sample of the data."""
+        found = 0
         for ids in self._sample():
-            sum = zlib.crc32(np.asarray(ids, dtype=np.int64).tobytes(), sum)
-        return sum
+            found = zlib.crc32(np.asarray(ids, dtype=np.int64).tobytes(), found)
+        return found
 
     @abstractmethod
     def _shuffled(self, random: np.random.Generator) -> Plan:
-        """The rows of each batch of an epoch."""
+        """The rows of each batch of an epoch, shuffled."""
 
     @abstractmethod
     def _in_order(self) -> Plan:
-        """The rows of each batch of one pass in the order given."""
+        """The rows of each batch of one pass, in the order of the data."""
 
     @abstractmethod
     def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
         """This process's part of a batch."""
-
-    @property
-    def padding(self) -> float:
-        """The share of positions in this epoch's batches that are only there to make rows equally long."""
-        return 0.0
 
     def __iter__(self) -> Iterator[Batch]:
         return self
@@ -83,27 +78,27 @@ class Batches(ABC):
         return batch
 
     def once(self) -> Iterator[Batch]:
-        """One pass over everything in the order given, for validation; the place is left alone."""
+        """One pass in the order of the data, for evaluation; the position does not change."""
         for index, rows in enumerate(self._in_order()):
             yield self._make(rows, 0, index)
 
     def identity(self) -> dict[str, int]:
-        """What tells these batches from others: the seed, the sizes, a checksum of the data."""
+        """What distinguishes these batches from others: the seed, the sizes, a checksum of the data."""
         return {"seed": self.seed} | self.settings() | {"checksum": self._checksum}
 
     def state(self) -> dict[str, int]:
-        """The place: epoch, batches of it already given, and what the order depends on."""
+        """The position: epoch, index of the next batch in it, and the identity of the data."""
         return {"epoch": self._epoch, "index": self._index} | self.identity()
 
     def resume(self, state: Mapping[str, int]) -> None:
-        """Go to the place of a state."""
+        """Restore the position of a state."""
         for name in ("epoch", "index"):
             if name not in state:
-                raise DataError(f"the place in the data has no {name!r}")
+                raise DataError(f"the position in the data has no {name!r}")
         require_same_data(self.identity(), state)
         epoch, index = state["epoch"], state["index"]
         if epoch < 0 or not 0 <= index <= len(self._plan_of(epoch)):
-            raise DataError(f"the place in the data is batch {index} of epoch {epoch}, which there is not")
+            raise DataError(f"the position in the data is batch {index} of epoch {epoch}, which does not exist")
         self._epoch, self._index = epoch, index
 
     def _plan(self) -> Plan:
@@ -111,34 +106,27 @@ class Batches(ABC):
 
     def _plan_of(self, epoch: int) -> Plan:
         if self._planned is None or self._planned[0] != epoch:
-            self._planned = epoch, self._shuffled(_chance(self.seed, epoch))
+            self._planned = epoch, self._shuffled(_generator(self.seed, epoch))
         return self._planned[1]
 
 
 class PackedBatches(Batches):
-    """Windows over one long row of ids: `ids` [batch, length] and `targets`, the same one further.
+    """Windows over one long row of ids: `ids` [batch, length], and as `targets` the same one token further.
 
-    Windows begin at another place in each epoch. `once` gives every id but the first as a target,
-    the last ones in a shorter window.
+    Windows begin at another offset in each epoch. `once` has every id but the first as a target, the last ones in a
+    shorter window.
     """
 
     def __init__(
-        self,
-        tokens: Integer[np.ndarray, " tokens"],
-        batch: int,
-        length: int,
-        seed: int,
-        rank: int = 0,
-        world: int = 1,
+        self, tokens: Integer[np.ndarray, " tokens"], batch: int, length: int, seed: int, rank: int = 0, world: int = 1
     ) -> None:
         super().__init__(seed, rank, world)
         _require_rows(batch, world)
         if length < 1:
             raise DataError(f"length is {length}, wanted at least 1")
         if len(tokens) <= batch * length:
-            raise DataError(
-                f"{len(tokens)} tokens, wanted at least {batch * length + 1} for {batch} windows of {length}"
-            )
+            wanted = f"wanted at least {batch * length + 1} for {batch} windows of {length}"
+            raise DataError(f"{len(tokens)} tokens, {wanted}")
         self.tokens, self.batch, self.length = tokens, batch, length
 
     def settings(self) -> dict[str, int]:
@@ -173,7 +161,7 @@ class PackedBatches(Batches):
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """How tokens are hidden for a masked language model (Devlin et al., 2019), of those that are not special."""
+    """How tokens are masked (Devlin et al., 2019): the fraction chosen, and what becomes of those chosen."""
 
     mask: int
     vocab: int
@@ -184,10 +172,10 @@ class Masking:
 
 
 class MaskedBatches(PackedBatches):
-    """Windows of which some tokens are hidden: `ids`, and `targets` that hold the hidden ones and ignore the rest.
+    """Windows with masked tokens: `ids`, and `targets` that hold the masked ones and ignore the rest.
 
-    Of the tokens chosen most become the mask, some another token, some stay. The choice depends on
-    seed, epoch and batch alone.
+    Of the tokens chosen, which are never special ones, most become the mask, some another token, some stay. The choice
+    depends only on seed, epoch and batch.
     """
 
     def __init__(
@@ -204,34 +192,34 @@ class MaskedBatches(PackedBatches):
         self.masking = masking
         self._ordinary = np.setdiff1d(np.arange(masking.vocab), list(masking.specials))
         if not len(self._ordinary):
-            raise DataError(f"all {masking.vocab} tokens are special, so none can be hidden")
+            raise DataError(f"all {masking.vocab} tokens are special, so none can be masked")
 
     def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
-        # The whole batch is hidden before it is shared out, so that the number of processes changes nothing.
-        ids, targets = self._hidden(self._windows(rows, self._length(rows)), _chance(self.seed, epoch, index))
+        # The whole batch is masked before it is sharded, so that the number of processes changes nothing.
+        ids, targets = self._masked(self._windows(rows, self._length(rows)), _generator(self.seed, epoch, index))
         parts = {"ids": torch.from_numpy(ids), "targets": torch.from_numpy(targets)}
         return {name: part[self.rank :: self.world].contiguous() for name, part in parts.items()}
 
-    def _hidden(
+    def _masked(
         self, ids: Int64[np.ndarray, "rows length"], random: np.random.Generator
     ) -> tuple[Int64[np.ndarray, "rows length"], Int64[np.ndarray, "rows length"]]:
         masking = self.masking
         may = np.isin(ids, self._ordinary)
         count = np.where(may.any(1), np.maximum(np.rint(masking.fraction * may.sum(1)), 1), 0)
-        place = np.where(may, random.random(ids.shape), 1).argsort(1).argsort(1)
-        chosen = place < count[:, None]
-        fate = random.random(ids.shape)
+        rank = np.where(may, random.random(ids.shape), 1).argsort(1).argsort(1)
+        chosen = rank < count[:, None]
+        uniform = random.random(ids.shape)
         others = random.choice(self._ordinary, ids.shape)
-        hidden = np.where(chosen & (fate < masking.masked), masking.mask, ids)
-        hidden = np.where(chosen & (fate >= 1 - masking.replaced), others, hidden)
-        return hidden, np.where(chosen, ids, IGNORE)
+        masked = np.where(chosen & (uniform < masking.masked), masking.mask, ids)
+        masked = np.where(chosen & (uniform >= 1 - masking.replaced), others, masked)
+        return masked, np.where(chosen, ids, IGNORE)
 
 
 class PairBatches(Batches):
-    """Pairs of about one length: `source`, its `attention_mask`, `target` and `targets`, one further.
+    """Pairs of similar length: `source`, its `attention_mask`, `target`, and `targets`, the same one token further.
 
-    A batch holds as many pairs as fit: rows times the longer side, padding and all, stay within
-    `tokens_per_batch`. `target` begins with the start token; `targets` end with the end token.
+    A batch holds as many pairs as fit: rows times the longest side, with padding, stay within `tokens_per_batch`.
+    `target` begins with the start token; `targets` end with the end token.
     """
 
     def __init__(
@@ -255,10 +243,8 @@ class PairBatches(Batches):
         longest = int(self._sides.argmax())
         least = int(self._sides[longest]) * (2 * world - 1)  # so that half a batch still has a row for each process
         if least > tokens_per_batch:
-            raise DataError(
-                f"tokens_per_batch is {tokens_per_batch}, wanted at least {least}: "
-                f"pair {longest} has {self._sides[longest]} tokens"
-            )
+            why = f"pair {longest} has {self._sides[longest]} tokens"
+            raise DataError(f"tokens_per_batch is {tokens_per_batch}, wanted at least {least}: {why}")
 
     def settings(self) -> dict[str, int]:
         """Pairs, their tokens and the tokens of a batch."""
@@ -268,21 +254,16 @@ class PairBatches(Batches):
     def _sample(self) -> Iterator[Sequence[int]]:
         return (side for pair in self.pairs[:: _stride(len(self.pairs))] for side in pair)
 
-    @property
-    def padding(self) -> float:
-        """The share of positions in this epoch's batches that are padding, both sides counted."""
-        return _padding(self._plan(), self._sources, self._targets)
-
     def _shuffled(self, random: np.random.Generator) -> Plan:
-        # Among pairs of one length chance decides; the longest come first, so each batch is full at its first pair.
+        # Pairs of one length are in random order; the longest come first, so each batch is full at its first pair.
         order = random.permutation(len(self.pairs))
         order = order[np.lexsort((self._sources[order], self._sides[order]))[::-1]]
         batches = self._cut(order)
         if len(batches) > 1 and len(batches[-1]) < len(batches[-2]):
-            # The last two share their pairs evenly: a batch of one or two would leave processes without work.
-            # No half has more pairs than the fuller one had, and none is longer, so both still fit.
+            # The last two batches are split evenly: a batch of one or two rows would leave processes without work.
+            # Neither half has more or longer pairs than the fuller one had, so both still fit.
             batches[-2:] = np.array_split(np.concatenate(batches[-2:]), 2)
-        return [batches[place] for place in random.permutation(len(batches))]
+        return [batches[number] for number in random.permutation(len(batches))]
 
     def _in_order(self) -> Plan:
         return self._cut(np.arange(len(self.pairs)))
@@ -309,8 +290,8 @@ class PairBatches(Batches):
         }
 
 
-class LabelledBatches(Batches):
-    """Texts with their classes: `ids` [batch, length], `attention_mask` and `labels`."""
+class LabeledBatches(Batches):
+    """Texts with their labels: `ids` [batch, length], `attention_mask` and `labels`."""
 
     def __init__(
         self,
@@ -339,11 +320,6 @@ class LabelledBatches(Batches):
         yield from self.texts[::stride]
         yield self.labels[::stride]  # pyright: ignore[reportReturnType] - an array will do
 
-    @property
-    def padding(self) -> float:
-        """The share of positions in this epoch's batches that are padding."""
-        return _padding(self._plan(), self._lengths)
-
     def _shuffled(self, random: np.random.Generator) -> Plan:
         # Sorted by length only within a pool: a batch of all the shortest texts could be all of one class.
         order = random.permutation(len(self.texts))[: len(self.texts) // self.batch * self.batch]
@@ -364,9 +340,21 @@ class LabelledBatches(Batches):
         }
 
 
-def _chance(seed: int, *place: int) -> np.random.Generator:
-    """Random numbers that depend on seed and place alone, and are others for every place."""
-    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=place))
+def require_same_data(now: Mapping[str, int], before: Mapping[str, int], what: str = "the data") -> None:
+    """Raise unless batches have the identity that a checkpoint holds; `what` names the data."""
+    for name, here in now.items():
+        if name not in before:
+            raise DataError(f"the position in {what} has no {name!r}")
+        if before[name] != here and name in OF_THE_DATA:
+            changed = f"{what} has changed since the run began ({name} {before[name]}, now {here})"
+            raise DataError(f"{changed}: put it back as it was, or begin another run")
+        if before[name] != here:
+            raise DataError(f"the position in {what} is for {name} {before[name]}, here {name} is {here}")
+
+
+def _generator(seed: int, *key: int) -> np.random.Generator:
+    """A random generator of its own for every key."""
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
 def _require_rows(batch: int, world: int) -> None:
@@ -388,11 +376,6 @@ def _padded(rows: Sequence[Sequence[int]], length: int, fill: int) -> Tensor:
     for row, ids in zip(padded, rows, strict=True):
         row[: len(ids)] = ids
     return torch.from_numpy(padded)
-
-
-def _padding(plan: Plan, *sides: Rows) -> float:
-    used = sum(int(lengths[rows].sum()) for lengths in sides for rows in plan)
-    return 1 - used / sum(int(lengths[rows].max()) * len(rows) for lengths in sides for rows in plan)
 
 
 def _stride(count: int) -> int:

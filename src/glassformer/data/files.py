@@ -1,4 +1,4 @@
-"""Your own text, pairs and labels, from plain files; whatever is wrong with one is said with its file and line."""
+"""Texts, pairs and labeled texts from files; errors name the file and the line."""
 
 import csv
 import gzip
@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from glassformer.errors import DataError, PathError
 
-LONGEST = 2**30  # bytes of a line, or of a text file, which is one document: a small packed file can hold very much
+LONGEST = 2**30  # bytes of a line, or of a text file: a small compressed file can unpack to very much
 PACKED = (".gz", ".xz")
 PLAIN_ENDINGS = (".txt", ".md", "")  # endings of files that are one document
 ROW_ENDINGS = (".csv", ".jsonl", ".parquet")  # endings of files with a text, or a field of one, on each row
@@ -25,7 +25,7 @@ TABLE_ENDINGS = (".tsv", *ROW_ENDINGS)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text and where it came from."""
+    """A text and its source."""
 
     text: str
     source: str
@@ -33,7 +33,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class TextPair:
-    """Two texts that belong together, such as a sentence and its translation, and where they came from."""
+    """Two texts that belong together, such as a sentence and its translation, and their source."""
 
     first: str
     second: str
@@ -41,8 +41,8 @@ class TextPair:
 
 
 @dataclass(frozen=True, slots=True)
-class LabelledText:
-    """A text, the class it belongs to, and where they came from."""
+class LabeledText:
+    """A text with its label, and their source."""
 
     label: str
     text: str
@@ -80,21 +80,21 @@ def read_pairs(
         yield TextPair(one, other, source)
 
 
-def read_labelled(path: Path | str, fields: tuple[str, str] = ("label", "text")) -> Iterator[LabelledText]:
-    """Labelled texts of a .tsv or .csv file (label, text) or a .jsonl or .parquet file with two fields."""
+def read_labeled(path: Path | str, fields: tuple[str, str] = ("label", "text")) -> Iterator[LabeledText]:
+    """Labeled texts of a .tsv or .csv file (label, text) or a .jsonl or .parquet file with two fields."""
     for source, (label, text) in _rows(Path(path), fields, TABLE_ENDINGS, ".tsv, .csv, .jsonl or .parquet"):
         _require_filled(source, fields, (label, text))
-        yield LabelledText(label, text, source)
+        yield LabeledText(label, text, source)
 
 
 def read_lines(path: Path | str) -> Iterator[tuple[str, str]]:
-    """Lines of a file without their ends, each with its place."""
+    """Lines of a file without their ends, each with its source."""
     with _opened(Path(path)) as file:
         yield from lines_of(file, str(path))
 
 
 def lines_of(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[tuple[str, str]]:
-    """The same of an open file; only a line feed, alone or after a return, ends a line."""
+    """The same for an open file; only a line feed, alone or after a return, ends a line."""
     offset = 0
     for number, line in enumerate(iter(lambda: file.readline(LONGEST + 1), b""), start=1):
         if len(line) > LONGEST:
@@ -106,7 +106,7 @@ def lines_of(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[tuple[str, 
 
 
 def _format(path: Path) -> str:
-    """The last part of a name that says what a file holds, in small letters: .txt of Notes.TXT.gz."""
+    """The ending that says what a file holds, in lower case: .txt of Notes.TXT.gz."""
     return (Path(path.stem) if path.suffix.lower() in PACKED else path).suffix.lower()
 
 
@@ -122,42 +122,38 @@ def _text_files(folder: Path) -> list[Path]:
 def _rows(
     path: Path, fields: Sequence[str], formats: Sequence[str], wanted: str
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Rows of a file with the place of each; an error if there are none."""
+    """Rows of a file, each with its source; an error if there are none."""
     form = _format(path)
     if form not in formats:
         raise PathError(f"{path}: is {form or 'without an ending'}, wanted {wanted}")
-    readers = {".tsv": _tab_separated, ".csv": _comma_separated, ".jsonl": _json_lines, ".parquet": _parquet}
+    if form in (".tsv", ".csv"):
+        lines = ((source, line.split("\t")) for source, line in read_lines(path))
+        rows = _by_header(lines if form == ".tsv" else _csv_rows(path), fields)
+    else:
+        rows = _json_lines(path, fields) if form == ".jsonl" else _parquet(path, fields)
     empty = True
-    for row in readers[form](path, fields):
+    for row in rows:
         yield row
         empty = False
     if empty:
         raise DataError(f"{path}: is empty")
 
 
-def _tab_separated(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    return _by_header(((source, line.split("\t")) for source, line in read_lines(path)), fields)
-
-
-def _comma_separated(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    return _by_header(_csv_rows(path), fields)
-
-
 def _by_header(rows: Iterator[tuple[str, list[str]]], fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Columns by name if the first row names the fields, else in their order."""
+    """Columns by name if the first row names the fields, else in the order of the fields."""
     first = next(rows, ("", []))
     has_header = all(name in first[1] for name in fields)
-    places = [first[1].index(name) for name in fields] if has_header else range(len(fields))
+    columns = [first[1].index(name) for name in fields] if has_header else range(len(fields))
     count = len(first[1]) if has_header else len(fields)
     for source, row in rows if has_header or not first[1] else chain([first], rows):
         if len(row) != count:
             wanted = "as in the first row" if has_header else ", ".join(fields)
             raise DataError(f"{source}: has {len(row)} columns, wanted {count}: {wanted}")
-        yield source, tuple(row[place] for place in places)
+        yield source, tuple(row[column] for column in columns)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
-    """The rows of a .csv file with the line that each begins in; a text in quotes may have several lines."""
+    """The rows of a .csv file, each with its first line; a quoted text may have several lines."""
     csv.field_size_limit(LONGEST)
     rows, line = csv.reader((f"{line}\n" for _, line in read_lines(path)), strict=True), 1
     try:
@@ -243,7 +239,7 @@ def _read_document(path: Path) -> Document:
     with _opened(path) as file:
         data = file.read(LONGEST + 1)
     if len(data) > LONGEST:
-        raise DataError(f"{path}: is longer than {LONGEST:,} bytes, too much for one document: cut it into several")
+        raise DataError(f"{path}: is longer than {LONGEST:,} bytes, too much for one document: split it into several")
     text = _decoded(data, str(path), 1, 0).removeprefix("\ufeff")
     if not text.strip():
         raise DataError(f"{path}: is empty")
@@ -272,7 +268,7 @@ def _opened(path: Path) -> Iterator[BufferedIOBase]:
 
 def _unpacked(path: Path) -> BufferedIOBase:
     if path.exists() and not (path.is_file() or path.is_dir()):
-        raise DataError(f"{path}: is not a plain file; what comes through a pipe can be read only once")
+        raise DataError(f"{path}: is not a plain file; a pipe can be read only once")
     packed = path.suffix.lower()
     if packed == ".gz":
         return gzip.GzipFile(path, "rb")

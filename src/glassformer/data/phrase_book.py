@@ -29,7 +29,7 @@ def phrase_book_size() -> int:
 
 
 def phrase_book(count: int | None = None, seed: int = 0) -> list[SentencePair]:
-    """Distinct pairs in a random order fixed by the seed: all, or `count` drawn evenly from the kinds of sentence.
+    """Distinct pairs in a random order given by the seed: all, or `count` drawn evenly from the kinds of sentence.
 
     The plain courtesies are always among them.
     """
@@ -40,33 +40,33 @@ def phrase_book(count: int | None = None, seed: int = 0) -> list[SentencePair]:
     generator = random.Random(seed)
     pairs = list(fixed)
     templates = sorted(phrase_templates().values(), key=len)
-    for place, template in enumerate(templates):  # from the smallest, so that the others share what it cannot give
-        share = (count - len(pairs)) // (len(templates) - place)
-        pairs += [template[i] for i in generator.sample(range(len(template)), min(share, len(template)))]
+    for number, template in enumerate(templates):  # from the smallest, so that the others make up for it
+        quota = (count - len(pairs)) // (len(templates) - number)
+        pairs += [template[i] for i in generator.sample(range(len(template)), min(quota, len(template)))]
     generator.shuffle(pairs)
     return pairs
 
 
-def split_phrase_book(train: int, held_out: int, seed: int = 0) -> tuple[list[SentencePair], list[SentencePair]]:
-    """Pairs to learn from and pairs to be tested on: no sentence in common, no word that is not learned.
+def split_phrase_book(train: int, validation: int, seed: int = 0) -> tuple[list[SentencePair], list[SentencePair]]:
+    """Training and validation pairs: no sentence in common, and no validation word that is not in the training pairs.
 
-    The plain courtesies are learned.
+    The plain courtesies are training pairs.
     """
-    pairs = phrase_book(train + held_out, seed)
+    pairs = phrase_book(train + validation, seed)
     left = Counter(word for pair in pairs for word in _words(pair))
     fixed = set(courtesies())
     kept: list[SentencePair] = []
-    tested: list[SentencePair] = []
+    apart: list[SentencePair] = []
     for pair in pairs:
         known = pair not in fixed and all(left[word] > 1 for word in _words(pair))
-        if known and len(tested) < held_out:
+        if known and len(apart) < validation:
             left.subtract(_words(pair))
-            tested.append(pair)
+            apart.append(pair)
         else:
             kept.append(pair)
-    if len(tested) < held_out:
-        raise ValueError(f"only {len(tested)} of {held_out} held-out pairs have all their words in {train} others")
-    return kept, tested
+    if len(apart) < validation:
+        raise ValueError(f"only {len(apart)} of {validation} validation pairs have all their words in {train} others")
+    return kept, apart
 
 
 def _words(pair: SentencePair) -> set[tuple[int, str]]:

@@ -5,14 +5,14 @@ import tokenize
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from glassformer.data.files import Document, LabelledText
+from glassformer.data.files import Document, LabeledText
 from glassformer.errors import DataError
 
-# Packages of some size that every Python brings, for telling apart what is theirs.
+# The classes of the built-in classification data: packages of some size that every Python has.
 PACKAGES = ("asyncio", "email", "http", "importlib", "logging", "multiprocessing", "unittest", "xml")
 SNIPPET = 8  # lines
 
-# Others' packages, tests, and what is about the machine that built this Python.
+# Packages of others, tests, and files about the machine that built this Python.
 _LEFT_OUT = {"site-packages", "dist-packages", "__pycache__", "test", "tests", "idle_test"}
 _BUILD = ("config-", "_sysconfigdata")
 
@@ -20,24 +20,23 @@ _BUILD = ("config-", "_sysconfigdata")
 def stdlib_text() -> Iterator[Document]:
     """The modules of the running Python's standard library, one document each, ordered by path; tests left out."""
     root = Path(sysconfig.get_path("stdlib"))
-    places = sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py"))
     found = False
-    for place in places:
-        parts = place.split("/")
+    for name in sorted(path.relative_to(root).as_posix() for path in root.rglob("*.py")):
+        parts = name.split("/")
         if _LEFT_OUT.intersection(parts) or parts[0].startswith(_BUILD):
             continue
-        text = _source(root / place)
+        text = _source(root / name)
         if text.strip():
-            yield Document(text, place)
+            yield Document(text, name)
             found = True
     if not found:
         raise DataError(f"{root}: this Python has no source text of its standard library")
 
 
-def stdlib_labelled(packages: Sequence[str] = PACKAGES) -> list[LabelledText]:
-    """Snippets of a few lines, each labelled by the top-level package of the standard library it comes from."""
+def stdlib_labeled(packages: Sequence[str] = PACKAGES) -> list[LabeledText]:
+    """Snippets of a few lines, each labeled by the top-level package of the standard library it comes from."""
     found = [
-        LabelledText(document.source.partition("/")[0], snippet, f"{document.source}:{line}")
+        LabeledText(document.source.partition("/")[0], snippet, f"{document.source}:{line}")
         for document in stdlib_text()
         if "/" in document.source and document.source.partition("/")[0] in packages
         for line, snippet in _snippets(document.text)

@@ -1,4 +1,4 @@
-"""The ids of a whole corpus in one file on disk: made once, checked, and mapped into memory ever after."""
+"""A tokenized corpus in one file on disk: encoded once, verified, and memory-mapped."""
 
 import fcntl
 import hashlib
@@ -22,7 +22,7 @@ from glassformer.errors import DataError
 
 _FORMAT = 2
 _LARGEST_SHORT = 2**16
-_STALE = 3600  # seconds; whoever makes a shard writes to it far more often
+_STALE = 3600  # seconds; a writer writes far more often
 _YOUNG = 5  # seconds; a new file is locked far sooner
 _SCRATCH = re.compile(r"\.[0-9a-f]{32}\.(tokens|json)\.[0-9a-f]{8}")
 _LOG = logging.getLogger(__name__)
@@ -30,28 +30,28 @@ _LOG = logging.getLogger(__name__)
 
 @runtime_checkable
 class Encodes(Protocol):
-    """What turns texts into ids; a `Tokenizer` does."""
+    """The part of a `Tokenizer` that encodes a corpus."""
 
     @property
     def vocab_size(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         ...
 
     @property
     def fingerprint(self) -> str:
-        """A hash that changes when any text would get other ids."""
+        """A hash that differs for every tokenizer that encodes differently."""
         ...
 
     def encode_stream(self, texts: Iterable[str]) -> Iterator[list[int]]:
-        """The ids of a whole corpus in portions."""
+        """The ids of a whole corpus, in portions."""
         ...
 
 
 @dataclass(frozen=True)
 class TokenShard:
-    """A corpus as ids, mapped from a file, with the number of its documents and the bytes of its text.
+    """A memory-mapped corpus of ids, with its number of documents and of bytes.
 
-    `portions` are the numbers of tokens that were encoded at a time, one portion after another.
+    `portions` are the numbers of tokens that were encoded at a time.
     """
 
     tokens: Integer[np.ndarray, " tokens"]
@@ -62,7 +62,7 @@ class TokenShard:
 
 
 class ShardNote(msgspec.Struct, frozen=True):
-    """The small file beside a shard that says what must be in it; it is written last."""
+    """The small file beside a shard with its sizes and hash; it is written last."""
 
     dtype: Literal["<u2", "<u4"]
     tokens: int
@@ -74,7 +74,7 @@ class ShardNote(msgspec.Struct, frozen=True):
 
 @dataclass
 class _Count:
-    """What went by: documents, bytes, and a hash of them all."""
+    """Documents and bytes of texts that passed through, and a hash of them all."""
 
     documents: int = 0
     text_bytes: int = 0
@@ -87,7 +87,7 @@ class _Count:
             try:
                 data = text.encode()
             except UnicodeEncodeError as error:
-                raise DataError(f"document {self.documents}: character {error.start} is no UTF-8") from None
+                raise DataError(f"document {self.documents}: character {error.start} is not UTF-8") from None
             self.documents += 1
             self.text_bytes += len(data)
             self._hash.update(len(data).to_bytes(8, "little") + data)
@@ -99,10 +99,10 @@ class _Count:
 
 
 def token_shard(texts: Callable[[], Iterable[str]], tokenizer: Encodes, cache: Path | str) -> TokenShard:
-    """The ids of a corpus, from the cache folder if this text was encoded by this tokenizer before.
+    """The ids of a corpus, from the cache folder if this tokenizer has encoded this text before.
 
-    `texts` gives the corpus from its beginning each time it is called: once to recognise it, once
-    more to encode it. Each text is closed by the tokenizer's end token where it has one.
+    `texts` returns the corpus from its beginning each time it is called: once to hash it, and once more to encode it.
+    Each text ends with the tokenizer's end token where it has one.
     """
     count = _Count()
     for _ in count.over(texts()):
@@ -118,7 +118,7 @@ def token_shard(texts: Callable[[], Iterable[str]], tokenizer: Encodes, cache: P
 
 
 def _verified(path: Path) -> ShardNote | None:
-    """The note of a shard that is whole, or None if it has to be made."""
+    """The note of a whole shard, or None if it has to be written."""
     beside = path.with_suffix(".json")
     if not beside.exists():
         return None
@@ -126,15 +126,13 @@ def _verified(path: Path) -> ShardNote | None:
         note = msgspec.json.decode(beside.read_bytes(), type=ShardNote)
         size = np.dtype(note.dtype).itemsize * note.tokens
         with path.open("rb") as file:
-            if (
-                os.fstat(file.fileno()).st_size == size
-                and hashlib.file_digest(file, "sha256").hexdigest() == note.sha256
-            ):
+            same_size = os.fstat(file.fileno()).st_size == size
+            if same_size and hashlib.file_digest(file, "sha256").hexdigest() == note.sha256:
                 return note
     except (OSError, msgspec.MsgspecError) as error:
-        _LOG.warning("%s cannot be used and is made again: %s", path, error)
+        _LOG.warning("%s cannot be used and is written again: %s", path, error)
         return None
-    _LOG.warning("%s was cut short or altered and is made again", path)
+    _LOG.warning("%s was truncated or altered and is written again", path)
     return None
 
 
@@ -149,7 +147,7 @@ def _write_shard(path: Path, texts: Callable[[], Iterable[str]], tokenizer: Enco
             file.write(data)
             portions.append(len(ids))
         if not sum(portions):
-            raise DataError("the texts hold no token")
+            raise DataError("the texts have no tokens")
         if count.digest != expected.digest:
             raise DataError("the texts changed while they were read")
     tokens = sum(portions)
@@ -161,13 +159,13 @@ def _write_shard(path: Path, texts: Callable[[], Iterable[str]], tokenizer: Enco
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that appears under its name whole, or not at all."""
+    """A file to write that appears under its name whole or not at all."""
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         durable.make_folder(path.parent)
         with temporary.open("xb") as file:
-            with suppress(OSError):  # a file system without locks: then its age tells
-                fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed, by a kill too
+            with suppress(OSError):  # a file system without locks: its age decides then
+                fcntl.flock(file, fcntl.LOCK_EX)  # until it is closed, also by a kill
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -180,7 +178,7 @@ def _appearing(path: Path) -> Iterator[BinaryIO]:
 
 
 def _sweep(folder: Path) -> None:
-    """Delete what programs that were killed had begun to write."""
+    """Delete what killed programs had begun to write."""
     for left in folder.glob(".*"):
         if _SCRATCH.fullmatch(left.name):
             with suppress(OSError), left.open("rb") as file:
@@ -189,7 +187,7 @@ def _sweep(folder: Path) -> None:
 
 
 def _is_abandoned(file: BinaryIO) -> bool:
-    """Whether nobody writes to a file any more; the youngest may not have been locked yet."""
+    """Whether no process writes to a file any more; a young one may not have been locked yet."""
     age = time.time() - os.fstat(file.fileno()).st_mtime
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

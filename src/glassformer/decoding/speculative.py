@@ -15,7 +15,7 @@ from glassformer.decoding.completion import Completion, PartialText
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.loop import begin_text, encode_prompts, special_tokens
 from glassformer.decoding.sampling import Sampler, filtered, log_probability, next_token
-from glassformer.equations.embedding import one_hot
+from glassformer.equations.information import one_hot
 from glassformer.equations.sampling import acceptance, residual_distribution, sample_from_uniform
 from glassformer.equations.softmax import softmax
 from glassformer.errors import DecodingError

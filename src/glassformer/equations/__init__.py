@@ -3,16 +3,15 @@
 from glassformer.equations.activations import gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, tanh
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import apply_mask, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.cache import write_slots
-from glassformer.equations.embedding import embed, one_hot, scale_embedding, unembed
+from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
 from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm, line
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
-from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, softmax_jacobian
-from glassformer.equations.initialization import normal, scaled_normal, uniform
+from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, one_hot, softmax_jacobian
+from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.losses import (
     bits_per_byte,
     contrastive_loss,
@@ -29,7 +28,6 @@ from glassformer.equations.masks import (
     padding_mask,
     position_mask,
     relative_positions,
-    sliding_window_mask,
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
@@ -112,8 +110,14 @@ from glassformer.equations.similarity import (
     score_variance,
 )
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
-from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, visible_pairs
-from glassformer.equations.variance_scaling import he_normal, truncated_normal, xavier_normal, xavier_uniform
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
+from glassformer.equations.variance_scaling import (
+    he_normal,
+    truncated_normal,
+    uniform,
+    xavier_normal,
+    xavier_uniform,
+)
 from glassformer.equations.window_attention import window_attention
 
 __all__ = [

@@ -7,7 +7,8 @@ from torch import Tensor
 from glassformer.arithmetic import number, times, total
 from glassformer.equation import equation
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, weight_decay
-from glassformer.equations.ranges import Require, below_one, finite, not_negative, positive, same_dtype, squares, whole
+from glassformer.equations.ranges import Require, below_one, finite, not_negative, positive, same_dtype, whole
+from glassformer.equations.special_ranges import squares
 
 
 def _decays(require: Require, /, betas: tuple[float, float]) -> None:
@@ -55,7 +56,7 @@ def _moving_mean_square_cell(index: tuple[int, ...], v: Tensor, g: Tensor, decay
     upcast=True,
 )
 def bias_correction(average: Float[Tensor, "*size"], decay: float, step: int) -> Float[Tensor, "*size"]:
-    """Correct the bias towards zero of a young moving average (Kingma and Ba, 2015)."""
+    """Correct the bias toward zero of a young moving average (Kingma and Ba, 2015)."""
     return average / (1 - decay**step)
 
 

@@ -1,26 +1,177 @@
-"""Scaled dot-product attention as a whole, with masks, biases and grouped queries."""
+"""Attention and its steps: scores, mask, softmax, weighted sum."""
+
+import math
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
+from torch.nn import functional
 
+from glassformer.arithmetic import dot, factor, number
 from glassformer.equation import equation
 from glassformer.equations.algebra import add
-from glassformer.equations.attention_steps import (
-    BLOCKED,
-    apply_mask,
-    attention_scores,
-    attention_scores_gradient,
-    require_attention,
-    sdpa,
-    soft_cap,
-    weighted_sum,
-    weighted_sum_gradient,
-)
 from glassformer.equations.heads import repeat_kv
 from glassformer.equations.masks import causal_mask
-from glassformer.equations.ranges import optional, positive, same_dtype
+from glassformer.equations.ranges import Require, finite, optional, positive, same_dtype
 from glassformer.equations.softmax import softmax
+
+BLOCKED = -1e9  # a mask entry this low or lower blocks a pair for good; minus infinity is the usual one
+
+
+@equation(
+    r"S = \frac{Q K^\top}{\sqrt{d_k}}",
+    meaning="Every query is compared with every key by their inner product, scaled to keep its spread near one.",
+    intuition="A librarian holds each request against the spine of every book.",
+    symbols={
+        "q": "queries",
+        "k": "keys",
+        "scale": "factor; one over the root of d_k if not given",
+        "s": "scores",
+    },
+    names={"q": "queries", "k": "keys", "s": "scores"},
+    flops=lambda batch, queries, keys, head_dim: batch * queries * keys * (2 * head_dim + 1),
+    where={"q k": same_dtype},
+)
+def attention_scores(
+    q: Float[Tensor, "*batch queries head_dim"], k: Float[Tensor, "*batch keys head_dim"], scale: float | None = None
+) -> Float[Tensor, "*batch queries keys"]:
+    """Scaled inner products of queries and keys (Vaswani et al., 2017)."""
+    return q @ k.mT * (1 / math.sqrt(q.shape[-1]) if scale is None else scale)
+
+
+@attention_scores.def_gradient(r"\bar Q = \bar S K / \sqrt{d_k}, \quad \bar K = \bar S^\top Q / \sqrt{d_k}")
+def attention_scores_gradient(s_bar: Tensor, q: Tensor, k: Tensor, scale: float | None) -> tuple[Tensor, Tensor]:
+    """The rule of `attention_scores`, which whole attention uses too."""
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    return s_bar @ k * scale, s_bar.mT @ q * scale
+
+
+@attention_scores.def_cell
+def _attention_scores_cell(index: tuple[int, ...], q: Tensor, k: Tensor, scale: float | None) -> str:
+    *batch, i, j = index
+    products = dot(q[(*batch, i)], k[(*batch, j)])
+    return f"({products}) / √({q.shape[-1]})" if scale is None else f"({products})·{factor(scale)}"
+
+
+@equation(
+    r"t = c \tanh(s / c)",
+    meaning="Scores are squashed smoothly so that none exceeds a cap.",
+    intuition="A soft ceiling: one can lean on it, not go through it.",
+    symbols={"s": "scores", "c": "cap", "t": "capped scores"},
+    names={"s": "scores"},
+    flops=lambda shape: 3 * shape,
+    where={"c": positive},
+    upcast=True,
+)
+def soft_cap(s: Float[Tensor, "*shape"], c: float) -> Float[Tensor, "*shape"]:
+    """Keep scores within plus and minus the cap, smoothly (Gemma 2, 2024)."""
+    return c * torch.tanh(s / c)
+
+
+@soft_cap.def_gradient(r"\bar s = \bar t \odot \left(1 - (t/c)^2\right)")
+def _soft_cap_gradient(t_bar: Tensor, t: Tensor, c: float) -> Tensor:
+    return t_bar * (1 - (t / c).square())
+
+
+@soft_cap.def_cell
+def _soft_cap_cell(index: tuple[int, ...], s: Tensor, c: float) -> str:
+    return f"{number(c)}·tanh({number(s[index])} / {factor(c)})"
+
+
+@equation(
+    r"t = s + M, \quad M_{ij} \in \{0, -\infty\}",
+    meaning="A key that a query must not attend to gets a score of minus infinity.",
+    intuition="Blinkers: what is covered is not merely small, it is not there.",
+    symbols={"s": "scores", "M": "what to add, or true where a query attends to a key", "t": "masked scores"},
+    names={"s": "scores"},
+    flops=lambda batch, queries, keys, M: 0 if M.dtype == torch.bool else batch * queries * keys,
+)
+def apply_mask(
+    s: Float[Tensor, "*batch queries keys"],
+    M: Float[Tensor, "*#batch #queries #keys"] | Bool[Tensor, "*#batch #queries #keys"],
+) -> Float[Tensor, "*batch queries keys"]:
+    """Add a mask to scores; an entry of minus a billion or less counts as minus infinity."""
+    if M.dtype == torch.bool:
+        return torch.where(M, s, -torch.inf)
+    return torch.where(M <= BLOCKED, -torch.inf, s + M.to(s.dtype))
+
+
+@apply_mask.def_gradient(r"\bar s = \bar t \text{ where allowed, } 0 \text{ elsewhere}, \quad \bar M = \bar s")
+def _apply_mask_gradient(t_bar: Tensor, M: Tensor) -> tuple[Tensor, Tensor | None]:
+    if M.dtype == torch.bool:
+        return torch.where(M, t_bar, 0), None
+    allowed = torch.where(M <= BLOCKED, 0, t_bar)
+    return allowed, allowed
+
+
+@apply_mask.def_cell
+def _apply_mask_cell(index: tuple[int, ...], s: Tensor, M: Tensor) -> str:
+    m = M.expand_as(s)[index]
+    if M.dtype == torch.bool:
+        return number(s[index]) if m else "−∞"
+    return f"{number(s[index])} + {factor(m if m > BLOCKED else -torch.inf)}"
+
+
+@equation(
+    r"O = A V",
+    meaning="Each query gets the average of the values, weighted by its attention to each key.",
+    intuition="Thirty parts of this, fifty of that, twenty of the other, stirred.",
+    symbols={"a": "attention weights", "v": "values", "o": "outputs"},
+    names={"a": "weights", "v": "values", "o": "outputs"},
+    flops=lambda batch, queries, keys, value_dim: 2 * batch * queries * keys * value_dim,
+    where={"a v": same_dtype},
+)
+def weighted_sum(
+    a: Float[Tensor, "*batch queries keys"], v: Float[Tensor, "*batch keys value_dim"]
+) -> Float[Tensor, "*batch queries value_dim"]:
+    """Average the values by the attention weights."""
+    return a @ v
+
+
+@weighted_sum.def_gradient(r"\bar A = \bar O V^\top, \quad \bar V = A^\top \bar O")
+def weighted_sum_gradient(o_bar: Tensor, a: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """The rule of `weighted_sum`, which whole attention uses too."""
+    return o_bar @ v.mT, a.mT @ o_bar
+
+
+@weighted_sum.def_cell
+def _weighted_sum_cell(index: tuple[int, ...], a: Tensor, v: Tensor) -> str:
+    *batch, i, j = index
+    return dot(a[(*batch, i)], v[(*batch, slice(None), j)])
+
+
+def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
+    """Torch's fused scaled dot-product attention, for any number of leading axes."""
+    o = functional.scaled_dot_product_attention(
+        four_axes(q),
+        four_axes(k),
+        four_axes(v),
+        attn_mask=None if mask is None else four_axes(mask.expand(*q.shape[:-2], *mask.shape[-2:])),
+        is_causal=causal,
+        scale=scale,
+        enable_gqa=k.shape[:-2] != q.shape[:-2],
+    )
+    return o.reshape(*q.shape[:-1], v.shape[-1])
+
+
+def four_axes(t: Tensor) -> Tensor:
+    """The same tensor with four axes, as fused kernels need it: batch, heads, positions, head_dim."""
+    while t.dim() < 4:
+        t = t.unsqueeze(0)
+    return t.flatten(0, -4)
+
+
+def require_attention(require: Require, q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Key-value heads that divide the query heads, and finite numbers: a masked NaN would still reach the output."""
+    batch, kv_batch = q.shape[:-2], k.shape[:-2]
+    grouped = len(batch) == len(kv_batch) > 0 and batch[:-1] == kv_batch[:-1] and kv_batch[-1] > 0
+    require(
+        batch == kv_batch or (grouped and batch[-1] % kv_batch[-1] == 0),
+        "k",
+        f"of shape {list(k.shape)}",
+        f"the leading axes {list(batch)} of q, or a number of heads that divides them",
+    )
+    finite(require, q=q, k=k, v=v)
 
 
 @equation(

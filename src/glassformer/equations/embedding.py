@@ -9,14 +9,7 @@ from torch.nn import functional
 
 from glassformer.arithmetic import dot, number
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require, float_dtype, whole
-
-
-def _require_ids(require: Require, ids: Tensor, size: int, table: str) -> None:
-    if ids.numel():
-        low, high = int(ids.min()), int(ids.max())
-        got = f"between {low} and {high}"
-        require(low >= 0 and high < size, "ids", got, f"between 0 and {size - 1}, the ids of {table}")
+from glassformer.equations.ranges import require_ids
 
 
 def scatter_add(vectors: Tensor, ids: Tensor, like: Tensor) -> Tensor:
@@ -54,25 +47,7 @@ def _embed_gradient(e_bar: Tensor, E: Tensor, ids: Tensor) -> Tensor:
 
 @embed.def_check
 def _embed_check(E: Tensor, ids: Tensor) -> None:
-    _require_ids(embed.require, ids, E.shape[0], "E")
-
-
-@equation(
-    r"x_i = [i = \text{id}]",
-    meaning="A vector of zeros with a single one at the id, so that a product with a table selects a row.",
-    intuition="A panel of switches of which exactly one is on.",
-    symbols={"ids": "token ids", "size": "number of different ids", "dtype": "dtype", "x": "one vector per id"},
-    flops=lambda: 0,
-    where={"size": whole, "dtype": float_dtype},
-)
-def one_hot(ids: Int[Tensor, "*shape"], size: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape size"]:
-    """One-hot vectors of ids."""
-    return (ids[..., None] == torch.arange(size, device=ids.device)).to(dtype)
-
-
-@one_hot.def_check
-def _one_hot_check(ids: Tensor, size: int) -> None:
-    _require_ids(one_hot.require, ids, size, f"a table of size {size}")
+    require_ids(embed.require, ids, E.shape[0], "E")
 
 
 @equation(

@@ -5,7 +5,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from glassformer.equation import equation
-from glassformer.equations.attention_steps import (
+from glassformer.equations.attention import (
     apply_mask,
     attention_scores,
     attention_scores_gradient,

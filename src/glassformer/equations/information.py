@@ -1,12 +1,13 @@
 """Information: entropy, cross-entropy and divergence of distributions, and the Jacobian of softmax."""
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from glassformer.arithmetic import number, ratio, total
 from glassformer.equation import equation
-from glassformer.equations.ranges import distribution
+from glassformer.equations.ranges import float_dtype, require_ids, whole
+from glassformer.equations.special_ranges import distribution
 
 
 @equation(
@@ -121,3 +122,21 @@ def _kl_divergence_cell(index: tuple[int, ...], p: Tensor, q: Tensor) -> str:
     p, q = p[index][true], q[index][true]
     terms = [f"{number(a)}·ln({ratio(a, b)})" for a, b in zip(p, q, strict=True)]
     return total(terms, (p * (p / q).log()).tolist())
+
+
+@equation(
+    r"x_i = [i = \text{id}]",
+    meaning="A vector of zeros with a single one at the id, so that a product with a table selects a row.",
+    intuition="A panel of switches of which exactly one is on.",
+    symbols={"ids": "token ids", "size": "number of different ids", "dtype": "dtype", "x": "one vector per id"},
+    flops=lambda: 0,
+    where={"size": whole, "dtype": float_dtype},
+)
+def one_hot(ids: Int[Tensor, "*shape"], size: int, dtype: torch.dtype = torch.float32) -> Float[Tensor, "*shape size"]:
+    """One-hot vectors of ids."""
+    return (ids[..., None] == torch.arange(size, device=ids.device)).to(dtype)
+
+
+@one_hot.def_check
+def _one_hot_check(ids: Tensor, size: int) -> None:
+    require_ids(one_hot.require, ids, size, f"a table of size {size}")

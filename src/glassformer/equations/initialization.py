@@ -1,4 +1,4 @@
-"""Random initial values of parameters: uniform, normal, and GPT-2's scaled normal."""
+"""Random initial weights: normal, and GPT-2's scaled normal."""
 
 import math
 from collections.abc import Callable
@@ -9,20 +9,6 @@ from torch import Tensor
 
 from glassformer.equation import equation
 from glassformer.equations.ranges import float_dtype, not_negative, sizes, whole
-
-
-@equation(
-    r"W_{ij} \sim \mathcal U\left(-a, a\right)",
-    meaning="Each number is drawn from an interval around zero, every value in it equally likely.",
-    intuition="Rain on a pavement: every spot is as likely to be hit as every other.",
-    symbols={"shape": "shape", "bound": "a", "generator": "random generator", "dtype": "dtype", "W": "random numbers"},
-    where={"bound": not_negative, "shape": sizes, "dtype": float_dtype},
-)
-def uniform(
-    shape: tuple[int, ...], bound: float, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float32
-) -> Float[Tensor, "..."]:
-    """Draw from the uniform distribution between −a and a."""
-    return (bound * (2 * draw(torch.rand, shape, generator, dtype) - 1)).to(dtype)
 
 
 @equation(

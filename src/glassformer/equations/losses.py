@@ -10,19 +10,11 @@ from torch.nn import functional
 
 from glassformer.arithmetic import minus, number, ratio, total
 from glassformer.equation import equation
-from glassformer.equations.embedding import one_hot
-from glassformer.equations.ranges import (
-    Require,
-    below_one,
-    distribution,
-    finite,
-    not_negative,
-    one_of,
-    positive,
-    valid_logits,
-)
+from glassformer.equations.information import one_hot
+from glassformer.equations.ranges import Require, below_one, finite, not_negative, positive, valid_logits
 from glassformer.equations.similarity import along_sphere, l2_norm, normalize
 from glassformer.equations.softmax import log_softmax, softmax
+from glassformer.equations.special_ranges import distribution, one_of
 
 Reduction = Literal["mean", "sum", "none"]
 

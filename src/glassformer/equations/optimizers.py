@@ -79,7 +79,7 @@ def _up_to_one(require: Require, /, decay: object) -> None:
 @equation(
     r"a' = \beta \, a + (1 - \beta) \, x",
     meaning="A moving average that forgets: the newest value counts a little, the older ones less and less.",
-    intuition="Milk in tea: each splash changes the colour a bit, and every earlier splash fades.",
+    intuition="Milk in tea: each splash changes the color a bit, and every earlier splash fades.",
     symbols={"average": "a, the average so far", "theta": "x, the newest value", "decay": "β", "average_new": "a'"},
     flops=lambda size: 3 * size,
     where={"decay": _up_to_one, "average theta": same_dtype},

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import at_least, even, float_dtype, one_of, positive
+from glassformer.equations.ranges import at_least, float_dtype, positive
 from glassformer.equations.rotary import EXACT, rotary, rotary_frequencies
+from glassformer.equations.special_ranges import even, one_of
 
 _ORDERS = {"adjacent": "(pairs two)", "halves": "(two pairs)"}
 

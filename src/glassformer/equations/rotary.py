@@ -10,7 +10,8 @@ from torch import Tensor
 from glassformer.arithmetic import factor as bracketed
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import even, float_dtype, one_of, positive
+from glassformer.equations.ranges import float_dtype, positive
+from glassformer.equations.special_ranges import even, one_of
 
 _PAIRS = {"adjacent": "... (pairs two)", "halves": "... (two pairs)"}
 EXACT = 9  # digits for positions, bases and angles, where four would rotate the pair visibly
@@ -19,7 +20,7 @@ EXACT = 9  # digits for positions, bases and angles, where four would rotate the
 @equation(
     r"\theta_i = b^{-2i/d}, \quad i = 0, \dots, d/2 - 1",
     meaning="Each pair of features rotates at its own frequency, from one radian per position down to almost none.",
-    intuition="The hands of a clock: the fast one tells neighbours apart, the slow one tells the hours apart.",
+    intuition="The hands of a clock: the fast one tells neighbors apart, the slow one tells the hours apart.",
     symbols={
         "head_dim": "dimension d of a head, even",
         "base": "base b: the slowest pair takes 2π b^((d − 2)/d) positions for one turn",

@@ -8,8 +8,9 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import even, float_dtype, positive
+from glassformer.equations.ranges import float_dtype, positive
 from glassformer.equations.rotary import EXACT, rotary_frequencies
+from glassformer.equations.special_ranges import even
 
 
 @equation(

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from glassformer.arithmetic import factor, number
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require, distribution, not_negative, positive, valid_logits, whole
+from glassformer.equations.ranges import Require, not_negative, positive, valid_logits, whole
 from glassformer.equations.softmax import softmax
+from glassformer.equations.special_ranges import distribution
 
 _FILL = "logit of tokens that are cut off, −∞ or a number far below all others"
 
@@ -29,7 +30,7 @@ def _probability(require: Require, /, p: object) -> None:
     upcast=True,
 )
 def temperature(z: Float[Tensor, "*batch vocab"], tau: float) -> Float[Tensor, "*batch vocab"]:
-    """Divide logits by a temperature; towards zero, sampling becomes greedy decoding."""
+    """Divide logits by a temperature; toward zero, sampling becomes greedy decoding."""
     return z / tau
 
 
@@ -46,7 +47,7 @@ def _temperature_cell(index: tuple[int, ...], z: Tensor, tau: float) -> str:
 @equation(
     r"y_i = z_i \text{ if } z_i \text{ is among the } k \text{ largest, else } -\infty",
     meaning="Only the k most likely tokens stay in play.",
-    intuition="A final with k places: however close the others came, they watch.",
+    intuition="A final with k seats: however close the others came, they watch.",
     symbols={"z": "logits", "k": "number of tokens kept", "fill": _FILL, "y": "logits of those kept"},
     flops=lambda: 0,
     where={"z": valid_logits, "k": whole},
@@ -176,7 +177,7 @@ def sample(p: Float[Tensor, "*batch vocab"], generator: torch.Generator | None =
 @equation(
     r"i = \arg\max_j z_j",
     meaning="The most likely token, every time.",
-    intuition="A traveller who takes the widest road at each fork, and never looks further.",
+    intuition="A traveler who takes the widest road at each fork, and never looks further.",
     symbols={"z": "logits", "ids": "most likely tokens"},
     where={"z": valid_logits},
 )

@@ -82,3 +82,31 @@ def block_sparse_mask(
 def visible_pairs(M: Float[Tensor, "*shape"]) -> Int[Tensor, ""]:
     """Count the pairs that a mask leaves visible."""
     return (M == 0).sum()
+
+
+@equation(
+    r"M_{ij} = \begin{cases} 0 & 0 \le p_i - j < w \\ -\infty & \text{otherwise} \end{cases}, \quad"
+    r" p_i = \text{keys} - \text{queries} + i",
+    meaning="A token attends to its nearest neighbors: visible pairs grow with the length, not with its square.",
+    intuition="Walking with a lantern: it lights a few steps, however long the road.",
+    symbols={
+        **MASK_SYMBOLS,
+        "window": "number of keys w that a query attends to, itself included",
+        "causal": "whether the window lies behind the query; otherwise it reaches as far to either side, |p − j| < w",
+    },
+    flops=lambda: 0,
+    where={"queries keys": at_least(0), "window": whole, "blocked dtype": blocks},
+)
+def sliding_window_mask(
+    queries: int,
+    keys: int,
+    window: int,
+    causal: bool = True,
+    blocked: float = -math.inf,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Float[Tensor, "queries keys"]:
+    """Show each query a window of keys (Beltagy et al., 2020)."""
+    p, j = aligned_positions(queries, keys, device)
+    r = relative_positions.fn(p, j)
+    return additive_mask.fn(position_mask.fn(r, j, window) if causal else r.abs() < window, blocked, dtype)

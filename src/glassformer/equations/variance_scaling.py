@@ -1,4 +1,4 @@
-"""Initial weights whose variance follows the layer's inputs and outputs (Xavier, He), and the truncated normal."""
+"""Initial weights whose variance follows the layer's inputs and outputs (Xavier, He); uniform, truncated normal."""
 
 import math
 
@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glassformer.equation import equation
-from glassformer.equations.initialization import draw, normal, uniform
+from glassformer.equations.initialization import draw, normal
 from glassformer.equations.ranges import float_dtype, not_negative, positive, sizes, whole
 
 _SYMBOLS = {
@@ -17,6 +17,20 @@ _SYMBOLS = {
     "dtype": "dtype",
     "W": "weights",
 }
+
+
+@equation(
+    r"W_{ij} \sim \mathcal U\left(-a, a\right)",
+    meaning="Each number is drawn from an interval around zero, every value in it equally likely.",
+    intuition="Rain on a pavement: every spot is as likely to be hit as every other.",
+    symbols={"shape": "shape", "bound": "a", "generator": "random generator", "dtype": "dtype", "W": "random numbers"},
+    where={"bound": not_negative, "shape": sizes, "dtype": float_dtype},
+)
+def uniform(
+    shape: tuple[int, ...], bound: float, generator: torch.Generator | None = None, dtype: torch.dtype = torch.float32
+) -> Float[Tensor, "..."]:
+    """Draw from the uniform distribution between −a and a."""
+    return (bound * (2 * draw(torch.rand, shape, generator, dtype) - 1)).to(dtype)
 
 
 @equation(

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from glassformer.equation import equation
-from glassformer.equations.attention_steps import (
+from glassformer.equations.attention import (
     apply_mask,
     attention_scores,
     four_axes,
@@ -16,9 +16,10 @@ from glassformer.equations.attention_steps import (
     weighted_sum,
 )
 from glassformer.equations.heads import repeat_kv
-from glassformer.equations.masks import in_window, sliding_window_mask
+from glassformer.equations.masks import in_window
 from glassformer.equations.ranges import optional, positive, same_dtype, whole
 from glassformer.equations.softmax import softmax
+from glassformer.equations.sparse_masks import sliding_window_mask
 
 SHORTEST_BLOCK = 128  # queries computed together; shorter blocks leave a kernel too little to do
 

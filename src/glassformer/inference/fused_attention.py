@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glassformer.equation import MODE
-from glassformer.layers.attention import Attention, Bidirectional, Causal
+from glassformer.layers.block import Attention, Bidirectional, Causal
 from glassformer.layers.cache import AttentionContext, LayerKV
 
 

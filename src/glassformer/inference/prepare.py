@@ -15,10 +15,11 @@ from glassformer.equation import no_checks
 from glassformer.errors import DecodingError
 from glassformer.inference.fused_attention import FusedAttention
 from glassformer.inference.linear import Int4Linear, Int8Linear, PackedLinear
-from glassformer.layers.attention import Attention
 from glassformer.layers.basic import Linear
-from glassformer.layers.block import Block
-from glassformer.layers.model import CausalLM, EncoderDecoder, Model
+from glassformer.layers.block import Attention, Block
+from glassformer.layers.causal_lm import CausalLM
+from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.model import Model
 
 Generator = CausalLM | EncoderDecoder
 Form = Literal["packed", "int8", "int4"]

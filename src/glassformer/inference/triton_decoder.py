@@ -16,11 +16,11 @@ from glassformer.equations.activations import gelu, gelu_tanh, relu, silu
 from glassformer.equations.gated import swiglu
 from glassformer.inference.fused_attention import FusedAttention
 from glassformer.inference.linear import Int8Linear, PackedLinear
-from glassformer.layers.attention import Attention
 from glassformer.layers.basic import FeedForward, GatedFeedForward, LayerNorm, RMSNorm
-from glassformer.layers.block import Block
+from glassformer.layers.block import Attention, Block
 from glassformer.layers.cache import KVCache, LayerKV
-from glassformer.layers.model import CausalLM, Model
+from glassformer.layers.causal_lm import CausalLM
+from glassformer.layers.model import Model
 from glassformer.layers.rotary import Rotary
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ModelError
-from glassformer.layers.cache import AttentionContext, DecoderState, KVCache, LayerKV, RecurrentState
+from glassformer.layers.cache import AttentionContext, DecoderState, KVCache, LayerKV
+from glassformer.layers.recurrent_state import RecurrentBeamState, RecurrentState
 
 GRAIN = 32  # slots come in multiples of this, for which products are fast and calls of like length share a program
 
@@ -77,24 +78,6 @@ class BeamCache(KVCache):
         """Select these sequences in this order, each with its source and its beams."""
         self.ancestors = self.ancestors[rows]
         super().select(rows)
-
-
-@dataclass(kw_only=True)
-class RecurrentBeamState(RecurrentState):
-    """State of a recurrent network for every beam, those of one sequence side by side."""
-
-    beams: int
-
-    def follow(self, parents: Tensor) -> None:
-        """Every beam continues from the state of its parent [batch, beams]."""
-        self._take(torch.arange(len(parents), device=parents.device), parents)
-
-    def select(self, rows: Tensor) -> None:
-        """Select these sequences in this order, each with its beams."""
-        self._take(rows, torch.arange(self.beams, device=rows.device))
-
-    def _take(self, rows: Tensor, ways: Tensor) -> None:
-        super().select((rows[:, None] * self.beams + ways).flatten())
 
 
 def expand_beams(state: DecoderState, beams: int, steps: int) -> BeamCache | RecurrentBeamState:

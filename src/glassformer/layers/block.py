@@ -1,17 +1,223 @@
-"""The Transformer block, attention and feed-forward each added to the residual stream; and a stack of blocks."""
+"""Attention, the Transformer block and a stack of blocks."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.algebra import residual
-from glassformer.equations.heads import slice_axis
-from glassformer.equations.masks import relative_positions
+from glassformer.equations.algebra import add, residual
+from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
+from glassformer.equations.masks import causal_mask, combine_masks, position_mask, relative_positions
 from glassformer.equations.regularization import dropout
-from glassformer.errors import ModelError
-from glassformer.layers.attention import Attention
+from glassformer.equations.softmax import softmax
+from glassformer.errors import ConfigError, ModelError
+from glassformer.layers.basic import Linear
 from glassformer.layers.cache import AttentionContext, KVCache, LayerKV
+from glassformer.layers.config import Config, Size
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bidirectional(Config):
+    """Every query may attend to every key."""
+
+    causal: bool = False
+
+    def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
+        """Additive mask beyond causality, or None."""
+        return None
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, scale: float | None, logit_softcap: float | None
+    ) -> Tensor | None:
+        """Attention by an equation of the pattern's own, where that is faster than a mask, or None."""
+        return None
+
+    @property
+    def window_size(self) -> int | None:
+        """How many positions back a query attends, its own included; None for all of them."""
+        return None
+
+    def at(self, distances: Tensor, keys: Tensor) -> Tensor:
+        """True where a query may attend, from distances and key positions; only a causal pattern can be cached."""
+        if not self.causal:
+            raise ModelError(f"{type(self).__name__}: attends to later tokens, so it cannot decode from a cache")
+        return position_mask(distances, keys)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Causal(Bidirectional):
+    """A query may attend to its own position and those before it."""
+
+    causal: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionShape(Config):
+    """Dimensions of multi-head attention; with fewer `kv_heads`, groups of query heads share keys and values."""
+
+    dim: Size
+    heads: Size
+    kv_heads: Size
+    head_dim: Size
+    bias: bool
+    output_bias: bool
+
+    @classmethod
+    def of(
+        cls,
+        dim: int,
+        heads: int,
+        kv_heads: int | None = None,
+        head_dim: int | None = None,
+        bias: bool = True,
+        output_bias: bool | None = None,
+    ) -> "AttentionShape":
+        """The shape with defaults filled in: as many key-value heads as heads, heads that divide `dim`."""
+        if head_dim is None and heads > 0 and dim % heads:
+            raise ConfigError(f"heads is {heads}, which does not divide dim {dim}; or give head_dim")
+        return cls(
+            dim=dim,
+            heads=heads,
+            kv_heads=heads if kv_heads is None else kv_heads,
+            head_dim=dim // max(heads, 1) if head_dim is None else head_dim,
+            bias=bias,
+            output_bias=bias if output_bias is None else output_bias,
+        )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.heads % self.kv_heads:
+            raise ConfigError(f"kv_heads is {self.kv_heads}, which does not divide heads {self.heads}")
+
+
+class Attention(nn.Module):
+    """Multi-head attention: self-attention, or cross-attention when an encoder output is given.
+
+    With `fused_qkv`, as in GPT-2, one linear layer makes queries, keys and values.
+    """
+
+    def __init__(
+        self,
+        shape: AttentionShape,
+        pattern: Bidirectional | None = None,
+        rotary: nn.Module | None = None,
+        norms: tuple[nn.Module, nn.Module] | None = None,
+        scale: float | None = None,
+        logit_softcap: float | None = None,
+        dropout: float = 0.0,
+        fused_qkv: bool = False,
+    ) -> None:
+        super().__init__()
+        self.shape = shape
+        self.pattern = pattern or Bidirectional()
+        queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+        self.qkv: nn.Module | None = None
+        if fused_qkv:
+            self.qkv = Linear(shape.dim, queries + 2 * keys, shape.bias)
+            self.qkv.parts = (queries, keys, keys)
+        else:
+            self.query = Linear(shape.dim, queries, shape.bias)
+            self.key = Linear(shape.dim, keys, shape.bias)
+            self.value = Linear(shape.dim, keys, shape.bias)
+        self.output = Linear(queries, shape.dim, shape.output_bias)
+        self.query_norm, self.key_norm = norms or (None, None)
+        self.rotary = rotary
+        self.scale = scale
+        self.logit_softcap = logit_softcap
+        self.dropout = dropout
+
+    def forward(
+        self,
+        x: Tensor,
+        encoder_output: Tensor | None = None,
+        mask: Tensor | None = None,
+        bias: Tensor | None = None,
+        positions: Tensor | None = None,
+        kv: LayerKV | None = None,
+        context: AttentionContext | None = None,
+    ) -> Tensor:
+        """Hidden states [batch, seq, dim] attend to the encoder output, or to each other.
+
+        With `kv` and a `context`, keys and values are appended to the cache, and all cached ones are attended to;
+        `kv` alone holds the keys and values of the encoder output.
+        """
+        if kv is not None and context is None:
+            query, key, value = self._query(x), kv.keys, kv.values
+        else:
+            query, key, value = self._project(x, x if encoder_output is None else encoder_output)
+            if self.rotary is not None:
+                positions = _positions(x, positions, context)
+                query, key = self.rotary(query, positions), self.rotary(key, positions)
+        if kv is not None and context is not None:
+            kv.write(key, value, context.slots)
+            key, value = kv.read(context.kv_length)
+        if context is not None and context.key_positions is not None:
+            return self._attend(query, key, value, context.mask(self.pattern), bias, causal=False)
+        if mask is None and bias is None and not self._drops:
+            mixed = self.pattern.attend(query, key, value, self.scale, self.logit_softcap)
+            if mixed is not None:
+                return self.output(merge_heads(mixed))
+        allowed = self.pattern.mask(query.shape[-2], key.shape[-2], x)
+        if allowed is not None:
+            mask = allowed if mask is None else combine_masks(allowed, mask)
+        return self._attend(query, key, value, mask, bias, self.pattern.causal)
+
+    def project_memory(self, encoder_output: Tensor) -> LayerKV:
+        """Keys and values of the encoder output, computed once for all decoding steps."""
+        key = split_heads(self.key(encoder_output), self.shape.kv_heads)
+        value = split_heads(self.value(encoder_output), self.shape.kv_heads)
+        return LayerKV(key if self.key_norm is None else self.key_norm(key), value)
+
+    def _query(self, x: Tensor) -> Tensor:
+        query = split_heads(self.query(x), self.shape.heads)
+        return query if self.query_norm is None else self.query_norm(query)
+
+    def _project(self, x: Tensor, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries of x, keys and values of the source, by head."""
+        if self.qkv is None:
+            query, kv = self._query(x), self.project_memory(source)
+            return query, kv.keys, kv.values
+        heads, kv_heads, head_dim = self.shape.heads, self.shape.kv_heads, self.shape.head_dim
+        qkv, queries, keys = self.qkv(x), heads * head_dim, kv_heads * head_dim
+        query = split_heads(slice_axis(qkv, -1, 0, queries), heads)
+        key = split_heads(slice_axis(qkv, -1, queries, queries + keys), kv_heads)
+        value = split_heads(slice_axis(qkv, -1, queries + keys, queries + 2 * keys), kv_heads)
+        if self.query_norm is None or self.key_norm is None:
+            return query, key, value
+        return self.query_norm(query), self.key_norm(key), value
+
+    @property
+    def _drops(self) -> bool:
+        return self.training and self.dropout > 0
+
+    def _attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool
+    ) -> Tensor:
+        """Attention and its output projection; with dropout step by step, since fused kernels draw other masks."""
+        if not self._drops:
+            mixed = attention(query, key, value, mask, bias, causal, self.scale, self.logit_softcap)
+            return self.output(merge_heads(mixed))
+        if self.shape.kv_heads != self.shape.heads:
+            key, value = repeat_kv(key, self.shape.heads), repeat_kv(value, self.shape.heads)
+        scores = attention_scores(query, key, self.scale)
+        if self.logit_softcap is not None:
+            scores = soft_cap(scores, self.logit_softcap)
+        if bias is not None:
+            scores = add(scores, bias)
+        if causal:
+            past = causal_mask(query.shape[-2], key.shape[-2], dtype=scores.dtype, device=scores.device)
+            scores = apply_mask(scores, past)
+        if mask is not None:
+            scores = apply_mask(scores, mask)
+        return self.output(merge_heads(weighted_sum(dropout(softmax(scores), self.dropout), value)))
+
+
+def _positions(x: Tensor, positions: Tensor | None, context: AttentionContext | None) -> Tensor:
+    if context is not None:
+        return context.positions
+    return torch.arange(x.shape[-2], device=x.device) if positions is None else positions
 
 
 class Residual(nn.Module):

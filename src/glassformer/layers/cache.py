@@ -179,29 +179,9 @@ class KVCache(DecoderState):
         super().select(rows)
 
 
-@dataclass(kw_only=True)
-class RecurrentState(DecoderState):
-    """State of a recurrent network: the tensors of every layer's cell, none before the first token."""
-
-    cells: list[tuple[Tensor, ...] | None]
-
-    def select(self, rows: Tensor) -> None:
-        """Take these sequences in this order."""
-        self.cells = [None if cell is None else tuple(part[rows] for part in cell) for cell in self.cells]
-        super().select(rows)
-
-
 def left_padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device) -> tuple[Tensor, Tensor | None]:
     """Sequences as one tensor, padded on the left, and the number of padding columns of each."""
     width = max(map(len, rows))
     ids = torch.tensor([[filler] * (width - len(row)) + list(row) for row in rows], device=device)
     empty = [width - len(row) for row in rows]
     return ids, torch.tensor(empty, device=device) if any(empty) else None
-
-
-def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Sequences as one tensor, and which of its entries are real; an empty one gets one token to attend to."""
-    width = max(1, *map(len, rows))
-    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=device)
-    lengths = torch.tensor([max(1, len(row)) for row in rows], device=device)
-    return ids, torch.arange(width, device=device) < lengths[:, None]

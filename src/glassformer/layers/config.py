@@ -79,6 +79,8 @@ def in_plain_words(kind: object) -> str:
 
 
 def _limits_in_words(kind: type, limits: Meta) -> str:
+    if kind is str:
+        return in_plain_words(kind)
     noun = "a whole number" if kind is int else "a number"
     if limits.gt is not None and limits.lt is not None:
         return f"{noun} between {limits.gt} and {limits.lt}"

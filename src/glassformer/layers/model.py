@@ -1,19 +1,15 @@
-"""What every model shares: input checks, and the protocols of decoder-only and encoder-decoder models."""
+"""The base of every model: its configuration, input checks, and how it prints."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from glassformer.equation import MODE, no_checks
-from glassformer.equations.embedding import unembed
-from glassformer.equations.masks import padding_mask
 from glassformer.errors import ModelError
-from glassformer.layers.basic import Embedding
-from glassformer.layers.block import Stack
-from glassformer.layers.cache import DecoderState, KVCache, left_padded, right_padded
+from glassformer.layers.cache import DecoderState
 from glassformer.layers.config import Config
 
 P = ParamSpec("P")
@@ -125,175 +121,3 @@ def checks_inputs(
         return guarded
 
     return decorate
-
-
-class CausalLM(Model):
-    """A language model that reads left to right: token ids in, logits for each next token out.
-
-    An architecture sets `embedding`, `stack` and `output` (None where the embedding is tied), and overrides `embed`
-    if more happens before the first block. A recurrent or state-space model overrides `forward` and `new_cache`.
-    """
-
-    embedding: Embedding
-    stack: Stack
-    output: nn.Module | None
-    reads_source = False
-    can_rewind = True  # whether a cache can go back to a shorter text, which speculative decoding needs
-
-    @property
-    def tied_output_scale(self) -> float:
-        """Factor on the hidden states before a tied embedding scores them."""
-        return 1.0
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest sequence the model can read, or None if there is no limit."""
-        return self.config.context
-
-    def embed(self, ids: Tensor, positions: Tensor | None) -> Tensor:
-        """Hidden states [batch, seq, dim] that enter the first block; without positions, tokens count from 0."""
-        return self.embedding(ids)
-
-    def unembed(self, x: Tensor) -> Tensor:
-        """Logits [batch, seq, vocab] from the hidden states that leave the last norm."""
-        return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
-
-    def check(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> None:
-        """Raise on token ids the model cannot take."""
-        self.check_tokens("ids", ids, self.config.vocab, self.max_length)
-        self.check_mask("attention_mask", attention_mask, ids)
-        self.check_cache(ids, attention_mask, cache, self.max_length)
-
-    @checks_inputs(check)
-    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> Tensor:
-        """Logits [batch, seq, vocab] from token ids [batch, seq]; `attention_mask` is false for padding.
-
-        With a cache, the tokens continue those it holds, and are added to it.
-        """
-        if cache is None:
-            x = self.embed(ids, None)
-            mask = None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype)
-            return self.unembed(self.stack(x, mask))
-        if not isinstance(cache, KVCache):
-            raise ModelError(f"{type(self).__name__}: cache is a {type(cache).__name__}, wanted a KVCache")
-        context = cache.attention_context(ids.shape[1])
-        x = self.stack(self.embed(ids, context.positions), cache=cache, context=context)
-        cache.advance(ids.shape[1])
-        return self.unembed(x)
-
-    def new_cache(self, batch: int, slots: int, padding: Tensor | None = None, headroom: int = 1) -> DecoderState:
-        """An empty cache for sequences of up to `slots` tokens; the first `padding` columns of each are empty."""
-        return self.stack.cache(batch, slots, self.embedding.weight, padding, headroom)
-
-    def decoder_input(self, prompt: Sequence[int], start: int) -> Sequence[int]:
-        """The tokens a decoder reads before the first one it predicts: here the prompt."""
-        return prompt
-
-    def prefill(self, prompts: Sequence[Sequence[int]], slots: int, chunk: int) -> DecoderState:
-        """Read all but the last token of each prompt into a new cache, `chunk` tokens at a time."""
-        ids, padding = left_padded(prompts, 0, self.embedding.weight.device)
-        cache = self.new_cache(len(prompts), slots, padding, chunk)
-        for part in ids[:, :-1].split(chunk, 1):
-            if part.shape[1]:
-                self(part, cache=cache)
-        return cache
-
-    def decode_step(self, ids: Tensor, cache: DecoderState) -> Tensor:
-        """Logits [batch, new, vocab], in float32 or finer, after reading tokens [batch, new] into the cache."""
-        logits = self(ids, cache=cache)
-        return logits if logits.dtype == torch.float64 else logits.float()
-
-
-class EncoderDecoder(Model):
-    """A source and a target so far in, logits for each next target token out.
-
-    An architecture sets `embedding`, `encoder`, `decoder` and `output` (None where the embedding is tied), and says
-    how tokens become hidden states in `embed_source` and `embed_target`.
-    """
-
-    embedding: Embedding
-    encoder: Stack
-    decoder: Stack
-    output: nn.Module | None
-    can_rewind = False
-
-    @property
-    def tied_output_scale(self) -> float:
-        """Factor on the hidden states before a tied embedding scores them."""
-        return 1.0
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest sequence the model can read, or None if there is no limit."""
-        return self.config.context
-
-    def embed_source(self, ids: Tensor) -> Tensor:
-        """Hidden states [batch, seq, dim] that enter the encoder's first block."""
-        return self.embedding(ids)
-
-    def embed_target(self, ids: Tensor, positions: Tensor | None) -> Tensor:
-        """Hidden states [batch, seq, dim] that enter the decoder; without positions, tokens count from 0."""
-        return self.embedding(ids)
-
-    def unembed(self, x: Tensor) -> Tensor:
-        """Logits [batch, seq, vocab] from the hidden states that leave the decoder."""
-        return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
-
-    def check(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> None:
-        """Raise on token ids the model cannot take."""
-        self.check_tokens("source", source, self.config.vocab, self.max_length)
-        self.check_tokens("target", target, self.config.vocab, self.max_length)
-        self.check_mask("attention_mask", attention_mask, source)
-        self.check_batch("target", target, source)
-
-    @checks_inputs(check)
-    def forward(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Logits [batch, seq, vocab] for every next target token; `attention_mask` is false for source padding."""
-        return self.decode(target, self.encode(source, attention_mask), attention_mask)
-
-    def encode(self, source: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Encoder output [batch, seq, dim] of source ids [batch, seq]."""
-        x = self.embed_source(source)
-        return self.encoder(x, None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype))
-
-    def decode(
-        self,
-        target: Tensor,
-        encoder_output: Tensor | None,
-        attention_mask: Tensor | None = None,
-        cache: KVCache | None = None,
-    ) -> Tensor:
-        """Logits [batch, seq, vocab] for the token after each target token; `attention_mask` is of the source.
-
-        With a cache, which holds the source too, the tokens continue those it holds, and are added to it.
-        """
-        context = None if cache is None else cache.attention_context(target.shape[1])
-        x = self.embed_target(target, None if context is None else context.positions)
-        encoder_mask = None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype)
-        x = self.decoder(x, encoder_output=encoder_output, encoder_mask=encoder_mask, cache=cache, context=context)
-        if cache is not None:
-            cache.advance(target.shape[1])
-        return self.unembed(x)
-
-    def new_cache(self, source: Tensor, slots: int, attention_mask: Tensor | None = None, headroom: int = 1) -> KVCache:
-        """Encode the source, and open an empty cache for targets of up to `slots` tokens."""
-        encoder_output = self.encode(source, attention_mask)
-        cache = self.decoder.cache(len(source), slots, encoder_output, headroom=headroom)
-        cache.cross_kv = self.decoder.project_memory(encoder_output)
-        cache.source_mask = None if attention_mask is None else padding_mask(attention_mask, dtype=encoder_output.dtype)
-        return cache
-
-    def decoder_input(self, prompt: Sequence[int], start: int) -> Sequence[int]:
-        """The tokens the decoder reads before the first one it predicts: its start token."""
-        return [start]
-
-    def prefill(self, prompts: Sequence[Sequence[int]], slots: int, chunk: int) -> KVCache:
-        """Encode the sources into a new cache; no target token has been read yet."""
-        source, real = right_padded(prompts, self.embedding.weight.device)
-        return self.new_cache(source, slots, None if bool(real.all()) else real)
-
-    def decode_step(self, ids: Tensor, cache: DecoderState) -> Tensor:
-        """Logits [batch, new, vocab], in float32 or finer, after reading target tokens [batch, new] into the cache."""
-        assert isinstance(cache, KVCache)
-        logits = self.decode(ids, None, cache=cache)
-        return logits if logits.dtype == torch.float64 else logits.float()

@@ -13,9 +13,8 @@ from glassformer.equations.regularization import dropout
 from glassformer.equations.sequences import mean_pool, select_position
 from glassformer.equations.similarity import normalize
 from glassformer.equations.variance_scaling import truncated_normal
-from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
-from glassformer.layers.block import Block, Stack
+from glassformer.layers.block import Attention, AttentionShape, Block, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size
 from glassformer.layers.model import Model, checks_inputs
 

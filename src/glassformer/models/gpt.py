@@ -8,11 +8,10 @@ from torch import Tensor, nn
 
 from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.regularization import dropout
-from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
-from glassformer.layers.block import Block, Stack
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal, Stack
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size
-from glassformer.layers.model import CausalLM
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,12 +7,12 @@ from torch import nn
 
 from glassformer.equations.gated import swiglu
 from glassformer.equations.initialization import normal
-from glassformer.layers.attention import Attention, AttentionShape, Causal, SlidingWindow
 from glassformer.layers.basic import Embedding, GatedFeedForward, Linear, RMSNorm
-from glassformer.layers.block import Block, Stack
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal, Stack
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, NotNegative, Positive, Size
-from glassformer.layers.model import CausalLM
 from glassformer.layers.rotary import RopeScaling, Rotary
+from glassformer.layers.sparse_attention import SlidingWindow
 
 
 @dataclass(frozen=True, kw_only=True)

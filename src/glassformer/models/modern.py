@@ -7,24 +7,16 @@ import torch
 from torch import Tensor
 
 from glassformer.equations.activations import squared_relu
-from glassformer.equations.attention_steps import soft_cap
+from glassformer.equations.attention import soft_cap
 from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
-from glassformer.layers.attention import (
-    Attention,
-    AttentionShape,
-    Bidirectional,
-    BlockSparse,
-    Causal,
-    Dilated,
-    SlidingWindow,
-)
 from glassformer.layers.basic import Embedding, FeedForward, Linear, PlainRMSNorm
-from glassformer.layers.block import Block, Stack
+from glassformer.layers.block import Attention, AttentionShape, Bidirectional, Block, Causal, Stack
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Layers, Positive, Probability, Size
-from glassformer.layers.model import CausalLM
 from glassformer.layers.positions import AlibiBias
 from glassformer.layers.rotary import Rotary
+from glassformer.layers.sparse_attention import BlockSparse, Dilated, SlidingWindow
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,10 @@ from glassformer.equations.initialization import normal
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.equations.regularization import dropout
 from glassformer.equations.variance_scaling import xavier_uniform
-from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions
-from glassformer.layers.block import Block, Stack
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, sizes_allowed
-from glassformer.layers.model import EncoderDecoder
+from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.positions import SinusoidalPositions
 
 

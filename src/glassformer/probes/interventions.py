@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.equations.algebra import residual
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import weighted_sum
+from glassformer.equations.attention import attention, weighted_sum
 from glassformer.errors import TapeError
 from glassformer.probes.trace import Trace
 

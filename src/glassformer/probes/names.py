@@ -8,11 +8,12 @@ from fnmatch import fnmatchcase
 
 from torch import Tensor, nn
 
-from glassformer.equations.attention_steps import attention_scores
+from glassformer.equations.attention import attention_scores
 from glassformer.equations.heads import split_heads
-from glassformer.errors import TapeError, did_you_mean
+from glassformer.errors import TapeError
 from glassformer.recording import Tape
 from glassformer.steps import Step
+from glassformer.suggestions import did_you_mean
 
 HEAD_AXES = frozenset({"heads", "groups"})
 TOKEN_AXES = frozenset({"seq", "queries", "length"})

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.attention_steps import weighted_sum
+from glassformer.equations.attention import weighted_sum
 from glassformer.equations.regularization import dropout
 from glassformer.equations.softmax import softmax
 from glassformer.errors import TapeError

@@ -14,11 +14,12 @@ from glassformer.equations.adam import adam
 from glassformer.equations.gradients import clip_gradient, global_norm
 from glassformer.equations.muon import muon
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
-from glassformer.errors import TapeError, did_you_mean
+from glassformer.errors import TapeError
 from glassformer.probes.names import Names
 from glassformer.probes.trace import Trace
 from glassformer.recording import Tape
 from glassformer.steps import Step
+from glassformer.suggestions import did_you_mean
 
 OptimizerState = Mapping[str, object]
 

@@ -18,8 +18,15 @@ from glassformer.text.corpus import TextPart, batches_by_characters, portions
 from glassformer.text.growth import check_growth
 from glassformer.text.model_files import PLAIN_USE, ModelUse, read_use, read_whole, use_fields
 from glassformer.text.patterns import check_patterns
-from glassformer.text.read_marian import MARIAN_FILES, MarianSides, is_marian, read_marian
-from glassformer.text.read_vocabulary import VOCABULARY_FILES, read_vocabulary, vocabulary_files
+from glassformer.text.read_vocabulary import (
+    MARIAN_FILES,
+    VOCABULARY_FILES,
+    MarianSides,
+    is_marian,
+    read_marian,
+    read_vocabulary,
+    vocabulary_files,
+)
 from glassformer.text.roles import ROLE_KEYS, USUAL_TOKENS, Role, first_of, named_roles
 from glassformer.text.template import TextTemplate, set_template, template_of
 

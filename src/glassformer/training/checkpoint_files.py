@@ -1,7 +1,7 @@
 """The files of one checkpoint: a snapshot of training to bytes and back, every byte under a hash.
 
-`model.safetensors`, `optimizer.safetensors` and `state.json` hold the snapshot; `manifest.json` has
-the size and hash of each, and a hash of itself. Nothing is pickled.
+`model.safetensors`, `optimizer.safetensors` and `state.json` hold the snapshot; `manifest.json` has the size and hash
+of each, and a hash of itself. Nothing is pickled.
 """
 
 import errno
@@ -22,15 +22,17 @@ from glassformer import durable
 from glassformer.checkpoints.run_checkpoints import MANIFEST, OPTIMIZER
 from glassformer.errors import BrokenCheckpointError, RunFolderError
 
-FORMAT = 1  # of what is written here; a newer one is refused, not guessed at
+FORMAT = 1  # of the files written here; a newer one is refused
 MODEL, STATE = "model.safetensors", "state.json"
+UNREADABLE = (errno.ENOENT, errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ELOOP)  # other errors, such as a lack of
+# permission, do not mean that the checkpoint is broken
 
 R = TypeVar("R", bound=msgspec.Struct)
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Everything of one moment of training: weights, optimizer, and the rest as plain values."""
+    """The whole state of training after a step: weights, optimizer, and the rest as plain values."""
 
     step: int
     model: dict[str, Tensor]
@@ -44,20 +46,19 @@ class Snapshot:
     @property
     def nbytes(self) -> int:
         """Bytes of the tensors."""
-        return sum(
-            part.numel() * part.element_size() for parts in (self.model, self.optimizer) for part in parts.values()
-        )
+        tensors = (*self.model.values(), *self.optimizer.values())
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
 class StoredFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a file of a checkpoint must be."""
+    """The size and hash of a file of a checkpoint."""
 
     size: int
     sha256: str
 
 
 class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a checkpoint consists of, and how long the log was when it was taken."""
+    """The files of a checkpoint, and the length of the log when it was taken."""
 
     format: int
     step: int
@@ -66,7 +67,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class FormatNumber(msgspec.Struct, frozen=True):
-    """The one thing that a manifest of any format says."""
+    """The field that a manifest of any format has."""
 
     format: int
 
@@ -95,7 +96,7 @@ def write_checkpoint(folder: Path, snapshot: Snapshot, log: int) -> None:
 
 
 def read_checkpoint(folder: Path, step: int, device: torch.device | str) -> Snapshot:
-    """The snapshot in a folder, every byte of it checked."""
+    """The snapshot in a folder, every byte of it verified."""
     files = read_manifest(folder, step).files
     model = _load_tensors(folder / MODEL, files[MODEL], device)
     optimizer = _load_tensors(folder / OPTIMIZER, files[OPTIMIZER], device)
@@ -107,7 +108,7 @@ def read_checkpoint(folder: Path, step: int, device: torch.device | str) -> Snap
 
 
 def read_manifest(folder: Path, step: int) -> Manifest:
-    """The manifest in the folder of a step; the files it lists are not looked at."""
+    """The manifest in the folder of a step, without verifying the files it lists."""
     path = folder / MANIFEST
     content = unseal(path, _read(path))
     number = decode(path, content, FormatNumber).format
@@ -117,23 +118,22 @@ def read_manifest(folder: Path, step: int) -> Manifest:
     if manifest.step != step:
         raise BrokenCheckpointError(f"{path}: is of step {manifest.step}, the folder was renamed")
     if set(manifest.files) != {MODEL, OPTIMIZER, STATE}:
-        raise BrokenCheckpointError(
-            f"{path}: lists {', '.join(sorted(manifest.files))}, wanted the files of a checkpoint"
-        )
+        listed = ", ".join(sorted(manifest.files))
+        raise BrokenCheckpointError(f"{path}: lists {listed}, wanted the files of a checkpoint")
     return manifest
 
 
 def seal(record: msgspec.Struct) -> bytes:
-    """A record as JSON, with a hash that tells when it was altered."""
+    """A record as JSON, with its own hash."""
     content = msgspec.json.encode(record)
     return msgspec.json.encode(Sealed(msgspec.Raw(content), _hash(content)))
 
 
 def unseal(path: Path, data: bytes) -> bytes:
-    """What `seal` was given, as JSON."""
+    """The JSON of the record that was sealed."""
     sealed = decode(path, data, Sealed)
     content = bytes(sealed.content)
-    # There is one way to write it, so that no altered byte can hide in a space or an escape.
+    # There is only one way to write it, so that no altered byte can hide in a space or an escape.
     if sealed.sha256 != _hash(content) or msgspec.json.encode(sealed) != data:
         raise BrokenCheckpointError(f"{path}: was altered, its hash does not fit")
     return content
@@ -148,33 +148,31 @@ def decode(path: Path, data: bytes, kind: type[R]) -> R:
 
 
 def json_bytes(value: Mapping[str, object], what: str) -> bytes:
-    """Plain values as JSON that gives the same values back; `what` is whose they are."""
+    """Plain values as JSON that reads back as the same values; `what` names them in an error."""
     _require_plain(value, what)
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError as error:
-        raise RunFolderError(
-            f"{what}: a text has {error.object[error.start]!r} in it, which no file can hold"
-        ) from error
+        bad = error.object[error.start]
+        raise RunFolderError(f"{what}: a text has {bad!r} in it, which no file can hold") from error
 
 
-def _require_plain(value: object, place: str) -> None:
-    """Refuse what JSON would change without a word: NaN to null, bytes to text, numbers as keys to text."""
+def _require_plain(value: object, name: str) -> None:
+    """Refuse values that JSON would change silently: NaN to null, bytes to text, numbers as keys to text."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             if not isinstance(key, str):
-                raise RunFolderError(f"{place}: has the key {key!r}, wanted text")
-            _require_plain(item, f"{place}: {key}")
+                raise RunFolderError(f"{name}: has the key {key!r}, wanted text")
+            _require_plain(item, f"{name}: {key}")
     elif isinstance(value, (list, tuple)):
         for item in value:
-            _require_plain(item, place)
+            _require_plain(item, name)
     elif isinstance(value, float):
         if not math.isfinite(value):
-            raise RunFolderError(f"{place}: is {value}, which JSON has no word for; leave it out or give None")
+            raise RunFolderError(f"{name}: is {value}, which JSON has no word for; leave it out or give None")
     elif not (value is None or isinstance(value, (str, int))):
-        raise RunFolderError(
-            f"{place}: is a {type(value).__name__}, wanted plain numbers, text, lists and dictionaries"
-        )
+        kind = type(value).__name__
+        raise RunFolderError(f"{name}: is a {kind}, wanted plain numbers, text, lists and dictionaries")
 
 
 def _tensor_bytes(tensors: Mapping[str, Tensor], what: str) -> bytes:
@@ -187,9 +185,9 @@ def _tensor_bytes(tensors: Mapping[str, Tensor], what: str) -> bytes:
             if name == "__metadata__":
                 raise ValueError("the format keeps this name for itself")
             here = tensor.detach().to("cpu").contiguous()
-            place = here.untyped_storage().data_ptr()
-            ready[name] = here.clone() if place in seen else here  # tied tensors are stored once under each name
-            seen.add(place)
+            address = here.untyped_storage().data_ptr()
+            ready[name] = here.clone() if address in seen else here  # tied tensors are stored under each name
+            seen.add(address)
         name = ""
         return safetensors.torch.save(ready, metadata={"format": "pt"})
     except (RuntimeError, ValueError, LookupError, SafetensorError) as error:
@@ -213,8 +211,7 @@ def _read(path: Path, stored: StoredFile | None = None) -> bytes:
             raise BrokenCheckpointError(f"{path}: has {size} bytes, wanted {stored.size}")
         data = path.read_bytes()
     except OSError as error:
-        # Other failures, such as a lack of permission, say nothing about the checkpoint.
-        if error.errno not in (errno.ENOENT, errno.EIO, errno.EISDIR, errno.ENOTDIR, errno.ELOOP):
+        if error.errno not in UNREADABLE:
             raise
         raise BrokenCheckpointError(f"{path}: cannot be read: {error.strerror}") from error
     if stored is not None and _hash(data) != stored.sha256:

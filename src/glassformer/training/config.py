@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import cast
 
 from glassformer.checkpoints.native import RENAMED_FIELDS
-from glassformer.errors import ConfigError, did_you_mean, nearest_names
+from glassformer.errors import ConfigError
 from glassformer.layers.config import LARGEST_WHOLE, Config
 from glassformer.models.registry import architecture_of, presets
+from glassformer.suggestions import did_you_mean, nearest_names
 from glassformer.training.registry import (
     FAMILY,
     FOLLOWS,
@@ -24,40 +25,29 @@ from glassformer.training.registry import (
     values_of,
 )
 from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
-from glassformer.training.settings import Settings
+from glassformer.training.settings import FilePath, Settings
 
 DEFAULT, COMMAND_LINE, PYTHON = "default", "command line", "settings"
 CONFIG = "config.toml"  # in the folder of a run
 DIM, FFN_DIM = "model.dim", "model.ffn_dim"
 CONFIG_LENGTH = 1_000_000  # characters of a file of settings
 WIDEST = 40  # columns before the comments, which are aligned except after longer values
-# Keys of older settings files, and their names now.
-RENAMED = {
-    "data.second": "data.target_path",
-    "data.validation_second": "data.validation_target_path",
-    "data.test_second": "data.test_target_path",
-    "data.beam": "data.num_beams",
-    "data.share": "data.validation_fraction",
-    "data.longest": "data.max_length",
-    "data.tokens": "data.tokens_per_batch",
-    "data.batch": "data.batch_size",
-    "data.length": "data.sequence_length",
-    "tokenizer.vocab": "tokenizer.vocab_size",
-    **{f"model.{old}": f"model.{new}" for old, new in RENAMED_FIELDS.items()},
-    "recipe.rate": "recipe.learning_rate",
-    "recipe.warmup": "recipe.warmup_steps",
-    "recipe.floor": "recipe.min_lr_ratio",
-    "recipe.decay": "recipe.weight_decay",
-    "recipe.clip": "recipe.max_grad_norm",
-    "recipe.smoothing": "recipe.label_smoothing",
-    "recipe.agreement": "recipe.r_drop",
-    "recipe.accumulate": "recipe.gradient_accumulation",
-    "recipe.average": "recipe.ema_decay",
-    "recipe.average_last": "recipe.average_checkpoints",
-    "run.compiled": "run.compile",
-    "run.sharing": "run.strategy",
-    "run.keep": "run.keep_checkpoints",
-}
+OLD_NAMES = {  # of keys in older settings files, and their names now
+    "data": {
+        "second": "target_path", "validation_second": "validation_target_path", "test_second": "test_target_path",
+        "beam": "num_beams", "share": "validation_fraction", "longest": "max_length", "tokens": "tokens_per_batch",
+        "batch": "batch_size", "length": "sequence_length",
+    },
+    "tokenizer": {"vocab": "vocab_size"},
+    "model": RENAMED_FIELDS,
+    "recipe": {
+        "rate": "learning_rate", "warmup": "warmup_steps", "floor": "min_lr_ratio", "decay": "weight_decay",
+        "clip": "max_grad_norm", "smoothing": "label_smoothing", "agreement": "r_drop",
+        "accumulate": "gradient_accumulation", "average": "ema_decay", "average_last": "average_checkpoints",
+    },
+    "run": {"compiled": "compile", "sharing": "strategy", "keep": "keep_checkpoints"},
+}  # fmt: skip
+RENAMED = {f"{part}.{old}": f"{part}.{new}" for part, names in OLD_NAMES.items() for old, new in names.items()}
 
 
 @dataclass(frozen=True)
@@ -71,7 +61,7 @@ class Resolved:
 
 @dataclass(frozen=True)
 class GivenValue:
-    """A value that was given: as TOML, as it was typed if it was, and where."""
+    """A value that was given: as TOML, where, and as it was typed if it was."""
 
     value: object
     origin: str
@@ -98,11 +88,10 @@ def resolve(
         _start_model(values, origins, _fitting_preset(task, preset), f"preset {preset}")
     _choose_family(task, preset, given, values, origins)
     usual = dict(values)
-    for key, chosen in given.items():
-        values[key] = _value_of(task, str(values[FAMILY]), key, chosen)
-        origins[key] = chosen.origin
+    for key, value in given.items():
+        values[key], origins[key] = _value_of(task, str(values[FAMILY]), key, value), value.origin
     if origins["recipe.warmup_steps"] == DEFAULT:
-        values["recipe.warmup_steps"] = _usual_warmup(values)
+        values["recipe.warmup_steps"] = _default_warmup(values)
     if FFN_DIM in usual and FFN_DIM not in given:
         values[FFN_DIM] = _proportional_ffn_dim(usual, values)
     return Resolved(task, _build_settings(task, values, origins), origins)
@@ -115,25 +104,24 @@ def from_settings(settings: Settings) -> Resolved:
 
 def tables(resolved: Resolved) -> dict[str, object]:
     """The whole configuration as plain data, in the shape of the TOML file."""
-    found: dict[str, object] = {"task": resolved.task}
-    values = values_of(resolved.settings)
-    for section in SECTIONS:
-        inside = [key for key in values if key.startswith(f"{section}.")]
-        found[section] = {key.removeprefix(f"{section}."): as_toml(values[key]) for key in inside}
-    return found
+    found: dict[str, dict[str, object]] = {section: {} for section in SECTIONS}
+    for key, value in values_of(resolved.settings).items():
+        section, _, name = key.partition(".")
+        found[section][name] = as_toml(value)
+    return {"task": resolved.task, **found}
 
 
 def to_toml(resolved: Resolved, *, origins: bool = False) -> str:
     """The whole configuration as TOML, which `resolve` reads back; with origins, a comment says where from."""
     lines = [f"task = {toml_value(resolved.task)}"]
-    values = values_of(resolved.settings)
-    for section in SECTIONS:
+    for section, values in tables(resolved).items():
+        if not isinstance(values, dict):
+            continue
         lines += ["", f"[{section}]"]
-        inside = [key for key in values if key.startswith(f"{section}.")]
-        pairs = [f"{key.removeprefix(f'{section}.')} = {toml_value(as_toml(values[key]))}" for key in inside]
-        widest = min(max(map(len, pairs)), WIDEST)
-        comments = [f"{' ' * (widest - len(p))}  # {resolved.origins[k]}" for k, p in zip(inside, pairs, strict=True)]
-        lines += [pair + (comment if origins else "") for pair, comment in zip(pairs, comments, strict=True)]
+        pairs = {f"{section}.{name}": f"{name} = {toml_value(value)}" for name, value in values.items()}
+        width = min(max(map(len, pairs.values())), WIDEST)
+        for key, pair in pairs.items():
+            lines.append(f"{pair:<{width}}  # {resolved.origins[key]}" if origins else pair)
     return "\n".join(lines) + "\n"
 
 
@@ -145,35 +133,35 @@ def differing_keys(saved: Resolved, asked: Resolved) -> list[str]:
 
 
 def _read_toml(file: Path | str) -> dict[str, object]:
-    shown = printable(str(file))
+    name = printable(str(file))
     try:
         with Path(file).open(encoding="utf-8-sig") as opened:
             text = opened.read(CONFIG_LENGTH + 1)  # a device can be read without end
     except OSError as error:
-        raise ConfigError(f"{shown}: cannot be read: {error.strerror or error}") from error
+        raise ConfigError(f"{name}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
-        raise ConfigError(f"{shown}: is not UTF-8 text at byte {error.start}, wanted a TOML file") from error
+        raise ConfigError(f"{name}: is not UTF-8 text at byte {error.start}, wanted a TOML file") from error
     if len(text) > CONFIG_LENGTH:
-        raise ConfigError(f"{shown}: has more than {CONFIG_LENGTH:,} characters, wanted a TOML file of settings")
+        raise ConfigError(f"{name}: has more than {CONFIG_LENGTH:,} characters, wanted a TOML file of settings")
     try:
         return tomllib.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{shown}: is not valid TOML: {printable(str(error))}") from error
+        raise ConfigError(f"{name}: is not valid TOML: {printable(str(error))}") from error
 
 
 def _task(asked: str | None, named: object, file: Path | str | None) -> str:
     """The task that was given, or the one that a file names; they must agree."""
-    place = "" if file is None else f"{printable(str(file))}: "
+    where = "" if file is None else f"{printable(str(file))}: "
     wanted = f"wanted one of {', '.join(TASKS)}"
     if named is not None and (not isinstance(named, str) or named not in TASKS):
-        raise ConfigError(f"{place}task is {shown(named)}, {wanted}")
+        raise ConfigError(f"{where}task is {shown(named)}, {wanted}")
     task = named if asked is None else asked
     if task is None:
-        raise ConfigError(f"{place}no task is named, {wanted}")
+        raise ConfigError(f"{where}no task is named, {wanted}")
     if task not in TASKS:
         raise ConfigError(f"there is no task {shown(task)}; {did_you_mean(task, TASKS)}")
     if named is not None and named != task:
-        raise ConfigError(f"{place}task is {shown(named)}, but {task} was asked for")
+        raise ConfigError(f"{where}task is {shown(named)}, but {task} was asked for")
     return task
 
 
@@ -197,7 +185,7 @@ def _from_words(words: Iterable[str], origin: str) -> dict[str, GivenValue]:
         key, equals, text = word.partition("=")
         if not equals or not key:
             raise ConfigError(f"{origin}: {shown(word)} sets nothing, wanted key=value, as in recipe.steps=500")
-        if any(map(_is_lone_surrogate, word)):
+        if any("\ud800" <= letter <= "\udfff" for letter in word):  # a byte of the command line that is not text
             raise ConfigError(f"{origin}: {_brief_key(key)} is not UTF-8, wanted text")
         if key in given:
             raise ConfigError(f"{origin}: {_brief_key(key)} is given twice, wanted once")
@@ -242,12 +230,12 @@ def _choose_family(
     if family == values[FAMILY]:
         return
     if preset is not None:
-        where = given[FAMILY].origin
-        raise ConfigError(f"{where}: {FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out")
+        what = f"{FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out"
+        raise ConfigError(f"{given[FAMILY].origin}: {what}")
     _start_model(values, origins, family_config(family)(), DEFAULT)
 
 
-def _usual_warmup(values: Mapping[str, object]) -> int:
+def _default_warmup(values: Mapping[str, object]) -> int:
     """The default warm-up, but at most a tenth of the steps: it would be most of a short run."""
     return min(cast(int, values["recipe.warmup_steps"]), max(cast(int, values["recipe.steps"]) // 10, 1))
 
@@ -260,17 +248,17 @@ def _proportional_ffn_dim(usual: Mapping[str, object], values: Mapping[str, obje
     return min(max(ffn_dim * dim // before, 1), LARGEST_WHOLE)
 
 
-def _value_of(task: str, family: str, key: str, chosen: GivenValue) -> object:
+def _value_of(task: str, family: str, key: str, given: GivenValue) -> object:
     """The given value of a key, as that key's type."""
     known = keys(task, family)
     if key not in known:
-        raise ConfigError(f"{chosen.origin}: {_no_such_key(task, family, key)}")
+        raise ConfigError(f"{given.origin}: {_no_such_key(task, family, key)}")
     try:
-        return converted(key, chosen.value, known[key])
+        return converted(key, given.value, known[key])
     except ConfigError as error:
-        if chosen.typed is not None and known[key] is str:
-            return chosen.typed  # a path may look like a number
-        raise ConfigError(f"{chosen.origin}: {error}") from None
+        if given.typed is not None and known[key] in (str, FilePath):
+            return given.typed  # a path may look like a number
+        raise ConfigError(f"{given.origin}: {error}") from None
 
 
 def _no_such_key(task: str, family: str, key: str) -> str:
@@ -278,11 +266,9 @@ def _no_such_key(task: str, family: str, key: str) -> str:
         return f"{key} cannot be set, it follows from {FOLLOWS[key]}"
     if any(RENAMED.get(key) in keys(task, each) for each in families(task)):
         return f"unknown setting {key}: it is now {RENAMED[key]}"
-    others = [other for other in families(task) if key in keys(task, other)]
-    if others:
+    if others := [other for other in families(task) if key in keys(task, other)]:
         return f"{key} is not a key of a {family}; {FAMILY} can be {' or '.join(others)}, which have it"
-    known = keys(task, family)
-    whole = key.rpartition(".")[0]
+    known, whole = keys(task, family), key.rpartition(".")[0]
     if whole in known:
         return f"{whole} is one value and has no key {_brief_key(key)}, wanted {in_words(known[whole])}"
     hint = f"`glassformer config {task}` lists them all"
@@ -296,25 +282,19 @@ def _build_settings(task: str, values: Mapping[str, object], origins: Mapping[st
     start = defaults(task)
     made: dict[str, object] = {}
     for section in SECTIONS:
-        part = vars(start)[section]
+        part, prefix = vars(start)[section], f"{section}."
         if section == "model" and architecture_of(part) != values[FAMILY]:
             part = family_config(str(values[FAMILY]))(**TASKS[task].config_values)
-        prefix = f"{section}."
         chosen = {key.removeprefix(prefix): values[key] for key in values if key.startswith(prefix) and key != FAMILY}
         try:
             made[section] = replace(part, **chosen)
         except ConfigError as error:
             named = [name for name in chosen if re.search(rf"\b{name}\b", str(error))]
-            places = ", ".join(f"{prefix}{name}: {origins[prefix + name]}" for name in named)
-            raise ConfigError(f"{section}: {error} ({places})") from error
+            sources = ", ".join(f"{prefix}{name}: {origins[prefix + name]}" for name in named)
+            raise ConfigError(f"{section}: {error} ({sources})") from error
     return replace(start, **made)
 
 
 def _brief_key(key: str) -> str:
     """A key in an error, shortened."""
     return printable(key if len(key) <= VALUE_LENGTH else key[:VALUE_LENGTH] + "…")
-
-
-def _is_lone_surrogate(letter: str) -> bool:
-    """Whether this stands for a byte of the command line that was not text."""
-    return "\ud800" <= letter <= "\udfff"

@@ -39,9 +39,8 @@ def load_for_evaluation(path: str, wanted: str | None = None, step: int | None =
     model, tokenizer = loaded.model, loaded.tokenizer
     fitting = tasks_for(model)
     if not fitting:
-        raise ConfigError(
-            f"{path}: {type(model).__name__} of this kind is not trained by any task, so it has no metrics"
-        )
+        what = f"{type(model).__name__} of this kind"
+        raise ConfigError(f"{path}: {what} is not trained by any task, so it has no metrics")
     run = _run(path)
     task = fitting[0] if run is None or run.task not in fitting else run.task
     if wanted not in (None, task):
@@ -92,8 +91,6 @@ def _built_in_settings(subject: EvaluatedModel, settings: Settings) -> Settings:
     if data.path != task.built_in:
         return defaults(subject.task)
     if data.validation and not task.always_split:
-        raise ConfigError(
-            f"{subject.path}: was trained on all of {task.built_in} (its data.validation is {data.validation}), "
-            "so name other data to evaluate it on"
-        )
+        why = f"was trained on all of {task.built_in} (its data.validation is {data.validation})"
+        raise ConfigError(f"{subject.path}: {why}, so name other data to evaluate it on")
     return settings

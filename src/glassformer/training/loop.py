@@ -1,10 +1,13 @@
 """The training loop: step, log, evaluate, save; it resumes exactly, and a signal stops it after a save."""
 
+import os
 import signal
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from types import FrameType
 
 import torch
 from torch import Tensor
@@ -18,12 +21,12 @@ from glassformer.training.distributed import ALONE, ProcessGroup
 from glassformer.training.objective import LossModule, Objective
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.signals import StopRequest, catch_signals
 from glassformer.training.snapshots import newest, restore, take
 from glassformer.training.step import Log, Training
 
 CLOCK = ("seconds", "speed", "peak")  # fields of a log line that are left out of the run's log file
 SIGNAL = 128  # a shell adds the number of a signal to this
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def train(
@@ -54,16 +57,15 @@ def train(
         except TrainingError as error:
             if folder is None or not folder.steps():
                 raise
-            raise TrainingError(
-                f"{error}; the last checkpoint with finite weights is step {folder.steps()[-1]}"
-            ) from error
+            last = folder.steps()[-1]
+            raise TrainingError(f"{error}; the last checkpoint with finite weights is step {last}") from error
 
 
 class _Loop:
     """A training run with its folder and its validation data."""
 
     def __init__(
-        self, training: Training, folder: RunFolder | None, validation: Batches | None, request: StopRequest
+        self, training: Training, folder: RunFolder | None, validation: Batches | None, request: "StopRequest"
     ) -> None:
         self.training, self.recipe, self.process_group = training, training.recipe, training.process_group
         self.folder, self.validation, self.request = folder, validation, request
@@ -176,3 +178,47 @@ class _Loop:
         if reached > self.peak:
             self.peak = max(training.device.peak() * self.process_group.world_size, reached)
         return reached / self.peak
+
+
+class StopRequest:
+    """The signal that asked the run to stop, if one did."""
+
+    def __init__(self) -> None:
+        self.signal: signal.Signals | None = None
+        self._terminals = [number for number in (0, 1, 2) if os.isatty(number)]
+
+    def receive(self, number: int, _frame: FrameType | None) -> None:
+        """Note the first signal, and restore the default action for the next one."""
+        self.signal = signal.Signals(number)
+        for each in SIGNALS:
+            if signal.getsignal(each) == self.receive:
+                # A terminal that closes sends SIGHUP twice, through the shell and by itself.
+                signal.signal(each, signal.SIG_IGN if each == signal.SIGHUP else signal.SIG_DFL)
+        if number == signal.SIGHUP:
+            self._leave_terminal()
+
+    def _leave_terminal(self) -> None:
+        """Write to the null device from now on: writing to a terminal that is gone is an error."""
+        for number in self._terminals:
+            null = os.open(os.devnull, os.O_RDWR)
+            os.dup2(null, number)
+            os.close(null)
+
+
+@contextmanager
+def catch_signals() -> Iterator[StopRequest]:
+    """Turn signals into a request while inside; only a main thread can handle them.
+
+    A signal that is ignored stays ignored, as `nohup` wants it.
+    """
+    request = StopRequest()
+    if threading.current_thread() is not threading.main_thread():
+        yield request
+        return
+    handled = [each for each in SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+    before = {each: signal.signal(each, request.receive) for each in handled}
+    try:
+        yield request
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)

@@ -52,17 +52,15 @@ class Recipe(Config):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.optimizer == "adam" and self.weight_decay:
-            raise ConfigError(
-                f"optimizer is adam and weight_decay is {self.weight_decay}, wanted 0: adamw is Adam with weight decay"
-            )
+            given = f"optimizer is adam and weight_decay is {self.weight_decay}"
+            raise ConfigError(f"{given}, wanted 0: adamw is Adam with weight decay")
         if self.ema_decay > 0 and self.average_checkpoints > 1:
             raise ConfigError("ema_decay and average_checkpoints are both set, wanted one way of averaging")
         made = -(-self.steps // self.save_every)
         if self.average_checkpoints > made:
-            raise ConfigError(
-                f"average_checkpoints is {self.average_checkpoints}, wanted at most the checkpoints there are: "
-                f"{made} are made in {self.steps} steps, one every {self.save_every}"
-            )
+            wanted = "wanted at most the checkpoints there are"
+            there = f"{made} are made in {self.steps} steps, one every {self.save_every}"
+            raise ConfigError(f"average_checkpoints is {self.average_checkpoints}, {wanted}: {there}")
         if self.warmup_steps >= self.steps:
             raise ConfigError(f"warmup_steps is {self.warmup_steps}, wanted less than steps, which is {self.steps}")
 

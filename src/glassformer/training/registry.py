@@ -6,18 +6,18 @@ from typing import Literal, cast
 from glassformer.layers.config import Config, field_types
 from glassformer.layers.model import Model
 from glassformer.models.registry import ARCHITECTURES, architecture_of, config_type
-from glassformer.training.settings import Settings
+from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
-from glassformer.training.tasks.classify import Classification
+from glassformer.training.tasks.classify import ClassifyTask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.masked import MaskedLanguageModeling
-from glassformer.training.tasks.translate import Translation
+from glassformer.training.tasks.translate import TranslateTask
 
 TASKS: dict[str, Task] = {
-    "translate": Translation(),
+    "translate": TranslateTask(),
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
-    "classify": Classification(),
+    "classify": ClassifyTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "run")
 FAMILY = "model.family"
@@ -70,6 +70,13 @@ def keys(task: str, family: str) -> Mapping[str, object]:
         kind = family_config(family) if section == "model" else cast(type, kinds[section])
         found.update({f"{section}.{name}": hint for name, hint in field_types(kind).items()})
     return {key: kind for key, kind in found.items() if key not in FOLLOWS}
+
+
+def files_of(settings: Settings) -> dict[str, str]:
+    """The values of the keys that name a file or a folder."""
+    values = values_of(settings)
+    kinds = keys(task_of(settings), str(values[FAMILY]))
+    return {key: str(value) for key, value in values.items() if kinds[key] == FilePath}
 
 
 def values_of(settings: Settings) -> dict[str, object]:

@@ -33,10 +33,9 @@ from glassformer.training.config import (
 )
 from glassformer.training.device import choose_device
 from glassformer.training.distributed import expected, process_group
-from glassformer.training.ema import average_checkpoints
-from glassformer.training.initialization import initialize
 from glassformer.training.loop import train
-from glassformer.training.registry import TASKS, defaults, families, prepare_data, values_of
+from glassformer.training.optimizer import average_checkpoints, initialize
+from glassformer.training.registry import TASKS, defaults, families, files_of, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
@@ -45,10 +44,6 @@ from glassformer.training.step import Log
 from glassformer.training.task import DataContext, Metrics, Report, TaskData
 
 MAY_DIFFER = ("run.device", "run.precision", "run.compile")  # when a run is resumed
-FILES = (
-    "data.path", "data.target_path", "data.validation", "data.validation_target_path",
-    "data.test", "data.test_target_path", "tokenizer.file", "run.init",
-)  # fmt: skip
 DROPOUT = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
 OF_THE_START = "run.init"
 NOT_USED = "not used, the tokenizer is that of run.init"
@@ -193,7 +188,9 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     start, known, labels, init = None, None, None, resolved.settings.run.init
     vocab = _saved_vocab(out) if init and resume and out is not None else None
     if init and vocab is None:
-        _require_no_initialization(resolved)
+        if (drawn := resolved.settings.recipe.initialization) != "default":
+            other = "but run.init brings its weights; leave one of them out"
+            raise ConfigError(f"recipe.initialization is {drawn}, {other}")
         start = load(init)
         resolved = fitted(resolved, start.model, start.tokenizer is not None)
         known, labels = start.tokenizer, start.labels
@@ -218,12 +215,6 @@ def require_free(folder: Path) -> None:
         raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder")
 
 
-def _require_no_initialization(resolved: Resolved) -> None:
-    chosen = resolved.settings.recipe.initialization
-    if chosen != "default":
-        raise ConfigError(f"recipe.initialization is {chosen}, but run.init brings its weights; leave one of them out")
-
-
 def _saved_vocab(out: Path) -> int | None:
     """The vocabulary of the model in the newest checkpoint, which may have spare rows in its embedding."""
     saved = newest(RunFolder(out))
@@ -242,9 +233,8 @@ def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, r
     """The model to start from; where its head is not the task's, its body under a fresh head."""
     tokens, rows = data.tokenizer.vocab_size, start.config.vocab
     if tokens > rows:
-        raise ConfigError(
-            f"the tokenizer has {tokens} tokens and the model of run.init {rows}: they do not belong together"
-        )
+        sizes = f"the tokenizer has {tokens} tokens and the model of run.init {rows}"
+        raise ConfigError(f"{sizes}: they do not belong together")
     model = build(config, settings.recipe.seed, "cpu")
     weights, known = model.state_dict(), start.state_dict()
     if data.fresh is not None:
@@ -258,11 +248,9 @@ def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, r
 
 def require_real_files(settings: Settings) -> None:
     """Refuse a pipe or a device among the files of a run: data is read more than once, and reading a pipe blocks."""
-    for key, value in values_of(settings).items():
-        if key in (*FILES, "data.extra") and value and os.path.exists(str(value)):
-            path = Path(str(value))
-            if not path.is_file() and not path.is_dir():
-                raise ConfigError(f"{key} is {shown(value)}, a pipe or a device: wanted a file or a folder")
+    for key, path in files_of(settings).items():
+        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+            raise ConfigError(f"{key} is {shown(path)}, a pipe or a device: wanted a file or a folder")
 
 
 def run_files(folder: Path) -> list[str]:
@@ -299,9 +287,8 @@ def resolve_resumed(
         raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
     differing = differing_keys(saved, asked)
     if wrong := [key for key in differing if key not in MAY_DIFFER]:
-        raise ConfigError(
-            f"{folder} was begun with another {', '.join(wrong)}; resume it without, or begin another run"
-        )
+        other = ", ".join(wrong)
+        raise ConfigError(f"{folder} was begun with another {other}; resume it without, or begin another run")
     if differing:
         report(f"{', '.join(differing)} differ from before: the run goes on, but its numbers are rounded differently")
     values = values_of(asked.settings)
@@ -328,10 +315,8 @@ def fitted(resolved: Resolved, start: Model, has_tokenizer: bool) -> Resolved:
     for key, value in given.items():
         if key not in has or (has[key] != value and key not in DROPOUT):
             theirs = shown(as_toml(has[key])) if key in has else "no such key"
-            raise ConfigError(
-                f"{key} is {shown(as_toml(value))}, but {settings.run.init} has {theirs}: "
-                "a model that is started from keeps its shape"
-            )
+            change = f"{key} is {shown(as_toml(value))}, but {settings.run.init} has {theirs}"
+            raise ConfigError(f"{change}: a model that is started from keeps its shape")
     dropout = {key.removeprefix("model."): value for key, value in given.items() if key in DROPOUT}
     origins = {key: origin for key, origin in origins.items() if key not in asked}
     origins |= {key: resolved.origins[key] if key in given else OF_THE_START for key in has}
@@ -343,10 +328,8 @@ def _require_no_tokenizer(resolved: Resolved) -> None:
     for key, value in values_of(resolved.settings).items():
         given = key.startswith("tokenizer.") and resolved.origins[key] != DEFAULT
         if given and value != usual[key]:
-            raise ConfigError(
-                f"{key} is {shown(value)}, but the tokenizer comes with the model of run.init, {init}; "
-                "leave one of them out"
-            )
+            why = f"the tokenizer comes with the model of run.init, {init}; leave one of them out"
+            raise ConfigError(f"{key} is {shown(value)}, but {why}")
 
 
 def _model_values(settings: Settings) -> dict[str, object]:

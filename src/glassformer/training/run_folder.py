@@ -1,7 +1,7 @@
 """The folder of a run: checkpoints that appear whole or not at all, the best one, the log.
 
-A checkpoint is written under another name, flushed to the disk and renamed to `step-00001200`, and
-only then are older ones pruned. Whatever moment a run dies at, the newest whole one is there.
+A checkpoint is written under another name, flushed to the disk and renamed to `step-00001200`; only then are older
+ones pruned. Whenever a run dies, its newest whole checkpoint is there.
 """
 
 import os
@@ -30,35 +30,35 @@ from glassformer.training.checkpoint_files import (
     write_checkpoint,
 )
 
-SPARE = 1.2  # room asked for, in bytes of the tensors: headers, the other files, the disk's own blocks
+SPARE = 1.2  # free space required per byte of tensors: headers, the other files, disk blocks
 CHECKPOINT = re.compile(r"(?P<old>\.old-)?step-(?P<step>\d{8,})(?(old)-[0-9a-f]{8})")
 LOG, LOCK = "metrics.jsonl", ".lock"
 RESERVED = ("step-", "broken-", ".", BEST, LOG)
 
 
 class BestStep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which checkpoint is the best so far."""
+    """The step of the best checkpoint so far."""
 
     step: int
 
 
 class RunFolder:
-    """One folder, one run: save, resume, keep the newest and the best, and lose nothing on the way."""
+    """The checkpoints and the log of one run: save, resume, keep the newest and the best, and lose nothing."""
 
     def __init__(
         self, path: Path | str, keep: int = 2, report: Callable[[str], None] | None = None, every: int = 1
     ) -> None:
-        if keep < 2:  # with one, a newest that turns out broken leaves nothing
+        if keep < 2:
             raise RunFolderError(f"keep is {keep}, wanted at least 2: one checkpoint may turn out broken")
         self.path = Path(path)
         self.keep, self.every = keep, every
-        self.begun: Mapping[str, object] = {}  # what the run was started with, kept in each checkpoint
+        self.begun: Mapping[str, object] = {}  # the settings the run was started with, in each checkpoint
         self._report = report or _warn
         self._lock = durable.FolderLock(self.path / LOCK)
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Be the only trainer of this folder, and clear up what a dead one left half done."""
+        """Lock the folder for one trainer while inside, and clean up what a killed one left unfinished."""
         with durable.explained(f"{self.path}: cannot be locked"):
             durable.make_folder(self.path)
             self._lock.take()
@@ -70,11 +70,11 @@ class RunFolder:
 
     @property
     def locked(self) -> bool:
-        """Whether this very object holds the lock."""
+        """Whether this object holds the lock."""
         return self._lock.held
 
     def save(self, snapshot: Snapshot) -> Path:
-        """Store a snapshot as the newest checkpoint, then prune the oldest."""
+        """Write a snapshot as the newest checkpoint, then prune the oldest."""
         target = self._folder(snapshot.step)
         with durable.explained(f"{target}: not saved, earlier checkpoints are untouched"):
             self._require_sound(snapshot.step)
@@ -95,12 +95,12 @@ class RunFolder:
         return sorted(step for path, old, step in self._folders() if not old and path.is_dir())
 
     def planned(self) -> list[int]:
-        """Those of them that any run of these settings makes: the last, and every so many steps."""
+        """The steps with a checkpoint that every run of these settings saves: the last, and each `every` steps."""
         steps = self.steps()
         return [step for step in steps if step % self.every == 0 or step == steps[-1]]
 
     def load(self, step: int, device: torch.device | str = "cpu") -> Snapshot:
-        """The checkpoint of one step, every byte of it checked."""
+        """The checkpoint of one step, every byte of it verified."""
         folder = self._require_folder(step)
         with durable.explained(f"{folder}: cannot be read"):
             return read_checkpoint(folder, step, device)
@@ -114,7 +114,7 @@ class RunFolder:
             try:
                 return self.load(step, device)
             except RunFolderError as error:
-                if not self._folder(step).exists():  # a trainer pruned it while we read: look again
+                if not self._folder(step).exists():  # pruned while it was read: look again
                     continue
                 if not isinstance(error, BrokenCheckpointError):
                     raise
@@ -122,14 +122,14 @@ class RunFolder:
         return None
 
     def mark_best(self, step: int) -> None:
-        """Say which checkpoint is the best so far; it is not pruned while it is."""
+        """Mark the best checkpoint so far, which is not pruned."""
         if step not in self.steps():
-            raise RunFolderError(f"{self.path}: holds no step {step} to call the best; save it first")
+            raise RunFolderError(f"{self.path}: has no checkpoint of step {step} to mark as the best; save it first")
         with durable.explained(f"{self.path / BEST}: not written"):
             durable.replace(self.path / BEST, seal(BestStep(step)))
 
     def best_step(self) -> int | None:
-        """The step that was last marked as the best."""
+        """The step that is marked as the best."""
         path = self.path / BEST
         if not path.exists():
             return None
@@ -138,16 +138,16 @@ class RunFolder:
         return decode(path, content, BestStep).step
 
     def best(self, device: torch.device | str = "cpu") -> Snapshot | None:
-        """The checkpoint that was last marked as the best."""
+        """The checkpoint that is marked as the best."""
         step = self.best_step()
         return None if step is None else self.load(step, device)
 
     def best_or_newest(self) -> Snapshot:
-        """The best checkpoint, or the newest whole one where none was marked or the best is lost, which is reported."""
+        """The best checkpoint, or the newest whole one if none is marked or the best is lost, which is reported."""
         try:
             found = self.best()
         except RunFolderError as error:
-            self._report(f"{error}; the newest whole checkpoint is taken in its place")
+            self._report(f"{error}; the newest whole checkpoint is used instead")
             found = None
         found = found or self.latest()
         if found is None:
@@ -155,7 +155,7 @@ class RunFolder:
         return found
 
     def room_needed(self, snapshot_bytes: int) -> int:
-        """Bytes still to be claimed: for those kept, the best, and one on its way."""
+        """Bytes still needed: for the checkpoints kept, the best, and the one being written."""
         return int(SPARE * snapshot_bytes) * max(self.keep + 2 - len(self.steps()), 1)
 
     def check_room(self, snapshot_bytes: int) -> None:
@@ -171,9 +171,9 @@ class RunFolder:
             durable.append(path, line)
 
     def rewind_log(self, step: int) -> None:
-        """Cut the log to what it was when a step was saved, or empty it for step 0 of a run that saved nothing."""
+        """Truncate the log to its length when a step was saved, or empty it for step 0 of a run without checkpoints."""
         path = self.path / LOG
-        with durable.explained(f"{path}: not cut back to step {step}"):
+        with durable.explained(f"{path}: not truncated to step {step}"):
             wanted = 0 if step == 0 and step not in self.steps() else self._manifest(step).log
             size = durable.file_size(path)
             if size < wanted:
@@ -183,9 +183,9 @@ class RunFolder:
                 durable.shorten(path, wanted)
 
     def write_text(self, name: str, text: str) -> None:
-        """Write a file such as config.toml whole: a reader sees the old text or the new."""
+        """Write a file such as config.toml atomically: a reader sees the old text or the new."""
         if name != Path(name).name or name.startswith(RESERVED) or "\0" in name or name == "":
-            raise RunFolderError(f"{name!r}: is no name for a file of a run; give a plain one such as config.toml")
+            raise RunFolderError(f"{name!r}: is not a name for a file of a run; give a plain one such as config.toml")
         path = self.path / name
         try:
             data = text.encode()
@@ -199,7 +199,7 @@ class RunFolder:
         return self.path / f"step-{step:08d}"
 
     def _folders(self) -> Iterator[tuple[Path, bool, int]]:
-        """Every checkpoint folder, whether it was being replaced, and its step."""
+        """Every checkpoint folder, whether it is one that was being replaced, and its step."""
         with durable.explained(f"{self.path}: cannot be listed"):
             names = os.listdir(self.path) if self.path.exists() else []
         for name in names:
@@ -208,31 +208,26 @@ class RunFolder:
 
     def _require_sound(self, step: int) -> None:
         if self._lock.held and not self._lock.in_place():
-            raise RunFolderError(
-                f"{self.path}: is no longer the folder that this run locked: it was moved, deleted or replaced; "
-                "put it back and resume"
-            )
+            what = "is no longer the folder that this run locked: it was moved, deleted or replaced"
+            raise RunFolderError(f"{self.path}: {what}; put it back and resume")
         newest = max(self.steps(), default=step)
         if step < newest:
-            raise RunFolderError(
-                f"{self.path}: step {step} cannot be saved, the folder holds step {newest}; "
-                "resume from there, or choose another folder"
-            )
+            what = f"step {step} cannot be saved, the folder holds step {newest}"
+            raise RunFolderError(f"{self.path}: {what}; resume from there, or choose another folder")
 
     def _require_room(self, needed: int, what: str) -> None:
         free = durable.free_bytes(self.path)
         if free < needed:
-            raise RunFolderError(
-                f"{self.path}: no room for {what}: {needed / 1e6:,.1f} MB wanted, {free / 1e6:,.1f} MB free; "
-                "free some space, keep fewer, or choose a folder on another disk"
-            )
+            sizes = f"{needed / 1e6:,.1f} MB wanted, {free / 1e6:,.1f} MB free"
+            remedy = "free some space, keep fewer, or choose a folder on another disk"
+            raise RunFolderError(f"{self.path}: no room for {what}: {sizes}; {remedy}")
 
     def _write(self, folder: Path, snapshot: Snapshot) -> None:
         os.mkdir(folder)
         log = self.path / LOG
         length = durable.file_size(log)
         if length:
-            durable.sync(log)  # a checkpoint that outlives a power cut needs the lines that led to it
+            durable.sync(log)  # after a power cut, a checkpoint needs the log lines before it
         write_checkpoint(folder, snapshot, length)
 
     def _publish(self, scratch: Path, target: Path) -> None:
@@ -240,7 +235,7 @@ class RunFolder:
             durable.move(scratch, target)
             return
         old = target.with_name(f".old-{target.name}-{secrets.token_hex(4)}")
-        os.rename(target, old)  # whoever dies here has the next lock() put it back
+        os.rename(target, old)  # after a crash here the next lock() puts it back
         try:
             durable.move(scratch, target)
         except BaseException:
@@ -252,7 +247,7 @@ class RunFolder:
     def _prune(self) -> None:
         try:
             best = self.best_step()
-        except RunFolderError as error:  # any of them may be the best
+        except RunFolderError as error:  # any checkpoint may be the best
             self._report(f"{error}; no checkpoint is pruned")
             return
         kept = {*self.planned()[-self.keep :], best}
@@ -275,7 +270,7 @@ class RunFolder:
         self._report(f"{error}; an older one is tried" + (f", this one is now {aside.name}" if moved else ""))
 
     def _try(self, outcome: str, action: Callable[..., None], *paths: Path) -> bool:
-        """Do what the run can go on without, and report if it fails."""
+        """Do something the run can continue without, and report if it fails."""
         try:
             with durable.explained(f"{paths[0]}: {outcome}"):
                 action(*paths)

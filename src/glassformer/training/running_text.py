@@ -16,7 +16,7 @@ from glassformer.data.splitting import split_tokens
 from glassformer.errors import DataError
 from glassformer.layers.config import Size
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.settings import DataSettings, Settings
+from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import (
     DataContext,
     EvaluatedModel,
@@ -29,12 +29,14 @@ from glassformer.training.task import (
     require_two,
 )
 
+PARTS: tuple[Part, ...] = get_args(Part)
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextData(DataSettings):
     """Running text: a .txt, .jsonl or .parquet file, a folder of .txt files, or the built-in stdlib."""
 
-    path: str = "stdlib"
+    path: FilePath = "stdlib"
     field: str = "text"
     batch_size: Size = 32
     sequence_length: Size = 128
@@ -47,38 +49,32 @@ class TextSettings(Settings):
     data: TextData = TextData()
 
 
-S = TypeVar("S", bound=TextSettings)
-PARTS: tuple[Part, ...] = get_args(Part)
-
-
 @dataclass(frozen=True)
-class Windows:
-    """Tokens to cut into windows, and how."""
+class TextSet(EvaluationSet):
+    """Running text as batches of windows, and the number of its bytes after the first token."""
 
-    tokens: Integer[np.ndarray, " tokens"]
-    rows: int
-    length: int
-    seed: int = 0
-    rank: int = 0
-    world: int = 1
+    batches: PackedBatches
+    text_bytes: Callable[[], int] = int
+
+
+S = TypeVar("S", bound=TextSettings)
 
 
 class RunningText(Task[S], Generic[S]):
-    """A task on windows of running text; a subclass makes batches of them, and evaluates a model."""
+    """A task on windows of running text; a subclass makes batches of them, and has a set that evaluates a model."""
 
     built_in = "stdlib"
+    text_set: type[TextSet]
 
     @abstractmethod
     def for_model(self, tokenizer: Tokenizer) -> Tokenizer:
         """The tokenizer as the models of this task use it."""
 
     @abstractmethod
-    def batches(self, tokenizer: Tokenizer, windows: Windows) -> PackedBatches:
-        """Batches of windows."""
-
-    @abstractmethod
-    def text_set(self, batches: PackedBatches, text_bytes: Callable[[], int]) -> EvaluationSet:
-        """Batches to evaluate a model on, of a text with so many bytes after its first token."""
+    def batches(
+        self, tokenizer: Tokenizer, tokens: Integer[np.ndarray, " tokens"], rows: int, length: int, *shard: int
+    ) -> PackedBatches:
+        """Batches of windows; `shard` is the seed, the rank and the world size."""
 
     def read(self, settings: S, part: Part) -> Iterator[Document]:
         """The documents of a part of the data."""
@@ -97,42 +93,40 @@ class RunningText(Task[S], Generic[S]):
         context.report("encoding the text")
         used: list[Part] = [part for part in PARTS if vars(data)[part]]
         shards = {part: self._encoded(settings, part, tokenizer) for part in used}
-        shard, last = shards["path"], used[-1]
+        everything, last = shards["path"].tokens, used[-1]
         if data.validation:
-            train, validation = shard.tokens, shards["validation"].tokens
+            train, validation = everything, shards["validation"].tokens
         else:
-            require_two(data.path, len(shard.tokens), "tokens")
-            train, validation = split_tokens(shard.tokens, data.validation_fraction, tokenizer.eos)
-            if copies := len(shard.tokens) - len(train) - len(validation):
+            require_two(data.path, len(everything), "tokens")
+            train, validation = split_tokens(everything, data.validation_fraction, tokenizer.eos)
+            if copies := len(everything) - len(train) - len(validation):
                 context.report(f"{copies:,} tokens are not trained on: copies of documents in the validation data")
         test = shards["test"].tokens if data.test else validation
 
         def made(tokens: Integer[np.ndarray, " tokens"], name: str) -> PackedBatches:
             length = min(data.sequence_length, len(tokens) - 1)
             count = (len(tokens) - 1) // length if length else 0
-            process = context.shard(count, name, "windows")
-            rows = min(data.batch_size, count)
-            return self.batches(tokenizer, Windows(tokens, rows, length, settings.recipe.seed, *process))
+            shard = context.shard(count, name, "windows")
+            return self.batches(tokenizer, tokens, min(data.batch_size, count), length, settings.recipe.seed, *shard)
 
         def text_bytes() -> int:
             first = len(shards[last].tokens) - len(test) + 1
             return tokenizer.text_bytes(self._texts(settings, last), shards[last].portions, first)
 
-        train_batches, validation_batches = made(train, "training"), made(validation, "validation")
-        return TaskData(tokenizer, train_batches, validation_batches, self.text_set(made(test, "test"), text_bytes))
+        batches = made(train, "training"), made(validation, "validation")
+        return TaskData(tokenizer, *batches, self.text_set(made(test, "test"), text_bytes))
 
     def _encoded(self, settings: S, part: Part, tokenizer: Tokenizer) -> TokenShard:
         return token_shard(lambda: self._texts(settings, part), tokenizer, cache_folder())
 
-    def evaluation_set(self, subject: EvaluatedModel, settings: S) -> EvaluationSet:
-        """Windows as long as the model was trained on."""
-        tokenizer, path = subject.tokenizer, settings.data.path
+    def evaluation_set(self, subject: EvaluatedModel, settings: S) -> TextSet:
+        """Windows as long as those the model was trained on."""
+        tokenizer, data = subject.tokenizer, settings.data
         portions = [np.array(part, dtype=np.int64) for part in tokenizer.encode_stream(self._texts(settings, "path"))]
         everything = np.concatenate(portions)
-        fraction = settings.data.validation_fraction
-        ids = split_tokens(everything, fraction)[1] if path == self.built_in else everything
+        ids = split_tokens(everything, data.validation_fraction)[1] if data.path == self.built_in else everything
         if len(ids) < 2:
-            raise DataError(f"{path}: has {len(ids)} tokens, wanted at least 2")
+            raise DataError(f"{data.path}: has {len(ids)} tokens, wanted at least 2")
         length = min(subject.max_length or len(ids), len(ids) - 1)
         rows = max(min(subject.tokens_at_once, len(ids) - 1) // length, 1)
 
@@ -140,4 +134,4 @@ class RunningText(Task[S], Generic[S]):
             first = len(everything) - len(ids) + 1
             return tokenizer.text_bytes(self._texts(settings, "path"), [*map(len, portions)], first)
 
-        return self.text_set(self.batches(tokenizer, Windows(ids, rows, length)), text_bytes)
+        return self.text_set(self.batches(tokenizer, ids, rows, length, 0), text_bytes)

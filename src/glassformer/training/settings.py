@@ -9,6 +9,7 @@ from glassformer.layers.config import LARGEST_WHOLE, Config, Fraction, Size
 from glassformer.text.tokenizer import TokenizerKind
 from glassformer.training.recipe import Recipe
 
+FilePath = Annotated[str, Meta(title="a file or a folder")]
 CheckpointCount = Annotated[int, Meta(ge=2, le=LARGEST_WHOLE)]  # one checkpoint may turn out broken
 
 
@@ -16,13 +17,13 @@ CheckpointCount = Annotated[int, Meta(ge=2, le=LARGEST_WHOLE)]  # one checkpoint
 class DataSettings(Config):
     """Training data, and the data it is evaluated on.
 
-    Validation data is in a file of its own (`validation`), or a `validation_fraction` of the training data. Test data
+    Validation data is in a separate file (`validation`), or a `validation_fraction` of the training data. Test data
     is evaluated once, at the end of a run; without it, validation data is.
     """
 
-    path: str
-    validation: str = ""
-    test: str = ""
+    path: FilePath
+    validation: FilePath = ""
+    test: FilePath = ""
     validation_fraction: Fraction = 0.02
 
 
@@ -33,14 +34,14 @@ class TokenizerSettings(Config):
     kind: TokenizerKind = "bpe"
     vocab_size: Size = 8000
     lowercase: bool = False
-    file: str = ""
+    file: FilePath = ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(Config):
     """The model to start from, and how a run computes; except for `init`, results differ only by rounding."""
 
-    init: str = ""
+    init: FilePath = ""
     device: str = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     compile: Literal["auto", "yes", "no"] = "auto"

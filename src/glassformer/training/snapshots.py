@@ -8,8 +8,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from glassformer.data.batches import Batches
-from glassformer.data.identity import require_same_data
+from glassformer.data.batches import Batches, require_same_data
 from glassformer.errors import CheckpointError, ConfigError, RunFolderError
 from glassformer.training.checkpoint_files import Snapshot
 from glassformer.training.distributed import sharded_like, unsharded
@@ -57,10 +56,7 @@ def take(training: Training, validation: Batches | None = None, begun: Mapping[s
 
 
 def restore(
-    training: Training,
-    snapshot: Snapshot,
-    validation: Batches | None = None,
-    begun: Mapping[str, object] = NO_SETTINGS,
+    training: Training, snapshot: Snapshot, validation: Batches | None = None, begun: Mapping[str, object] = NO_SETTINGS
 ) -> str | None:
     """Restore a snapshot; returns a note if the run may continue differently from an uninterrupted one."""
     try:

@@ -17,10 +17,9 @@ from glassformer.layers.model import Model
 from glassformer.torch_private import keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
-from glassformer.training.ema import EMA
 from glassformer.training.monitor import Monitor, first_nonfinite
 from glassformer.training.objective import LossModule, operations_per_token
-from glassformer.training.optimizer import Optimizers
+from glassformer.training.optimizer import EMA, Optimizers
 from glassformer.training.recipe import Recipe
 
 

@@ -1,4 +1,4 @@
-"""What a task is: settings, data as batches, an objective, and an evaluation."""
+"""What a task is: settings, data as batches, an objective, and an evaluation with its metrics."""
 
 import os
 from abc import ABC, abstractmethod
@@ -8,10 +8,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Generic, Literal, Protocol, TypeVar
 
-from glassformer.data.batches import Batches
+import torch
+from torch import Tensor
+
+from glassformer.data.batches import IGNORE, Batches
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
-from glassformer.errors import ConfigError, DataError
+from glassformer.equation import no_checks
+from glassformer.equations.losses import cross_entropy, perplexity
+from glassformer.equations.sampling import greedy
+from glassformer.errors import ConfigError, DataError, ModelError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.text.learn_tokenizer import learn_tokenizer
@@ -191,3 +197,50 @@ def cache_folder() -> Path:
     """The folder of encoded texts, kept from run to run: $GLASSFORMER_CACHE, or the user's usual cache folder."""
     place = os.environ.get("GLASSFORMER_CACHE")
     return Path(place) if place else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Every target that counts: its loss in nats, in double precision, and the likeliest class."""
+
+    losses: Tensor
+    guesses: Tensor
+    targets: Tensor
+
+    @property
+    def loss(self) -> float:
+        """The mean loss."""
+        return float(self.losses.mean())
+
+    @property
+    def perplexity(self) -> float:
+        """The perplexity, e to the mean loss."""
+        return float(perplexity(-self.losses))
+
+
+@torch.no_grad()
+def predict(model: Model, batches: Batches, objective: Objective, progress: Progress) -> Predictions:
+    """Predict every target of the data, in order; results stay on the device until the end, so that it never waits."""
+    device = next(model.parameters()).device
+    before = model.training
+    model.eval()
+    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    try:
+        for batch in progress(batches.once(), "batches evaluated"):
+            objective.check(model, batch)
+            here = {name: part.to(device, non_blocking=True) for name, part in batch.items()}
+            targets = here[objective.targets]
+            with no_checks():
+                logits = model(*(here[name] for name in objective.inputs))
+                losses = cross_entropy(logits.float(), targets, ignore=IGNORE, reduction="none")
+                found.append((losses.flatten(), greedy(logits).flatten(), targets.flatten()))
+    finally:
+        model.train(before)
+    losses, guesses, targets = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
+    counted = targets != IGNORE
+    losses = losses[counted].double().clamp_min(0)  # rounding may put a certain token slightly below
+    if not losses.numel():
+        raise ModelError("no token of the data counts, so there is no loss")
+    if not losses.isfinite().all():
+        raise ModelError(f"the loss is not finite on {int((~losses.isfinite()).sum())} of {len(losses):,} targets")
+    return Predictions(losses, guesses[counted], targets[counted])

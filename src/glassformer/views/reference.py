@@ -1,11 +1,14 @@
 """The quick reference: each equation of the catalog as plain data, to print or to write down."""
 
+import ast
 import inspect
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import glassformer.equations  # noqa: F401 - importing it fills the catalog
-from glassformer.equation import Equation, Symbol, catalog
+from glassformer.equation import AnyEquation, Equation, Symbol, catalog
 
 # Meaning of each axis name. `make docs` fails on an axis of an annotation that is missing here.
 AXES = {
@@ -86,7 +89,7 @@ def _entry(equation: Equation[..., object]) -> Entry:
         symbols=equation.symbols,
         axes=_axes(equation),
         gradient=equation.gradient.latex if equation.gradient else None,
-        flops=equation.flops_text or None,
+        flops=flops_text(equation) or None,
         fused=equation.fused is not None,
         file=file,
         line=line,
@@ -96,3 +99,14 @@ def _entry(equation: Equation[..., object]) -> Entry:
 def _axes(equation: Equation[..., object]) -> tuple[str, ...]:
     shapes = [shape for each in (*equation.parameters, *equation.results) for shape in each.shapes]
     return tuple(dict.fromkeys(axis.name for shape in shapes for axis in shape.axes if axis.name.isidentifier()))
+
+
+def flops_text(equation: AnyEquation) -> str:
+    """The operation count as a formula, read from the source of the function that computes it."""
+    if equation.flops is None:
+        return ""
+    inline = equation.flops.__name__ == "<lambda>"
+    tree = ast.parse(textwrap.dedent(inspect.getsource(equation.fn if inline else equation.flops)))
+    formula = next(node for node in ast.walk(tree) if isinstance(node, ast.Lambda if inline else ast.Return))
+    counted = formula.body if isinstance(formula, ast.Lambda) else formula.value
+    return ast.unparse(cast(ast.expr, counted)).replace(" ** ", "^").replace(" * ", "·")

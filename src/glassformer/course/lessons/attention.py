@@ -4,8 +4,7 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import attention_scores, weighted_sum
+from glassformer.equations.attention import attention, attention_scores, weighted_sum
 from glassformer.equations.matrices import transpose
 from glassformer.equations.optimizers import gradient_descent
 from glassformer.equations.similarity import inner_product

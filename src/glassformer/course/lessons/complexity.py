@@ -7,7 +7,7 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.attention import attention
-from glassformer.equations.masks import causal_mask, sliding_window_mask
+from glassformer.equations.masks import causal_mask
 from glassformer.equations.parameter_counts import (
     attention_macs,
     crossover_length,
@@ -16,7 +16,7 @@ from glassformer.equations.parameter_counts import (
     quadratic_fraction,
 )
 from glassformer.equations.scaling import scaling_law_loss, training_flops
-from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, visible_pairs
+from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
 
 
 class ComplexityWalk(Walk):

@@ -6,8 +6,7 @@ from glassformer.arithmetic import number
 from glassformer.course.page import value_text
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import apply_mask
+from glassformer.equations.attention import apply_mask, attention
 from glassformer.equations.heads import split_heads
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.matrices import matmul

@@ -7,16 +7,14 @@ from glassformer.course.walk import Walk, step
 from glassformer.course.worked.positions import waves
 from glassformer.equations.activations import relu
 from glassformer.equations.algebra import add, linear, scale
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import apply_mask, attention_scores, weighted_sum
+from glassformer.equations.attention import apply_mask, attention, attention_scores, weighted_sum
 from glassformer.equations.masks import causal_mask
 from glassformer.equations.matrices import transpose
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.other_norms import layer_norm_outside
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import FeedForward, LayerNorm
-from glassformer.layers.block import Block
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal
 
 TARGET, SOURCE = ("<start>", "de", "nada"), ("you", "are", "welcome")
 

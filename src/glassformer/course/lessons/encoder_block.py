@@ -7,14 +7,12 @@ from glassformer.course.walk import Walk, step
 from glassformer.course.worked.positions import waves
 from glassformer.equations.activations import relu
 from glassformer.equations.algebra import add, linear, residual
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import attention_scores
+from glassformer.equations.attention import attention, attention_scores
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.sequences import concat
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.basic import FeedForward, LayerNorm
-from glassformer.layers.block import Block
+from glassformer.layers.block import Attention, AttentionShape, Block
 
 ENGLISH = ("you", "are", "welcome")
 AS_PRINTED = "And from the printed positions:"

@@ -8,7 +8,7 @@ from glassformer.course.errata import Erratum, Finding, errata, findings, withou
 from glassformer.course.page import value_text
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention_steps import weighted_sum
+from glassformer.equations.attention import weighted_sum
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.optimizers import gradient_descent
 from glassformer.equations.other_norms import layer_norm_outside

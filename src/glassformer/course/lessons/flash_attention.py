@@ -4,8 +4,7 @@ import torch
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import attention_scores, weighted_sum
+from glassformer.equations.attention import attention, attention_scores, weighted_sum
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.softmax import logsumexp, softmax
 

@@ -5,7 +5,7 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention_steps import weighted_sum
+from glassformer.equations.attention import weighted_sum
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.parameter_counts import gpt_parameters

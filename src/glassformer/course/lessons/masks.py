@@ -4,8 +4,7 @@ import torch
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import apply_mask, attention_scores, weighted_sum
+from glassformer.equations.attention import apply_mask, attention, attention_scores, weighted_sum
 from glassformer.equations.masks import causal_mask, combine_masks, padding_mask
 from glassformer.equations.softmax import softmax
 from glassformer.equations.sparse_masks import visible_pairs

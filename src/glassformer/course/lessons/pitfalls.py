@@ -6,8 +6,7 @@ from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.course.worked.positions import wave
 from glassformer.equations.algebra import linear
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import apply_mask, attention_scores
+from glassformer.equations.attention import apply_mask, attention, attention_scores
 from glassformer.equations.information import entropy
 from glassformer.equations.masks import causal_mask
 from glassformer.equations.matrices import transpose

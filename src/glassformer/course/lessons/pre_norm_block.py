@@ -6,14 +6,13 @@ from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.activations import gelu
 from glassformer.equations.algebra import linear, residual
-from glassformer.equations.attention_steps import apply_mask, attention_scores, weighted_sum
+from glassformer.equations.attention import apply_mask, attention_scores, weighted_sum
 from glassformer.equations.heads import merge_heads, split_heads
 from glassformer.equations.masks import causal_mask
 from glassformer.equations.normalization import layer_norm
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.basic import FeedForward, LayerNorm
-from glassformer.layers.block import Block
+from glassformer.layers.block import Attention, AttentionShape, Block
 
 BLOCK = (
     "x ──┬─▶ norm ─▶ attention ─▶ + ──┬─▶ norm ─▶ feed-forward ─▶ + ──▶ y",

@@ -7,8 +7,7 @@ from glassformer.arithmetic import number
 from glassformer.course.small_models import PHRASE_TOKENS, token_ids, trained_translator
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import attention_scores, weighted_sum
+from glassformer.equations.attention import attention, attention_scores, weighted_sum
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.equations.softmax import softmax
 from glassformer.probes.readout import attention_maps

@@ -4,7 +4,7 @@ import torch
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.attention_steps import attention_scores
+from glassformer.equations.attention import attention_scores
 from glassformer.equations.similarity import (
     cosine_similarity,
     euclidean_distance,

@@ -5,7 +5,8 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import linear
-from glassformer.equations.embedding import embed, one_hot, scale_embedding, unembed
+from glassformer.equations.embedding import embed, scale_embedding, unembed
+from glassformer.equations.information import one_hot
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.matrices import transpose
 from glassformer.equations.similarity import inner_product

@@ -5,7 +5,7 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import linear
-from glassformer.equations.attention_steps import apply_mask, attention_scores, weighted_sum
+from glassformer.equations.attention import apply_mask, attention_scores, weighted_sum
 from glassformer.equations.masks import causal_mask
 from glassformer.equations.positions import sinusoidal_positions
 from glassformer.equations.sequences import concat

@@ -5,7 +5,7 @@ import torch
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
 from glassformer.equations.algebra import scale
-from glassformer.equations.attention_steps import attention_scores, weighted_sum
+from glassformer.equations.attention import attention_scores, weighted_sum
 from glassformer.equations.gradients import line
 from glassformer.equations.similarity import nearest
 from glassformer.equations.softmax import softmax

@@ -18,15 +18,13 @@ from glassformer.course.worked.recomputing import (
 )
 from glassformer.equations.activations import gelu
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention import attention
-from glassformer.equations.attention_steps import apply_mask, attention_scores, weighted_sum
+from glassformer.equations.attention import apply_mask, attention, attention_scores, weighted_sum
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.parameter_counts import attention_macs, attention_parameters
 from glassformer.equations.sequences import concat
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import FeedForward, LayerNorm
-from glassformer.layers.block import Block
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal
 from glassformer.recording import Tape
 
 

@@ -6,7 +6,7 @@ import torch
 
 from glassformer.course.worked.recomputing import Answer, Given, recomputes, states
 from glassformer.equations.position_biases import relative_position_bucket
-from glassformer.layers.attention import Attention
+from glassformer.layers.block import Attention
 from glassformer.models.t5 import T5, T5Config
 
 # CLIP gives one vector for an image and one for a text, and a score for the two (Radford et al., 2021);

@@ -11,9 +11,8 @@ from glassformer.equations.algebra import linear
 from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape, Causal
 from glassformer.layers.basic import LayerNorm
-from glassformer.layers.block import Block
+from glassformer.layers.block import Attention, AttentionShape, Block, Causal
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.recording import Tape
 

@@ -16,8 +16,8 @@ from glassformer.equations.parameter_counts import (
 )
 from glassformer.equations.sequences import concat
 from glassformer.equations.softmax import softmax
-from glassformer.layers.attention import Attention, AttentionShape
 from glassformer.layers.basic import FeedForward, LayerNorm, Linear
+from glassformer.layers.block import Attention, AttentionShape
 from glassformer.layers.positions import SinusoidalPositions
 from glassformer.recording import Tape
 

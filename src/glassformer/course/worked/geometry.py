@@ -7,7 +7,7 @@ from torch import Tensor
 
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, recomputes
 from glassformer.equations.algebra import linear, residual
-from glassformer.equations.attention_steps import attention_scores
+from glassformer.equations.attention import attention_scores
 from glassformer.equations.losses import mean_squared_error
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.sequences import mean_pool

@@ -4,8 +4,9 @@ import torch
 
 from glassformer.course.worked.recomputing import Answer, Given, recomputes
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention_steps import weighted_sum
-from glassformer.equations.embedding import embed, one_hot, unembed
+from glassformer.equations.attention import weighted_sum
+from glassformer.equations.embedding import embed, unembed
+from glassformer.equations.information import one_hot
 from glassformer.equations.matrices import transpose
 from glassformer.equations.parameter_counts import (
     attention_parameters,

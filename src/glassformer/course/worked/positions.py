@@ -6,7 +6,7 @@ from torch import Tensor
 from glassformer.course.worked.comparing import NOISE
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, largest_difference, recomputes
 from glassformer.equations.algebra import add, linear
-from glassformer.equations.attention_steps import apply_mask
+from glassformer.equations.attention import apply_mask
 from glassformer.equations.masks import aligned_positions, causal_mask, relative_positions
 from glassformer.equations.position_biases import alibi_bias, alibi_slopes
 from glassformer.equations.positions import shift_matrix, sinusoidal_positions

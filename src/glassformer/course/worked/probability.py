@@ -9,7 +9,7 @@ from torch import Tensor
 from glassformer.course.worked.recomputing import CLAIMS, Answer, Given, recomputes
 from glassformer.equation import no_checks
 from glassformer.equations.algebra import add, linear, scale
-from glassformer.equations.attention_steps import attention_scores
+from glassformer.equations.attention import attention_scores
 from glassformer.equations.gradients import line
 from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, softmax_jacobian
 from glassformer.equations.losses import cross_entropy, perplexity

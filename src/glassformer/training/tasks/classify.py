@@ -6,19 +6,18 @@ from dataclasses import dataclass
 
 import torch
 
-from glassformer.data.batches import LabelledBatches
-from glassformer.data.files import LabelledText, read_labelled
-from glassformer.data.python_source import stdlib_labelled
-from glassformer.data.splitting import split_labelled
+from glassformer.data.batches import LabeledBatches
+from glassformer.data.files import LabeledText, read_labeled
+from glassformer.data.python_source import stdlib_labeled
+from glassformer.data.splitting import split_labeled
 from glassformer.equations.metrics import accuracy, f1
 from glassformer.errors import CheckpointError, DataError, ModelError
 from glassformer.layers.config import Config, Fraction, Size
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.metrics import predict
 from glassformer.training.objective import Objective
-from glassformer.training.settings import DataSettings, Settings
+from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import (
     DataContext,
     EvaluatedModel,
@@ -29,6 +28,7 @@ from glassformer.training.task import (
     Progress,
     Task,
     TaskData,
+    predict,
     require_context,
     require_two,
     silent,
@@ -42,10 +42,10 @@ SHOWN_LABELS = 5  # in a message
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelledData(DataSettings):
+class LabeledData(DataSettings):
     """Texts with their labels: a .tsv, .jsonl or .parquet file, or the built-in stdlib."""
 
-    path: str = "stdlib"
+    path: FilePath = "stdlib"
     validation_fraction: Fraction = 0.1
     fields: tuple[str, str] = ("label", "text")
     max_length: Size = 128
@@ -56,7 +56,7 @@ class LabelledData(DataSettings):
 class ClassifySettings(Settings):
     """An encoder that classifies texts."""
 
-    data: LabelledData = LabelledData()
+    data: LabeledData = LabeledData()
     model: Config = EncoderConfig(head="classifier", dim=128, layers=2, heads=4, ffn_dim=512, context=128)
 
 
@@ -71,7 +71,7 @@ class ClassMetrics:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierMetrics(Metrics):
-    """A classifier on labelled texts; macro weighs classes equally, weighted by their number of texts."""
+    """A classifier on labeled texts; macro weighs classes equally, weighted by their number of texts."""
 
     accuracy: float
     f1_macro: float
@@ -81,10 +81,10 @@ class ClassifierMetrics(Metrics):
 
 
 @dataclass(frozen=True)
-class LabelledSet(EvaluationSet):
-    """Labelled texts, and the names of the labels in the order of the classifier."""
+class LabeledSet(EvaluationSet):
+    """Labeled texts, and the names of the labels in the order of the classifier."""
 
-    batches: LabelledBatches
+    batches: LabeledBatches
     labels: Sequence[str]
 
     def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> ClassifierMetrics:
@@ -109,7 +109,7 @@ class LabelledSet(EvaluationSet):
         )
 
 
-class Classification(Task[ClassifySettings]):
+class ClassifyTask(Task[ClassifySettings]):
     """Train an encoder to tell classes of text apart."""
 
     settings = ClassifySettings
@@ -118,10 +118,10 @@ class Classification(Task[ClassifySettings]):
     built_in = "stdlib"
     config_values = {"head": "classifier"}  # noqa: RUF012 - never changed
 
-    def read(self, settings: ClassifySettings, part: Part) -> Iterator[LabelledText]:
-        """The labelled texts of a part of the data."""
+    def read(self, settings: ClassifySettings, part: Part) -> Iterator[LabeledText]:
+        """The labeled texts of a part of the data."""
         path = vars(settings.data)[part]
-        return iter(stdlib_labelled()) if path == self.built_in else read_labelled(path, settings.data.fields)
+        return iter(stdlib_labeled()) if path == self.built_in else read_labeled(path, settings.data.fields)
 
     def prepare(self, settings: ClassifySettings, context: DataContext) -> TaskData:
         """Split the texts, and encode them with their labels."""
@@ -131,7 +131,7 @@ class Classification(Task[ClassifySettings]):
         validation = list(self.read(settings, "validation")) if data.validation else []
         if not validation:
             require_two(data.path, len({text.text for text in train}), "different texts")
-            train, validation = split_labelled(train, data.validation_fraction, seed)
+            train, validation = split_labeled(train, data.validation_fraction, seed)
         labels, fresh = class_labels({text.label for text in train}, context.labels)
         if fresh and context.labels is not None:
             more = ", ..." if len(context.labels) > SHOWN_LABELS else ""
@@ -140,44 +140,44 @@ class Classification(Task[ClassifySettings]):
         tokenizer = context.tokenizer(settings.tokenizer, lambda: (text.text for text in train))
         tokenizer = tokenizer.for_encoder().with_use(max_length=data.max_length)
 
-        def made(texts: Sequence[LabelledText], name: str) -> LabelledBatches:
+        def made(texts: Sequence[LabeledText], name: str) -> LabeledBatches:
             shard = context.shard(len(texts), name, "texts")
-            return labelled_batches(tokenizer, texts, labels, data.max_length, data.batch_size, seed, *shard)
+            return labeled_batches(tokenizer, texts, labels, data.max_length, data.batch_size, seed, *shard)
 
         batches = made(validation, "validation")
         test = batches
         if data.test or context.process_group.world_size > 1:
             test = made(list(self.read(settings, "test")) if data.test else validation, "test")
         return TaskData(
-            tokenizer, made(train, "training"), batches, LabelledSet(test, labels), labels,
+            tokenizer, made(train, "training"), batches, LabeledSet(test, labels), labels,
             config_values={"classes": len(labels)}, fresh="classifier." if fresh else None,
         )  # fmt: skip
 
-    def evaluation_set(self, subject: EvaluatedModel, settings: ClassifySettings) -> LabelledSet:
+    def evaluation_set(self, subject: EvaluatedModel, settings: ClassifySettings) -> LabeledSet:
         """Texts cut to the length the model was trained on."""
         texts, classes = list(self.read(settings, "path")), subject.model.config.classes
         if settings.data.path == self.built_in:
-            texts = split_labelled(texts, settings.data.validation_fraction, settings.recipe.seed)[1]
+            texts = split_labeled(texts, settings.data.validation_fraction, settings.recipe.seed)[1]
         known = subject.labels or tuple(map(str, range(classes)))
         if len(known) != classes:
             raise CheckpointError(f"{subject.path}: has {len(known)} labels and a model of {classes} classes")
         labels, unknown = class_labels({text.label for text in texts}, known)
         size = subject.max_length
         labels = known if unknown else labels
-        return LabelledSet(labelled_batches(subject.tokenizer, texts, labels, size, TEXTS_AT_ONCE), labels)
+        return LabeledSet(labeled_batches(subject.tokenizer, texts, labels, size, TEXTS_AT_ONCE), labels)
 
 
-def labelled_batches(
-    tokenizer: Tokenizer, texts: Sequence[LabelledText], labels: Sequence[str], max_length: int | None,
+def labeled_batches(
+    tokenizer: Tokenizer, texts: Sequence[LabeledText], labels: Sequence[str], max_length: int | None,
     batch_size: int, seed: int = 0, rank: int = 0, world: int = 1,
-) -> LabelledBatches:  # fmt: skip
+) -> LabeledBatches:  # fmt: skip
     """Batches of texts as token ids, cut to a length, with the numbers of their labels."""
     for text in texts:
         if text.label not in labels:
             raise DataError(f"{text.source}: the label is {text.label!r}, wanted one of {', '.join(labels)}")
     rows = tokenizer.encode_inputs([text.text for text in texts], max_length)
     numbers = [labels.index(text.label) for text in texts]
-    return LabelledBatches(rows, numbers, batch_size, tokenizer.required("pad"), seed, rank, world)
+    return LabeledBatches(rows, numbers, batch_size, tokenizer.required("pad"), seed, rank, world)
 
 
 def class_labels(found: set[str], known: tuple[str, ...] | None) -> tuple[tuple[str, ...], bool]:

@@ -1,19 +1,21 @@
 """Causal language modeling: predict each next token of running text; evaluated by perplexity and bits per byte."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Integer
 
 from glassformer.data.batches import PackedBatches
 from glassformer.equations.losses import bits_per_byte
 from glassformer.errors import DataError
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config
-from glassformer.layers.model import CausalLM, Model
+from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.metrics import predict
 from glassformer.training.objective import Objective
-from glassformer.training.running_text import RunningText, TextSettings, Windows
-from glassformer.training.task import EvaluationSet, Generate, Metrics, Progress, silent
+from glassformer.training.running_text import RunningText, TextSet, TextSettings
+from glassformer.training.task import Generate, Metrics, Progress, predict, silent
 
 NEXT_TOKEN = Objective(inputs=("ids",), targets="targets")
 
@@ -35,12 +37,8 @@ class LanguageModelMetrics(Metrics):
     bytes: int
 
 
-@dataclass(frozen=True)
-class TextSet(EvaluationSet):
-    """Running text, and the number of its bytes after the first token."""
-
-    batches: PackedBatches
-    text_bytes: Callable[[], int]
+class LanguageModelSet(TextSet):
+    """Running text to predict."""
 
     def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> LanguageModelMetrics:
         """Loss on every token but the first, and bits per byte of the text after it."""
@@ -63,16 +61,14 @@ class CausalLanguageModeling(RunningText[GPTSettings]):
     settings = GPTSettings
     protocol = CausalLM
     objective = NEXT_TOKEN
+    text_set = LanguageModelSet
 
     def for_model(self, tokenizer: Tokenizer) -> Tokenizer:
         """The tokenizer for decoders."""
         return tokenizer.for_decoder()
 
-    def batches(self, tokenizer: Tokenizer, windows: Windows) -> PackedBatches:
+    def batches(
+        self, tokenizer: Tokenizer, tokens: Integer[np.ndarray, " tokens"], rows: int, length: int, *shard: int
+    ) -> PackedBatches:
         """Windows, and the same one token further as targets."""
-        w = windows
-        return PackedBatches(w.tokens, w.rows, w.length, w.seed, w.rank, w.world)
-
-    def text_set(self, batches: PackedBatches, text_bytes: Callable[[], int]) -> TextSet:
-        """Batches to evaluate a model on."""
-        return TextSet(batches, text_bytes)
+        return PackedBatches(tokens, rows, length, *shard)

@@ -1,18 +1,19 @@
 """Masked language modeling: predict the tokens of running text that are masked; evaluated by their accuracy."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from glassformer.data.batches import MaskedBatches, Masking, PackedBatches
+import numpy as np
+from jaxtyping import Integer
+
+from glassformer.data.batches import MaskedBatches, Masking
 from glassformer.equations.metrics import accuracy
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.metrics import predict
 from glassformer.training.objective import Objective
-from glassformer.training.running_text import RunningText, TextSettings, Windows
-from glassformer.training.task import EvaluationSet, Generate, Metrics, Progress, silent
+from glassformer.training.running_text import RunningText, TextSet, TextSettings
+from glassformer.training.task import Generate, Metrics, Progress, predict, silent
 
 MASKED_TOKENS = Objective(inputs=("ids",), targets="targets")
 
@@ -33,11 +34,8 @@ class MaskedMetrics(Metrics):
     tokens: int
 
 
-@dataclass(frozen=True)
-class MaskedSet(EvaluationSet):
+class MaskedSet(TextSet):
     """Running text with masked tokens, which depend only on the seed of the batches."""
-
-    batches: PackedBatches
 
     def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> MaskedMetrics:
         """Loss and accuracy on the masked tokens."""
@@ -52,18 +50,17 @@ class MaskedLanguageModeling(RunningText[MaskedSettings]):
     settings = MaskedSettings
     protocol = Encoder
     objective = MASKED_TOKENS
+    text_set = MaskedSet
     config_values = {"head": "masked"}  # noqa: RUF012 - never changed
 
     def for_model(self, tokenizer: Tokenizer) -> Tokenizer:
         """The tokenizer for encoders."""
         return tokenizer.for_encoder()
 
-    def batches(self, tokenizer: Tokenizer, windows: Windows) -> MaskedBatches:
+    def batches(
+        self, tokenizer: Tokenizer, tokens: Integer[np.ndarray, " tokens"], rows: int, length: int, *shard: int
+    ) -> MaskedBatches:
         """Windows with masked tokens."""
-        w, mask = windows, tokenizer.required("mask")
+        mask = tokenizer.required("mask")
         masking = Masking(mask=mask, vocab=tokenizer.vocab_size, specials=tokenizer.specials)
-        return MaskedBatches(w.tokens, w.rows, w.length, masking, w.seed, w.rank, w.world)
-
-    def text_set(self, batches: PackedBatches, text_bytes: Callable[[], int]) -> MaskedSet:
-        """Batches to evaluate a model on."""
-        return MaskedSet(batches)
+        return MaskedBatches(tokens, rows, length, masking, *shard)

@@ -13,12 +13,12 @@ from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError, MissingExtraError
 from glassformer.layers.config import Config, Size
-from glassformer.layers.model import EncoderDecoder, Model
+from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.model import Model
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.metrics import predict
 from glassformer.training.objective import Objective
-from glassformer.training.settings import DataSettings, Settings
+from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import (
     DataContext,
     EvaluatedModel,
@@ -29,6 +29,7 @@ from glassformer.training.task import (
     Progress,
     Task,
     TaskData,
+    predict,
     require_context,
     require_two,
     silent,
@@ -49,12 +50,12 @@ class PairData(DataSettings):
     beam search with `num_beams`.
     """
 
-    path: str = "phrasebook"
-    target_path: str = ""
+    path: FilePath = "phrasebook"
+    target_path: FilePath = ""
     extra: str = ""
     extra_times: Size = 1
-    validation_target_path: str = ""
-    test_target_path: str = ""
+    validation_target_path: FilePath = ""
+    test_target_path: FilePath = ""
     num_beams: Size = 4
     fields: tuple[str, str] = ("source", "target")
     max_length: Size = 128
@@ -131,7 +132,7 @@ class PairSet(EvaluationSet):
         )
 
 
-class Translation(Task[TranslateSettings]):
+class TranslateTask(Task[TranslateSettings]):
     """Train an encoder-decoder to translate."""
 
     settings = TranslateSettings

@@ -1,0 +1,116 @@
+"""The protocol of encoder-decoder models: forward pass, cache and decoding step."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from glassformer.equations.embedding import unembed
+from glassformer.equations.masks import padding_mask
+from glassformer.layers.basic import Embedding
+from glassformer.layers.block import Stack
+from glassformer.layers.cache import DecoderState, KVCache
+from glassformer.layers.model import Model, checks_inputs
+
+
+class EncoderDecoder(Model):
+    """A source and a target so far in, logits for each next target token out.
+
+    An architecture sets `embedding`, `encoder`, `decoder` and `output` (None where the embedding is tied), and says
+    how tokens become hidden states in `embed_source` and `embed_target`.
+    """
+
+    embedding: Embedding
+    encoder: Stack
+    decoder: Stack
+    output: nn.Module | None
+    can_rewind = False
+
+    @property
+    def tied_output_scale(self) -> float:
+        """Factor on the hidden states before a tied embedding scores them."""
+        return 1.0
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sequence the model can read, or None if there is no limit."""
+        return self.config.context
+
+    def embed_source(self, ids: Tensor) -> Tensor:
+        """Hidden states [batch, seq, dim] that enter the encoder's first block."""
+        return self.embedding(ids)
+
+    def embed_target(self, ids: Tensor, positions: Tensor | None) -> Tensor:
+        """Hidden states [batch, seq, dim] that enter the decoder; without positions, tokens count from 0."""
+        return self.embedding(ids)
+
+    def unembed(self, x: Tensor) -> Tensor:
+        """Logits [batch, seq, vocab] from the hidden states that leave the decoder."""
+        return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
+
+    def check(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> None:
+        """Raise on token ids the model cannot take."""
+        self.check_tokens("source", source, self.config.vocab, self.max_length)
+        self.check_tokens("target", target, self.config.vocab, self.max_length)
+        self.check_mask("attention_mask", attention_mask, source)
+        self.check_batch("target", target, source)
+
+    @checks_inputs(check)
+    def forward(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Logits [batch, seq, vocab] for every next target token; `attention_mask` is false for source padding."""
+        return self.decode(target, self.encode(source, attention_mask), attention_mask)
+
+    def encode(self, source: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Encoder output [batch, seq, dim] of source ids [batch, seq]."""
+        x = self.embed_source(source)
+        return self.encoder(x, None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype))
+
+    def decode(
+        self,
+        target: Tensor,
+        encoder_output: Tensor | None,
+        attention_mask: Tensor | None = None,
+        cache: KVCache | None = None,
+    ) -> Tensor:
+        """Logits [batch, seq, vocab] for the token after each target token; `attention_mask` is of the source.
+
+        With a cache, which holds the source too, the tokens continue those it holds, and are added to it.
+        """
+        context = None if cache is None else cache.attention_context(target.shape[1])
+        x = self.embed_target(target, None if context is None else context.positions)
+        encoder_mask = None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype)
+        x = self.decoder(x, encoder_output=encoder_output, encoder_mask=encoder_mask, cache=cache, context=context)
+        if cache is not None:
+            cache.advance(target.shape[1])
+        return self.unembed(x)
+
+    def new_cache(self, source: Tensor, slots: int, attention_mask: Tensor | None = None, headroom: int = 1) -> KVCache:
+        """Encode the source, and open an empty cache for targets of up to `slots` tokens."""
+        encoder_output = self.encode(source, attention_mask)
+        cache = self.decoder.cache(len(source), slots, encoder_output, headroom=headroom)
+        cache.cross_kv = self.decoder.project_memory(encoder_output)
+        cache.source_mask = None if attention_mask is None else padding_mask(attention_mask, dtype=encoder_output.dtype)
+        return cache
+
+    def decoder_input(self, prompt: Sequence[int], start: int) -> Sequence[int]:
+        """The tokens the decoder reads before the first one it predicts: its start token."""
+        return [start]
+
+    def prefill(self, prompts: Sequence[Sequence[int]], slots: int, chunk: int) -> KVCache:
+        """Encode the sources into a new cache; no target token has been read yet."""
+        source, real = right_padded(prompts, self.embedding.weight.device)
+        return self.new_cache(source, slots, None if bool(real.all()) else real)
+
+    def decode_step(self, ids: Tensor, cache: DecoderState) -> Tensor:
+        """Logits [batch, new, vocab], in float32 or finer, after reading target tokens [batch, new] into the cache."""
+        assert isinstance(cache, KVCache)
+        logits = self.decode(ids, None, cache=cache)
+        return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def right_padded(rows: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Sequences as one tensor, and which of its entries are real; an empty one gets one token to attend to."""
+    width = max(1, *map(len, rows))
+    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows], device=device)
+    lengths = torch.tensor([max(1, len(row)) for row in rows], device=device)
+    return ids, torch.arange(width, device=device) < lengths[:, None]
