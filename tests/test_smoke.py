@@ -12,7 +12,8 @@ from tests.models.zoo import ZOO, specimen
 
 SMALL: dict[str, object] = {
     "model.dim": 16, "model.layers": 1, "model.heads": 2, "model.context": 16, "tokenizer.kind": "characters",
-    "recipe.steps": 4, "recipe.warmup_steps": 1, "recipe.log_every": 2, "recipe.evaluate_every": 2, "recipe.save_every": 2,
+    "recipe.steps": 4, "recipe.warmup_steps": 1, "recipe.log_every": 2, "recipe.evaluate_every": 2,
+    "recipe.save_every": 2,
     "run.device": "cpu", "run.precision": "fp32", "run.compile": "no",
 }  # fmt: skip
 TASKS: dict[str, tuple[str, dict[str, object]]] = {

@@ -89,7 +89,7 @@ def test_one_equation_says_where_it_is_written(capsys: pytest.CaptureFixture[str
     entry = json.loads(capsys.readouterr().out)
     with open(entry["file"], encoding="utf-8") as file:
         assert file.readlines()[entry["line"] - 1].startswith("@equation")
-    assert entry["theme"] == "probability"
+    assert entry["theme"] == "softmax"
 
 
 def test_an_unknown_equation_is_bad_use_and_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

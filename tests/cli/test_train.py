@@ -57,7 +57,7 @@ def test_a_run_leaves_a_folder_that_repeats_it(capsys: pytest.CaptureFixture[str
     assert (figures["task"], figures["folder"], figures["step"]) == ("gpt", "runs/gpt-2", 6)
     logs = [Path(f"runs/gpt-{n}/metrics.jsonl").read_text() for n in (1, 2)]
     assert logs[0] == logs[1]
-    assert metrics["loss"] == json.loads(logs[1].splitlines()[-1])["loss"]
+    assert figures["loss"] == json.loads(logs[1].splitlines()[-1])["loss"]
 
 
 def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, status: int = 130) -> None:

@@ -46,7 +46,7 @@ NO_SOURCES = Sources()
 
 
 def config(*words: Words, sources: Sources = NO_SOURCES, json: Json = False) -> None:
-    """Show every setting of a task and where its value comes from, as a TOML file to keep or to change."""
+    """Show every setting of a task and where its value comes from, as TOML."""
     from glassformer.training.config import tables, to_toml
 
     resolved = settle(words, sources)

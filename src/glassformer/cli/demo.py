@@ -37,7 +37,7 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     right = sum(answer == spanish for answer, (_, spanish) in zip(answers, unseen, strict=True))
     bleu = score_translations(answers, [spanish for _, spanish in unseen]).bleu
     (courtesy,) = translate(model, tokenizer, [COURTESY])
-    some = zip(unseen[:5], translations[:5], strict=True)
+    some = zip(unseen[:5], answers[:5], strict=True)
     rows = [(COURTESY, courtesy, "De nada"), *((english, one, spanish) for (english, spanish), one in some)]
     if json:
         write_json({"bleu": bleu.score, "signature": bleu.signature, "exact": right / HELD_OUT, "translations": rows})

@@ -194,7 +194,7 @@ def _draw_curves(folder: Path) -> None:
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
 
     if last is None:
-        talk(f"the run in {folder} is finished, there was nothing left to do")
+        talk(f"the run in {folder} is already finished")
     metrics = run.evaluate()
     if json:
         names = ("step", "loss", "validation", "tokens", "seconds")

@@ -15,7 +15,7 @@ from glassformer.equations.normalization import layer_norm, rms_norm
 class Linear(nn.Module):
     """A linear layer; the weight is stored as [inputs, outputs].
 
-    `parts` are the output sizes of several matrices side by side in one weight, as in a fused `qkv`; empty for one matrix.
+    `parts` are the output sizes of several matrices side by side in one weight, as in a fused `qkv`; empty for one.
     """
 
     parts: tuple[int, ...] = ()
