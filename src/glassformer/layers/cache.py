@@ -7,7 +7,7 @@ buffer: column c lies in slot c modulo their number.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from glassformer.equations.masks import relative_positions, tree_mask
 from glassformer.errors import ModelError
 
 
+@runtime_checkable
 class AttentionPattern(Protocol):
     """Which keys a query may attend to, from distances and key positions."""
 
