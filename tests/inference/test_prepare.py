@@ -193,7 +193,8 @@ def test_what_has_no_other_form_is_refused() -> None:
 def live_bytes() -> int:
     """Memory of all tensors there are, each storage counted once."""
     tensors = [each for each in gc.get_objects() if type(each) in (torch.Tensor, torch.nn.Parameter) and each.is_cpu]
-    return sum({t.data_ptr(): t.untyped_storage().nbytes() for t in tensors if t.data_ptr()}.values())
+    storages = [each.untyped_storage() for each in tensors if torch._C._has_storage(each)]
+    return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
 @pytest.mark.parametrize("form", FORMS)
