@@ -30,14 +30,8 @@ def _sigmoid_fused(z: Tensor) -> Tensor:
     return torch.sigmoid(z)
 
 
-@sigmoid.def_gradient(r"\bar z = \bar a \odot a (1 - a)")
-def _sigmoid_gradient(a_bar: Tensor, a: Tensor) -> Tensor:
-    return a_bar * a * (1 - a)
-
-
-@sigmoid.def_cell
-def _sigmoid_cell(index: tuple[int, ...], z: Tensor) -> str:
-    return f"1 / (1 + e^({number(-z[index])}))"
+sigmoid.def_gradient(r"\bar z = \bar a \odot a (1 - a)")(lambda a_bar, a: a_bar * a * (1 - a))
+sigmoid.def_cell(lambda index, z: f"1 / (1 + e^({number(-z[index])}))")
 
 
 @equation(
@@ -59,14 +53,8 @@ def _tanh_fused(z: Tensor) -> Tensor:
     return torch.tanh(z)
 
 
-@tanh.def_gradient(r"\bar z = \bar a \odot (1 - a^2)")
-def _tanh_gradient(a_bar: Tensor, a: Tensor) -> Tensor:
-    return a_bar * (1 - a * a)
-
-
-@tanh.def_cell
-def _tanh_cell(index: tuple[int, ...], z: Tensor) -> str:
-    return f"2 / (1 + e^(−2·{factor(z[index])})) − 1"
+tanh.def_gradient(r"\bar z = \bar a \odot (1 - a^2)")(lambda a_bar, a: a_bar * (1 - a * a))
+tanh.def_cell(lambda index, z: f"2 / (1 + e^(−2·{factor(z[index])})) − 1")
 
 
 @equation(
@@ -87,14 +75,8 @@ def _relu_fused(x: Tensor) -> Tensor:
     return functional.relu(x)
 
 
-@relu.def_gradient(r"\bar x = \bar a \odot \mathbb{1}[x > 0]")
-def _relu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
-    return a_bar * (x > 0)
-
-
-@relu.def_cell
-def _relu_cell(index: tuple[int, ...], x: Tensor) -> str:
-    return f"max(0, {number(x[index])})"
+relu.def_gradient(r"\bar x = \bar a \odot \mathbb{1}[x > 0]")(lambda a_bar, x: a_bar * (x > 0))
+relu.def_cell(lambda index, x: f"max(0, {number(x[index])})")
 
 
 @equation(
@@ -111,14 +93,8 @@ def squared_relu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return x.clamp_min(0).square()
 
 
-@squared_relu.def_gradient(r"\bar x = 2 \, \bar a \odot \max(0, x)")
-def _squared_relu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
-    return 2 * a_bar * x.clamp_min(0)
-
-
-@squared_relu.def_cell
-def _squared_relu_cell(index: tuple[int, ...], x: Tensor) -> str:
-    return f"max(0, {number(x[index])})^2"
+squared_relu.def_gradient(r"\bar x = 2 \, \bar a \odot \max(0, x)")(lambda a_bar, x: 2 * a_bar * x.clamp_min(0))
+squared_relu.def_cell(lambda index, x: f"max(0, {number(x[index])})^2")
 
 
 @equation(
@@ -147,9 +123,7 @@ def _gelu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
     return a_bar * (below + x * density)
 
 
-@gelu.def_cell
-def _gelu_cell(index: tuple[int, ...], x: Tensor) -> str:
-    return f"{number(x[index])}·Φ({number(x[index])})"
+gelu.def_cell(lambda index, x: f"{number(x[index])}·Φ({number(x[index])})")
 
 
 @equation(
@@ -166,9 +140,7 @@ def gelu_tanh(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-@gelu_tanh.def_fused
-def _gelu_tanh_fused(x: Tensor) -> Tensor:
-    return functional.gelu(x, approximate="tanh")
+gelu_tanh.def_fused(lambda x: functional.gelu(x, approximate="tanh"))
 
 
 @gelu_tanh.def_gradient(
@@ -212,6 +184,4 @@ def silu_gradient(a_bar: Tensor, x: Tensor) -> Tensor:
     return a_bar * s * (1 + x * (1 - s))
 
 
-@silu.def_cell
-def _silu_cell(index: tuple[int, ...], x: Tensor) -> str:
-    return f"{number(x[index])} / (1 + e^({number(-x[index])}))"
+silu.def_cell(lambda index, x: f"{number(x[index])} / (1 + e^({number(-x[index])}))")

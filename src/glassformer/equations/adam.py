@@ -65,9 +65,7 @@ def _bias_correction_gradient(a_hat_bar: Tensor, decay: float, step: int) -> Ten
     return a_hat_bar / (1 - decay**step)
 
 
-@bias_correction.def_cell
-def _bias_correction_cell(index: tuple[int, ...], average: Tensor, decay: float, step: int) -> str:
-    return f"{number(average[index])} / (1 − {number(decay)}^{step})"
+bias_correction.def_cell(lambda index, average, decay, step: f"{number(average[index])} / (1 − {number(decay)}^{step})")
 
 
 @equation(

@@ -28,9 +28,7 @@ def linear(
     return y if b is None else y + b
 
 
-@linear.def_fused
-def _linear_fused(x: Tensor, W: Tensor, b: Tensor | None = None) -> Tensor:
-    return functional.linear(x, W.T, b)
+linear.def_fused(lambda x, W, b=None: functional.linear(x, W.T, b))
 
 
 @linear.def_gradient(r"\bar x = \bar y W^\top, \quad \bar W = x^\top \bar y, \quad \bar b = \textstyle\sum \bar y")
@@ -58,9 +56,7 @@ def add(a: Float[Tensor, "*#shape"], b: Float[Tensor, "*#shape"]) -> Float[Tenso
     return a + b
 
 
-@add.def_gradient(r"\bar a = \bar y, \quad \bar b = \bar y")
-def _add_gradient(y_bar: Tensor) -> tuple[Tensor, Tensor]:
-    return y_bar, y_bar
+add.def_gradient(r"\bar a = \bar y, \quad \bar b = \bar y")(lambda y_bar: (y_bar, y_bar))
 
 
 @add.def_cell
@@ -105,14 +101,8 @@ def scale(x: Float[Tensor, "*shape"], c: float) -> Float[Tensor, "*shape"]:
     return x * c
 
 
-@scale.def_gradient(r"\bar x = c \, \bar y")
-def _scale_gradient(y_bar: Tensor, c: float) -> Tensor:
-    return y_bar * c
-
-
-@scale.def_cell
-def _scale_cell(index: tuple[int, ...], x: Tensor, c: float) -> str:
-    return times(c, x[index])
+scale.def_gradient(r"\bar x = c \, \bar y")(lambda y_bar, c: y_bar * c)
+scale.def_cell(lambda index, x, c: times(c, x[index]))
 
 
 @equation(
@@ -127,9 +117,7 @@ def residual(h: Float[Tensor, "*shape"], f: Float[Tensor, "*shape"], alpha: floa
     return h + f if alpha == 1.0 else h + alpha * f
 
 
-@residual.def_gradient(r"\bar h = \bar y, \quad \bar f = \alpha \, \bar y")
-def _residual_gradient(y_bar: Tensor, alpha: float) -> tuple[Tensor, Tensor]:
-    return y_bar, alpha * y_bar
+residual.def_gradient(r"\bar h = \bar y, \quad \bar f = \alpha \, \bar y")(lambda y_bar, alpha: (y_bar, alpha * y_bar))
 
 
 @residual.def_cell

@@ -73,9 +73,7 @@ def _soft_cap_gradient(t_bar: Tensor, t: Tensor, c: float) -> Tensor:
     return t_bar * (1 - (t / c).square())
 
 
-@soft_cap.def_cell
-def _soft_cap_cell(index: tuple[int, ...], s: Tensor, c: float) -> str:
-    return f"{number(c)}·tanh({number(s[index])} / {factor(c)})"
+soft_cap.def_cell(lambda index, s, c: f"{number(c)}·tanh({number(s[index])} / {factor(c)})")
 
 
 @equation(

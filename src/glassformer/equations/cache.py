@@ -29,9 +29,7 @@ def write_slots(
     return y
 
 
-@write_slots.def_fused
-def _write_slots_fused(cache: Tensor, new: Tensor, at: Tensor) -> Tensor:
-    return cache.index_copy_(-2, at.long(), new)
+write_slots.def_fused(lambda cache, new, at: cache.index_copy_(-2, at.long(), new))
 
 
 @write_slots.def_gradient(r"\bar c_{a_i} = 0, \; \bar c_s = \bar y_s \text{ elsewhere}, \quad \bar x_i = \bar y_{a_i}")

@@ -35,14 +35,8 @@ def embed(E: Float[Tensor, "vocab dim"], ids: Int[Tensor, "*shape"]) -> Float[Te
     return E[ids.long()]
 
 
-@embed.def_fused
-def _embed_fused(E: Tensor, ids: Tensor) -> Tensor:
-    return functional.embedding(ids.long(), E)
-
-
-@embed.def_gradient(r"\bar E_i = \sum_{\text{id} = i} \bar e")
-def _embed_gradient(e_bar: Tensor, E: Tensor, ids: Tensor) -> Tensor:
-    return scatter_add(e_bar, ids, E)
+embed.def_fused(lambda E, ids: functional.embedding(ids.long(), E))
+embed.def_gradient(r"\bar E_i = \sum_{\text{id} = i} \bar e")(lambda e_bar, E, ids: scatter_add(e_bar, ids, E))
 
 
 @embed.def_check
@@ -63,14 +57,8 @@ def scale_embedding(x: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim
     return x * math.sqrt(x.shape[-1])
 
 
-@scale_embedding.def_gradient(r"\bar x = \bar y \sqrt{d}")
-def _scale_embedding_gradient(y_bar: Tensor) -> Tensor:
-    return y_bar * math.sqrt(y_bar.shape[-1])
-
-
-@scale_embedding.def_cell
-def _scale_embedding_cell(index: tuple[int, ...], x: Tensor) -> str:
-    return f"{number(x[index])}·√({x.shape[-1]})"
+scale_embedding.def_gradient(r"\bar x = \bar y \sqrt{d}")(lambda y_bar: y_bar * math.sqrt(y_bar.shape[-1]))
+scale_embedding.def_cell(lambda index, x: f"{number(x[index])}·√({x.shape[-1]})")
 
 
 @equation(
@@ -95,6 +83,4 @@ def _unembed_gradient(z_bar: Tensor, h: Tensor, E: Tensor) -> tuple[Tensor, Tens
     return z_bar @ E, z_bar.reshape(-1, E.shape[0]).T @ h.reshape(-1, E.shape[1])
 
 
-@unembed.def_cell
-def _unembed_cell(index: tuple[int, ...], h: Tensor, E: Tensor) -> str:
-    return dot(h[index[:-1]], E[index[-1]])
+unembed.def_cell(lambda index, h, E: dot(h[index[:-1]], E[index[-1]]))

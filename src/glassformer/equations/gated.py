@@ -23,9 +23,7 @@ def swiglu(g: Float[Tensor, "*shape"], u: Float[Tensor, "*shape"]) -> Float[Tens
     return silu.fn(g) * u
 
 
-@swiglu.def_fused
-def _swiglu_fused(g: Tensor, u: Tensor) -> Tensor:
-    return functional.silu(g) * u
+swiglu.def_fused(lambda g, u: functional.silu(g) * u)
 
 
 @swiglu.def_gradient(r"\bar g = (\bar a \odot u) \odot \text{silu}'(g), \quad \bar u = \bar a \odot \text{silu}(g)")
@@ -33,9 +31,7 @@ def _swiglu_gradient(a_bar: Tensor, g: Tensor, u: Tensor) -> tuple[Tensor, Tenso
     return silu_gradient(a_bar * u, g), a_bar * silu.fn(g)
 
 
-@swiglu.def_cell
-def _swiglu_cell(index: tuple[int, ...], g: Tensor, u: Tensor) -> str:
-    return f"{number(g[index])} / (1 + e^({number(-g[index])}))·{factor(u[index])}"
+swiglu.def_cell(lambda index, g, u: f"{number(g[index])} / (1 + e^({number(-g[index])}))·{factor(u[index])}")
 
 
 @equation(

@@ -26,14 +26,8 @@ def line(x: Float[Tensor, "*shape"], m: float, b: float = 0.0) -> Float[Tensor, 
     return m * x + b
 
 
-@line.def_gradient(r"\bar x = m \, \bar y")
-def _line_gradient(y_bar: Tensor, m: float) -> Tensor:
-    return m * y_bar
-
-
-@line.def_cell
-def _line_cell(index: tuple[int, ...], x: Tensor, m: float, b: float) -> str:
-    return total([times(m, x[index]), number(b)], [])
+line.def_gradient(r"\bar x = m \, \bar y")(lambda y_bar, m: m * y_bar)
+line.def_cell(lambda index, x, m, b: total([times(m, x[index]), number(b)], []))
 
 
 def _not_zero(require: Require, /, h: object) -> None:

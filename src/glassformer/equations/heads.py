@@ -60,9 +60,7 @@ def split_heads(x: Float[Tensor, "*batch seq dim"], heads: int) -> Float[Tensor,
     return rearrange(x, "... seq (heads head_dim) -> ... heads seq head_dim", heads=heads)
 
 
-@split_heads.def_fused
-def _split_heads_fused(x: Tensor, heads: int) -> Tensor:
-    return x.unflatten(-1, (heads, -1)).transpose(-3, -2)
+split_heads.def_fused(lambda x, heads: x.unflatten(-1, (heads, -1)).transpose(-3, -2))
 
 
 @split_heads.def_gradient(r"\bar x_{s,\,hd:(h+1)d} = \bar y_{h,s,:}")
@@ -94,9 +92,7 @@ def merge_heads(x: Float[Tensor, "*batch heads seq head_dim"]) -> Float[Tensor, 
     return rearrange(x, "... heads seq head_dim -> ... seq (heads head_dim)")
 
 
-@merge_heads.def_fused
-def _merge_heads_fused(x: Tensor) -> Tensor:
-    return x.transpose(-3, -2).flatten(-2)
+merge_heads.def_fused(lambda x: x.transpose(-3, -2).flatten(-2))
 
 
 @merge_heads.def_gradient(r"\bar x_{h,s,:} = \bar y_{s,\,hd:(h+1)d}")

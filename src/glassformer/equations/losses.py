@@ -37,9 +37,7 @@ def label_smoothing(y: Float[Tensor, "*batch n"], smoothing: float) -> Float[Ten
     return (1 - smoothing) * y + smoothing / y.shape[-1]
 
 
-@label_smoothing.def_gradient(r"\bar y = (1 - s) \, \bar y'")
-def _label_smoothing_gradient(smooth_bar: Tensor, smoothing: float) -> Tensor:
-    return (1 - smoothing) * smooth_bar
+label_smoothing.def_gradient(r"\bar y = (1 - s) \, \bar y'")(lambda smooth_bar, smoothing: (1 - smoothing) * smooth_bar)
 
 
 @label_smoothing.def_cell
@@ -166,9 +164,7 @@ def symmetric_kl(z: Float[Tensor, "*batch n"], w: Float[Tensor, "*batch n"]) -> 
     return _mutual(log_softmax.fn(z), log_softmax.fn(w))
 
 
-@symmetric_kl.def_fused
-def _symmetric_kl_fused(z: Tensor, w: Tensor) -> Tensor:
-    return _mutual(functional.log_softmax(z, -1), functional.log_softmax(w, -1))
+symmetric_kl.def_fused(lambda z, w: _mutual(functional.log_softmax(z, -1), functional.log_softmax(w, -1)))
 
 
 def _mutual(log_p: Tensor, log_q: Tensor) -> Tensor:
@@ -287,9 +283,7 @@ def bits_per_byte(nats: float, bytes: int) -> float:
     return nats / (bytes * math.log(2))
 
 
-@bits_per_byte.def_cell
-def _bits_per_byte_cell(index: tuple[int, ...], nats: float, bytes: int) -> str:
-    return f"{number(nats)} / ({number(bytes)}·ln(2))"
+bits_per_byte.def_cell(lambda index, nats, bytes: f"{number(nats)} / ({number(bytes)}·ln(2))")
 
 
 @equation(

@@ -49,11 +49,5 @@ def transpose(A: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*batch 
     return A.mT
 
 
-@transpose.def_gradient(r"\bar A = \bar B^\top")
-def _transpose_gradient(B_bar: Tensor) -> Tensor:
-    return B_bar.mT
-
-
-@transpose.def_cell
-def _transpose_cell(index: tuple[int, ...], A: Tensor) -> str:
-    return number(A.mT[index])
+transpose.def_gradient(r"\bar A = \bar B^\top")(lambda B_bar: B_bar.mT)
+transpose.def_cell(lambda index, A: number(A.mT[index]))

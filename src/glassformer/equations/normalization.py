@@ -33,9 +33,7 @@ def layer_norm(
     return gamma * (centered / (variance + eps).sqrt()) + beta
 
 
-@layer_norm.def_fused
-def _layer_norm_fused(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
-    return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
+layer_norm.def_fused(lambda x, gamma, beta, eps=1e-05: functional.layer_norm(x, gamma.shape, gamma, beta, eps))
 
 
 @layer_norm.def_gradient(
@@ -80,9 +78,7 @@ def rms_norm(
     return unit if gamma is None else gamma * unit
 
 
-@rms_norm.def_fused
-def _rms_norm_fused(x: Tensor, gamma: Tensor | None = None, eps: float = 1e-6) -> Tensor:
-    return functional.rms_norm(x, x.shape[-1:], gamma, eps)
+rms_norm.def_fused(lambda x, gamma=None, eps=1e-06: functional.rms_norm(x, x.shape[-1:], gamma, eps))
 
 
 @rms_norm.def_gradient(

@@ -26,9 +26,7 @@ def gradient_descent(theta: Float[Tensor, "*size"], g: Float[Tensor, "*size"], r
     return theta - rate * g
 
 
-@gradient_descent.def_fused
-def _gradient_descent_fused(theta: Tensor, g: Tensor, rate: float) -> Tensor:
-    return torch.sub(theta, g, alpha=rate)
+gradient_descent.def_fused(lambda theta, g, rate: torch.sub(theta, g, alpha=rate))
 
 
 @gradient_descent.def_gradient(r"\bar\theta = \bar\theta', \quad \bar g = -\eta \, \bar\theta'")
@@ -36,9 +34,7 @@ def _gradient_descent_gradient(theta_new_bar: Tensor, rate: float) -> tuple[Tens
     return theta_new_bar, -rate * theta_new_bar
 
 
-@gradient_descent.def_cell
-def _gradient_descent_cell(index: tuple[int, ...], theta: Tensor, g: Tensor, rate: float) -> str:
-    return total([number(theta[index]), times(-rate, g[index])], [])
+gradient_descent.def_cell(lambda index, theta, g, rate: total([number(theta[index]), times(-rate, g[index])], []))
 
 
 @equation(
@@ -66,9 +62,7 @@ def _weight_decay_gradient(theta_new_bar: Tensor, rate: float, decay: float) -> 
     return (1 - rate * decay) * theta_new_bar
 
 
-@weight_decay.def_cell
-def _weight_decay_cell(index: tuple[int, ...], theta: Tensor, rate: float, decay: float) -> str:
-    return f"(1 − {times(rate, decay)})·{factor(theta[index])}"
+weight_decay.def_cell(lambda index, theta, rate, decay: f"(1 − {times(rate, decay)})·{factor(theta[index])}")
 
 
 def _up_to_one(require: Require, /, decay: object) -> None:
@@ -92,9 +86,7 @@ def exponential_moving_average(
     return decay * average + (1 - decay) * theta
 
 
-@exponential_moving_average.def_fused
-def _exponential_moving_average_fused(average: Tensor, theta: Tensor, decay: float) -> Tensor:
-    return torch.lerp(average, theta, 1 - decay)
+exponential_moving_average.def_fused(lambda average, theta, decay: torch.lerp(average, theta, 1 - decay))
 
 
 @exponential_moving_average.def_gradient(r"\bar a = \beta \, \bar a', \quad \bar x = (1 - \beta) \, \bar a'")

@@ -113,9 +113,7 @@ def attention_macs(queries: int, keys: int, dim: int) -> int:
     return 2 * queries * keys * dim
 
 
-@attention_macs.def_cell
-def _attention_macs_cell(index: tuple[int, ...], queries: int, keys: int, dim: int) -> str:
-    return f"2·{queries}·{keys}·{dim}"
+attention_macs.def_cell(lambda index, queries, keys, dim: f"2·{queries}·{keys}·{dim}")
 
 
 @equation(
@@ -130,9 +128,7 @@ def projection_macs(length: int, dim: int) -> int:
     return 4 * length * dim**2
 
 
-@projection_macs.def_cell
-def _projection_macs_cell(index: tuple[int, ...], length: int, dim: int) -> str:
-    return f"4·{length}·{dim}^2"
+projection_macs.def_cell(lambda index, length, dim: f"4·{length}·{dim}^2")
 
 
 @equation(
@@ -189,9 +185,7 @@ def quadratic_fraction(length: int, dim: int) -> float:
     return length / (length + 6 * dim)
 
 
-@quadratic_fraction.def_cell
-def _quadratic_fraction_cell(index: tuple[int, ...], length: int, dim: int) -> str:
-    return f"{length} / ({length} + 6·{dim})"
+quadratic_fraction.def_cell(lambda index, length, dim: f"{length} / ({length} + 6·{dim})")
 
 
 @equation(
@@ -206,6 +200,4 @@ def crossover_length(dim: int) -> int:
     return 6 * dim
 
 
-@crossover_length.def_cell
-def _crossover_length_cell(index: tuple[int, ...], dim: int) -> str:
-    return f"6·{dim}"
+crossover_length.def_cell(lambda index, dim: f"6·{dim}")

@@ -36,9 +36,7 @@ def dropout_mask(
     return (drawn >= p).to(x.dtype)
 
 
-@dropout_mask.def_gradient(r"\bar x = 0", wrt="x")
-def _dropout_mask_gradient() -> None:
-    return None
+dropout_mask.def_gradient(r"\bar x = 0", wrt="x")(lambda: None)
 
 
 @equation(
@@ -65,9 +63,7 @@ def _apply_dropout_gradient(y_bar: Tensor, x: Tensor, m: Tensor, p: float) -> tu
     return y_bar * m / (1 - p), y_bar * x / (1 - p)
 
 
-@apply_dropout.def_cell
-def _apply_dropout_cell(index: tuple[int, ...], x: Tensor, m: Tensor, p: float) -> str:
-    return f"{number(x[index])}·{factor(m[index])} / (1 − {number(p)})"
+apply_dropout.def_cell(lambda index, x, m, p: f"{number(x[index])}·{factor(m[index])} / (1 − {number(p)})")
 
 
 @equation(

@@ -42,9 +42,7 @@ def rotary_frequencies(
     return (base ** (-2 * i / head_dim)).to(dtype)
 
 
-@rotary_frequencies.def_cell
-def _rotary_frequencies_cell(index: tuple[int, ...], head_dim: int, base: float) -> str:
-    return f"{number(base, EXACT)}^(−2·{index[0]}/{head_dim})"
+rotary_frequencies.def_cell(lambda index, head_dim, base: f"{number(base, EXACT)}^(−2·{index[0]}/{head_dim})")
 
 
 @equation(

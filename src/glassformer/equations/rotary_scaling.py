@@ -200,9 +200,7 @@ def yarn_temperature(factor: float) -> float:
     return 0.1 * math.log(max(factor, 1.0)) + 1.0
 
 
-@yarn_temperature.def_cell
-def _yarn_temperature_cell(index: tuple[int, ...], factor: float) -> str:
-    return f"0.1·ln(max({number(factor)}, 1)) + 1"
+yarn_temperature.def_cell(lambda index, factor: f"0.1·ln(max({number(factor)}, 1)) + 1")
 
 
 @equation(

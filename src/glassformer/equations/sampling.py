@@ -34,14 +34,8 @@ def temperature(z: Float[Tensor, "*batch vocab"], tau: float) -> Float[Tensor, "
     return z / tau
 
 
-@temperature.def_gradient(r"\bar z = \frac{\bar y}{\tau}")
-def _temperature_gradient(y_bar: Tensor, tau: float) -> Tensor:
-    return y_bar / tau
-
-
-@temperature.def_cell
-def _temperature_cell(index: tuple[int, ...], z: Tensor, tau: float) -> str:
-    return f"{number(z[index])} / {number(tau)}"
+temperature.def_gradient(r"\bar z = \frac{\bar y}{\tau}")(lambda y_bar, tau: y_bar / tau)
+temperature.def_cell(lambda index, z, tau: f"{number(z[index])} / {number(tau)}")
 
 
 @equation(
@@ -198,9 +192,7 @@ def length_penalty(length: int, alpha: float) -> float:
     return ((5 + length) / 6) ** alpha
 
 
-@length_penalty.def_cell
-def _length_penalty_cell(index: tuple[int, ...], length: int, alpha: float) -> str:
-    return f"((5 + {number(length)}) / 6)^{factor(alpha)}"
+length_penalty.def_cell(lambda index, length, alpha: f"((5 + {number(length)}) / 6)^{factor(alpha)}")
 
 
 @equation(

@@ -17,9 +17,7 @@ def training_flops(parameters: float, tokens: float) -> float:
     return 6.0 * parameters * tokens
 
 
-@training_flops.def_cell
-def _training_flops_cell(index: tuple[int, ...], parameters: float, tokens: float) -> str:
-    return f"6·{number(parameters)}·{number(tokens)}"
+training_flops.def_cell(lambda index, parameters, tokens: f"6·{number(parameters)}·{number(tokens)}")
 
 
 @equation(
@@ -96,9 +94,7 @@ def arithmetic_intensity(flops: float, bytes: float) -> float:
     return flops / bytes
 
 
-@arithmetic_intensity.def_cell
-def _arithmetic_intensity_cell(index: tuple[int, ...], flops: float, bytes: float) -> str:
-    return f"{number(flops)} / {number(bytes)}"
+arithmetic_intensity.def_cell(lambda index, flops, bytes: f"{number(flops)} / {number(bytes)}")
 
 
 @equation(

@@ -36,9 +36,7 @@ def noam_learning_rate(step: int, dim: int, warmup: int) -> float:
     return dim**-0.5 * min(step**-0.5, step * warmup**-1.5)
 
 
-@noam_learning_rate.def_cell
-def _noam_learning_rate_cell(index: tuple[int, ...], step: int, dim: int, warmup: int) -> str:
-    return f"{dim}^(−0.5)·min({step}^(−0.5), {step}·{warmup}^(−1.5))"
+noam_learning_rate.def_cell(lambda index, step, dim, warmup: f"{dim}^(−0.5)·min({step}^(−0.5), {step}·{warmup}^(−1.5))")
 
 
 @equation(
@@ -58,9 +56,7 @@ def linear_warmup(step: int, warmup: int, peak: float) -> float:
     return peak * min(1.0, step / warmup)
 
 
-@linear_warmup.def_cell
-def _linear_warmup_cell(index: tuple[int, ...], step: int, warmup: int, peak: float) -> str:
-    return f"{number(peak)}·min(1, {step}/{warmup})"
+linear_warmup.def_cell(lambda index, step, warmup, peak: f"{number(peak)}·min(1, {step}/{warmup})")
 
 
 @equation(
@@ -97,9 +93,7 @@ def schedule_progress(step: int, start: int, end: int) -> float:
     return min(1.0, max(0.0, (step - start) / (end - start)))
 
 
-@schedule_progress.def_cell
-def _schedule_progress_cell(index: tuple[int, ...], step: int, start: int, end: int) -> str:
-    return f"min(1, max(0, ({step} − {start})/({end} − {start})))"
+schedule_progress.def_cell(lambda index, step, start, end: f"min(1, max(0, ({step} − {start})/({end} − {start})))")
 
 
 @schedule_progress.def_check
@@ -209,6 +203,4 @@ def ema_warmup(step: int, decay: float) -> float:
     return min(decay, (1 + step) / (10 + step))
 
 
-@ema_warmup.def_cell
-def _ema_warmup_cell(index: tuple[int, ...], step: int, decay: float) -> str:
-    return f"min({number(decay)}, (1 + {step})/(10 + {step}))"
+ema_warmup.def_cell(lambda index, step, decay: f"min({number(decay)}, (1 + {step})/(10 + {step}))")

@@ -29,9 +29,7 @@ def _select_position_gradient(y_bar: Tensor, x: Tensor, t: int) -> Tensor:
     return x_bar
 
 
-@select_position.def_cell
-def _select_position_cell(index: tuple[int, ...], x: Tensor, t: int) -> str:
-    return number(x[(*index[:-1], t, index[-1])])
+select_position.def_cell(lambda index, x, t: number(x[(*index[:-1], t, index[-1])]))
 
 
 @select_position.def_check
@@ -51,14 +49,8 @@ def stack_steps(steps: Sequence[Float[Tensor, "*batch dim"]]) -> Float[Tensor, "
     return torch.stack(list(steps), -2)
 
 
-@stack_steps.def_gradient(r"\bar x^{(t)} = \bar y_t")
-def _stack_steps_gradient(y_bar: Tensor) -> list[Tensor]:
-    return list(y_bar.unbind(-2))
-
-
-@stack_steps.def_cell
-def _stack_steps_cell(index: tuple[int, ...], steps: Sequence[Tensor]) -> str:
-    return number(steps[index[-2]][(*index[:-2], index[-1])])
+stack_steps.def_gradient(r"\bar x^{(t)} = \bar y_t")(lambda y_bar: list(y_bar.unbind(-2)))
+stack_steps.def_cell(lambda index, steps: number(steps[index[-2]][(*index[:-2], index[-1])]))
 
 
 @stack_steps.def_check
@@ -83,9 +75,7 @@ def _concat_gradient(y_bar: Tensor, parts: Sequence[Tensor], axis: int) -> list[
     return list(y_bar.split([part.shape[axis] for part in parts], axis))
 
 
-@concat.def_cell
-def _concat_cell(index: tuple[int, ...], parts: Sequence[Tensor], axis: int) -> str:
-    return number(concat.fn(parts, axis)[index])
+concat.def_cell(lambda index, parts, axis: number(concat.fn(parts, axis)[index]))
 
 
 @concat.def_check

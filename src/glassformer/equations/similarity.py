@@ -56,9 +56,7 @@ def _inner_product_gradient(s_bar: Tensor, u: Tensor, v: Tensor) -> tuple[Tensor
     return s_bar.unsqueeze(-1) * v, s_bar.unsqueeze(-1) * u
 
 
-@inner_product.def_cell
-def _inner_product_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> str:
-    return dot(*_spread(index, u, v))
+inner_product.def_cell(lambda index, u, v: dot(*_spread(index, u, v)))
 
 
 @equation(
@@ -76,9 +74,7 @@ def l2_norm(u: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch"]:
     return s.where(s > 0, 1).sqrt().where(s > 0, 0)  # the root of zero has no derivative, so it is never taken
 
 
-@l2_norm.def_fused
-def _l2_norm_fused(u: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(u, dim=-1)
+l2_norm.def_fused(lambda u: torch.linalg.vector_norm(u, dim=-1))
 
 
 @l2_norm.def_gradient(r"\bar u = \overline{\|u\|} \, \frac{u}{\|u\|}")
@@ -86,9 +82,7 @@ def _l2_norm_gradient(length_bar: Tensor, u: Tensor, length: Tensor) -> Tensor:
     return (length_bar / _or_infinite(length)).unsqueeze(-1) * u
 
 
-@l2_norm.def_cell
-def _l2_norm_cell(index: tuple[int, ...], u: Tensor) -> str:
-    return _root_of_squares(u[index])
+l2_norm.def_cell(lambda index, u: _root_of_squares(u[index]))
 
 
 @equation(
@@ -161,9 +155,7 @@ def euclidean_distance(u: Float[Tensor, "*#batch dim"], v: Float[Tensor, "*#batc
     return l2_norm.fn(u - v)
 
 
-@euclidean_distance.def_fused
-def _euclidean_distance_fused(u: Tensor, v: Tensor) -> Tensor:
-    return torch.linalg.vector_norm(u - v, dim=-1)
+euclidean_distance.def_fused(lambda u, v: torch.linalg.vector_norm(u - v, dim=-1))
 
 
 @euclidean_distance.def_gradient(r"\bar u = \bar d \, \frac{u - v}{d}, \quad \bar v = -\bar u")
@@ -266,9 +258,7 @@ def random_cosine_rms(dim: int) -> float:
     return 1 / math.sqrt(dim)
 
 
-@random_cosine_rms.def_cell
-def _random_cosine_rms_cell(index: tuple[int, ...], dim: int) -> str:
-    return f"1 / √({number(dim)})"
+random_cosine_rms.def_cell(lambda index, dim: f"1 / √({number(dim)})")
 
 
 @equation(
