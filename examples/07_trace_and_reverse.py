@@ -41,7 +41,7 @@ optimizer = torch.optim.AdamW(model.parameters(), 1e-2)
 step = training_step(
     model,
     optimizer,
-    lambda: gf.equations.cross_entropy(model(ids), torch.tensor([[1, 2, 3, -100]]), ignore=-100),
+    lambda: gf.equations.cross_entropy(model(ids), torch.tensor([[1, 2, 3, -100]]), ignore_index=-100),
     "stack.blocks.0.attention.qkv.weight",
     max_grad_norm=0.1,
 )

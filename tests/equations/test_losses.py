@@ -29,10 +29,9 @@ CASES = settings(max_examples=100, deadline=None)
 RUNS = pytest.mark.parametrize("run", ["fused", "fn"])
 
 
-def in_torch(**settings_: object) -> dict:
-    """Settings by their names in torch."""
-    names = {"smoothing": "label_smoothing", "ignore": "ignore_index", "reduction": "reduction"}
-    return {names[key]: value for key, value in settings_.items() if value is not None}
+def given_only(**settings_: object) -> dict:
+    """The settings that are not None, which torch does not take."""
+    return {key: value for key, value in settings_.items() if value is not None}
 
 
 @RUNS
@@ -42,15 +41,15 @@ def test_cross_entropy_of_classes_equals_torch(run: str, data: st.DataObject) ->
     draw = Draw(data, data.draw(st.sampled_from([torch.float32, torch.float64])))
     batch, classes = draw.lead(), draw.integer(1, 7)
     logits, targets = 3 * draw.normal(*batch, classes), draw.below(classes, *batch)
-    settings_ = {"smoothing": draw.choose(0.0, 0.1, 0.9), "reduction": draw.choose("mean", "sum", "none")}
+    settings_ = {"label_smoothing": draw.choose(0.0, 0.1, 0.9), "reduction": draw.choose("mean", "sum", "none")}
     ignore = draw.choose(None, -100, 0)
     if ignore == -100:
         targets = targets.where(draw.flags(*batch), -100)
     if ignore is not None and settings_["reduction"] == "mean" and (targets == ignore).all():
         return  # torch gives NaN here; what we give has a test of its own
-    ours = getattr(cross_entropy, run)(logits, targets, ignore=ignore, **settings_)
+    ours = getattr(cross_entropy, run)(logits, targets, ignore_index=ignore, **settings_)
     flat = functional.cross_entropy(
-        logits.reshape(-1, classes), targets.reshape(-1), **in_torch(ignore=ignore, **settings_)
+        logits.reshape(-1, classes), targets.reshape(-1), **given_only(ignore_index=ignore, **settings_)
     )
     assert_close(ours, flat.reshape(ours.shape))
 
@@ -62,9 +61,9 @@ def test_cross_entropy_of_probabilities_equals_torch(run: str, data: st.DataObje
     draw = Draw(data, data.draw(st.sampled_from([torch.float32, torch.float64])))
     batch, classes = draw.lead(), draw.integer(1, 7)
     logits, targets = 3 * draw.normal(*batch, classes), draw.distribution(*batch, classes)
-    settings_ = {"smoothing": draw.choose(0.0, 0.1, 0.9), "reduction": draw.choose("mean", "sum", "none")}
+    settings_ = {"label_smoothing": draw.choose(0.0, 0.1, 0.9), "reduction": draw.choose("mean", "sum", "none")}
     ours = getattr(cross_entropy, run)(logits, targets, **settings_)
-    flat = functional.cross_entropy(logits.reshape(-1, classes), targets.reshape(-1, classes), **in_torch(**settings_))
+    flat = functional.cross_entropy(logits.reshape(-1, classes), targets.reshape(-1, classes), **given_only(**settings_))
     assert_close(ours, flat.reshape(ours.shape))
 
 
@@ -79,7 +78,7 @@ def test_classes_are_probabilities_of_one(data: st.DataObject) -> None:
     assert_close(loss, cross_entropy_between(one_hot, softmax(logits)).mean())
     assert_close(loss, -log_softmax(logits).gather(-1, targets[:, None]).mean())
     smooth = label_smoothing(one_hot, 0.2)
-    assert_close(cross_entropy(logits, targets, smoothing=0.2), cross_entropy(logits, smooth))
+    assert_close(cross_entropy(logits, targets, label_smoothing=0.2), cross_entropy(logits, smooth))
     assert_close(smooth.sum(-1), torch.ones(4, dtype=torch.float64))
 
 
@@ -103,11 +102,11 @@ def test_ignored_examples_change_nothing(data: st.DataObject) -> None:
     logits, targets = draw.normal(6, 5), draw.below(5, 6)
     targets[draw.integer(0, 5)] = -1
     kept = targets != -1
-    smoothing = draw.choose(0.0, 0.1)
-    alone = cross_entropy(logits[kept], targets[kept], smoothing)
+    label_smoothing = draw.choose(0.0, 0.1)
+    alone = cross_entropy(logits[kept], targets[kept], label_smoothing)
     for kind in (logits, torch.where(kept[:, None], logits, 100 * draw.normal(6, 5))):
         other = kind.clone().requires_grad_()
-        loss = cross_entropy(other, targets, smoothing, ignore=-1)
+        loss = cross_entropy(other, targets, label_smoothing, ignore_index=-1)
         assert_close(loss, alone)
         (gradient,) = torch.autograd.grad(loss, other)
         assert (gradient[~kept] == 0).all()
@@ -117,11 +116,11 @@ def test_ignored_examples_change_nothing(data: st.DataObject) -> None:
 @pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
 def test_where_every_row_is_ignored_the_loss_is_zero(run: str, reduction: str) -> None:
     logits, targets = torch.randn(2, 3, 4, dtype=torch.float64, requires_grad=True), torch.full((2, 3), -100)
-    loss = getattr(cross_entropy, run)(logits, targets, smoothing=0.1, ignore=-100, reduction=reduction)
+    loss = getattr(cross_entropy, run)(logits, targets, label_smoothing=0.1, ignore_index=-100, reduction=reduction)
     assert (loss == 0).all() and loss.shape == ((2, 3) if reduction == "none" else ())
     (by_autograd,) = torch.autograd.grad(loss.sum(), logits)
     with Tape() as tape:
-        cross_entropy(logits, targets, smoothing=0.1, ignore=-100)
+        cross_entropy(logits, targets, label_smoothing=0.1, ignore_index=-100)
     assert (by_autograd == 0).all() and (tape.reverse()[logits] == 0).all()
 
 
@@ -217,7 +216,7 @@ def test_perplexity_is_the_exponential_of_the_loss(data: st.DataObject) -> None:
     keep = draw.flags(2, 7)
     keep[0, 0] = True
     ignored = targets.where(keep, -100)
-    assert_close(perplexity(log_probs, keep), cross_entropy(logits, ignored, ignore=-100).exp())
+    assert_close(perplexity(log_probs, keep), cross_entropy(logits, ignored, ignore_index=-100).exp())
     assert_close(perplexity(log_probs, keep), perplexity(log_probs[keep]))
     assert_close(perplexity(log_probs.where(keep, -torch.inf), keep), perplexity(log_probs[keep]))
 
@@ -261,7 +260,7 @@ CLASSES = torch.tensor([0, 2])
         ({"targets": torch.tensor([0, 3])}, r"targets is \[3\] in some entries, wanted classes from 0 to 2"),
         ({"targets": torch.tensor([-100, 1])}, r"targets is \[-100\] in some entries, wanted classes from 0 to 2"),
         (
-            {"targets": torch.tensor([-1, 7]), "ignore": -1},
+            {"targets": torch.tensor([-1, 7]), "ignore_index": -1},
             r"targets is \[7\] in some entries, .* or -1 to be left out",
         ),
         ({"targets": torch.tensor([0])}, r"targets has shape \[1\], wanted .* batch = 2 \(from logits\)"),
@@ -270,9 +269,9 @@ CLASSES = torch.tensor([0, 2])
             {"targets": torch.ones(2, 3)},
             r"targets is distributions that sum to \[3.0, 3.0\], wanted distributions that sum to one",
         ),
-        ({"targets": torch.full((2, 3), 1 / 3), "ignore": 0}, "ignore is 0, wanted None"),
-        ({"targets": CLASSES, "smoothing": 1.0}, "smoothing is 1.0, wanted at least 0, less than 1"),
-        ({"targets": CLASSES, "smoothing": -0.1}, "smoothing is -0.1, wanted at least 0, less than 1"),
+        ({"targets": torch.full((2, 3), 1 / 3), "ignore_index": 0}, "ignore_index is 0, wanted None"),
+        ({"targets": CLASSES, "label_smoothing": 1.0}, "label_smoothing is 1.0, wanted at least 0, less than 1"),
+        ({"targets": CLASSES, "label_smoothing": -0.1}, "label_smoothing is -0.1, wanted at least 0, less than 1"),
         ({"targets": CLASSES, "reduction": "median"}, "reduction is 'median', wanted mean, sum or none"),
         ({"targets": CLASSES, "logits": torch.tensor([[0.0, torch.nan], [0.0, 0.0]])}, "logits is NaN or infinite"),
         ({"targets": CLASSES, "logits": torch.tensor([[0.0, torch.inf], [0.0, 0.0]])}, "logits is NaN or infinite"),
@@ -289,7 +288,7 @@ def test_bad_input_of_cross_entropy_is_named(arguments: dict, message: str) -> N
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: label_smoothing(torch.tensor([1.0, 0.0]), 1.0), "label_smoothing: smoothing is 1.0"),
+        (lambda: label_smoothing(torch.tensor([1.0, 0.0]), 1.0), "label_smoothing: epsilon is 1.0"),
         (lambda: label_smoothing(torch.tensor([1.0, 1.0]), 0.1), "label_smoothing: y is distributions that sum to"),
         (lambda: mean_squared_error(torch.zeros(2, 3), torch.zeros(3)), r"mean_squared_error: y has shape \[3\]"),
         (lambda: mean_squared_error(torch.zeros(2, 3), torch.zeros(2, 1)), r"mean_squared_error: y has shape \[2, 1\]"),

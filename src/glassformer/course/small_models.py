@@ -33,7 +33,7 @@ def trained_translator() -> Seq2Seq:
     target = token_ids(*(f"<start> {phrase} <end>" for _, phrase in PHRASE_PAIRS))
 
     def loss() -> Tensor:
-        return cross_entropy(model(source, target[:, :-1], source != 0), target[:, 1:], ignore=0)
+        return cross_entropy(model(source, target[:, :-1], source != 0), target[:, 1:], ignore_index=0)
 
     _losses_while_training(model, loss, PHRASE_UPDATES, PHRASE_LEARNING_RATE)
     return model.requires_grad_(False)

@@ -75,8 +75,8 @@ def global_norm(gradients: Sequence[Float[Tensor, "..."]]) -> Float[Tensor, ""]:
 
 @global_norm.def_fused
 def _global_norm_fused(gradients: Sequence[Tensor]) -> Tensor:
-    wide = [g.float() if g.dtype.itemsize < 4 else g for g in gradients]
-    return get_total_norm(wide).to(gradients[0].dtype)
+    upcast = [g.float() if g.dtype.itemsize < 4 else g for g in gradients]
+    return get_total_norm(upcast).to(gradients[0].dtype)
 
 
 @global_norm.def_gradient(r"\bar g_k = \frac{\bar n}{\lVert g \rVert} \, g_k")

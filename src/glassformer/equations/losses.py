@@ -20,29 +20,31 @@ Reduction = Literal["mean", "sum", "none"]
 
 
 @equation(
-    r"y'_i = (1 - s) \, y_i + \frac{s}{n}",
+    r"y'_i = (1 - \epsilon) \, y_i + \frac{\epsilon}{n}",
     meaning="A little of the target's probability is spread evenly over all classes.",
     intuition="A teacher who says almost surely instead of certainly, and so never asks for infinite confidence.",
     symbols={
         "y": "target probabilities",
-        "smoothing": "probability spread evenly, s",
+        "epsilon": "ε, probability spread evenly",
         "smooth": "smoothed targets, y'",
     },
     flops=lambda batch, n: 2 * batch * n,
-    where={"y": distribution, "smoothing": below_one},
+    where={"y": distribution, "epsilon": below_one},
     upcast=True,
 )
-def label_smoothing(y: Float[Tensor, "*batch n"], smoothing: float) -> Float[Tensor, "*batch n"]:
+def label_smoothing(y: Float[Tensor, "*batch n"], epsilon: float) -> Float[Tensor, "*batch n"]:
     """Smooth one-hot or other targets (Szegedy et al., 2016)."""
-    return (1 - smoothing) * y + smoothing / y.shape[-1]
+    return (1 - epsilon) * y + epsilon / y.shape[-1]
 
 
-label_smoothing.def_gradient(r"\bar y = (1 - s) \, \bar y'")(lambda smooth_bar, smoothing: (1 - smoothing) * smooth_bar)
+label_smoothing.def_gradient(r"\bar y = (1 - \epsilon) \, \bar y'")(
+    lambda smooth_bar, epsilon: (1 - epsilon) * smooth_bar
+)
 
 
 @label_smoothing.def_cell
-def _label_smoothing_cell(index: tuple[int, ...], y: Tensor, smoothing: float) -> str:
-    return f"(1 − {number(smoothing)})·{number(y[index])} + {number(smoothing)} / {y.shape[-1]}"
+def _label_smoothing_cell(index: tuple[int, ...], y: Tensor, epsilon: float) -> str:
+    return f"(1 − {number(epsilon)})·{number(y[index])} + {number(epsilon)} / {y.shape[-1]}"
 
 
 @equation(
@@ -52,51 +54,55 @@ def _label_smoothing_cell(index: tuple[int, ...], y: Tensor, smoothing: float) -
     symbols={
         "logits": "logits of every class, for each example",
         "targets": "the right class of each example, or the probability of each class, y",
-        "smoothing": "probability of each target spread evenly over all classes",
-        "ignore": "class whose examples are left out",
+        "label_smoothing": "probability of each target spread evenly over all classes",
+        "ignore_index": "class whose examples are left out",
         "reduction": "mean over the examples that count, their sum, or the loss of each",
         "L": "loss, in nats",
     },
-    flops=lambda batch, classes, ignore, reduction: (
+    flops=lambda batch, classes, ignore_index, reduction: (
         9 * batch * classes
         + 4 * batch
-        + (0 if ignore is None else batch * classes)
+        + (0 if ignore_index is None else batch * classes)
         + {"none": 0, "sum": batch, "mean": batch + 1}[reduction]
     ),
-    where={"logits": valid_logits, "smoothing": below_one, "reduction": one_of("mean", "sum", "none")},
+    where={"logits": valid_logits, "label_smoothing": below_one, "reduction": one_of("mean", "sum", "none")},
     upcast=True,
 )
 def cross_entropy(
     logits: Float[Tensor, "*batch classes"],
     targets: Int[Tensor, "*batch"] | Float[Tensor, "*batch classes"],
-    smoothing: float = 0.0,
-    ignore: int | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
     reduction: Reduction = "mean",
 ) -> Float[Tensor, "..."]:
     """Cross-entropy of logits and targets; where no example counts, the mean is 0 and so is its gradient."""
-    y = _target_probabilities(targets, logits, smoothing, ignore)
+    y = _target_probabilities(targets, logits, label_smoothing, ignore_index)
     log_p = log_softmax.fn(logits)
     L = -(y * _where_needed(log_p, y)).sum(-1)
     if reduction == "none":
         return L
-    return L.sum() if reduction == "sum" else L.sum() / _count(targets, logits, ignore)
+    return L.sum() if reduction == "sum" else L.sum() / _count(targets, logits, ignore_index)
 
 
 @cross_entropy.def_fused
 def _cross_entropy_fused(
-    logits: Tensor, targets: Tensor, smoothing: float = 0.0, ignore: int | None = None, reduction: Reduction = "mean"
+    logits: Tensor,
+    targets: Tensor,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
+    reduction: Reduction = "mean",
 ) -> Tensor:
     if targets.is_floating_point():  # torch gives NaN for an impossible class, even with a target of zero
-        return cross_entropy.fn(logits, targets, smoothing, ignore, reduction)
+        return cross_entropy.fn(logits, targets, label_smoothing, ignore_index, reduction)
     flat = logits.reshape(-1, logits.shape[-1])
     L = functional.cross_entropy(
         flat.to(torch.promote_types(flat.dtype, torch.float32)),
         targets.reshape(-1).long(),
-        ignore_index=-100 if ignore is None else ignore,
-        label_smoothing=smoothing,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        label_smoothing=label_smoothing,
         reduction="none" if reduction == "none" else "sum",
     )
-    L = L / _count(targets, logits, ignore) if reduction == "mean" else L
+    L = L / _count(targets, logits, ignore_index) if reduction == "mean" else L
     return (L.reshape(targets.shape) if reduction == "none" else L).to(logits.dtype)
 
 
@@ -107,40 +113,49 @@ def _cross_entropy_gradient(
     L_bar: Tensor,
     logits: Tensor,
     targets: Tensor,
-    smoothing: float = 0.0,
-    ignore: int | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
     reduction: Reduction = "mean",
 ) -> tuple[Tensor, Tensor | None]:
-    y = _target_probabilities(targets, logits, smoothing, ignore)
-    each = L_bar / _count(targets, logits, ignore) if reduction == "mean" else L_bar
+    y = _target_probabilities(targets, logits, label_smoothing, ignore_index)
+    each = L_bar / _count(targets, logits, ignore_index) if reduction == "mean" else L_bar
     each = each.unsqueeze(-1) if reduction == "none" else each
     # the probabilities of a target sum to one, or to zero where the example is left out
     logits_bar = each * (softmax.fn(logits) * y.sum(-1, keepdim=True) - y)
     if not targets.is_floating_point():
         return logits_bar, None
-    return logits_bar, (smoothing - 1) * each * _where_needed(log_softmax.fn(logits), y)
+    return logits_bar, (label_smoothing - 1) * each * _where_needed(log_softmax.fn(logits), y)
 
 
 @cross_entropy.def_cell
 def _cross_entropy_cell(
-    index: tuple[int, ...], logits: Tensor, targets: Tensor, smoothing: float, ignore: int | None, reduction: Reduction
+    index: tuple[int, ...],
+    logits: Tensor,
+    targets: Tensor,
+    label_smoothing: float,
+    ignore_index: int | None,
+    reduction: Reduction,
 ) -> str:
-    y, p = _target_probabilities(targets, logits, smoothing, ignore)[index], softmax.fn(logits)[index]
+    y, p = _target_probabilities(targets, logits, label_smoothing, ignore_index)[index], softmax.fn(logits)[index]
     y, p = y[y > 0], p[y > 0]
     terms = [f"{'' if a == 1 else number(a) + '·'}ln({number(b)})" for a, b in zip(y.tolist(), p.tolist(), strict=True)]
     text = f"−({total(terms, (y * p.log()).tolist())})"
-    return f"{text} / {int(_count(targets, logits, ignore))}" if reduction == "mean" else text
+    return f"{text} / {int(_count(targets, logits, ignore_index))}" if reduction == "mean" else text
 
 
 @cross_entropy.def_check
-def _cross_entropy_check(logits: Tensor, targets: Tensor, ignore: int | None) -> None:
+def _cross_entropy_check(logits: Tensor, targets: Tensor, ignore_index: int | None) -> None:
     require = cross_entropy.require
     if targets.is_floating_point():
-        require(ignore is None, "ignore", ignore, "None, since targets are probabilities and not classes")
+        require(
+            ignore_index is None, "ignore_index", ignore_index, "None, since targets are probabilities and not classes"
+        )
         return distribution(require, targets=targets)
     wrong = (targets < 0) | (targets >= logits.shape[-1])
-    wrong = wrong if ignore is None else wrong & (targets != ignore)
-    wanted = f"classes from 0 to {logits.shape[-1] - 1}" + ("" if ignore is None else f", or {ignore} to be left out")
+    wrong = wrong if ignore_index is None else wrong & (targets != ignore_index)
+    wanted = f"classes from 0 to {logits.shape[-1] - 1}" + (
+        "" if ignore_index is None else f", or {ignore_index} to be left out"
+    )
     require(not wrong.any(), "targets", f"{targets[wrong].tolist()[:3]} in some entries", wanted)
 
 
@@ -330,17 +345,17 @@ def _contrastive_loss_check(temperature: Tensor | float) -> None:
     positive(contrastive_loss.require, temperature=value)
 
 
-def _target_probabilities(targets: Tensor, logits: Tensor, smoothing: float, ignore: int | None) -> Tensor:
+def _target_probabilities(targets: Tensor, logits: Tensor, epsilon: float, ignore_index: int | None) -> Tensor:
     """Targets as smoothed probabilities of every class; zero for examples left out."""
     given = targets if targets.is_floating_point() else one_hot.fn(targets, logits.shape[-1], logits.dtype)
-    y = label_smoothing.fn(given, smoothing)
-    return y if ignore is None else y * (targets != ignore).unsqueeze(-1)
+    y = label_smoothing.fn(given, epsilon)
+    return y if ignore_index is None else y * (targets != ignore_index).unsqueeze(-1)
 
 
-def _count(targets: Tensor, logits: Tensor, ignore: int | None) -> Tensor | int:
-    if ignore is None:
+def _count(targets: Tensor, logits: Tensor, ignore_index: int | None) -> Tensor | int:
+    if ignore_index is None:
         return max(1, logits.numel() // logits.shape[-1])
-    return (targets != ignore).sum().clamp_min(1)
+    return (targets != ignore_index).sum().clamp_min(1)
 
 
 def _where_needed(log_p: Tensor, y: Tensor) -> Tensor:

@@ -88,11 +88,11 @@ def rotary(
 def _rotary_fused(
     x: Tensor, positions: Tensor, base: float = 10000.0, frequencies: Tensor | None = None, layout: str = "adjacent"
 ) -> Tensor:
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    theta = rotary_frequencies.fn(x.shape[-1], base, wide.dtype, x.device) if frequencies is None else frequencies
-    angle = positions[..., None] * theta.to(wide.dtype)
+    upcast = x.to(torch.promote_types(x.dtype, torch.float32))
+    theta = rotary_frequencies.fn(x.shape[-1], base, upcast.dtype, x.device) if frequencies is None else frequencies
+    angle = positions[..., None] * theta.to(upcast.dtype)
     cos, sin = angle.cos(), angle.sin()
-    a, b = wide.chunk(2, -1) if layout == "halves" else wide.unflatten(-1, (-1, 2)).unbind(-1)
+    a, b = upcast.chunk(2, -1) if layout == "halves" else upcast.unflatten(-1, (-1, 2)).unbind(-1)
     turned = a * cos - b * sin, a * sin + b * cos
     y = torch.cat(turned, -1) if layout == "halves" else torch.stack(turned, -1).flatten(-2)
     return y.to(x.dtype)

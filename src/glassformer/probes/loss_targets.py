@@ -29,7 +29,7 @@ def next_token_loss(logits: Tensor, inputs: Inputs) -> Tensor:
     if "ids" in inputs and isinstance(mask := inputs.get("attention_mask"), Tensor):
         following = following.masked_fill(~mask[:, 1:], IGNORE)
     targets = torch.cat([following, torch.full_like(ids[:, :1], IGNORE)], 1)
-    return cross_entropy(logits, targets, ignore=IGNORE)
+    return cross_entropy(logits, targets, ignore_index=IGNORE)
 
 
 def token_loss(logits: Tensor, inputs: Inputs, id: int, position: int = -1) -> Tensor:

@@ -54,7 +54,7 @@ def _upcast(logits: Tensor) -> Tensor:
 
 
 def _cross_entropy(logits: Tensor, targets: Tensor, label_smoothing: float) -> Tensor:
-    return cross_entropy(logits, targets, smoothing=label_smoothing, ignore=IGNORE, reduction="sum")
+    return cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="sum")
 
 
 def uniform_over_vocab(model: Model) -> float:

@@ -232,7 +232,7 @@ def predict(model: Model, batches: Batches, objective: Objective, progress: Prog
             targets = here[objective.targets]
             with no_checks():
                 logits = model(*(here[name] for name in objective.inputs))
-                losses = cross_entropy(logits.float(), targets, ignore=IGNORE, reduction="none")
+                losses = cross_entropy(logits.float(), targets, ignore_index=IGNORE, reduction="none")
                 found.append((losses.flatten(), greedy(logits).flatten(), targets.flatten()))
     finally:
         model.train(before)

@@ -5,7 +5,7 @@ from tests.equations.drawing import Draw
 
 def label_smoothing(draw: Draw) -> dict[str, object]:
     """A distribution and a probability to spread."""
-    return {"y": draw.distribution(*draw.lead(), draw.integer(1, 6)), "smoothing": draw.choose(0.0, 0.1, 0.9)}
+    return {"y": draw.distribution(*draw.lead(), draw.integer(1, 6)), "epsilon": draw.choose(0.0, 0.1, 0.9)}
 
 
 def cross_entropy(draw: Draw) -> dict[str, object]:
@@ -13,7 +13,7 @@ def cross_entropy(draw: Draw) -> dict[str, object]:
     batch, classes = draw.lead(), draw.integer(1, 6)
     settings: dict[str, object] = {
         "logits": draw.normal(*batch, classes),
-        "smoothing": draw.choose(0.0, 0.1),
+        "label_smoothing": draw.choose(0.0, 0.1),
         "reduction": draw.choose("mean", "sum", "none"),
     }
     if draw.choose(True, False):
@@ -21,7 +21,7 @@ def cross_entropy(draw: Draw) -> dict[str, object]:
     targets, ignore = draw.below(classes, *batch), draw.choose(None, -100, 0)
     if ignore == -100:
         targets = targets.where(draw.flags(*batch), -100)
-    return settings | {"targets": targets, "ignore": ignore}
+    return settings | {"targets": targets, "ignore_index": ignore}
 
 
 def perplexity(draw: Draw) -> dict[str, object]:

@@ -124,7 +124,7 @@ class OutputLayerWalk(Walk):
         losses = []
         for turn in range(1, 31):
             with torch.no_grad(), no_checks(), Tape() as tape:
-                value = cross_entropy(model(source, target[:, :-1], source != 0), target[:, 1:], ignore=0)
+                value = cross_entropy(model(source, target[:, :-1], source != 0), target[:, 1:], ignore_index=0)
             losses.append(value.item())
             found = tape.reverse(of=value)
             with torch.no_grad(), no_checks(), Tape():
