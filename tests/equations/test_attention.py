@@ -147,13 +147,13 @@ def test_fully_masked_rows_give_zeros_and_zero_gradients() -> None:
 
 
 def test_heads_split_and_merge_are_inverse_and_equal_a_loop_over_heads() -> None:
-    """R105: one wide projection and a reshape equals separate narrow projections."""
+    """R105: one joint projection and a reshape equals separate narrow projections."""
     x, W = torch.randn(2, 5, 12), torch.randn(12, 12)
-    wide = split_heads(x @ W, 3)
+    joint = split_heads(x @ W, 3)
     for head in range(3):
-        assert_close(wide[:, head], x @ W[:, 4 * head : 4 * head + 4])
-    assert torch.equal(merge_heads(wide), x @ W)
-    assert torch.equal(repeat_kv(wide, 6)[:, 3], wide[:, 1])
+        assert_close(joint[:, head], x @ W[:, 4 * head : 4 * head + 4])
+    assert torch.equal(merge_heads(joint), x @ W)
+    assert torch.equal(repeat_kv(joint, 6)[:, 3], joint[:, 1])
 
 
 def test_scores_have_unit_variance_whatever_the_width() -> None:

@@ -33,10 +33,10 @@ def seeded(seed: int = 0) -> torch.Generator:
 
 
 def distance(one: Tensor, other: Tensor) -> float:
-    """The distance of Kolmogorov and Smirnov: how far apart the shares below any number are, at most."""
+    """The distance of Kolmogorov and Smirnov: how far apart the fractions below any number are, at most."""
     one, other = one.flatten().sort()[0], other.flatten().sort()[0]
-    places = torch.cat([one, other])
-    below = [torch.searchsorted(side, places, right=True) / side.numel() for side in (one, other)]
+    values = torch.cat([one, other])
+    below = [torch.searchsorted(side, values, right=True) / side.numel() for side in (one, other)]
     return float((below[0] - below[1]).abs().max())
 
 

@@ -29,7 +29,7 @@ def test_norms_equal_torch(data: st.DataObject) -> None:
 @settings(max_examples=50, deadline=None)
 @given(data=st.data())
 def test_invariances(data: st.DataObject) -> None:
-    """Layer norm ignores shift and scale, RMS norm ignores scale; centred rows make the two equal."""
+    """Layer norm ignores shift and scale, RMS norm ignores scale; centered rows make the two equal."""
     draw = Draw(data)
     d = draw.integer(2, 9)
     x, one, zero = draw.normal(3, d), torch.ones(d).double(), torch.zeros(d).double()
@@ -38,8 +38,8 @@ def test_invariances(data: st.DataObject) -> None:
     assert_close(rms_norm(5 * x, one, 0.0), rms_norm(x, one, 0.0))
     assert_close(normed.mean(-1), torch.zeros(3).double())
     assert_close(normed.var(-1, correction=0), torch.ones(3).double())
-    centred = x - x.mean(-1, keepdim=True)
-    assert_close(rms_norm(centred, one, 0.0), normed)
+    centered = x - x.mean(-1, keepdim=True)
+    assert_close(rms_norm(centered, one, 0.0), normed)
     assert_close(layer_norm_outside(x, one, zero, 0.0), normed)
 
 
@@ -49,7 +49,7 @@ def test_layer_norm_over_two_features_keeps_only_a_sign() -> None:
     assert_close(normed, torch.tensor([[1.0, -1.0], [1.0, -1.0], [-1.0, 1.0]]))
 
 
-def test_batch_norm_depends_on_the_neighbours_and_layer_norm_does_not() -> None:
+def test_batch_norm_depends_on_the_neighbors_and_layer_norm_does_not() -> None:
     x, one, zero = torch.randn(4, 3), torch.ones(3), torch.zeros(3)
     changed = x.clone()
     changed[1:] += torch.randn(3, 3)

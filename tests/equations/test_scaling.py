@@ -111,11 +111,11 @@ def test_a_gpt_is_the_sum_of_its_parts(vocab: int, context: int, dim: int, layer
 
 @pytest.mark.parametrize(("length", "dim", "hidden"), [(5, 8, None), (7, 4, 10)])
 def test_layer_operations_are_half_the_flops_of_its_products(length: int, dim: int, hidden: int | None) -> None:
-    wide = hidden or 4 * dim
+    ffn_dim = hidden or 4 * dim
     x, square = torch.zeros(length, dim), torch.zeros(dim, dim)
     products = 4 * linear.cost(x, square).flops
-    products += linear.cost(x, torch.zeros(dim, wide)).flops
-    products += linear.cost(torch.zeros(length, wide), torch.zeros(wide, dim)).flops
+    products += linear.cost(x, torch.zeros(dim, ffn_dim)).flops
+    products += linear.cost(torch.zeros(length, ffn_dim), torch.zeros(ffn_dim, dim)).flops
     products += 2 * 2 * length * length * dim  # scores and weighted sum
     assert 2 * layer_macs(length, dim, hidden) == products
 
@@ -130,8 +130,8 @@ def test_attention_operations_are_the_products_in_attention() -> None:
 @given(length=SIZE, dim=SIZE, layers=st.integers(1, 96), vocab=st.integers(0, 60000), hidden=st.none() | SIZE)
 def test_operations_add_up(length: int, dim: int, layers: int, vocab: int, hidden: int | None) -> None:
     layer = layer_macs(length, dim, hidden)
-    wide = 4 * dim if hidden is None else hidden
-    assert layer == (projection_macs(length, dim) + attention_macs(length, length, dim) + 2 * length * dim * wide)
+    ffn_dim = 4 * dim if hidden is None else hidden
+    assert layer == (projection_macs(length, dim) + attention_macs(length, length, dim) + 2 * length * dim * ffn_dim)
     assert model_macs(length, dim, layers, vocab, hidden) == layers * layer + length * dim * vocab
 
 

@@ -127,8 +127,8 @@ def test_schedules_meet_their_corners(warmup: int, fall: int, peak: float, share
 @CASES
 @given(start=st.integers(0, 50), length=st.integers(1, 50))
 def test_progress_runs_from_nothing_to_all(start: int, length: int) -> None:
-    shares = [schedule_progress(step, start, start + length) for step in range(start + 2 * length + 1)]
-    assert shares == sorted(shares) and shares[start] == 0.0 and shares[start + length] == shares[-1] == 1.0
+    done = [schedule_progress(step, start, start + length) for step in range(start + 2 * length + 1)]
+    assert done == sorted(done) and done[start] == 0.0 and done[start + length] == done[-1] == 1.0
 
 
 def test_every_rate_is_a_plain_float() -> None:

@@ -1,4 +1,4 @@
-"""Lengths, angles, distances and neighbours: properties, references, simulations, edges and bad input."""
+"""Lengths, angles, distances and neighbors: properties, references, simulations, edges and bad input."""
 
 import math
 from collections.abc import Callable

@@ -240,10 +240,10 @@ def test_empty_axes_and_lone_numbers_are_named(equation: Equation[..., Tensor]) 
 def test_what_is_no_distribution_is_named(equation: Equation[..., Tensor], p: list[float], why: str) -> None:
     good = torch.tensor([0.5, 0.5], dtype=torch.float64)
     bad = torch.tensor(p, dtype=torch.float64)
-    for place in range(len(equation.parameters)):
+    for number in range(len(equation.parameters)):
         arguments = [good] * len(equation.parameters)
-        arguments[place] = bad
-        with pytest.raises(EquationError, match=rf"^{equation.name}: {equation.parameters[place].name} is {why}"):
+        arguments[number] = bad
+        with pytest.raises(EquationError, match=rf"^{equation.name}: {equation.parameters[number].name} is {why}"):
             equation(*arguments)
 
 
