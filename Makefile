@@ -1,6 +1,6 @@
 # One word per task. Each makes the environment first, which is instant once it is up to date.
 
-.PHONY: setup demo quick test check machines format docs soak
+.PHONY: setup demo quick test check machines kernels format docs soak
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -47,6 +47,13 @@ machines: $(READY)
 	@ATEN_CPU_CAPABILITY=avx2 OMP_NUM_THREADS=8 $(TEST) $(NUMBERS)
 	@ATEN_CPU_CAPABILITY=default $(BIN)/glassformer check > /dev/null
 	@ATEN_CPU_CAPABILITY=avx2 $(BIN)/glassformer check > /dev/null
+
+# The Triton kernels beside the equations they fuse, in Triton's interpreter: this needs no GPU, but a large download.
+TRITON := $(VENV)/triton
+$(TRITON): constraints.txt
+	@$(INSTALL) --no-deps --upgrade --target $(TRITON) triton
+kernels: $(READY) $(TRITON)
+	@PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 $(TEST) tests/inference/test_triton_kernels.py
 
 format: $(READY)
 	@$(BIN)/ruff check --quiet --fix
