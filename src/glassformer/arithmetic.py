@@ -40,8 +40,8 @@ def digits_apart(a: Tensor | float, b: Tensor | float, digits: int = DIGITS) -> 
     size, gap = max(abs(x), abs(y)), abs(x - y)
     if not 0 < gap < math.inf or is_noise(gap, size):
         return digits
-    cancelled = math.floor(math.log10(size / gap))
-    return min(MOST_DIGITS, max(digits, cancelled + TELLING))
+    canceled = math.floor(math.log10(size / gap))
+    return min(MOST_DIGITS, max(digits, canceled + TELLING))
 
 
 def minus(a: Tensor | float, b: Tensor | float) -> str:

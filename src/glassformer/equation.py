@@ -143,7 +143,7 @@ class Equation(Generic[P, R]):
     """
 
     def __init__(self, fn: Callable[P, R], declared: Declaration) -> None:
-        self.fn = _widened(fn) if declared.upcast else fn
+        self.fn = _upcast_to_float32(fn) if declared.upcast else fn
         self._upcast = declared.upcast
         self.name: str = getattr(fn, "__name__", "")
         self.latex = declared.latex
@@ -191,7 +191,7 @@ class Equation(Generic[P, R]):
 
         def attach(rule: Rule) -> Rule:
             floats = tuple(parameter.name for parameter in self.parameters if parameter.is_float)
-            fn, needs = _widened(rule) if self._upcast else rule, tuple(inspect.signature(rule).parameters)
+            fn, needs = _upcast_to_float32(rule) if self._upcast else rule, tuple(inspect.signature(rule).parameters)
             self.gradient = Gradient(latex, fn, tuple(wrt.split()) or floats, needs)
             return rule
 
@@ -346,9 +346,9 @@ def catalog() -> dict[str, AnyEquation]:
     return dict(_CATALOG)
 
 
-def _widened(fn: Callable[P, R]) -> Callable[P, R]:
+def _upcast_to_float32(fn: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(fn)
-    def wide(*args: P.args, **kwargs: P.kwargs) -> R:
+    def upcast(*args: P.args, **kwargs: P.kwargs) -> R:
         narrow = next((a.dtype for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and a.dtype in _HALF), None)
         if narrow is None:
             return fn(*args, **kwargs)
@@ -357,7 +357,7 @@ def _widened(fn: Callable[P, R]) -> Callable[P, R]:
             return cast(R, tuple(_round(item, narrow) for item in result))
         return cast(R, _round(result, narrow))
 
-    return wide
+    return upcast
 
 
 def _to_float(value: object) -> object:

@@ -25,7 +25,7 @@ class Tape:
 
     def __init__(self, keep: Callable[[str], bool] | None = None) -> None:
         self.steps: list[Step] = []
-        self.calls: Counter[str] = Counter()  # how often each module ran, by its place
+        self.calls: Counter[str] = Counter()  # how often each module ran, by name
         self._keep = keep
         self._open: list[Step] = []
         self._names: dict[int, list[str]] = {}
@@ -60,15 +60,15 @@ class Tape:
             return
         if not self._modules:
             self._names = _every_name(module)
-        place = self._place(module)
-        self.calls[place] += 1
-        self._modules.append(place)
+        name = self._name(module)
+        self.calls[name] += 1
+        self._modules.append(name)
 
     def _leave_module(self, _module: Module, _args: object, _result: object) -> None:
         if MODE.dispatcher is self and self._modules:
             self._modules.pop()
 
-    def _place(self, module: Module) -> str:
+    def _name(self, module: Module) -> str:
         """A module's name; of a module with several, such as a block shared by layers, the one that runs now."""
         names = self._names.get(id(module), [""])
         for above in reversed(self._modules) if len(names) > 1 else ():
@@ -85,10 +85,10 @@ class Tape:
     def _record(self, equation: AnyEquation, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         if MODE.checking:
             equation.check(*args, **kwargs)
-        path, place = self._path(equation)
+        path, module = self._path(equation)
         kept = self._keep is None or self._keep(path)
         inputs = _freeze_generators(equation.bind(args, kwargs)) if kept else {}
-        step = Step(path, equation, inputs, place=place)
+        step = Step(path, equation, inputs, module=module)
         (self._open[-1].children if self._open else self.steps).append(step)
         self._open.append(step)
         try:
@@ -105,12 +105,12 @@ class Tape:
     def _path(self, equation: AnyEquation) -> tuple[str, str]:
         """Where a step stands: its own path, and the module it runs in."""
         if self._open:
-            above, place = self._open[-1].path, self._open[-1].place
+            above, module = self._open[-1].path, self._open[-1].module
         else:
-            above = place = self._modules[-1] if self._modules else ""
+            above = module = self._modules[-1] if self._modules else ""
         path = f"{above}.{equation.name}" if above else equation.name
         self._seen[path] += 1
-        return path if self._seen[path] == 1 else f"{path}.{self._seen[path]}", place
+        return path if self._seen[path] == 1 else f"{path}.{self._seen[path]}", module
 
     @property
     def leaves(self) -> list[Tensor]:

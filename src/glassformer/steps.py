@@ -21,7 +21,7 @@ class Step:
     outputs: tuple[object, ...] = ()
     children: list["Step"] = field(default_factory=list)
     versions: tuple[int, ...] = ()
-    place: str = ""
+    module: str = ""
 
     def __repr__(self) -> str:
         made = [f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}" for tensor in self.output_tensors]

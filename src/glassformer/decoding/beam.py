@@ -1,4 +1,4 @@
-"""Beam search: keep the likeliest partial texts of each prompt and return the best finished ones (Lowerre, 1976).
+"""Beam search: keep the most likely partial texts of each prompt and return the best finished ones (Lowerre, 1976).
 
 A finished hypothesis keeps its slot in the beam and the unfinished ones share the rest, so a beam of one is greedy
 decoding. A step is tensor operations only, and each prompt's beam is independent of the others in the batch.

@@ -50,10 +50,10 @@ class BeamCache(KVCache):
         at = start + torch.arange(self.beams, device=self.ancestors.device)
         self._mark(self.ancestors | (at[:, None] == torch.arange(self.slots, device=self.ancestors.device)))
         read = round_up(start + self.beams, GRAIN) if known else self.slots
-        places, columns = self.columns[at], self.columns[:read]
+        positions, columns = self.columns[at], self.columns[:read]
         if self.padding is not None:
-            places, columns = places - self.padding[:, None], columns - self.padding[:, None]
-        return AttentionContext(places, at, read, columns, start if known else None, self.ancestors[:, None, :, :read])
+            positions, columns = positions - self.padding[:, None], columns - self.padding[:, None]
+        return AttentionContext(positions, at, read, columns, start if known else None, self.ancestors[:, None, :, :read])
 
     def longest(self, new: int) -> int:
         """Length of the longest sequence once every beam has read its next token."""
@@ -97,9 +97,9 @@ def expand_cache(cache: KVCache, beams: int, steps: int) -> BeamCache:
     slots = shared + round_up(beams * steps, GRAIN)
 
     def stretched(store: Tensor) -> Tensor:
-        wide = store.new_zeros(*store.shape[:2], slots, store.shape[3])
-        wide[:, :, :held] = store[:, :, :held]
-        return wide
+        longer = store.new_zeros(*store.shape[:2], slots, store.shape[3])
+        longer[:, :, :held] = store[:, :, :held]
+        return longer
 
     branches = BeamCache(
         padding=cache.padding,

@@ -149,20 +149,20 @@ class KVCache(DecoderState):
     def attention_context(self, new: int) -> AttentionContext:
         """The context in which attention reads the next columns."""
         device, slots = self.self_kv[0].keys.device, self.slots
-        places = self.positions(new, device)
+        positions = self.positions(new, device)
         if isinstance(self.length, Tensor):
             last, read, plain = self.length + (new - 1), slots, False
         else:
             last = self.length + new - 1
             self._check_capacity(new)
             read, plain = min(last + 1, slots), self.padding is None and last < slots
-        columns = places if self.padding is None else self.length + torch.arange(new, device=device)
+        columns = positions if self.padding is None else self.length + torch.arange(new, device=device)
         if plain:
-            return AttentionContext(places, columns, read, None, self.count)
+            return AttentionContext(positions, columns, read, None, self.count)
         # the newest column that a slot can hold; below zero where it holds none yet
         held = last - (last - torch.arange(read, device=device)) % slots
         keys = held if self.padding is None else held - self.padding[:, None]
-        return AttentionContext(places, columns % slots, read, keys)
+        return AttentionContext(positions, columns % slots, read, keys)
 
     def _check_capacity(self, new: int) -> None:
         if self.window is None and self.count + new > self.slots:

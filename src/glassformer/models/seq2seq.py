@@ -65,12 +65,12 @@ class Seq2Seq(EncoderDecoder):
         """What happens to embeddings before the first block: positions, and in some families a norm."""
         config = self.config
         if config.positions == "learned":
-            places = LearnedPositions(config.position_offset + config.context, config.dim)
+            positions = LearnedPositions(config.position_offset + config.context, config.dim)
         else:
             with sizes_allowed():
                 sinusoidal_positions(0, config.dim, layout=config.positions)
-            places = SinusoidalPositions(config.positions)
-        return nn.Sequential(places, self._norm()) if config.embedding_norm else nn.Sequential(places)
+            positions = SinusoidalPositions(config.positions)
+        return nn.Sequential(positions, self._norm()) if config.embedding_norm else nn.Sequential(positions)
 
     def _block(self, decoder: bool = False) -> Block:
         config = self.config

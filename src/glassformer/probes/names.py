@@ -38,9 +38,9 @@ class Names:
         self._heads: dict[str, int] = {}
         for step in every:
             if step.equation is attention_scores and isinstance(q := step.inputs.get("q"), Tensor) and q.dim() > 2:
-                self._heads[step.place] = q.shape[-3]
+                self._heads[step.module] = q.shape[-3]
         leaves = {name for name, module in modules if name and not list(module.children())}
-        equations = Counter(place for place, _ in {(step.place, step.equation.name) for step in tape.steps})
+        equations = Counter(module for module, _ in {(step.module, step.equation.name) for step in tape.steps})
         self._single = {name for name in leaves if equations[name] == 1}
         self._declared: dict[int, list[str]] = defaultdict(list)  # by tensor
         self._owner: dict[str, int] = {}
@@ -78,13 +78,13 @@ class Names:
 
     def heads(self, step: Step) -> int | None:
         """The number of query heads of the attention that a step belongs to."""
-        module = step.place
+        module = step.module
         while module and module not in self._heads:
             module = module.rpartition(".")[0]
         return self._heads.get(module)
 
     def _module(self, step: Step) -> str:
-        return self.modules.get(step.place, step.place)
+        return self.modules.get(step.module, step.module)
 
     def _declare(self, step: Step) -> None:
         """Note the names declared for inputs and results, in the order of the run; the first tensor keeps a name."""
@@ -115,7 +115,7 @@ class Names:
     def _give_name(self, step: Step, outer: bool) -> None:
         module = self._module(step)
         declared = [n for n in self._declared_for(step) if n.rpartition(".")[0] == module and n not in self._ambiguous]
-        if outer and step.place in self._single:
+        if outer and step.module in self._single:
             name = self._numbered(module)
         elif declared and declared[-1] not in self._paths:
             name = declared[-1]
