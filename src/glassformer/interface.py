@@ -8,6 +8,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
+import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
@@ -25,10 +26,9 @@ from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
 from glassformer.probes.loss_targets import LossTarget
-from glassformer.probes.trace import Trace
+from glassformer.probes.trace import Trace, trace
 from glassformer.suggestions import did_you_mean
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.views.notebook import trace
 
 BATCH = 256  # texts that an encoder reads at once, as in evaluation, so that the numbers are the same
 Texts = list[str] | tuple[str, ...]

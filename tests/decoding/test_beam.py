@@ -1,4 +1,4 @@
-"""Beam search: true logits, the greedy choice for one, the optimum when wide enough, no text depends on the others in its batch."""
+"""Beam search: true logits, the greedy choice for one, the optimum when wide enough, no text depends on others."""
 
 import copy
 import itertools

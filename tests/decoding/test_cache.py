@@ -188,11 +188,7 @@ def test_bfloat16_stays_within_its_bound(name: str) -> None:
     case = specimen(name, torch.bfloat16)
     translator = name in TRANSLATORS
     ids = case.inputs["target" if translator else "ids"]
-    cache = (
-        case.model.new_cache(case.inputs["source"], 8)
-        if translator
-        else case.model.new_cache(3, 8, headroom=1)
-    )
+    cache = case.model.new_cache(case.inputs["source"], 8) if translator else case.model.new_cache(3, 8, headroom=1)
 
     def run(part: Tensor, cache: object) -> Tensor:
         return case.model.decode(part, None, cache=cache) if translator else case.model(part, cache=cache)

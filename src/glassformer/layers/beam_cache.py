@@ -50,10 +50,10 @@ class BeamCache(KVCache):
         at = start + torch.arange(self.beams, device=self.ancestors.device)
         self._mark(self.ancestors | (at[:, None] == torch.arange(self.slots, device=self.ancestors.device)))
         read = round_up(start + self.beams, GRAIN) if known else self.slots
-        positions, columns = self.columns[at], self.columns[:read]
+        positions, columns, ancestors = self.columns[at], self.columns[:read], self.ancestors[:, None, :, :read]
         if self.padding is not None:
             positions, columns = positions - self.padding[:, None], columns - self.padding[:, None]
-        return AttentionContext(positions, at, read, columns, start if known else None, self.ancestors[:, None, :, :read])
+        return AttentionContext(positions, at, read, columns, start if known else None, ancestors)
 
     def longest(self, new: int) -> int:
         """Length of the longest sequence once every beam has read its next token."""

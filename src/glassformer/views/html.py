@@ -1,4 +1,7 @@
-"""A trace as one HTML page: formulas as MathML, matrices as heat maps, arithmetic under the pointer."""
+"""A trace as one HTML page: formulas as MathML, matrices as heat maps, arithmetic under the pointer.
+
+Once this module is imported, Jupyter shows a trace at the end of a cell as its page.
+"""
 
 import base64
 import functools
@@ -71,6 +74,15 @@ def trace_page(trace: Trace, title: str = "") -> str:
 </body>
 </html>
 """
+
+
+def trace_frame(shown: Trace) -> str:
+    """The page of a trace in an iframe, so that its style and the notebook's do not mix."""
+    page = html.escape(trace_page(shown), quote=True)
+    return f'<iframe srcdoc="{page}" title="trace" style="width: 100%; height: 40rem; border: 0"></iframe>'
+
+
+Trace.shown_by(trace_frame)
 
 
 def _resource(name: str) -> str:
