@@ -32,7 +32,6 @@ class FusedAttention(Attention):
         encoder_output: Tensor | None = None,
         mask: Tensor | None = None,
         bias: Tensor | None = None,
-        positions: Tensor | None = None,
         kv: LayerKV | None = None,
         context: AttentionContext | None = None,
     ) -> Tensor:
@@ -41,9 +40,9 @@ class FusedAttention(Attention):
             if self.qkv is None:
                 if kv is not None and context is None:
                     return self._cross_attention(x, kv, mask)
-            elif positions is None and self._takes(x, mask, context):
+            elif self._takes(x, mask, context):
                 return self._self_attention(x, mask, kv, context)
-        return super().forward(x, encoder_output, mask, bias, positions, kv, context)
+        return super().forward(x, encoder_output, mask, bias, kv, context)
 
     def _takes(self, x: Tensor, mask: Tensor | None, context: AttentionContext | None) -> bool:
         """Whether this is a source, or sequences that all stand at one position, perhaps with several beams each."""

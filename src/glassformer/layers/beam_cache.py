@@ -10,8 +10,14 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ModelError
-from glassformer.layers.cache import AttentionContext, DecoderState, KVCache, LayerKV
-from glassformer.layers.recurrent_state import RecurrentBeamState, RecurrentState
+from glassformer.layers.cache import (
+    AttentionContext,
+    DecoderState,
+    KVCache,
+    LayerKV,
+    RecurrentBeamState,
+    RecurrentState,
+)  # fmt: skip
 
 GRAIN = 32  # slots come in multiples of this, for which products are fast and calls of like length share a program
 
