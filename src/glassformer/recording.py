@@ -125,17 +125,17 @@ class Tape:
     def replay(
         self, deep: bool = False, changes: Sequence[tuple[Tensor, Tensor]] = (), of: Tensor | None = None
     ) -> object:
-        """Run every step again from the leaves and give the last step's result, or what became of another tensor.
+        """Run every step again from the leaves and give the last step's result, or the new value of another tensor.
 
-        With `deep`, steps that have parts are replayed through their parts. `changes` puts new tensors in the place
-        of recorded ones; then only the steps that depend on them run again.
+        With `deep`, steps that have parts are replayed through their parts. `changes` replaces recorded
+        tensors by new ones; then only the steps that depend on them run again.
         """
         if changes:
             self._require_whole("replays a change")
         values = {id(old): new for old, new in changes}
         result: object = None
         with reference_mode(), no_checks():
-            for step in self._program(deep):
+            for step in [part for top in self.steps for part in _parts(top, deep)]:
                 if changes and not self._depends(step, values):
                     continue
                 _unchanged(step)
@@ -201,10 +201,9 @@ class Tape:
             raise TapeError(f"the tape kept only some values, and {what} only when it kept all of them: {remedy}")
 
     def _require_known(self, of: Tensor) -> None:
-        if any(of is tensor for tensor in self._met()):
-            return
-        met = {id(tensor) for tensor in self._met()}
-        if self._provenance.between(of, lambda source: id(source) in met) is None:
+        steps = [step for top in self.steps for step in top.walk()]
+        met = {id(tensor) for step in steps for tensor in (*step.output_tensors, *step.input_tensors)}
+        if id(of) not in met and self._provenance.between(of, lambda source: id(source) in met) is None:
             raise TapeError(f"the tensor asked for, of shape {list(of.shape)}, is not on the tape")
 
     def _lost(self, found: Gradients) -> dict[int, tuple[Tensor, Operation]]:
@@ -225,21 +224,10 @@ class Tape:
                     lose(tensor)
         return lost
 
-    def _met(self) -> Iterator[Tensor]:
-        """Every tensor that a step made or read, the last first."""
-        for top in reversed(self.steps):
-            for step in top.walk():
-                yield from step.output_tensors
-                yield from step.input_tensors
-
-    def _program(self, deep: bool) -> Iterator[Step]:
-        for step in self.steps:
-            yield from _parts(step, deep)
-
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """Run compiled models as they were written; what a compiler made of them has no equations to record."""
+    """Run compiled models uncompiled: compiled code has no equations to record."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled
         yield
         return
@@ -249,7 +237,7 @@ def _uncompiled() -> Iterator[None]:
 
 
 def _every_name(model: Module) -> dict[int, list[str]]:
-    """All names of every module; the box that `torch.compile` puts around one does not count."""
+    """All names of every module, without the wrapper that `torch.compile` puts around one."""
     names: dict[int, list[str]] = defaultdict(list)
     for name, module in model.named_modules(remove_duplicate=False):
         names[id(module)].append(".".join(part for part in name.split(".") if part != "_orig_mod"))
@@ -304,7 +292,7 @@ def _substitute(value: object, values: Mapping[int, Tensor]) -> object:
 
 
 def _freeze_generators(inputs: dict[str, object]) -> dict[str, object]:
-    """Keep each random source as it stands now, so that a replay draws the same numbers."""
+    """Copy the state of each random generator, so that a replay draws the same numbers."""
     if "generator" in inputs and inputs["generator"] is None:
         device = next((t.device for t in tensors_in(list(inputs.values()))), torch.device("cpu"))
         cuda = device.type == "cuda"
@@ -315,7 +303,7 @@ def _freeze_generators(inputs: dict[str, object]) -> dict[str, object]:
 
 
 def _apart(result: object, inputs: Sequence[Tensor]) -> object:
-    """A result that is one of the inputs gets an identity of its own, so that the tape can tell them apart."""
+    """A result that is one of the inputs becomes a new tensor, so that the tape can tell them apart."""
     if isinstance(result, tuple):
         return tuple(_apart(item, inputs) for item in result)
     if isinstance(result, Tensor) and any(result is tensor for tensor in inputs):

@@ -61,9 +61,9 @@ Operation: TypeAlias = Callable[..., object]
 
 
 def not_recorded(operation: Operation) -> str:
-    """The end of an error about a plain torch operation on the way."""
+    """The end of an error message about a plain torch operation between equations."""
     name = resolve_name(operation) or str(operation)
-    return f"{name}; it is not an equation, so the tape did not record it: call an equation in its place"
+    return f"{name}; it is not an equation, so the tape did not record it: call an equation instead"
 
 
 class Gradients:
@@ -113,5 +113,5 @@ class Gradients:
 
 
 def version_of(tensor: Tensor) -> int:
-    """A number that grows when a tensor is changed in place; under inference mode nobody counts."""
+    """A number that grows when a tensor is changed in place; always 0 under inference mode."""
     return 0 if tensor.is_inference() else tensor._version

@@ -92,7 +92,7 @@ class GenerationConfig:
 
     def _require_number(self, name: str, above: bool = False) -> None:
         value: object = getattr(self, name)
-        fits = isinstance(value, Real) and math.isfinite(value) and (value > 0 if above else value >= 0)
+        fits = isinstance(value, Real) and math.isfinite(value) and float(value) >= 0 and not (above and value == 0)
         self._require(name, fits, f"a number {'above' if above else 'of at least'} 0")
 
     @property

@@ -232,7 +232,8 @@ def trace(
     output and inputs, whose equations are traced too. `limit` is the most bytes to keep, by default the free memory.
     """
     eager = dict(model.named_children()).get("_orig_mod", model)  # the model inside torch.compile
-    given = _by_name(eager, inputs)
+    first = next(iter(inspect.signature(eager.forward).parameters))
+    given = {first: inputs} if isinstance(inputs, Tensor) else dict(inputs)
     selection = Selection(layer=layer, head=head, token=token, equation=equation)
     outline = _outline(eager, given, selection, backward is not None, limit)
     device = next(eager.parameters()).device
@@ -260,7 +261,12 @@ def _outline(
     chosen = every if backward else selection.steps(every, names)  # a step of the loss may be selected, unknown here
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     needed = 2 * value_bytes(every) + weights if backward else value_bytes(chosen)
-    _require_memory(needed, next(model.parameters()).device, limit)
+    free = free_memory(next(model.parameters()).device) if limit is None else limit
+    if free is not None and needed > free:
+        raise TapeError(
+            f"this trace would keep {needed / _GIGA:.2f} GB and there is room for {free / _GIGA:.2f} GB; "
+            "narrow it to a layer or an equation, shorten the input, or leave the backward pass out"
+        )
     return None if backward or len(chosen) == len(every) else (names, {step.path for step in chosen})
 
 
@@ -279,15 +285,6 @@ def value_bytes(steps: Iterable[Step]) -> int:
     return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
 
-def _require_memory(needed: int, device: torch.device, limit: int | None) -> None:
-    free = free_memory(device) if limit is None else limit
-    if free is not None and needed > free:
-        raise TapeError(
-            f"this trace would keep {needed / _GIGA:.2f} GB and there is room for {free / _GIGA:.2f} GB; "
-            "narrow it to a layer or an equation, shorten the input, or leave the backward pass out"
-        )
-
-
 def free_memory(device: torch.device) -> int | None:
     """Free bytes on a device, or None where they are unknown."""
     if device.type == "cuda":
@@ -301,12 +298,6 @@ def free_memory(device: torch.device) -> int | None:
 def _untouched(inputs: Mapping[str, object]) -> dict[str, object]:
     """The inputs with a copy of the cache, which a run changes."""
     return {k: v if isinstance(v, Tensor) else copy.deepcopy(v) for k, v in inputs.items()}
-
-
-def _by_name(model: nn.Module, inputs: Tensor | Mapping[str, object]) -> dict[str, object]:
-    if not isinstance(inputs, Tensor):
-        return dict(inputs)
-    return {next(iter(inspect.signature(model.forward).parameters)): inputs}
 
 
 def _loss(backward: str | LossTarget, output: object, inputs: Mapping[str, object]) -> Tensor:

@@ -91,7 +91,9 @@ def _resource(name: str) -> str:
 
 def _page_data(trace: Trace) -> dict[str, object]:
     equations = {step.equation.name: step.equation for step in trace.steps}
-    most = _matrices_that_fit(trace)
+    most = 16  # matrices of each step
+    while most > 1 and sum(_numbers_shown(step, most) for step in trace.steps) > NUMBERS:
+        most //= 2
     return {
         "equations": {
             name: {
@@ -103,14 +105,6 @@ def _page_data(trace: Trace) -> dict[str, object]:
         },
         "steps": [_step_data(step, most, max(4, CELLS // len(trace.steps))) for step in trace.steps],
     }
-
-
-def _matrices_that_fit(trace: Trace) -> int:
-    """How many matrices of each step fit in a page."""
-    most = 16
-    while most > 1 and sum(_numbers_shown(step, most) for step in trace.steps) > NUMBERS:
-        most //= 2
-    return most
 
 
 def _numbers_shown(step: TraceStep, most: int) -> int:
@@ -135,9 +129,10 @@ def _step_data(step: TraceStep, most: int, cells: int) -> dict[str, object]:
         "shape": shown_shape(step),
         "operations": step.cost.flops,
         "symbols": [
-            (bound.symbol.name, bound.symbol.meaning, _bound_text(bound.value), bound.source, _size(bound.gradient))
+            (bound.symbol.name, bound.symbol.meaning, _bound_text(bound.value), bound.source, gradient)
             for bound in step.symbols
             if bound.value is not None
+            for gradient in ["" if bound.gradient is None else f"gradient {size_text(bound.gradient)}"]
         ],
         "value": value,
         "left": step.value.numel() - sum(len(row) for w in shown for row in w.values) if shown else 0,
@@ -147,7 +142,8 @@ def _step_data(step: TraceStep, most: int, cells: int) -> dict[str, object]:
 
 def _window_data(step: TraceStep, window: MatrixWindow, arithmetic: list[list[str]]) -> dict[str, object]:
     """A matrix as the page draws it; `cells` is the arithmetic of its first rows and columns."""
-    values = [[_short(x) for x in row] for row in window.values]
+    # numbers in the digits that are shown; NaN and infinities, which JSON lacks, as text
+    values = [[not_a_number(x) or float(number(x).replace(MINUS, "-")) for x in row] for row in window.values]
     return vars(window) | {"axes": len(step.shape), "values": values, "cells": arithmetic}
 
 
@@ -166,12 +162,3 @@ def _bound_text(value: object) -> str:
     if isinstance(value, Tensor):
         return shape_text(value.shape)
     return f"{len(value)} tensors" if isinstance(value, (list, tuple)) else number_text(value)
-
-
-def _size(gradient: Tensor | None) -> str:
-    return "" if gradient is None else f"gradient {size_text(gradient)}"
-
-
-def _short(x: float) -> float | str:
-    """A number in the digits that are shown; as text if not finite, since JSON has no such numbers."""
-    return not_a_number(x) or float(number(x).replace(MINUS, "-"))
