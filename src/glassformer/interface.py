@@ -22,7 +22,7 @@ from glassformer.equations.softmax import softmax
 from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM
-from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
 from glassformer.probes.loss_targets import LossTarget
@@ -193,11 +193,9 @@ class LoadedModel:
             raise ModelError(f"{type(model).__name__} does not read text: trace it with gf.trace(model, inputs)")
         inputs: dict[str, object] = {}
         for name, lines in rows.items():
-            sizes = torch.tensor([len(line) for line in lines])
-            padded = [[*line, *[0] * (int(sizes.max()) - len(line))] for line in lines]
-            inputs[name] = torch.tensor(padded, device=_device(model))
+            inputs[name], real = right_padded(lines, _device(model))
             if len(lines) > 1:
-                inputs["attention_mask"] = (torch.arange(int(sizes.max())) < sizes[:, None]).to(_device(model))
+                inputs["attention_mask"] = real
         named = str if self.tokenizer is None else self.tokenizer.token
         selection = {"layer": layer, "head": head, "token": token, "equation": equation}
         found = trace(self.model, inputs, backward, **selection, limit=limit)  # pyright: ignore[reportArgumentType]

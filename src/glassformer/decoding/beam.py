@@ -94,7 +94,10 @@ class Beam:
         parent = index // options
         token, log_probability = (values.view(prompts, -1).gather(1, index) for values in (ids, best))
         was_ended = self.ended.gather(1, parent)
-        self._follow(parent)
+        for flat in (self.score, self.length):  # every slot takes over the hypothesis of its parent
+            flat.copy_(flat.gather(1, parent))
+        for deep in (self.ids, self.log_probabilities):
+            deep.copy_(deep.gather(1, parent[..., None].expand_as(deep)))
         self.score.add_(log_probability)
         column = step.view(1, 1, 1).expand(prompts, beams, 1)
         self.ids.scatter_(2, column, torch.where(was_ended, 0, token)[..., None])
@@ -103,13 +106,6 @@ class Beam:
         over = (token[..., None] == ends).any(-1) | (self.length >= self.max_tokens)
         self.ended.copy_(was_ended | over)
         return token, parent
-
-    def _follow(self, parent: Tensor) -> None:
-        """Every slot takes over the hypothesis of its parent."""
-        for flat in (self.score, self.length):
-            flat.copy_(flat.gather(1, parent))
-        for deep in (self.ids, self.log_probabilities):
-            deep.copy_(deep.gather(1, parent[..., None].expand_as(deep)))
 
     def rank(self, config: GenerationConfig) -> Tensor:
         """Scores over the length penalty, by which finished hypotheses are ranked; unfinished ones come last."""

@@ -136,16 +136,15 @@ class TritonBatchDecoder(TritonDecoder):
             assert attention.qkv is not None
             mixed = self._attention(attention.qkv(h), attention, kv, rotation)
             x, h = self._project_and_add(x, mixed, attention.output, block.feed_forward_norm)
-            x, h = self._project_and_add(x, self._hidden(h, forward), forward.down, norm)
+            if isinstance(forward, GatedFeedForward):
+                hidden = forward.unit(forward.gate(h), forward.up(h))
+            else:
+                assert isinstance(forward, FeedForward)
+                hidden = forward.activation(forward.up(h))
+            x, h = self._project_and_add(x, hidden, forward.down, norm)
         self.length.add_(1)
         assert isinstance(output, PackedLinear)
         return functional.linear(h, output.aligned())[:, : output.weight.shape[1]]
-
-    def _hidden(self, h: Tensor, forward: nn.Module) -> Tensor:
-        if isinstance(forward, GatedFeedForward):
-            return forward.unit(forward.gate(h), forward.up(h))
-        assert isinstance(forward, FeedForward)
-        return forward.activation(forward.up(h))
 
     def _project_and_add(self, x: Tensor, h: Tensor, linear: object, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
         assert isinstance(linear, PackedLinear)

@@ -87,13 +87,9 @@ class RMSNorm(nn.Module):
 class PlainRMSNorm(nn.Module):
     """RMS normalization over the last axis, without learned parameters."""
 
-    def __init__(self, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the last axis."""
-        return rms_norm(x, None, self.eps)
+        return rms_norm(x)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -28,7 +28,7 @@ class EncoderDecoder(TokenPredictor):
 
     def embed_target(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Hidden states [batch, seq, dim] that enter the decoder; without positions, tokens count from 0."""
-        return self.embedding(ids)
+        return self.embed_source(ids)
 
     def check(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> None:
         """Raise on token ids the model cannot take."""

@@ -74,13 +74,11 @@ class Encoder(Model):
         self.positions = LearnedPositions(config.position_offset + config.context, width)
         self.norm = LayerNorm(width, config.eps)
         self.widen = Linear(width, config.dim) if config.embedding_dim else None
-        self.stack = Stack([self._block()] * config.layers if config.share_layers else self._blocks())
+        shared = self._block() if config.share_layers else None
+        self.stack = Stack([shared or self._block() for _ in range(config.layers)])
         self.pooler = Linear(config.dim, config.dim) if config.head in ("pooled", "classifier") else None
         self.masked_head = MaskedHead(config) if config.head == "masked" else None
         self.classifier = Linear(config.dim, config.classes) if config.head == "classifier" else None
-
-    def _blocks(self) -> list[Block]:
-        return [self._block() for _ in range(self.config.layers)]
 
     def _norm(self) -> LayerNorm:
         return LayerNorm(self.config.dim, self.config.eps)
