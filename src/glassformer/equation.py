@@ -1,4 +1,4 @@
-"""The one idea: an equation is an object, and everything else is built on it."""
+"""`Equation`: a formula as an object, on which everything else is built."""
 
 import functools
 import inspect
@@ -24,15 +24,15 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 class Dispatcher(Protocol):
-    """What stands between a call and its kernel: argument checks, a tape, or reference mode."""
+    """Decides how a call runs: with argument checks, on a tape, or in reference mode."""
 
     def record(self, equation: "AnyEquation", args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Run the equation in the dispatcher's way."""
+        """Run the equation and return its result."""
         ...
 
 
 class Checks:
-    """Check a call that comes from outside, then run it and all it calls without checking again."""
+    """Check a call from outside the library, then run it and everything it calls without further checks."""
 
     def record(self, equation: "AnyEquation", args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Check, then run the fast form."""
@@ -165,7 +165,7 @@ class Equation(Generic[P, R]):
         return f"<Equation {self.name}: {self.meaning}>"
 
     def __reduce__(self) -> str:
-        """There is one of each: a copy of a model, or one sent to another process, holds the same equations."""
+        """Pickle by name: a copied model, or one sent to another process, holds the same equations."""
         return self.name
 
     def def_fused(self, fn: Callable[P, R]) -> Callable[P, R]:
@@ -358,7 +358,7 @@ def _to_meta(value: object) -> object:
 
 
 def tensors_in(value: object) -> list[Tensor]:
-    """Every tensor of a value, lists and tuples laid flat."""
+    """Every tensor in a value, with lists and tuples flattened."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, (list, tuple)):

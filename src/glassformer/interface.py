@@ -20,7 +20,7 @@ from glassformer.equations.sampling import greedy
 from glassformer.equations.sequences import mean_pool
 from glassformer.equations.softmax import softmax
 from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError
-from glassformer.inference.prepare import can_convert, for_inference
+from glassformer.inference.prepare import can_convert, for_inference, inference_mode
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.model import Model
@@ -49,8 +49,8 @@ class LoadedModel:
 
     Generation settings are those of `GenerationConfig`, as keywords or as `config`. The weights are in memory once:
     `generate`, `stream` and `translate` convert them for inference at their first call. Asking for `.model` or a trace
-    afterwards reads the folder again. Once `.model` or a trace has been handed out, the model is no longer converted
-    but generates as it is, so that training it shows.
+    afterwards reads the folder again. Once `.model` or a trace has been returned, the model is no longer converted, so
+    that generation reflects any training.
     """
 
     def __init__(
@@ -274,7 +274,7 @@ def load(
 
 
 def _generation_config(config: GenerationConfig | None, settings: dict[str, object]) -> GenerationConfig:
-    """The settings of a config, with those given as keywords in place of its own."""
+    """A config with the settings that are given as keywords replaced."""
     known = [field.name for field in fields(GenerationConfig)]
     for name in settings:
         if name not in known:
@@ -282,14 +282,11 @@ def _generation_config(config: GenerationConfig | None, settings: dict[str, obje
     return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
 
 
-@torch.no_grad()
 def _run(model: Encoder, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
     """The output of an encoder without dropout, even in the middle of its training."""
-    training = model.training
-    try:
-        return model.eval()(ids, attention_mask)
-    finally:
-        model.train(training)
+    model.check(ids, attention_mask)
+    with inference_mode(model):
+        return model(ids, attention_mask)
 
 
 def _device(model: Model) -> torch.device:

@@ -211,7 +211,7 @@ class Tape:
         lost: dict[int, tuple[Tensor, Operation]] = {}
 
         def lose(tensor: Tensor) -> None:
-            if not isinstance(tensor, Parameter):  # whatever it was set to, a parameter is where gradients end
+            if not isinstance(tensor, Parameter):  # gradients end at a parameter, however it was computed
                 lost.update({id(source): (source, way) for source, way in self._provenance.smooth_sources(tensor)})
 
         for tensor in found:

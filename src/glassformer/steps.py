@@ -1,4 +1,4 @@
-"""What a tape is made of: steps, each an equation as it ran, and the gradients of a reverse run."""
+"""The parts of a tape: steps, each one call of an equation, and the gradients of a reverse run."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def input_tensors(self) -> list[Tensor]:
-        """Every tensor the step read, sequences laid flat."""
+        """Every tensor the step read, with sequences flattened."""
         return tensors_in(list(self.inputs.values()))
 
     @property

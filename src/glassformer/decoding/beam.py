@@ -124,7 +124,7 @@ class Beam:
         return _divisors(self.ids.shape[-1], config.length_penalty, self.score.dtype, self.score.device)
 
     def select(self, prompts: Tensor) -> None:
-        """Go on with these prompts only."""
+        """Keep only these prompts."""
         for name, value in vars(self).items():
             setattr(self, name, value[prompts])
 
@@ -241,7 +241,7 @@ class BeamSearch:
         self.left -= steps
 
     def compact(self, live: Sequence[int]) -> bool:
-        """Go on with these prompts only, if that is worth moving them; a compiled step has a fixed batch."""
+        """Drop all other prompts once enough are finished to make that pay; a compiled step has a fixed batch."""
         if self.program is not None or len(live) > COMPACT_BELOW * len(self.beam.score):
             return False
         prompts = torch.tensor(live, device=self.next.device)

@@ -82,7 +82,8 @@ class PartialText:
         """Text that is certain now and was not returned before: whole characters that cannot begin a stop text."""
         if self.finish_reason is None:
             text = self._decoded().rstrip(INCOMPLETE)
-            end = len(text) - max((_overlap(text, stop) for stop in self.stops), default=0)
+            starts = (stop[:size] for stop in self.stops for size in range(1, len(stop) + 1))
+            end = len(text) - max((len(start) for start in starts if text.endswith(start)), default=0)
         else:
             text = self.text
             end = len(text)
@@ -98,8 +99,3 @@ class PartialText:
     def done(self) -> Completion:
         """The finished text."""
         return Completion(self.text, self.ids, self.log_probabilities, self.finish_reason or self.limit_reason)
-
-
-def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of a text could begin a stop text."""
-    return next((size for size in range(min(len(stop), len(text)), 0, -1) if text.endswith(stop[:size])), 0)

@@ -19,7 +19,7 @@ from glassformer.layers.cache import (
     RecurrentState,
 )  # fmt: skip
 
-GRAIN = 32  # slots come in multiples of this, for which products are fast and calls of like length share a program
+GRAIN = 32  # slots are a multiple of this: products are fast, and calls of similar length share a program
 
 
 @dataclass(kw_only=True)

@@ -21,7 +21,7 @@ from glassformer.layers.model import Model, checks_inputs
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(Config):
-    """Sizes of a BERT; `head` says what comes out.
+    """Sizes of a BERT; `head` chooses the output.
 
     `share_layers` and a narrower `embedding_dim` make it an ALBERT, a `position_offset` a RoBERTa, no token types
     and a ReLU to `pool` by a DistilBERT.

@@ -1,4 +1,4 @@
-"""T5: text to text, with distances counted in the scores and no other positions (Raffel et al., 2019)."""
+"""T5: text to text, with relative position biases and no other positions (Raffel et al., 2019)."""
 
 from dataclasses import dataclass
 

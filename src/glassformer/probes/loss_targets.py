@@ -1,4 +1,4 @@
-"""Losses to go backward from, made of equations from the output of a model."""
+"""Losses to differentiate, computed by equations from the output of a model."""
 
 import re
 from collections.abc import Callable, Mapping

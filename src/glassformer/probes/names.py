@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -27,13 +27,17 @@ class Names:
 
     A module that runs a single equation names its step: `layers.3.attention.query`. Other steps are named by their
     module and the name that their equation declares for the result, or an equation that reads it there, else by their
-    equation: `layers.3.attention.weights`. A list of layers is called `layers` whatever the model calls it.
+    equation: `layers.3.attention.weights`. A list of layers is always called `layers`.
     """
 
     def __init__(self, model: nn.Module, tape: Tape) -> None:
         modules = list(model.named_modules(remove_duplicate=False))  # a block may run as several layers
         lists = [name for name, module in modules if isinstance(module, nn.ModuleList)]
-        self.modules = _readable_modules([name for name, _ in modules], lists)
+        short = {n: "layers" if len(lists) == 1 else f"{n.rpartition('.')[0]}.layers".lstrip(".") for n in lists}
+        self.modules: dict[str, str] = {}  # each list of layers is `layers`, without its parent if it is the only one
+        for name, _ in modules:
+            inside = max((item for item in lists if f"{name}.".startswith(f"{item}.")), key=len, default=None)
+            self.modules[name] = name if inside is None else short[inside] + name[len(inside) :]
         every = [step for top in tape.steps for step in top.walk()]
         self._heads: dict[str, int] = {}
         for step in every:
@@ -133,16 +137,6 @@ class Names:
             count += 1
             numbered = f"{name}.{count}"
         return numbered
-
-
-def _readable_modules(modules: Sequence[str], lists: Sequence[str]) -> dict[str, str]:
-    """Readable module names: each list of layers is `layers`, without its parent's name if there is one list only."""
-    short = {name: "layers" if len(lists) == 1 else f"{name.rpartition('.')[0]}.layers".lstrip(".") for name in lists}
-    readable: dict[str, str] = {}
-    for name in modules:
-        inside = max((item for item in lists if f"{name}.".startswith(f"{item}.")), key=len, default=None)
-        readable[name] = name if inside is None else short[inside] + name[len(inside) :]
-    return readable
 
 
 def axis_names(step: Step) -> tuple[str, ...]:

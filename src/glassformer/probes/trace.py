@@ -57,7 +57,7 @@ class TraceStep:
 
     @property
     def output(self) -> object:
-        """Its first output, whole, whatever is selected."""
+        """Its whole first output, regardless of the selection."""
         return self.step.outputs[0]
 
     @property
@@ -88,7 +88,7 @@ class TraceStep:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the whole output, whatever is selected."""
+        """The shape of the whole output, regardless of the selection."""
         return tuple(self.output.shape) if isinstance(self.output, Tensor) else ()
 
     @property
@@ -116,7 +116,7 @@ class TraceStep:
 class Trace:
     """A run with its steps by name; narrow it with `select`, explain a number with `cell`, show it with the views."""
 
-    _draw: ClassVar[Callable[["Trace"], str] | None] = None
+    _repr_html_: ClassVar[Callable[["Trace"], str]]  # how a notebook shows a trace; `views.html` sets it
 
     model: nn.Module = field(repr=False)
     tape: Tape = field(repr=False)
@@ -186,14 +186,6 @@ class Trace:
         """Raise if the trace did not go backward."""
         if self.gradients is None:
             raise TapeError("the trace did not go backward: trace with backward= to have gradients")
-
-    @classmethod
-    def shown_by(cls, draw: Callable[["Trace"], str]) -> None:
-        """Set how a notebook shows a trace; views are on a higher floor, so they cannot be imported here."""
-        cls._draw = draw
-
-    def _repr_html_(self) -> str | None:
-        return None if Trace._draw is None else Trace._draw(self)
 
     @cached_property
     def _every_step(self) -> list[tuple[Step, int]]:

@@ -143,7 +143,10 @@ def training_curves(records: Sequence[Record], logarithmic: bool = False) -> str
         parts += _plot(title, curves, across, top, top + size)
         top += size + GAP
     parts += _notes(records, across) + svg_legend(plots[0][1], WIDTH - MARGIN_RIGHT, TOP - 8)
-    return svg_picture(WIDTH, height, _summary(records), parts + _step_labels(across, top - GAP))
+    for step in _whole_steps(across):
+        parts.append(svg_text(across.pixel(step), top - GAP + 16, f"{step:,}", "middle", "step"))
+    parts.append(svg_text((across.start + across.end) / 2, top - GAP + 33, "step", "middle"))
+    return svg_picture(WIDTH, height, _summary(records), parts)
 
 
 def _points(records: Sequence[Record], key: str) -> list[tuple[float, float]]:
@@ -175,11 +178,6 @@ def _plot(title: str, curves: Sequence[Curve], across: Scale, top: float, bottom
         parts.append(svg_text(MARGIN_LEFT - 6, y + 4, f"{tick:.6g}", "end", "value"))
     parts += [svg_grid(x, top, x, bottom) for x in map(across.pixel, _whole_steps(across))]
     return parts + [part for curve in curves for part in svg_curve(curve, across, upwards)]
-
-
-def _step_labels(across: Scale, bottom: float) -> list[str]:
-    ticks = [svg_text(across.pixel(step), bottom + 16, f"{step:,}", "middle", "step") for step in _whole_steps(across)]
-    return [*ticks, svg_text((across.start + across.end) / 2, bottom + 33, "step", "middle")]
 
 
 def _whole_steps(across: Scale) -> list[int]:

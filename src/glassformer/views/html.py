@@ -82,7 +82,7 @@ def trace_frame(shown: Trace) -> str:
     return f'<iframe srcdoc="{page}" title="trace" style="width: 100%; height: 40rem; border: 0"></iframe>'
 
 
-Trace.shown_by(trace_frame)
+Trace._repr_html_ = trace_frame
 
 
 def _resource(name: str) -> str:

@@ -50,7 +50,7 @@ def unicode_math(latex: str) -> str:
 
 
 class _Formula:
-    """One formula on its way from tokens to text."""
+    """A parser that turns the tokens of one formula into text."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.tokens, self.index = tokens, 0
@@ -122,7 +122,7 @@ class _Formula:
         return f"({text}) " if " / " in text else f"{text} "
 
     def _factor_follows(self) -> bool:
-        """Whether something is multiplied right behind, which must not seem to stand below the line."""
+        """Whether a factor follows, which must not look like part of the denominator."""
         rest = [token for token in self.tokens[self.index : self.index + 2] if not token.isspace()]
         following = rest[0] if rest else ""
         signs = ("\\quad", "\\;", "\\right", "\\to", "\\in", "\\le", "\\text", "\\end", "\\odot", "\\\\")
@@ -185,7 +185,7 @@ def _letters(text: str) -> str:
 
 
 def _outside(text: str) -> str:
-    """A text without what stands in brackets or between norm bars."""
+    """A text without the parts in brackets or between norm bars."""
     depth, kept = 0, ""
     for letter in re.sub(r"‖[^‖]*‖", "‖", text):
         depth += letter in OPENING
