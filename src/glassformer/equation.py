@@ -102,9 +102,6 @@ class Cost:
     flops: int
     bytes: int
 
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.flops + other.flops, self.bytes + other.bytes)
-
 
 @dataclass(frozen=True)
 class Gradient:

@@ -48,11 +48,7 @@ class Provenance(TorchFunctionMode):
         self._origins: MutableMapping[Tensor, PlainStep] = WeakTensorKeyDictionary()
 
     def __torch_function__(
-        self,
-        func: Operation,
-        types: object,
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
+        self, func: Operation, types: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
         kwargs = kwargs or {}
         if not self._listening():  # inside an equation, or while the tape is off

@@ -58,8 +58,10 @@ class Tape:
     def _enter_module(self, module: Module, _args: object) -> None:
         if MODE.dispatcher is not self:
             return
-        if not self._modules:
-            self._names = _every_name(module)
+        if not self._modules:  # all names of every module, without the wrapper of `torch.compile`
+            self._names = defaultdict(list)
+            for name, each in module.named_modules(remove_duplicate=False):
+                self._names[id(each)].append(".".join(part for part in name.split(".") if part != "_orig_mod"))
         name = self._name(module)
         self.calls[name] += 1
         self._modules.append(name)
@@ -234,14 +236,6 @@ def _uncompiled() -> Iterator[None]:
     with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks", UserWarning)
         yield
-
-
-def _every_name(model: Module) -> dict[int, list[str]]:
-    """All names of every module, without the wrapper that `torch.compile` puts around one."""
-    names: dict[int, list[str]] = defaultdict(list)
-    for name, module in model.named_modules(remove_duplicate=False):
-        names[id(module)].append(".".join(part for part in name.split(".") if part != "_orig_mod"))
-    return names
 
 
 def _parts(step: Step, deep: bool) -> Iterator[Step]:

@@ -30,7 +30,7 @@ class CausalLM(TokenPredictor):
     def check(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> None:
         """Raise on token ids the model cannot take."""
         self.check_tokens("ids", ids, self.config.vocab, self.max_length)
-        self.check_mask("attention_mask", attention_mask, ids)
+        self.check_mask(attention_mask, ids)
         if cache is None:
             return
         where, wanted, context = type(self).__name__, cache.longest(ids.shape[1]), self.max_length

@@ -34,7 +34,7 @@ class EncoderDecoder(TokenPredictor):
         """Raise on token ids the model cannot take."""
         self.check_tokens("source", source, self.config.vocab, self.max_length)
         self.check_tokens("target", target, self.config.vocab, self.max_length)
-        self.check_mask("attention_mask", attention_mask, source)
+        self.check_mask(attention_mask, source)
         if len(target) != len(source):
             where = f"{type(self).__name__}: target"
             raise ModelError(f"{where} has {len(target)} sequences, wanted {len(source)}, as many as the source")

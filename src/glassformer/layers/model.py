@@ -45,17 +45,13 @@ class Model(nn.Module):
                 bad = low if low < 0 else high
                 raise ModelError(f"{where} holds the id {bad}, wanted ids from 0 to {vocab - 1}, the vocabulary")
 
-    def check_mask(self, symbol: str, attention_mask: Tensor | None, ids: Tensor) -> None:
+    def check_mask(self, mask: Tensor | None, ids: Tensor) -> None:
         """Raise unless an attention mask is boolean, one entry for each token."""
-        if attention_mask is None:
-            return
-        where = f"{type(self).__name__}: {symbol}"
-        if attention_mask.dtype != torch.bool:
-            raise ModelError(f"{where} has type {attention_mask.dtype}, wanted bool, true for real tokens")
-        if attention_mask.shape != ids.shape:
-            raise ModelError(
-                f"{where} has shape {list(attention_mask.shape)}, wanted {list(ids.shape)}, one for each token"
-            )
+        where = f"{type(self).__name__}: attention_mask"
+        if mask is not None and mask.dtype != torch.bool:
+            raise ModelError(f"{where} has type {mask.dtype}, wanted bool, true for real tokens")
+        if mask is not None and mask.shape != ids.shape:
+            raise ModelError(f"{where} has shape {list(mask.shape)}, wanted {list(ids.shape)}, one for each token")
 
     def parameter_count(self) -> int:
         """Number of trainable parameters, shared ones counted once."""

@@ -96,7 +96,7 @@ class Encoder(Model):
     def check(self, ids: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None) -> None:
         """Raise on tokens the model cannot take."""
         self.check_tokens("ids", ids, self.config.vocab, self.config.context)
-        self.check_mask("attention_mask", attention_mask, ids)
+        self.check_mask(attention_mask, ids)
         if token_types is not None:
             self.check_tokens("token_types", token_types, self.config.token_types)
 

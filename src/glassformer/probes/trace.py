@@ -134,9 +134,8 @@ class Trace:
         """The steps selected that kept their values, in the order of the run, parts behind their whole."""
         kept = [step for step, _ in self._every_step if step.kept]
         wanted = set(self.selection.steps(kept, self.names))
-        return [
-            TraceStep(self, step, self.names[step.path], depth) for step, depth in self._every_step if step in wanted
-        ]
+        chosen = [(step, depth) for step, depth in self._every_step if step in wanted]
+        return [TraceStep(self, step, self.names[step.path], depth) for step, depth in chosen]
 
     def __getitem__(self, name: str) -> TraceStep:
         """The step by its name, its path, or a declared name, such as `layers.0.attention.queries`."""

@@ -153,9 +153,8 @@ def _arithmetic(step: TraceStep, window: MatrixWindow, most: int) -> list[list[s
     rows = min(height, max(math.isqrt(most), most // width)) if most > 0 else 0
     columns = min(width, most // rows) if rows else 0
     (top, left), missing = window.start, max(0, 2 - len(step.shape))  # axes that a window has and the tensor has not
-    return [
-        [written(step.step, (*window.index, top + i, left + j)[missing:]) for j in range(columns)] for i in range(rows)
-    ]
+    at = [[(*window.index, top + i, left + j)[missing:] for j in range(columns)] for i in range(rows)]
+    return [[written(step.step, index) for index in row] for row in at]
 
 
 def _bound_text(value: object) -> str:

@@ -95,20 +95,15 @@ class _Formula:
         if name == "mathbb":
             letter = self._argument()
             return DOUBLED.get(letter, letter)
+        if name in PLAIN_TEXT and self._peek() != "{":
+            return self._argument()
         if name in PLAIN_TEXT:
-            return self._plain_text()
+            start, self.index = self.index + 1, self.tokens.index("}", self.index) + 1
+            return "".join(self.tokens[start : self.index - 1])
         if name in ACCENTS:
             plain = (*"⊙‖′ ", *ACCENTS.values())
             return "".join(c if c in plain else c + ACCENTS[name] for c in self._argument())
         return FUNCTIONS.get(name) or SYMBOLS.get(name, name)
-
-    def _plain_text(self) -> str:
-        if self._peek() != "{":
-            return self._argument()
-        end = self.tokens.index("}", self.index)
-        text = "".join(self.tokens[self.index + 1 : end])
-        self.index = end + 1
-        return text
 
     def _fraction(self) -> str:
         over, under = self._argument(), self._argument()
