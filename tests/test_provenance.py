@@ -39,7 +39,7 @@ def programs(draw: st.DrawFn) -> Program:
     count = draw(st.integers(2, 7))
     before = [st.integers(0, 1 + line) for line in range(count)]
     names = st.sampled_from([*EQUATIONS, *EQUATIONS, *PLAIN])
-    return Program(tuple((draw(names), draw(place), draw(place)) for place in before))
+    return Program(tuple((draw(names), draw(earlier), draw(earlier)) for earlier in before))
 
 
 def recorded(program: Program) -> tuple[list[Tensor], Tape]:
@@ -56,12 +56,12 @@ def test_a_changed_value_reaches_all_it_leads_to_or_it_is_an_error(program: Prog
     made = [i for i, line in enumerate(program.lines, 2) if line[0] in EQUATIONS]
     if not made:
         return
-    place = data.draw(st.sampled_from(made))
-    new = torch.full_like(values[place], 0.25)
+    index = data.draw(st.sampled_from(made))
+    new = torch.full_like(values[index], 0.25)
     with reference_mode():
-        wanted = program.run(values[:2], (place, new))[-1]
+        wanted = program.run(values[:2], (index, new))[-1]
     try:
-        found = tape.replay(changes=[(values[place], new)], of=values[-1])
+        found = tape.replay(changes=[(values[index], new)], of=values[-1])
     except TapeError as error:
         assert "not an equation" in str(error) or torch.equal(wanted, values[-1]), "it depends, and was not replayed"
     else:

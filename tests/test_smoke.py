@@ -29,9 +29,9 @@ TASKS: dict[str, tuple[str, dict[str, object]]] = {
 
 @pytest.mark.parametrize("name", ZOO)
 def test_a_model_runs_and_its_tape_replays(name: str) -> None:
-    subject = specimen(name)
+    case = specimen(name)
     with gf.tape() as tape:
-        output = subject()
+        output = case()
     assert torch.equal(tape.replay(), output)
 
 

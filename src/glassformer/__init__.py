@@ -15,78 +15,50 @@ if TYPE_CHECKING:
     from glassformer.interface import Classification, LoadedModel, load
     from glassformer.layers.config import Config
     from glassformer.models.registry import build, presets
+    from glassformer.probes.trace import trace
     from glassformer.recording import Tape as tape  # noqa: N813 - reads as a word: `with gf.tape() as tape:`
     from glassformer.training.evaluate import evaluate
     from glassformer.training.run import train_task as train
-    from glassformer.views.notebook import trace
 
 __version__ = "0.1.0"
 
 __all__ = [
-    "Classification",
-    "Config",
-    "ConfigError",
-    "Equation",
-    "EquationError",
-    "GenerationConfig",
-    "GlassformerError",
-    "LoadedModel",
-    "ModelError",
-    "TapeError",
-    "build",
-    "catalog",
-    "equations",
-    "evaluate",
-    "generate",
-    "load",
-    "load_vectors",
-    "parity",
-    "presets",
-    "probes",
-    "save",
-    "tape",
-    "trace",
-    "train",
-    "translate",
-]
+    "Classification", "Config", "ConfigError", "Equation", "EquationError", "GenerationConfig", "GlassformerError",
+    "LoadedModel", "ModelError", "TapeError", "build", "catalog", "equations", "evaluate", "generate", "load",
+    "load_vectors", "parity", "presets", "probes", "save", "tape", "trace", "train", "translate",
+]  # fmt: skip
 
-# Where each public name lives; it is loaded on first use, so that `import glassformer` needs no torch.
-_HOMES = {
-    "Classification": ("glassformer.interface", "Classification"),
-    "Config": ("glassformer.layers.config", "Config"),
-    "ConfigError": ("glassformer.errors", "ConfigError"),
-    "Equation": ("glassformer.equation", "Equation"),
-    "EquationError": ("glassformer.errors", "EquationError"),
-    "GenerationConfig": ("glassformer.decoding.config", "GenerationConfig"),
-    "GlassformerError": ("glassformer.errors", "GlassformerError"),
-    "LoadedModel": ("glassformer.interface", "LoadedModel"),
-    "ModelError": ("glassformer.errors", "ModelError"),
-    "TapeError": ("glassformer.errors", "TapeError"),
-    "build": ("glassformer.models.registry", "build"),
-    "catalog": ("glassformer.equation", "catalog"),
-    "evaluate": ("glassformer.training.evaluate", "evaluate"),
-    "generate": ("glassformer.decoding.generate", "generate"),
-    "load": ("glassformer.interface", "load"),
-    "load_vectors": ("glassformer.checkpoints.vectors", "load_vectors"),
-    "parity": ("glassformer.checkpoints.parity", "parity"),
-    "presets": ("glassformer.models.registry", "presets"),
-    "save": ("glassformer.checkpoints.save", "save"),
-    "tape": ("glassformer.recording", "Tape"),
-    "trace": ("glassformer.views.notebook", "trace"),
-    "train": ("glassformer.training.run", "train_task"),
-    "translate": ("glassformer.decoding.generate", "translate"),
+# The public names of each module; one is loaded on first use, so that `import glassformer` needs no torch.
+_MODULES = {
+    "checkpoints.parity": ("parity",),
+    "checkpoints.save": ("save",),
+    "checkpoints.vectors": ("load_vectors",),
+    "decoding.config": ("GenerationConfig",),
+    "decoding.generate": ("generate", "translate"),
+    "equation": ("Equation", "catalog"),
+    "errors": ("ConfigError", "EquationError", "GlassformerError", "ModelError", "TapeError"),
+    "interface": ("Classification", "LoadedModel", "load"),
+    "layers.config": ("Config",),
+    "models.registry": ("build", "presets"),
+    "probes.trace": ("trace",),
+    "recording": ("tape",),
+    "training.evaluate": ("evaluate",),
+    "training.run": ("train",),
 }
+_DEFINED_AS = {"tape": "Tape", "train": "train_task"}
+# An equation is in the catalog once its file has been read; Jupyter shows a trace once the HTML view has been read.
+_ALSO_READ = {"catalog": "equations", "trace": "views.html"}
 
 
 def __getattr__(name: str) -> object:
     if name in ("equations", "probes"):
         return import_module(f"glassformer.{name}")
-    if name not in _HOMES:
+    module = next((module for module, names in _MODULES.items() if name in names), None)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name == "catalog":
-        import_module("glassformer.equations")  # an equation is in the catalog once its file has been read
-    module, attribute = _HOMES[name]
-    value: object = getattr(import_module(module), attribute)
+    if name in _ALSO_READ:
+        import_module(f"glassformer.{_ALSO_READ[name]}")
+    value: object = getattr(import_module(f"glassformer.{module}"), _DEFINED_AS.get(name, name))
     globals()[name] = value
     return value
 

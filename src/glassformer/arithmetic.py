@@ -9,11 +9,11 @@ DIGITS = 4
 SHOWN = 8  # longer sums show their first terms and add up the rest
 MINUS = "−"
 WRITTEN_OUT_BELOW = 1e7  # larger numbers take an exponent
-# What rounding in float64 leaves where numbers near one cancel. Smaller numbers come from products alone and are meant.
+# Rounding error of float64 where numbers near one cancel. Smaller numbers come from products alone and are real.
 LEAST_NOISE, MOST_NOISE = 1e-20, 1e-14
-LARGE = 1e3  # beside numbers beyond this, only the noise of this is taken for noise: what is larger may be meant
+LARGE = 1e3  # beside larger numbers, only the noise of this one counts as noise: more may be a real value
 TELLING = 4  # significant digits of a difference that its two numbers show
-MOST_DIGITS = 15  # that a float64 surely holds
+MOST_DIGITS = 15  # that every float64 can hold
 
 
 def is_noise(value: float, among: float = 0.0) -> bool:
@@ -35,29 +35,29 @@ def number(value: Tensor | float, digits: int = DIGITS, among: float = 0.0) -> s
 
 
 def digits_apart(a: Tensor | float, b: Tensor | float, digits: int = DIGITS) -> int:
-    """How many significant digits show in what two numbers differ; the usual ones where they do not."""
+    """Number of significant digits needed to see the difference of two numbers; the usual ones if they are equal."""
     x, y = float(a), float(b)
     size, gap = max(abs(x), abs(y)), abs(x - y)
     if not 0 < gap < math.inf or is_noise(gap, size):
         return digits
-    cancelled = math.floor(math.log10(size / gap))
-    return min(MOST_DIGITS, max(digits, cancelled + TELLING))
+    canceled = math.floor(math.log10(size / gap))
+    return min(MOST_DIGITS, max(digits, canceled + TELLING))
 
 
 def minus(a: Tensor | float, b: Tensor | float) -> str:
-    """A difference, with digits enough to see in what the two differ: `1.00002 − 1.00001`."""
+    """A difference, with enough digits to tell the two apart: `1.00002 − 1.00001`."""
     digits = digits_apart(a, b)
     return f"{number(a, digits)} {MINUS} {factor(b, digits)}"
 
 
 def ratio(a: Tensor | float, b: Tensor | float) -> str:
-    """A quotient, with digits enough to see in what the two differ: `0.50002 / 0.50001`."""
+    """A quotient, with enough digits to tell the two apart: `0.50002 / 0.50001`."""
     digits = digits_apart(a, b)
     return f"{number(a, digits)} / {factor(b, digits)}"
 
 
 def factor(value: Tensor | float, digits: int = DIGITS) -> str:
-    """A number fit to stand behind a sign or a dot: negative ones in brackets."""
+    """A number as it is written after a sign or a dot: negative ones in brackets."""
     text = number(value, digits)
     return f"({text})" if text.startswith(MINUS) else text
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 from glassformer.errors import RunFolderError
 
-SCRATCH = ".tmp-"  # names that begin so are half-written or half-deleted, and hold nothing that anyone waits for
+SCRATCH = ".tmp-"  # prefix of half-written or half-deleted files, whose content nobody needs
 
 REMEDIES = {
     errno.ENOSPC: ("the disk is full", "free some space, or choose a folder on another disk"),
-    errno.EDQUOT: ("the disk quota is used up", "delete files of yours, or choose a folder on another disk"),
+    errno.EDQUOT: ("the disk quota is used up", "delete some of your files, or choose a folder on another disk"),
     errno.EFBIG: ("the file is larger than allowed", "raise the limit (ulimit -f), or choose another file system"),
     errno.EROFS: ("the file system is read-only", "choose a folder on one that can be written"),
     errno.EACCES: ("permission is denied", "change the permissions, or choose another folder"),
@@ -37,7 +37,7 @@ REMEDIES = {
 
 @contextmanager
 def explained(what: str) -> Iterator[None]:
-    """Turn what the system says went wrong inside into one line with a cause and a way on."""
+    """Turn an operating system error inside the block into one line with its cause and a remedy."""
     try:
         yield
     except OSError as error:
@@ -148,7 +148,7 @@ def remove(path: Path) -> None:
 
 
 def discard(path: Path) -> None:
-    """Delete what a failure left behind, as far as that goes: the failure itself is the news."""
+    """Delete what a failure left behind, ignoring errors: the failure itself is reported."""
     with suppress(OSError):
         remove(path)
 
@@ -161,7 +161,7 @@ def free_bytes(path: Path) -> int:
 
 
 def _open_in_place(path: Path, flags: int) -> int:
-    """Open a regular file to be changed; what a link points at is not ours, and a pipe would be waited for."""
+    """Open a regular file for changes; a link may point outside the folder, and opening a pipe may block."""
     file = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
     if not stat.S_ISREG(os.fstat(file).st_mode):
         os.close(file)
@@ -179,11 +179,11 @@ class FolderLock:
     """A lock file that one process holds at a time; the system takes it from a process that dies.
 
     A record lock, because forked workers do not inherit it: a worker that outlives a killed
-    trainer does not keep the folder shut. The system grants such a lock to its own holder again,
-    and drops it when the holder closes the file a second time, so a process keeps its own list.
+    trainer does not keep the folder locked. The system grants such a lock to its holder again,
+    and drops it when the holder closes the file a second time, so each process keeps a list.
     """
 
-    _ours: dict[tuple[int, int], int] = {}  # noqa: RUF012 - one list for the process is the point
+    _ours: dict[tuple[int, int], int] = {}  # noqa: RUF012 - shared by all locks of the process
     _guard = threading.Lock()
 
     def __init__(self, path: Path) -> None:
@@ -191,13 +191,13 @@ class FolderLock:
         self._file: int | None = None
 
     def take(self) -> None:
-        """Take the lock, or say who has it."""
+        """Take the lock, or raise an error that names its holder."""
         with self._guard:
             while self._file is None:
                 self._try()
 
     def give_back(self) -> None:
-        """Let the next one have the lock; the file stays, since removing it would let two take it."""
+        """Release the lock; the file stays, since removing it would let two processes take it."""
         if self._file is not None:
             with self._guard:
                 self._ours.pop(_identity(os.fstat(self._file)), None)

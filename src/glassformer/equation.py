@@ -1,4 +1,4 @@
-"""The one idea: an equation is an object, and everything else is built on it."""
+"""`Equation`: a formula as an object, on which everything else is built."""
 
 import functools
 import inspect
@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast
+from typing import Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -24,15 +24,15 @@ _HALF = (torch.float16, torch.bfloat16)
 
 
 class Dispatcher(Protocol):
-    """What stands between a call and its kernel: argument checks, a tape, or reference mode."""
+    """Decides how a call runs: with argument checks, on a tape, or in reference mode."""
 
     def record(self, equation: "AnyEquation", args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Run the equation in the dispatcher's way."""
+        """Run the equation and return its result."""
         ...
 
 
 class Checks:
-    """Check a call that comes from outside, then run it and all it calls without checking again."""
+    """Check a call from outside the library, then run it and everything it calls without further checks."""
 
     def record(self, equation: "AnyEquation", args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         """Check, then run the fast form."""
@@ -55,7 +55,7 @@ MODE = Mode()
 
 
 class no_checks:  # noqa: N801 - reads as a word: `with no_checks():`
-    """Leave argument checks out inside, for a caller that has made its own at the boundary."""
+    """Skip argument checks inside, for a caller that has already checked at the boundary."""
 
     def __enter__(self) -> None:
         self._before = MODE.dispatcher, MODE.checking
@@ -70,8 +70,9 @@ class no_checks:  # noqa: N801 - reads as a word: `with no_checks():`
 class reference_mode:  # noqa: N801 - reads as a word: `with reference_mode():`
     """Run plain functions inside, never fused kernels, and record nothing."""
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._before, MODE.dispatcher = MODE.dispatcher, self
+        return self
 
     def __exit__(self, *_: object) -> None:
         MODE.dispatcher = self._before
@@ -101,9 +102,6 @@ class Cost:
     flops: int
     bytes: int
 
-    def __add__(self, other: "Cost") -> "Cost":
-        return Cost(self.flops + other.flops, self.bytes + other.bytes)
-
 
 @dataclass(frozen=True)
 class Gradient:
@@ -121,20 +119,6 @@ class Gradient:
         return dict(zip(self.wrt, parts, strict=True))
 
 
-@dataclass(frozen=True)
-class Declaration:
-    """What `@equation` is given; see there."""
-
-    latex: str
-    meaning: str
-    intuition: str
-    symbols: Mapping[str, str]
-    names: Mapping[str, str] | None
-    flops: Callable[..., int] | None
-    where: Mapping[str, Callable[..., None]] | None
-    upcast: bool
-
-
 class Equation(Generic[P, R]):
     """A formula with everything known about it; call it to compute.
 
@@ -142,27 +126,27 @@ class Equation(Generic[P, R]):
     function and is recorded.
     """
 
-    def __init__(self, fn: Callable[P, R], declared: Declaration) -> None:
-        self.fn = _widened(fn) if declared.upcast else fn
-        self._upcast = declared.upcast
+    latex: str
+    meaning: str
+    intuition: str
+    flops: Callable[..., int] | None
+    where: Mapping[str, Callable[..., None]]
+
+    def __init__(self, fn: Callable[P, R], symbols: Mapping[str, str], names: Mapping[str, str], upcast: bool) -> None:
+        self.fn = _upcast_to_float32(fn) if upcast else fn
+        self._upcast = upcast
         self.name: str = getattr(fn, "__name__", "")
-        self.latex = declared.latex
-        self.meaning = declared.meaning
-        self.intuition = declared.intuition
         self.fused: Callable[P, R] | None = None
         self.gradient: Gradient | None = None
         self.kernel: Callable[P, R] = self.fn
         self._checks: tuple[Callable[..., object], tuple[str, ...]] | None = None
-        self.flops = declared.flops
-        self._where = declared.where or {}
         self._cell: Callable[..., str] | None = None
         self._cell_needs: tuple[str, ...] = ()
         self._signature = inspect.signature(fn)
         self.parameters = read_parameters(fn)
         inputs = {parameter.name for parameter in self.parameters}
-        self.results = read_results(fn, [name for name in declared.symbols if name not in inputs])
-        self._words = declared.symbols
-        self.step_names = declared.names or {}
+        self.results = read_results(fn, [name for name in symbols if name not in inputs])
+        self._words, self.step_names = symbols, names
         unknown = set(self.step_names) - {symbol.name for symbol in self.symbols}
         if unknown:
             raise ValueError(f"{self.name}: names has {sorted(unknown)}, which are not among its symbols")
@@ -178,7 +162,7 @@ class Equation(Generic[P, R]):
         return f"<Equation {self.name}: {self.meaning}>"
 
     def __reduce__(self) -> str:
-        """There is one of each: a copy of a model, or one sent to another process, holds the same equations."""
+        """Pickle by name: a copied model, or one sent to another process, holds the same equations."""
         return self.name
 
     def def_fused(self, fn: Callable[P, R]) -> Callable[P, R]:
@@ -191,7 +175,7 @@ class Equation(Generic[P, R]):
 
         def attach(rule: Rule) -> Rule:
             floats = tuple(parameter.name for parameter in self.parameters if parameter.is_float)
-            fn, needs = _widened(rule) if self._upcast else rule, tuple(inspect.signature(rule).parameters)
+            fn, needs = _upcast_to_float32(rule) if self._upcast else rule, tuple(inspect.signature(rule).parameters)
             self.gradient = Gradient(latex, fn, tuple(wrt.split()) or floats, needs)
             return rule
 
@@ -230,7 +214,7 @@ class Equation(Generic[P, R]):
         """Raise an `EquationError` that names the symbol if these arguments do not fit."""
         arguments = self.bind(args, kwargs)
         Axes(self.name).bind(self.parameters, arguments)
-        for symbols, condition in self._where.items():
+        for symbols, condition in self.where.items():
             condition(self.require, **{name: arguments[name] for name in symbols.split()})
         if self._checks is not None:
             check, names = self._checks
@@ -272,7 +256,7 @@ class Equation(Generic[P, R]):
         return self._cell is not None
 
     def arithmetic(self, index: Sequence[int], arguments: Mapping[str, object]) -> str:
-        """What makes the output number at `index` from arguments by name, without what comes out."""
+        """The arithmetic that gives the output number at `index` from arguments by name, without the result."""
         if self._cell is None:
             raise EquationError(f"{self.name}: has no cell arithmetic")
         with no_checks(), torch.no_grad():
@@ -291,21 +275,14 @@ class Equation(Generic[P, R]):
 AnyEquation: TypeAlias = Equation[..., object]
 
 
-class _Calls:
-    """Note the equations that an equation calls, and with what."""
+class _Calls(reference_mode):
+    """Reference mode that also notes which equations an equation calls, and with what."""
 
     def __init__(self) -> None:
         self.made: list[tuple[AnyEquation, dict[str, object]]] = []
 
-    def __enter__(self) -> "_Calls":
-        self._before, MODE.dispatcher = MODE.dispatcher, self
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        MODE.dispatcher = self._before
-
     def record(self, equation: AnyEquation, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
-        """Note one call; what it calls in turn is its own affair."""
+        """Note one call, but not the calls inside it."""
         self.made.append((equation, equation.bind(args, kwargs)))
         with _Calls():
             return equation.fn(*args, **kwargs)
@@ -332,7 +309,8 @@ def equation(
     """
 
     def make(fn: Callable[P, R]) -> Equation[P, R]:
-        made = Equation(fn, Declaration(latex, meaning, intuition, symbols, names, flops, where, upcast))
+        made = Equation(fn, symbols, names or {}, upcast)
+        made.latex, made.meaning, made.intuition, made.flops, made.where = latex, meaning, intuition, flops, where or {}
         if made.name in _CATALOG:
             raise ValueError(f"two equations are called {made.name}")
         _CATALOG[made.name] = cast(AnyEquation, made)
@@ -346,9 +324,9 @@ def catalog() -> dict[str, AnyEquation]:
     return dict(_CATALOG)
 
 
-def _widened(fn: Callable[P, R]) -> Callable[P, R]:
+def _upcast_to_float32(fn: Callable[P, R]) -> Callable[P, R]:
     @functools.wraps(fn)
-    def wide(*args: P.args, **kwargs: P.kwargs) -> R:
+    def upcast(*args: P.args, **kwargs: P.kwargs) -> R:
         narrow = next((a.dtype for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and a.dtype in _HALF), None)
         if narrow is None:
             return fn(*args, **kwargs)
@@ -357,7 +335,7 @@ def _widened(fn: Callable[P, R]) -> Callable[P, R]:
             return cast(R, tuple(_round(item, narrow) for item in result))
         return cast(R, _round(result, narrow))
 
-    return wide
+    return upcast
 
 
 def _to_float(value: object) -> object:
@@ -377,7 +355,7 @@ def _to_meta(value: object) -> object:
 
 
 def tensors_in(value: object) -> list[Tensor]:
-    """Every tensor of a value, lists and tuples laid flat."""
+    """Every tensor in a value, with lists and tuples flattened."""
     if isinstance(value, Tensor):
         return [value]
     if isinstance(value, (list, tuple)):

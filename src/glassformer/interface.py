@@ -8,6 +8,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
+import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
@@ -19,16 +20,15 @@ from glassformer.equations.sampling import greedy
 from glassformer.equations.sequences import mean_pool
 from glassformer.equations.softmax import softmax
 from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError
-from glassformer.inference.prepare import can_convert, for_inference
+from glassformer.inference.prepare import can_convert, for_inference, inference_mode
 from glassformer.layers.causal_lm import CausalLM
-from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
 from glassformer.probes.loss_targets import LossTarget
-from glassformer.probes.trace import Trace
+from glassformer.probes.trace import Trace, trace
 from glassformer.suggestions import did_you_mean
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.views.notebook import trace
 
 BATCH = 256  # texts that an encoder reads at once, as in evaluation, so that the numbers are the same
 Texts = list[str] | tuple[str, ...]
@@ -49,8 +49,8 @@ class LoadedModel:
 
     Generation settings are those of `GenerationConfig`, as keywords or as `config`. The weights are in memory once:
     `generate`, `stream` and `translate` convert them for inference at their first call. Asking for `.model` or a trace
-    afterwards reads the folder again. Once `.model` or a trace has been handed out, the model is no longer converted
-    but generates as it is, so that training it shows.
+    afterwards reads the folder again. Once `.model` or a trace has been returned, the model is no longer converted, so
+    that generation reflects any training.
     """
 
     def __init__(
@@ -193,11 +193,9 @@ class LoadedModel:
             raise ModelError(f"{type(model).__name__} does not read text: trace it with gf.trace(model, inputs)")
         inputs: dict[str, object] = {}
         for name, lines in rows.items():
-            sizes = torch.tensor([len(line) for line in lines])
-            padded = [[*line, *[0] * (int(sizes.max()) - len(line))] for line in lines]
-            inputs[name] = torch.tensor(padded, device=_device(model))
+            inputs[name], real = right_padded(lines, _device(model))
             if len(lines) > 1:
-                inputs["attention_mask"] = (torch.arange(int(sizes.max())) < sizes[:, None]).to(_device(model))
+                inputs["attention_mask"] = real
         named = str if self.tokenizer is None else self.tokenizer.token
         selection = {"layer": layer, "head": head, "token": token, "equation": equation}
         found = trace(self.model, inputs, backward, **selection, limit=limit)  # pyright: ignore[reportArgumentType]
@@ -276,7 +274,7 @@ def load(
 
 
 def _generation_config(config: GenerationConfig | None, settings: dict[str, object]) -> GenerationConfig:
-    """The settings of a config, with those given as keywords in place of its own."""
+    """A config with the settings that are given as keywords replaced."""
     known = [field.name for field in fields(GenerationConfig)]
     for name in settings:
         if name not in known:
@@ -284,14 +282,11 @@ def _generation_config(config: GenerationConfig | None, settings: dict[str, obje
     return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
 
 
-@torch.no_grad()
 def _run(model: Encoder, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
     """The output of an encoder without dropout, even in the middle of its training."""
-    training = model.training
-    try:
-        return model.eval()(ids, attention_mask)
-    finally:
-        model.train(training)
+    model.check(ids, attention_mask)
+    with inference_mode(model):
+        return model(ids, attention_mask)
 
 
 def _device(model: Model) -> torch.device:

@@ -1,4 +1,4 @@
-"""Where tensors come from that plain torch operations made: a tape can neither replay nor reverse those."""
+"""Where tensors made by plain torch operations come from: a tape can neither replay nor reverse those operations."""
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import contextmanager
@@ -40,7 +40,7 @@ class PlainStep:
 
 
 class Provenance(TorchFunctionMode):
-    """Notes what every torch operation makes, and from what, whenever it is told to listen."""
+    """Records which tensors each torch operation makes, and from which, while `listening` returns true."""
 
     def __init__(self, listening: Callable[[], bool]) -> None:
         super().__init__()
@@ -48,14 +48,10 @@ class Provenance(TorchFunctionMode):
         self._origins: MutableMapping[Tensor, PlainStep] = WeakTensorKeyDictionary()
 
     def __torch_function__(
-        self,
-        func: Operation,
-        types: object,
-        args: Sequence[object] = (),
-        kwargs: Mapping[str, object] | None = None,
+        self, func: Operation, types: object, args: Sequence[object] = (), kwargs: Mapping[str, object] | None = None
     ) -> object:
         kwargs = kwargs or {}
-        if not self._listening():  # an equation runs, or nobody asks
+        if not self._listening():  # inside an equation, or while the tape is off
             return func(*args, **kwargs)
         given = tensors_in([*args, *kwargs.values()])
         writes = [(tensor, version_of(tensor)) for tensor in given] if _may_write(func, kwargs) else []
@@ -69,7 +65,7 @@ class Provenance(TorchFunctionMode):
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Let torch run as fast as ever inside an equation, whose operations are not to be noted."""
+        """Pause recording inside an equation, so that torch runs at full speed there."""
         if _get_current_function_mode() is not self:  # an outer equation paused it, or another mode is before it
             yield
             return

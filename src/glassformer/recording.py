@@ -25,7 +25,7 @@ class Tape:
 
     def __init__(self, keep: Callable[[str], bool] | None = None) -> None:
         self.steps: list[Step] = []
-        self.calls: Counter[str] = Counter()  # how often each module ran, by its place
+        self.calls: Counter[str] = Counter()  # how often each module ran, by name
         self._keep = keep
         self._open: list[Step] = []
         self._names: dict[int, list[str]] = {}
@@ -58,17 +58,19 @@ class Tape:
     def _enter_module(self, module: Module, _args: object) -> None:
         if MODE.dispatcher is not self:
             return
-        if not self._modules:
-            self._names = _every_name(module)
-        place = self._place(module)
-        self.calls[place] += 1
-        self._modules.append(place)
+        if not self._modules:  # all names of every module, without the wrapper of `torch.compile`
+            self._names = defaultdict(list)
+            for name, each in module.named_modules(remove_duplicate=False):
+                self._names[id(each)].append(".".join(part for part in name.split(".") if part != "_orig_mod"))
+        name = self._name(module)
+        self.calls[name] += 1
+        self._modules.append(name)
 
     def _leave_module(self, _module: Module, _args: object, _result: object) -> None:
         if MODE.dispatcher is self and self._modules:
             self._modules.pop()
 
-    def _place(self, module: Module) -> str:
+    def _name(self, module: Module) -> str:
         """A module's name; of a module with several, such as a block shared by layers, the one that runs now."""
         names = self._names.get(id(module), [""])
         for above in reversed(self._modules) if len(names) > 1 else ():
@@ -85,10 +87,10 @@ class Tape:
     def _record(self, equation: AnyEquation, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
         if MODE.checking:
             equation.check(*args, **kwargs)
-        path, place = self._path(equation)
+        path, module = self._path(equation)
         kept = self._keep is None or self._keep(path)
         inputs = _freeze_generators(equation.bind(args, kwargs)) if kept else {}
-        step = Step(path, equation, inputs, place=place)
+        step = Step(path, equation, inputs, module=module)
         (self._open[-1].children if self._open else self.steps).append(step)
         self._open.append(step)
         try:
@@ -105,12 +107,12 @@ class Tape:
     def _path(self, equation: AnyEquation) -> tuple[str, str]:
         """Where a step stands: its own path, and the module it runs in."""
         if self._open:
-            above, place = self._open[-1].path, self._open[-1].place
+            above, module = self._open[-1].path, self._open[-1].module
         else:
-            above = place = self._modules[-1] if self._modules else ""
+            above = module = self._modules[-1] if self._modules else ""
         path = f"{above}.{equation.name}" if above else equation.name
         self._seen[path] += 1
-        return path if self._seen[path] == 1 else f"{path}.{self._seen[path]}", place
+        return path if self._seen[path] == 1 else f"{path}.{self._seen[path]}", module
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -125,17 +127,17 @@ class Tape:
     def replay(
         self, deep: bool = False, changes: Sequence[tuple[Tensor, Tensor]] = (), of: Tensor | None = None
     ) -> object:
-        """Run every step again from the leaves and give the last step's result, or what became of another tensor.
+        """Run every step again from the leaves and give the last step's result, or the new value of another tensor.
 
-        With `deep`, steps that have parts are replayed through their parts. `changes` puts new tensors in the place
-        of recorded ones; then only the steps that depend on them run again.
+        With `deep`, steps that have parts are replayed through their parts. `changes` replaces recorded
+        tensors by new ones; then only the steps that depend on them run again.
         """
         if changes:
             self._require_whole("replays a change")
         values = {id(old): new for old, new in changes}
         result: object = None
         with reference_mode(), no_checks():
-            for step in self._program(deep):
+            for step in [part for top in self.steps for part in _parts(top, deep)]:
                 if changes and not self._depends(step, values):
                     continue
                 _unchanged(step)
@@ -201,10 +203,9 @@ class Tape:
             raise TapeError(f"the tape kept only some values, and {what} only when it kept all of them: {remedy}")
 
     def _require_known(self, of: Tensor) -> None:
-        if any(of is tensor for tensor in self._met()):
-            return
-        met = {id(tensor) for tensor in self._met()}
-        if self._provenance.between(of, lambda source: id(source) in met) is None:
+        steps = [step for top in self.steps for step in top.walk()]
+        met = {id(tensor) for step in steps for tensor in (*step.output_tensors, *step.input_tensors)}
+        if id(of) not in met and self._provenance.between(of, lambda source: id(source) in met) is None:
             raise TapeError(f"the tensor asked for, of shape {list(of.shape)}, is not on the tape")
 
     def _lost(self, found: Gradients) -> dict[int, tuple[Tensor, Operation]]:
@@ -212,7 +213,7 @@ class Tape:
         lost: dict[int, tuple[Tensor, Operation]] = {}
 
         def lose(tensor: Tensor) -> None:
-            if not isinstance(tensor, Parameter):  # whatever it was set to, a parameter is where gradients end
+            if not isinstance(tensor, Parameter):  # gradients end at a parameter, however it was computed
                 lost.update({id(source): (source, way) for source, way in self._provenance.smooth_sources(tensor)})
 
         for tensor in found:
@@ -225,35 +226,16 @@ class Tape:
                     lose(tensor)
         return lost
 
-    def _met(self) -> Iterator[Tensor]:
-        """Every tensor that a step made or read, the last first."""
-        for top in reversed(self.steps):
-            for step in top.walk():
-                yield from step.output_tensors
-                yield from step.input_tensors
-
-    def _program(self, deep: bool) -> Iterator[Step]:
-        for step in self.steps:
-            yield from _parts(step, deep)
-
 
 @contextmanager
 def _uncompiled() -> Iterator[None]:
-    """Run compiled models as they were written; what a compiler made of them has no equations to record."""
+    """Run compiled models uncompiled: compiled code has no equations to record."""
     if "torch._dynamo" not in sys.modules:  # nothing is compiled
         yield
         return
     with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks", UserWarning)
         yield
-
-
-def _every_name(model: Module) -> dict[int, list[str]]:
-    """All names of every module; the box that `torch.compile` puts around one does not count."""
-    names: dict[int, list[str]] = defaultdict(list)
-    for name, module in model.named_modules(remove_duplicate=False):
-        names[id(module)].append(".".join(part for part in name.split(".") if part != "_orig_mod"))
-    return names
 
 
 def _parts(step: Step, deep: bool) -> Iterator[Step]:
@@ -304,7 +286,7 @@ def _substitute(value: object, values: Mapping[int, Tensor]) -> object:
 
 
 def _freeze_generators(inputs: dict[str, object]) -> dict[str, object]:
-    """Keep each random source as it stands now, so that a replay draws the same numbers."""
+    """Copy the state of each random generator, so that a replay draws the same numbers."""
     if "generator" in inputs and inputs["generator"] is None:
         device = next((t.device for t in tensors_in(list(inputs.values()))), torch.device("cpu"))
         cuda = device.type == "cuda"
@@ -315,7 +297,7 @@ def _freeze_generators(inputs: dict[str, object]) -> dict[str, object]:
 
 
 def _apart(result: object, inputs: Sequence[Tensor]) -> object:
-    """A result that is one of the inputs gets an identity of its own, so that the tape can tell them apart."""
+    """A result that is one of the inputs becomes a new tensor, so that the tape can tell them apart."""
     if isinstance(result, tuple):
         return tuple(_apart(item, inputs) for item in result)
     if isinstance(result, Tensor) and any(result is tensor for tensor in inputs):

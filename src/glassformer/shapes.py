@@ -1,4 +1,4 @@
-"""Shapes written once, as annotations: read them, hold arguments to them, name what is wrong."""
+"""Read shapes from annotations, check arguments against them, and name what does not fit."""
 
 import inspect
 import types
@@ -33,7 +33,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class TensorShape:
-    """What an annotation such as `Float[Tensor, "*rows n"]` asks of a tensor."""
+    """The dtypes and axes that an annotation such as `Float[Tensor, "*rows n"]` requires."""
 
     kind: str
     dtypes: tuple[str, ...] = field(repr=False)
@@ -41,7 +41,7 @@ class TensorShape:
     axes: tuple[Axis, ...] = field(repr=False)
 
     def accepts_type(self, tensor: Tensor) -> bool:
-        """Whether the tensor's dtype is one of those asked for."""
+        """Whether the tensor has one of the annotated dtypes."""
         return str(tensor.dtype).removeprefix("torch.") in self.dtypes
 
 
@@ -68,7 +68,7 @@ class Parameter:
 
     @property
     def text(self) -> str:
-        """The shape in words, or the plain type's absence."""
+        """The shapes as text; empty for an argument that is not a tensor."""
         return " or ".join(dict.fromkeys(f"[{shape.text}]" for shape in self.shapes))
 
 
@@ -118,7 +118,7 @@ class Axes:
         self._loose: set[str] = set()
 
     def bind(self, parameters: Sequence[Parameter], arguments: Mapping[str, object]) -> None:
-        """Hold each argument to its annotation; the first that does not fit raises."""
+        """Check each argument against its annotation; the first that does not fit raises."""
         for parameter in parameters:
             if not parameter.is_tensor:
                 continue

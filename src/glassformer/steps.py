@@ -1,4 +1,4 @@
-"""What a tape is made of: steps, each an equation as it ran, and the gradients of a reverse run."""
+"""The parts of a tape: steps, each one call of an equation, and the gradients of a reverse run."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ class Step:
     outputs: tuple[object, ...] = ()
     children: list["Step"] = field(default_factory=list)
     versions: tuple[int, ...] = ()
-    place: str = ""
+    module: str = ""
 
     def __repr__(self) -> str:
         made = [f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}" for tensor in self.output_tensors]
@@ -42,7 +42,7 @@ class Step:
 
     @property
     def input_tensors(self) -> list[Tensor]:
-        """Every tensor the step read, sequences laid flat."""
+        """Every tensor the step read, with sequences flattened."""
         return tensors_in(list(self.inputs.values()))
 
     @property
@@ -61,9 +61,9 @@ Operation: TypeAlias = Callable[..., object]
 
 
 def not_recorded(operation: Operation) -> str:
-    """The end of an error about a plain torch operation on the way."""
+    """The end of an error message about a plain torch operation between equations."""
     name = resolve_name(operation) or str(operation)
-    return f"{name}; it is not an equation, so the tape did not record it: call an equation in its place"
+    return f"{name}; it is not an equation, so the tape did not record it: call an equation instead"
 
 
 class Gradients:
@@ -113,5 +113,5 @@ class Gradients:
 
 
 def version_of(tensor: Tensor) -> int:
-    """A number that grows when a tensor is changed in place; under inference mode nobody counts."""
+    """A number that grows when a tensor is changed in place; always 0 under inference mode."""
     return 0 if tensor.is_inference() else tensor._version

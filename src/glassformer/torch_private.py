@@ -1,4 +1,4 @@
-"""The calls into torch that its documentation does not promise, each with a fallback for a torch without it."""
+"""Calls to private torch functions, each with a fallback for versions without it."""
 
 import importlib
 
@@ -26,7 +26,7 @@ def lerp_all(tensors: list[Tensor], ends: list[Tensor], weight: float) -> None:
 
 
 def step_unless(skip: Tensor, optimizer: Optimizer) -> bool:
-    """Take a step whose kernel leaves everything alone where `skip` is 1; False where the optimizer has none."""
+    """Take an optimizer step that changes nothing where `skip` is 1; False if the optimizer has no such kernel."""
     if not getattr(optimizer, "_step_supports_amp_scaling", False):
         return False
     optimizer.found_inf = skip  # pyright: ignore[reportAttributeAccessIssue]

@@ -51,13 +51,13 @@ def test_every_model_compiles_whole(name: str) -> None:
     """Captured as one graph, forward and backward, in float32 and bfloat16."""
     for dtype, room in {torch.float32: 1e-5, torch.bfloat16: 3e-2}.items():
         torch._dynamo.reset()
-        subject = specimen(name, dtype)
-        compiled = torch.compile(subject.model, fullgraph=True, backend="aot_eager")
-        eager, fast = subject(), compiled(**subject.inputs)
+        case = specimen(name, dtype)
+        compiled = torch.compile(case.model, fullgraph=True, backend="aot_eager")
+        eager, fast = case(), compiled(**case.inputs)
         size = eager.abs().max().item()
         assert_close(fast, eager, rtol=room, atol=room * size)
         seed = torch.randn_like(eager)
-        parameters = list(subject.model.parameters())
+        parameters = list(case.model.parameters())
         for one, other in zip(
             torch.autograd.grad(fast, parameters, seed, allow_unused=True),
             torch.autograd.grad(eager, parameters, seed, allow_unused=True),
@@ -71,9 +71,9 @@ def test_every_model_compiles_whole(name: str) -> None:
 @pytest.mark.parametrize("name", ["gpt", "llama-grouped", "seq2seq", "t5"])
 def test_compiled_kernels_equal_eager(name: str) -> None:
     """The same through the code generator, with real kernels built."""
-    subject = specimen(name, torch.float32)
-    compiled = torch.compile(subject.model, fullgraph=True)
-    assert_close(compiled(**subject.inputs), subject(), rtol=1e-4, atol=1e-4)
+    case = specimen(name, torch.float32)
+    compiled = torch.compile(case.model, fullgraph=True)
+    assert_close(compiled(**case.inputs), case(), rtol=1e-4, atol=1e-4)
 
 
 @makes_kernels

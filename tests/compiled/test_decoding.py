@@ -114,8 +114,8 @@ def test_a_program_forgets_what_was_no_number_and_follows_its_model(beam: int) -
         generate(model, words(), "two ten ten ten ten", config)
     after = generate(model, words(), "one two", config)[0]
     assert after.log_probabilities == before.log_probabilities
-    wide = generate(model.double(), words(), "one two", config)[0]
-    assert wide.log_probabilities == pytest.approx(before.log_probabilities, abs=1e-4)
+    float64 = generate(model.double(), words(), "one two", config)[0]
+    assert float64.log_probabilities == pytest.approx(before.log_probabilities, abs=1e-4)
 
 
 @makes_kernels

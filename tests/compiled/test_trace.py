@@ -13,37 +13,37 @@ from tests.models.zoo import specimen
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_compiled_run_is_shown_by_the_plain_equations(dtype: torch.dtype) -> None:
     torch._dynamo.reset()
-    subject = specimen("llama-grouped", dtype)
-    compiled = torch.compile(subject.model, fullgraph=True, backend="aot_eager")
-    found, plain = trace(compiled, subject.inputs), trace(subject.model, subject.inputs)
+    case = specimen("llama-grouped", dtype)
+    compiled = torch.compile(case.model, fullgraph=True, backend="aot_eager")
+    found, plain = trace(compiled, case.inputs), trace(case.model, case.inputs)
     assert [step.name for step in found.steps] == [step.name for step in plain.steps]
     assert torch.equal(found.output, plain.output)
     with torch.no_grad():
-        apart = (compiled(**subject.inputs) - found.output).abs().max()
+        apart = (compiled(**case.inputs) - found.output).abs().max()
     assert found.difference.difference == pytest.approx(float(apart))
     assert found.difference.relative < (1e-5 if dtype == torch.float32 else 0.06)
 
 
 def test_a_tape_records_a_compiled_model_as_it_was_written() -> None:
     torch._dynamo.reset()
-    subject = specimen("gpt", torch.float32)
+    case = specimen("gpt", torch.float32)
     with torch.no_grad(), Tape() as plain:
-        said = subject()
-    boxed = torch.compile(subject.model, backend="eager")
+        said = case()
+    boxed = torch.compile(case.model, backend="eager")
     inside = specimen("gpt", torch.float32)
     inside.model.compile(backend="eager")
     parts = specimen("gpt", torch.float32)
     blocks = parts.model.stack.blocks
-    for place, block in enumerate(blocks):
-        blocks[place] = torch.compile(block, backend="eager")
+    for index, block in enumerate(blocks):
+        blocks[index] = torch.compile(block, backend="eager")
     for model in (boxed, inside.model, parts.model):
         with torch.no_grad():
-            model(**subject.inputs)  # compiled before it is recorded
+            model(**case.inputs)  # compiled before it is recorded
         with torch.no_grad(), Tape() as tape:
-            again = model(**subject.inputs)
+            again = model(**case.inputs)
         assert [step.path for step in tape.steps] == [step.path for step in plain.steps]
-        assert torch.equal(again, said) and len(attention_maps(model, subject.inputs)) == 2
-        assert agreement(model, subject.inputs)
+        assert torch.equal(again, said) and len(attention_maps(model, case.inputs)) == 2
+        assert agreement(model, case.inputs)
     assert torch.compiler.is_dynamo_compiling() is False
     with pytest.raises(RuntimeError, match="on purpose"), Tape():
         raise RuntimeError("on purpose")

@@ -1,4 +1,4 @@
-"""Beam search: true logits, the greedy choice for one, the optimum when wide enough, no neighbour matters."""
+"""Beam search: true logits, the greedy choice for one, the optimum when wide enough, no text depends on others."""
 
 import copy
 import itertools
@@ -138,7 +138,7 @@ def test_a_beam_search_on_a_tape_replays(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["seq2seq", "gpt"])
-def test_neighbours_do_not_matter_to_two_hundred_sentences(name: str) -> None:
+def test_other_texts_do_not_matter_to_two_hundred_sentences(name: str) -> None:
     model, generator = writer(name), random.Random(0)
     texts = [" ".join(generator.choices(WORDS.split(), k=generator.randint(1, 9))) for _ in range(200)]
     config = GenerationConfig(max_new_tokens=4, num_beams=3, batch_tokens=600)

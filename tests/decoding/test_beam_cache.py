@@ -10,8 +10,7 @@ from torch.testing import assert_close
 from glassformer.errors import ModelError
 from glassformer.inference.compiled_step import fill_cache, static_cache
 from glassformer.layers.beam_cache import GRAIN, BeamCache, expand_beams, expand_cache
-from glassformer.layers.cache import KVCache, left_padded
-from glassformer.layers.recurrent_state import RecurrentBeamState
+from glassformer.layers.cache import KVCache, RecurrentBeamState, left_padded
 from glassformer.recording import Tape
 from tests.decoding.test_cache import EACH
 from tests.layers.test_combinations import small
@@ -52,13 +51,13 @@ class Lines:
 @given(data=st.data())
 def test_every_line_scores_as_if_alone(name: str, data: st.DataObject) -> None:
     """Prompts of unequal length, longer perhaps than a window's ring, then steps in which ways die and others fork."""
-    subject = specimen(name, torch.float64, length=9)
+    case = specimen(name, torch.float64, length=9)
     lengths = data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=3))
-    starts = [subject.inputs["ids"][i, :n].tolist() for i, n in enumerate(lengths)]
+    starts = [case.inputs["ids"][i, :n].tolist() for i, n in enumerate(lengths)]
     ids, padding = left_padded(starts, 0, torch.device("cpu"))
-    cache = subject.model.new_cache(len(starts), 9, padding, headroom=2)
+    cache = case.model.new_cache(len(starts), 9, padding, headroom=2)
     for part in ids.split(2, 1):
-        subject.model(part, cache=cache)
+        case.model(part, cache=cache)
     ways, steps = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 8))
     branches = expand_beams(cache, ways, steps)
     if isinstance(branches, BeamCache) and data.draw(st.booleans()):
@@ -70,31 +69,31 @@ def test_every_line_scores_as_if_alone(name: str, data: st.DataObject) -> None:
     for _ in range(steps):
         tokens = lines.read()
         tokens = tokens.view(-1, 1) if isinstance(branches, RecurrentBeamState) else tokens
-        found = subject.model(tokens, cache=branches).view(len(starts), ways, -1)
+        found = case.model(tokens, cache=branches).view(len(starts), ways, -1)
         for i, texts in enumerate(lines.texts):
             for way, text in enumerate(texts):
-                assert_close(found[i, way], subject.model(torch.tensor([text]))[0, -1], rtol=1e-10, atol=1e-10)
+                assert_close(found[i, way], case.model(torch.tensor([text]))[0, -1], rtol=1e-10, atol=1e-10)
         branches.follow(lines.follow())
 
 
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_the_ways_of_a_translation_see_their_own_source(name: str) -> None:
-    subject = specimen(name, torch.float64)
-    source = subject.inputs["source"]
+    case = specimen(name, torch.float64)
+    source = case.inputs["source"]
     keep = torch.ones_like(source).bool()
     keep[1, -2:] = False
-    cache = expand_cache(subject.model.new_cache(source, 1, keep), WAYS, 5)
-    lines, places = Lines([[]] * 3, WAYS, 5), [0, 1, 2]
+    cache = expand_cache(case.model.new_cache(source, 1, keep), WAYS, 5)
+    lines, rows = Lines([[]] * 3, WAYS, 5), [0, 1, 2]
     for step in range(5):
-        found = subject.model.decode(lines.read(), None, cache=cache)
-        for row, i in enumerate(places):
-            whole = subject.model(source[[i] * WAYS], torch.tensor(lines.texts[row]), keep[[i] * WAYS])
+        found = case.model.decode(lines.read(), None, cache=cache)
+        for row, i in enumerate(rows):
+            whole = case.model(source[[i] * WAYS], torch.tensor(lines.texts[row]), keep[[i] * WAYS])
             assert_close(found[row], whole[:, -1], rtol=1e-10, atol=1e-10)
         cache.follow(lines.follow())
-        if step == 2:  # some are done, and the others change places
-            places = [2, 0]
-            cache.select(torch.tensor(places))
-            lines.texts = [lines.texts[i] for i in places]
+        if step == 2:  # some are done, and the others change their order
+            rows = [2, 0]
+            cache.select(torch.tensor(rows))
+            lines.texts = [lines.texts[i] for i in rows]
 
 
 @pytest.mark.parametrize("variety", EACH, ids=["-".join(v.values()) for v in EACH])

@@ -48,16 +48,16 @@ def in_steps(
 @given(data=st.data())
 def test_cached_equals_uncached_in_any_parts(name: str, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(list(ROOM)))
-    subject = specimen(name, dtype, seed=data.draw(st.integers(0, 99)), length=data.draw(st.integers(1, 14)))
-    ids = subject.inputs["ids"]
+    case = specimen(name, dtype, seed=data.draw(st.integers(0, 99)), length=data.draw(st.integers(1, 14)))
+    ids = case.inputs["ids"]
     most = 3 if name == "mistral" else 14
     sizes = data.draw(st.lists(st.integers(1, most), max_size=14))
     sizes = [*sizes, *[most] * 14]  # a window's cache takes so many at once
-    cache = subject.model.new_cache(3, data.draw(st.integers(ids.shape[1], 20)), headroom=most)
+    cache = case.model.new_cache(3, data.draw(st.integers(ids.shape[1], 20)), headroom=most)
     fixed = data.draw(st.booleans()) and name not in ("rnn", "lstm")
     cache = counted_on_device(cache) if fixed else cache
-    found = in_steps(lambda part, cache: subject.model(part, cache=cache), cache, ids, sizes)
-    assert_close(found, subject(), rtol=ROOM[dtype], atol=ROOM[dtype])
+    found = in_steps(lambda part, cache: case.model(part, cache=cache), cache, ids, sizes)
+    assert_close(found, case(), rtol=ROOM[dtype], atol=ROOM[dtype])
     assert cache.count == ids.shape[1]
 
 
@@ -66,19 +66,19 @@ def test_cached_equals_uncached_in_any_parts(name: str, data: st.DataObject) -> 
 @given(data=st.data())
 def test_padded_and_batched_equal_alone(name: str, data: st.DataObject) -> None:
     """Unequal prompts in one batch, then three tokens more for each: every score as if it were alone."""
-    subject = specimen(name, torch.float64, length=14)
+    case = specimen(name, torch.float64, length=14)
     lengths = data.draw(st.lists(st.integers(1, 11), min_size=1, max_size=3))
-    rows = [subject.inputs["ids"][i, :n].tolist() for i, n in enumerate(lengths)]
+    rows = [case.inputs["ids"][i, :n].tolist() for i, n in enumerate(lengths)]
     ids, padding = left_padded(rows, data.draw(st.integers(0, VOCAB - 1)), torch.device("cpu"))
-    cache = subject.model.new_cache(len(rows), 16, padding, headroom=11)
+    cache = case.model.new_cache(len(rows), 16, padding, headroom=11)
     if data.draw(st.booleans()) and name not in ("rnn", "lstm"):
         cache = counted_on_device(cache)
-    scores = [subject.model(ids, cache=cache)[:, -1]]
+    scores = [case.model(ids, cache=cache)[:, -1]]
     for step in range(3):
-        more = torch.stack([subject.inputs["ids"][i, n + step] for i, n in enumerate(lengths)])
-        scores.append(subject.model(more[:, None], cache=cache)[:, -1])
+        more = torch.stack([case.inputs["ids"][i, n + step] for i, n in enumerate(lengths)])
+        scores.append(case.model(more[:, None], cache=cache)[:, -1])
     for i, n in enumerate(lengths):
-        alone = subject.model(subject.inputs["ids"][i : i + 1, : n + 3])[0, n - 1 :]
+        alone = case.model(case.inputs["ids"][i : i + 1, : n + 3])[0, n - 1 :]
         assert_close(torch.stack([s[i] for s in scores]), alone, rtol=1e-10, atol=1e-10)
 
 
@@ -87,16 +87,16 @@ def test_padded_and_batched_equal_alone(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 def test_translators_read_the_source_once(name: str, data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from(list(ROOM)))
-    subject = specimen(name, dtype, seed=data.draw(st.integers(0, 99)))
-    source = subject.inputs["source"]
+    case = specimen(name, dtype, seed=data.draw(st.integers(0, 99)))
+    source = case.inputs["source"]
     keep = torch.rand(source.shape, generator=torch.Generator().manual_seed(1)) < 0.7
     keep[:, 0] = True
     target = torch.randint(VOCAB, (3, 5), generator=torch.Generator().manual_seed(2))
-    cache = subject.model.new_cache(source, 8, keep)
+    cache = case.model.new_cache(source, 8, keep)
     cache = counted_on_device(cache) if data.draw(st.booleans()) else cache
     sizes = data.draw(st.lists(st.integers(1, 3), max_size=5))
-    found = in_steps(lambda part, cache: subject.model.decode(part, None, cache=cache), cache, target, sizes)
-    whole = subject.model(source, target, keep)
+    found = in_steps(lambda part, cache: case.model.decode(part, None, cache=cache), cache, target, sizes)
+    whole = case.model(source, target, keep)
     assert_close(found, whole, rtol=ROOM[dtype], atol=ROOM[dtype])
 
 
@@ -127,78 +127,74 @@ def test_every_position_scheme_and_pattern(variety: dict[str, str], fixed: bool)
 
 
 def test_a_window_keeps_no_more_than_it_needs() -> None:
-    subject = specimen("mistral", length=14)
-    cache = subject.model.new_cache(3, 1000, headroom=2)
+    case = specimen("mistral", length=14)
+    cache = case.model.new_cache(3, 1000, headroom=2)
     assert cache.slots == 5
     with pytest.raises(ModelError, match=r"6 tokens at once, wanted at most 3 through a window"):
-        subject.model(subject.inputs["ids"][:, :6], cache=cache)
-    found = in_steps(lambda part, cache: subject.model(part, cache=cache), cache, subject.inputs["ids"], [3, 1, 2] * 5)
-    assert_close(found, subject(), rtol=1e-10, atol=1e-10)
+        case.model(case.inputs["ids"][:, :6], cache=cache)
+    found = in_steps(lambda part, cache: case.model(part, cache=cache), cache, case.inputs["ids"], [3, 1, 2] * 5)
+    assert_close(found, case(), rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", [*CAUSAL, *TRANSLATORS])
 def test_a_cached_step_replays(name: str) -> None:
     """Prefill and a step on one tape: replayed exactly, and nothing but weights and the cache came in from outside."""
-    subject = specimen(name)
+    case = specimen(name)
     translator = name in TRANSLATORS
-    ids = subject.inputs["target" if translator else "ids"]
-    cache = subject.model.new_cache(subject.inputs["source"], 8) if translator else subject.model.new_cache(3, 8)
+    ids = case.inputs["target" if translator else "ids"]
+    cache = case.model.new_cache(case.inputs["source"], 8) if translator else case.model.new_cache(3, 8)
     known = (
         [] if name in ("rnn", "lstm") else [t for slots in cache.self_kv + cache.cross_kv for t in vars(slots).values()]
     )
     with Tape() as tape:
         for part in (ids[:, :4], ids[:, 4:5]):
-            y = subject.model.decode(part, None, cache=cache) if translator else subject.model(part, cache=cache)
+            y = case.model.decode(part, None, cache=cache) if translator else case.model(part, cache=cache)
     assert torch.equal(tape.replay(), y)
     assert torch.equal(tape.replay(deep=True), y)
-    inside = {id(t) for t in (*subject.model.parameters(), *known)}
+    inside = {id(t) for t in (*case.model.parameters(), *known)}
     assert [leaf.shape for leaf in tape.leaves if leaf.is_floating_point() and id(leaf) not in inside] == []
-    assert_close(y[:, -1], subject()[:, 4], rtol=1e-10, atol=1e-10)
+    assert_close(y[:, -1], case()[:, 4], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", CAUSAL)
 def test_sequences_can_be_chosen_and_reordered(name: str) -> None:
-    subject = specimen(name, length=9)
-    ids = subject.inputs["ids"]
+    case = specimen(name, length=9)
+    ids = case.inputs["ids"]
     for rows in ([2, 0, 1], [1, 1, 0], [2], [0, 2]):
-        cache = subject.model.new_cache(3, 12, headroom=8)
-        subject.model(ids[:, :6], cache=cache)
+        cache = case.model.new_cache(3, 12, headroom=8)
+        case.model(ids[:, :6], cache=cache)
         cache.select(torch.tensor(rows))
-        found = subject.model(ids[rows, 6:7], cache=cache)[:, -1]
-        assert_close(found, subject()[rows, 6], rtol=1e-10, atol=1e-10)
+        found = case.model(ids[rows, 6:7], cache=cache)[:, -1]
+        assert_close(found, case()[rows, 6], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", [n for n in CAUSAL if n not in ("rnn", "lstm")])
 def test_tokens_can_be_taken_back(name: str) -> None:
-    subject = specimen(name, length=12)
-    ids = subject.inputs["ids"]
-    cache = subject.model.new_cache(3, 16, headroom=3)
+    case = specimen(name, length=12)
+    ids = case.inputs["ids"]
+    cache = case.model.new_cache(3, 16, headroom=3)
     for t in range(8):
-        subject.model(ids[:, t : t + 1], cache=cache)
+        case.model(ids[:, t : t + 1], cache=cache)
         wrong = torch.full((3, 3), 1)
-        subject.model(wrong, cache=cache)
+        case.model(wrong, cache=cache)
         cache.advance(-3)
-    found = subject.model(ids[:, 8:9], cache=cache)[:, -1]
-    assert_close(found, subject()[:, 8], rtol=1e-10, atol=1e-10)
+    found = case.model(ids[:, 8:9], cache=cache)[:, -1]
+    assert_close(found, case()[:, 8], rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", [*CAUSAL, *TRANSLATORS])
 def test_bfloat16_stays_within_its_bound(name: str) -> None:
     """Cached and whole, each against the same weights in float64: within 6 % of the largest score."""
-    subject = specimen(name, torch.bfloat16)
+    case = specimen(name, torch.bfloat16)
     translator = name in TRANSLATORS
-    ids = subject.inputs["target" if translator else "ids"]
-    cache = (
-        subject.model.new_cache(subject.inputs["source"], 8)
-        if translator
-        else subject.model.new_cache(3, 8, headroom=1)
-    )
+    ids = case.inputs["target" if translator else "ids"]
+    cache = case.model.new_cache(case.inputs["source"], 8) if translator else case.model.new_cache(3, 8, headroom=1)
 
     def run(part: Tensor, cache: object) -> Tensor:
-        return subject.model.decode(part, None, cache=cache) if translator else subject.model(part, cache=cache)
+        return case.model.decode(part, None, cache=cache) if translator else case.model(part, cache=cache)
 
     found = in_steps(run, cache, ids, [1] * 9)
-    exact = subject.model.double()(**subject.inputs)
+    exact = case.model.double()(**case.inputs)
     assert (found.double() - exact).abs().max() <= 0.06 * exact.abs().max()
 
 

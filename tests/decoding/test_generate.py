@@ -38,7 +38,7 @@ def test_greedy_is_the_likeliest_token_of_a_whole_run(name: str) -> None:
 
 
 @EACH
-def test_neighbours_chunks_and_number_do_not_matter(name: str) -> None:
+def test_other_texts_chunks_and_number_do_not_matter(name: str) -> None:
     model = writer(name)
     for config in (
         GenerationConfig(max_new_tokens=5),

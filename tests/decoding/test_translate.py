@@ -14,7 +14,7 @@ TEXTS = ["one two three", "four five", "six seven eight nine ten", "two", "", "n
 
 
 @pytest.mark.parametrize(("name", "beam"), [*((name, 1) for name in TRANSLATORS), ("seq2seq", 3), ("t5", 3)])
-def test_neighbours_do_not_matter(name: str, beam: int) -> None:
+def test_other_texts_do_not_matter(name: str, beam: int) -> None:
     model = writer(name)
     together = translate(model, words(), TEXTS, 5, num_beams=beam)
     assert together == [translate(model, words(), [text], 5, num_beams=beam)[0] for text in TEXTS]
@@ -25,7 +25,7 @@ def test_neighbours_do_not_matter(name: str, beam: int) -> None:
 
 
 def test_sources_are_closed_as_their_file_says_and_targets_begun_otherwise(tmp_path: Path) -> None:
-    """By the template in tokenizer.json, as public translators have it; the tokenizers learnt here have none."""
+    """By the template in tokenizer.json, as public translators have it; the tokenizers trained here have none."""
     model = writer("seq2seq")
     closing = with_template(words(), "$A <end>", tmp_path)
     assert encode_prompts(model, closing, ["one two"]) == [[*words().encode("one two"), words().eos]]

@@ -25,10 +25,10 @@ def full_precision() -> None:
 
 
 def moved(name: str, dtype: torch.dtype) -> tuple:
-    subject = specimen(name, dtype)
-    subject.model.cuda()
-    subject.inputs = {key: value.cuda() for key, value in subject.inputs.items()}
-    return subject
+    case = specimen(name, dtype)
+    case.model.cuda()
+    case.inputs = {key: value.cuda() for key, value in case.inputs.items()}
+    return case
 
 
 @pytest.mark.parametrize("name", ZOO)
@@ -48,8 +48,8 @@ def test_cuda_equals_cpu_and_replays(name: str) -> None:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_fast_equals_shown_on_cuda(name: str) -> None:
-    subject = moved(name, torch.float32)
-    assert max(row.difference for row in agreement(subject.model, subject.inputs)) < 1e-4
+    case = moved(name, torch.float32)
+    assert max(row.difference for row in agreement(case.model, case.inputs)) < 1e-4
     half = moved(name, torch.bfloat16)
     exact = specimen(name, torch.bfloat16)
     exact.model.double()
@@ -61,17 +61,17 @@ def test_fast_equals_shown_on_cuda(name: str) -> None:
 @pytest.mark.parametrize("name", ["gpt", "llama-grouped", "seq2seq", "t5", "modern", "encoder-masked"])
 def test_compiled_on_cuda(name: str) -> None:
     torch._dynamo.reset()
-    subject = moved(name, torch.float32)
-    compiled = torch.compile(subject.model, fullgraph=True)
-    assert_close(compiled(**subject.inputs), subject(), rtol=1e-4, atol=1e-4)
+    case = moved(name, torch.float32)
+    compiled = torch.compile(case.model, fullgraph=True)
+    assert_close(compiled(**case.inputs), case(), rtol=1e-4, atol=1e-4)
 
 
 def test_bad_tokens_never_reach_the_device() -> None:
     """A device-side assert would end the process for good; afterwards the device still works."""
     for name, key in (("gpt", "ids"), ("seq2seq", "source"), ("t5", "target"), ("encoder", "ids"), ("lstm", "ids")):
-        subject = moved(name, torch.float32)
+        case = moved(name, torch.float32)
         with pytest.raises(ModelError, match="holds the id 13"):
-            subject(**{key: torch.full((3, 4), VOCAB, device="cuda")})
+            case(**{key: torch.full((3, 4), VOCAB, device="cuda")})
     with pytest.raises(EquationError):
         attention(torch.ones(2, 3, device="cuda"), torch.ones(2, 4, device="cuda"), torch.ones(2, 4, device="cuda"))
     assert torch.ones(3, device="cuda").sum().item() == 3

@@ -66,8 +66,8 @@ def test_half_precision_scores_are_as_near_as_the_models_own() -> None:
         with torch.no_grad():
             rows = triton_decoder(half, static_cache(half.new_cache(texts, 48), 48, 0))
             assert rows is not None and isinstance(rows, TritonBatchDecoder) == (texts > 4)
-            for place in range(40):
-                found.append(rows.logits(ids[:, place : place + 1]))
+            for position in range(40):
+                found.append(rows.logits(ids[:, position : position + 1]))
             wanted, own = exact(ids), half(ids)
         error, usual = ((one.double() - wanted).norm() / wanted.norm() for one in (torch.stack(found, 1), own))
         assert error < 1.1 * usual < 0.1

@@ -35,8 +35,8 @@ def test_the_default_device_counts_as_well() -> None:
 
 @EVERY
 def test_a_run_and_a_trace_stay_with_the_model(name: str) -> None:
-    subject = specimen(name)
-    wanted = subject()
+    case = specimen(name)
+    wanted = case()
     with torch.device("meta"):
-        assert torch.equal(subject(), wanted)
-        assert trace(subject.model, subject.inputs).output.device.type == "cpu"
+        assert torch.equal(case(), wanted)
+        assert trace(case.model, case.inputs).output.device.type == "cpu"

@@ -19,19 +19,19 @@ EVERY = pytest.mark.parametrize("name", ZOO)
 
 @EVERY
 def test_a_model_can_be_sent_to_another_process(name: str) -> None:
-    subject = specimen(name)
-    wanted = subject()  # what it keeps from a run travels with it
-    sent = pickle.loads(pickle.dumps(subject.model))
-    assert torch.equal(sent(**subject.inputs), wanted) and repr(sent) == repr(subject.model)
+    case = specimen(name)
+    wanted = case()  # what it keeps from a run travels with it
+    sent = pickle.loads(pickle.dumps(case.model))
+    assert torch.equal(sent(**case.inputs), wanted) and repr(sent) == repr(case.model)
 
 
 @EVERY
 def test_replay_is_exact_and_reverse_equals_autograd(name: str) -> None:
-    subject = specimen(name)
+    case = specimen(name)
     with Tape() as tape:
-        y = subject()
+        y = case()
     seed = torch.randn(y.shape, generator=torch.Generator().manual_seed(1), dtype=y.dtype)
-    parameters = list(subject.model.parameters())
+    parameters = list(case.model.parameters())
     wanted = torch.autograd.grad(y, parameters, seed, allow_unused=True)
     for deep in (False, True):
         assert torch.equal(tape.replay(deep), y)
@@ -46,12 +46,12 @@ def test_replay_is_exact_and_reverse_equals_autograd(name: str) -> None:
 @EVERY
 def test_reverse_equals_central_differences(name: str) -> None:
     """The slope along a random direction through all parameters at once, by rule and by two runs nearby."""
-    subject, generator = specimen(name), torch.Generator().manual_seed(2)
+    case, generator = specimen(name), torch.Generator().manual_seed(2)
     with Tape() as tape:
-        y = subject()
+        y = case()
     seed = torch.randn(y.shape, generator=generator, dtype=y.dtype)
     found = tape.reverse(seed)
-    parameters = [p for p in subject.model.parameters() if p in found]
+    parameters = [p for p in case.model.parameters() if p in found]
     directions = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in parameters]
     slope = sum((found[p] * d).sum().item() for p, d in zip(parameters, directions, strict=True))
     sides = []
@@ -59,7 +59,7 @@ def test_reverse_equals_central_differences(name: str) -> None:
         with torch.no_grad():
             for p, d in zip(parameters, directions, strict=True):
                 p.add_(d, alpha=step)
-            sides.append((subject() * seed).sum().item())
+            sides.append((case() * seed).sum().item())
             for p, d in zip(parameters, directions, strict=True):
                 p.sub_(d, alpha=step)
     assert slope == pytest.approx((sides[0] - sides[1]) / 2e-6, rel=1e-4, abs=1e-4)
@@ -68,10 +68,10 @@ def test_reverse_equals_central_differences(name: str) -> None:
 @EVERY
 def test_nothing_happens_outside_an_equation(name: str) -> None:
     """Every float that enters the tape from outside is a parameter or an input."""
-    subject = specimen(name)
+    case = specimen(name)
     with Tape() as tape:
-        y = subject()
-    known = {id(t) for t in (*subject.model.parameters(), *subject.inputs.values())}
+        y = case()
+    known = {id(t) for t in (*case.model.parameters(), *case.inputs.values())}
     assert [leaf.shape for leaf in tape.leaves if leaf.is_floating_point() and id(leaf) not in known] == []
     assert tape.steps[-1].output is y, "something was done to the last equation's result"
 
@@ -79,20 +79,20 @@ def test_nothing_happens_outside_an_equation(name: str) -> None:
 @EVERY
 def test_fast_equals_shown(name: str) -> None:
     for dtype, room in {torch.float64: 1e-12, torch.float32: 1e-5}.items():
-        subject = specimen(name, dtype)
+        case = specimen(name, dtype)
         with Tape():
-            shown = subject()
-        assert_close(subject(), shown, rtol=room, atol=room)
+            shown = case()
+        assert_close(case(), shown, rtol=room, atol=room)
 
 
 @EVERY
 def test_bfloat16_stays_within_its_bound(name: str) -> None:
     """Fast and shown, each against the same weights in float64: within 6 % of the largest output."""
-    subject = specimen(name, torch.bfloat16)
+    case = specimen(name, torch.bfloat16)
     with Tape():
-        shown = subject()
-    fast = subject()
-    exact = subject.model.double()(**{k: v.double() if v.is_floating_point() else v for k, v in subject.inputs.items()})
+        shown = case()
+    fast = case()
+    exact = case.model.double()(**{k: v.double() if v.is_floating_point() else v for k, v in case.inputs.items()})
     for run in (shown, fast):
         assert run.dtype == torch.bfloat16
         assert (run.double() - exact).abs().max() <= 0.06 * exact.abs().max()
@@ -101,51 +101,51 @@ def test_bfloat16_stays_within_its_bound(name: str) -> None:
 @pytest.mark.parametrize("name", [*CAUSAL, *TRANSLATORS])
 def test_the_future_does_not_leak(name: str) -> None:
     """Change token t: outputs before t stay equal to the last bit."""
-    subject = specimen(name, torch.float32)
+    case = specimen(name, torch.float32)
     key = "target" if name in TRANSLATORS else "ids"
-    before = subject()
-    for t in range(1, subject.inputs[key].shape[1]):
-        changed = subject.inputs[key].clone()
+    before = case()
+    for t in range(1, case.inputs[key].shape[1]):
+        changed = case.inputs[key].clone()
         changed[:, t:] = (changed[:, t:] + 1) % VOCAB
-        after = subject(**{key: changed})
+        after = case(**{key: changed})
         assert torch.equal(before[:, :t], after[:, :t])
         assert not torch.allclose(before[:, t], after[:, t]), "nothing depends on the token at all"
 
 
 @pytest.mark.parametrize("name", [n for n in (*CAUSAL, *READERS, *TRANSLATORS) if n not in ("rnn", "lstm")])
 def test_padding_changes_no_row(name: str) -> None:
-    subject = specimen(name)
+    case = specimen(name)
     key = "source" if name in TRANSLATORS else "ids"
-    tokens = subject.inputs[key]
+    tokens = case.inputs[key]
     for token in (0, VOCAB - 1):
         padded = torch.cat([tokens, torch.full((3, 4), token)], 1)
         keep = torch.arange(padded.shape[1]).expand_as(padded) < tokens.shape[1]
-        after = subject(**{key: padded}, attention_mask=keep)
+        after = case(**{key: padded}, attention_mask=keep)
         whole = (
             name in TRANSLATORS or ZOO[name].head in ("pooled", "sentence", "classifier") if name in READERS else False
         )
         after = after if whole or name in TRANSLATORS else after[:, : tokens.shape[1]]
-        assert_close(after, subject(**{key: tokens}), rtol=1e-9, atol=1e-11)
+        assert_close(after, case(**{key: tokens}), rtol=1e-9, atol=1e-11)
 
 
 @EVERY
 def test_batching_changes_no_row(name: str) -> None:
-    subject = specimen(name)
-    together = subject()
+    case = specimen(name)
+    together = case()
     for row in range(len(together)):
-        alone = subject(**{key: value[row : row + 1] for key, value in subject.inputs.items()})
+        alone = case(**{key: value[row : row + 1] for key, value in case.inputs.items()})
         assert_close(alone[0], together[row], rtol=1e-9, atol=1e-11)
 
 
 @EVERY
 def test_every_parameter_matters(name: str) -> None:
     """A parameter with no gradient is one that some forward forgot."""
-    subject = specimen(name)
-    y = subject(
-        **({"token_types": subject.inputs["ids"] % 2} if name.startswith("encoder") and ZOO[name].token_types else {})
+    case = specimen(name)
+    y = case(
+        **({"token_types": case.inputs["ids"] % 2} if name.startswith("encoder") and ZOO[name].token_types else {})
     )
     y.square().sum().backward()
-    forgotten = [n for n, p in subject.model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    forgotten = [n for n, p in case.model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     assert [n for n in forgotten if not n.endswith("key.bias")] == []  # a shift of all keys moves no softmax
 
 
@@ -208,9 +208,9 @@ BAD = [
 
 @pytest.mark.parametrize(("name", "inputs", "message"), BAD, ids=[message for _, _, message in BAD])
 def test_bad_input_is_named_before_anything_runs(name: str, inputs: dict, message: str) -> None:
-    subject = specimen(name)
+    case = specimen(name)
     with Tape() as tape, pytest.raises(ModelError, match=f"^{message}"):
-        subject(**inputs)
+        case(**inputs)
     assert tape.steps == []
     assert MODE.checking and MODE.dispatcher is CHECKS
 

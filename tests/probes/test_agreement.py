@@ -11,8 +11,8 @@ from tests.models.zoo import ZOO, specimen
 
 @pytest.mark.parametrize("name", ZOO)
 def test_every_equation_of_every_model_agrees(name: str) -> None:
-    subject = specimen(name, torch.float32)
-    rows = agreement(subject.model, subject.inputs)
+    case = specimen(name, torch.float32)
+    rows = agreement(case.model, case.inputs)
     assert rows
     assert max(row.difference for row in rows) < 1e-5
     assert MODE.dispatcher is CHECKS
@@ -21,8 +21,8 @@ def test_every_equation_of_every_model_agrees(name: str) -> None:
 def test_a_wrong_fast_form_is_found_and_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     right = attention.kernel
     monkeypatch.setattr(attention, "kernel", lambda *args: right(*args) * 1.01)
-    subject = specimen("gpt", torch.float32)
-    worst = agreement(subject.model, subject.inputs)[0]
+    case = specimen("gpt", torch.float32)
+    worst = agreement(case.model, case.inputs)[0]
     assert worst.equation == "attention"
     assert worst.calls == 2
     assert worst.relative == pytest.approx(0.01, rel=0.01)

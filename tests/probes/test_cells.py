@@ -40,9 +40,9 @@ def assert_adds_up(found: Trace, cells: int, chance: random.Random) -> int:
 
 @pytest.mark.parametrize("name", ZOO)
 def test_arithmetic_evaluates_to_the_number(name: str) -> None:
-    subject = specimen(name)
-    inputs = {key: value[:2] for key, value in subject.inputs.items()}
-    assert assert_adds_up(trace(subject.model, inputs), 2, random.Random(name)) > 5
+    case = specimen(name)
+    inputs = {key: value[:2] for key, value in case.inputs.items()}
+    assert assert_adds_up(trace(case.model, inputs), 2, random.Random(name)) > 5
 
 
 @pytest.mark.skipif(not STORIES.exists(), reason="the real checkpoint is not here")
@@ -62,9 +62,9 @@ def test_a_wrong_number_would_be_seen() -> None:
 
 
 def test_a_number_is_followed_down_to_the_embeddings() -> None:
-    subject = specimen("llama-grouped")
-    found = trace(subject.model, {"ids": subject.inputs["ids"][:1]})
-    weights = {found.source_of(p): p for p in subject.model.parameters()}
+    case = specimen("llama-grouped")
+    found = trace(case.model, {"ids": case.inputs["ids"][:1]})
+    weights = {found.source_of(p): p for p in case.model.parameters()}
     cell = found.explain("layers.1.attention.scores", 0, 3, 2, depth=60, width=1)
     names = []
     while True:
@@ -75,13 +75,13 @@ def test_a_number_is_followed_down_to_the_embeddings() -> None:
             break
         (cell,) = cell.parts
     assert names[-2:] == ["embedding", "embedding.weight"]
-    assert cell.index[0] in subject.inputs["ids"][0]
+    assert cell.index[0] in case.inputs["ids"][0]
     assert len(names) > 10
 
 
 def test_a_number_met_twice_is_followed_once() -> None:
-    subject = specimen("gpt")
-    found = trace(subject.model, {"ids": subject.inputs["ids"][:1]})
+    case = specimen("gpt")
+    found = trace(case.model, {"ids": case.inputs["ids"][:1]})
     lines = str(found.explain("layers.1.attention.scores", 0, 3, 2, depth=12, width=2)).splitlines()
     followed = [
         a.split(" = ")[0].strip() for a, b in pairwise(lines) if len(b) - len(b.lstrip()) > len(a) - len(a.lstrip())
@@ -90,16 +90,16 @@ def test_a_number_met_twice_is_followed_once() -> None:
 
 
 def test_depth_is_a_limit() -> None:
-    subject = specimen("gpt")
-    found = trace(subject.model, subject.inputs)
+    case = specimen("gpt")
+    found = trace(case.model, case.inputs)
     assert found.explain("unembed", 0, 0, 0).parts == ()
     two = found.explain("unembed", 0, 0, 0, depth=2, width=1)
     assert two.parts[0].name == "stack.norm" and two.parts[0].parts[0].parts == ()
 
 
 def test_a_place_that_is_not_there_is_named() -> None:
-    subject = specimen("gpt")
-    found = trace(subject.model, subject.inputs)
+    case = specimen("gpt")
+    found = trace(case.model, case.inputs)
     with pytest.raises(
         TapeError, match=r"no step is called 'layers.0.attention.wieghts'; .*layers.0.attention.weights"
     ):
@@ -108,5 +108,5 @@ def test_a_place_that_is_not_there_is_named() -> None:
         found.cell("layers.0.attention.weights", 0, 0, 0)
     with pytest.raises(TapeError, match=r"7 is not on axis 3, wanted 0 to 6"):
         found.cell("layers.0.attention.weights", 0, 0, 0, 7)
-    alone = trace(subject.model, {"ids": subject.inputs["ids"][:1]})
+    alone = trace(case.model, {"ids": case.inputs["ids"][:1]})
     assert alone.cell("layers.0.attention.weights", 0, 1, 1) == alone.cell("layers.0.attention.weights", 0, 0, 1, 1)

@@ -27,8 +27,8 @@ STREAMED = [
 
 
 def test_every_attention_of_a_translator_is_there() -> None:
-    subject = specimen("seq2seq")
-    maps = attention_maps(subject.model, subject.inputs)
+    case = specimen("seq2seq")
+    maps = attention_maps(case.model, case.inputs)
     assert list(maps) == [
         *(f"encoder.blocks.{i}.attention" for i in range(2)),
         *(f"decoder.blocks.{i}.{part}" for i in range(2) for part in ("attention", "cross_attention")),
@@ -40,36 +40,36 @@ def test_every_attention_of_a_translator_is_there() -> None:
 
 
 def test_a_changed_weight_changes_the_maps_behind_it_and_no_other() -> None:
-    subject = specimen("gpt")
-    before = attention_maps(subject.model, subject.inputs)
+    case = specimen("gpt")
+    before = attention_maps(case.model, case.inputs)
     with torch.no_grad():
-        subject.model.stack.blocks[1].attention.qkv.weight.add_(
+        case.model.stack.blocks[1].attention.qkv.weight.add_(
             torch.randn(8, 24, generator=torch.Generator().manual_seed(0))
         )
-    after = attention_maps(subject.model, subject.inputs)
+    after = attention_maps(case.model, case.inputs)
     assert torch.equal(before["stack.blocks.0.attention"], after["stack.blocks.0.attention"])
     assert not torch.allclose(before["stack.blocks.1.attention"], after["stack.blocks.1.attention"])
 
 
 @pytest.mark.parametrize("name", STREAMED)
 def test_the_lens_ends_with_what_the_model_says_and_sees_shorter_models(name: str) -> None:
-    subject = specimen(name)
-    found = trace(subject.model, subject.inputs)
+    case = specimen(name)
+    found = trace(case.model, case.inputs)
     said = logit_lens(found)
-    stack = subject.model.decoder if name in TRANSLATORS else subject.model.stack
+    stack = case.model.decoder if name in TRANSLATORS else case.model.stack
     assert len(said) == len(stack.blocks) + 1
     assert torch.equal(said[-1], found.output)
     for depth in range(len(stack.blocks)):
         whole, stack.blocks = stack.blocks, stack.blocks[:depth]
         with torch.no_grad():
-            assert_close(said[depth], subject(), rtol=1e-9, atol=1e-11)
+            assert_close(said[depth], case(), rtol=1e-9, atol=1e-11)
         stack.blocks = whole
 
 
 def test_a_model_without_a_stream_says_so() -> None:
-    subject = specimen("mlp")
+    case = specimen("mlp")
     with pytest.raises(TapeError, match="there is no st"):
-        logit_lens(trace(subject.model, subject.inputs))
+        logit_lens(trace(case.model, case.inputs))
 
 
 @pytest.mark.parametrize("cell", ["rnn", "lstm"])
@@ -98,15 +98,15 @@ def test_a_block_that_runs_as_many_layers_has_as_many_depths() -> None:
 
 
 def test_norms_by_depth() -> None:
-    subject = specimen("gpt")
-    found = trace(subject.model, subject.inputs, "next")
+    case = specimen("gpt")
+    found = trace(case.model, case.inputs, "next")
     rows = residual_stream(found)
     assert_close(stream_norms(found)[0], found["positions.sum"].value.square().sum(-1).sqrt().mean())
     assert_close(gradient_norms(found)[2], found.gradient_of(rows[2]).square().sum().sqrt())
-    loss = torch.nn.functional.cross_entropy(subject()[:, :-1].flatten(0, 1), subject.inputs["ids"][:, 1:].flatten())
+    loss = torch.nn.functional.cross_entropy(case()[:, :-1].flatten(0, 1), case.inputs["ids"][:, 1:].flatten())
     loss.backward()
     for name, norm in weight_gradient_norms(found).items():
-        parameter = subject.model.get_parameter(name.replace("layers.", "stack.blocks."))
+        parameter = case.model.get_parameter(name.replace("layers.", "stack.blocks."))
         assert_close(norm, parameter.grad.norm())
     encoder = specimen("seq2seq")
     both = trace(encoder.model, encoder.inputs)

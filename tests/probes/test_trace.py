@@ -48,12 +48,12 @@ def loss_of(name: str, output: Tensor, inputs: dict[str, Tensor]) -> Tensor:
 
 @EVERY
 def test_it_replays_exactly_and_its_gradients_are_autograds(name: str) -> None:
-    subject = specimen(name)
-    found = trace(subject.model, subject.inputs, aim_of(name))
+    case = specimen(name)
+    found = trace(case.model, case.inputs, aim_of(name))
     assert found.tape.replay() == found.loss and found.tape.replay(deep=True) == found.loss
-    loss = loss_of(name, subject(), subject.inputs)
+    loss = loss_of(name, case(), case.inputs)
     assert_close(found.loss, loss.detach(), rtol=1e-9, atol=1e-11)
-    parameters = list(subject.model.parameters())
+    parameters = list(case.model.parameters())
     for parameter, wanted in zip(parameters, torch.autograd.grad(loss, parameters, allow_unused=True), strict=True):
         by_rule = found.gradient_of(parameter)
         if by_rule is None:
@@ -64,8 +64,8 @@ def test_it_replays_exactly_and_its_gradients_are_autograds(name: str) -> None:
 
 @EVERY
 def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
-    subject = specimen(name)
-    found = trace(subject.model, subject.inputs)
+    case = specimen(name)
+    found = trace(case.model, case.inputs)
     names = [step.name for step in found.steps]
     assert len(set(names)) == len(names)
     for step in found.steps:
@@ -75,11 +75,11 @@ def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
             if isinstance(bound.value, Tensor) and bound.value.is_floating_point():
                 assert bound.source, f"{step.name}: nobody knows where {bound.symbol.name} came from"
     if name not in ("mlp", "rnn", "lstm"):
-        place = "decoder.layers.1.cross_attention" if name in ("seq2seq", "t5") else None
-        place = place or next(n for n in names if n.endswith("attention.weights")).removesuffix(".weights")
+        module = "decoder.layers.1.cross_attention" if name in ("seq2seq", "t5") else None
+        module = module or next(n for n in names if n.endswith("attention.weights")).removesuffix(".weights")
         for word in ("queries", "keys", "values", "scores", "weights", "outputs"):
-            assert found[f"{place}.{word}"].shape[1] in (1, 2, 4), f"{word} has heads"
-        weights = found[f"{place}.weights"].value
+            assert found[f"{module}.{word}"].shape[1] in (1, 2, 4), f"{word} has heads"
+        weights = found[f"{module}.weights"].value
         assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 
 
@@ -87,32 +87,32 @@ def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
 def test_slices_of_a_fused_projection_are_named_as_separate_projections_are(name: str) -> None:
     found = trace(specimen(name).model, specimen(name).inputs)
     fused = name == "gpt"
-    place = "layers.0.attention" if name in CAUSAL or name == "encoder" else "encoder.layers.0.attention"
+    module = "layers.0.attention" if name in CAUSAL or name == "encoder" else "encoder.layers.0.attention"
     for one, several in (("query", "queries"), ("key", "keys"), ("value", "values")):
-        assert found[f"{place}.{one}"].equation.name == ("slice_axis" if fused else "linear")
-        assert found[f"{place}.{several}"].step.inputs["x"] is found[f"{place}.{one}"].output
-    assert fused == (f"{place}.qkv" in list(found.names))
-    assert not any("slice_axis" in step.name for step in found.steps if place in step.name)
+        assert found[f"{module}.{one}"].equation.name == ("slice_axis" if fused else "linear")
+        assert found[f"{module}.{several}"].step.inputs["x"] is found[f"{module}.{one}"].output
+    assert fused == (f"{module}.qkv" in list(found.names))
+    assert not any("slice_axis" in step.name for step in found.steps if module in step.name)
 
 
 @SOME
 def test_step_names_are_declared_and_not_read_from_prose(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = specimen(name)
-    before = trace(subject.model, subject.inputs)
+    case = specimen(name)
+    before = trace(case.model, case.inputs)
     for equation in catalog().values():
         assert set(equation.step_names) <= {symbol.name for symbol in equation.symbols}
         assert all(word.isidentifier() for word in equation.step_names.values())
         monkeypatch.setattr(equation, "meaning", "Reworded.")
         monkeypatch.setattr(equation, "_words", dict.fromkeys(equation._words, "reworded"))
-    after = trace(subject.model, subject.inputs)
+    after = trace(case.model, case.inputs)
     assert after.steps[0].equation.symbols[0].meaning == "reworded"
     assert list(after.names) == list(before.names)
 
 
 @SOME
 def test_one_layer_is_the_same_as_in_the_whole_and_keeps_no_more(name: str) -> None:
-    subject = specimen(name)
-    whole, part = trace(subject.model, subject.inputs), trace(subject.model, subject.inputs, layer=0)
+    case = specimen(name)
+    whole, part = trace(case.model, case.inputs), trace(case.model, case.inputs, layer=0)
     assert [step.name for step in part.steps] == [step.name for step in whole.select(layer=0).steps]
     for step in part.steps:
         assert_close(step.output, whole[step.name].output, rtol=0, atol=0)
@@ -126,41 +126,41 @@ def test_one_layer_is_the_same_as_in_the_whole_and_keeps_no_more(name: str) -> N
 
 @SOME
 def test_the_size_is_known_before_it_starts(name: str) -> None:
-    subject = specimen(name)
-    outline = sketch(subject.model, subject.inputs)
-    found = trace(subject.model, subject.inputs)
+    case = specimen(name)
+    outline = sketch(case.model, case.inputs)
+    found = trace(case.model, case.inputs)
     assert [step.path for step in outline.steps] == [step.path for step in found.tape.steps]
     walked = [step for top in found.tape.steps for step in top.walk()]
     made = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for s in walked for t in s.output_tensors}
-    weights = {p.untyped_storage().data_ptr() for p in subject.model.parameters()}  # a view of one takes nothing more
-    really = sum(size for place, size in made.items() if place not in weights)
+    weights = {p.untyped_storage().data_ptr() for p in case.model.parameters()}  # a view of one takes nothing more
+    really = sum(size for storage, size in made.items() if storage not in weights)
     assert really <= value_bytes(s for top in outline.steps for s in top.walk()) <= sum(made.values()) * 1.05 + 64
 
 
 def test_a_trace_too_large_says_how_large_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    subject = specimen("gpt")
-    monkeypatch.setattr(type(subject.model), "forward", lambda *a, **k: pytest.fail("it ran"), raising=True)
+    case = specimen("gpt")
+    monkeypatch.setattr(type(case.model), "forward", lambda *a, **k: pytest.fail("it ran"), raising=True)
     monkeypatch.setattr(sys.modules["glassformer.probes.trace"], "sketch", lambda *a: SKETCH)
     with pytest.raises(TapeError, match=r"would keep 0\.\d+ GB .* room for 0\.00 GB; narrow it to a layer"):
-        trace(subject.model, subject.inputs, limit=1000)
+        trace(case.model, case.inputs, limit=1000)
 
 
 SKETCH = sketch(specimen("gpt").model, specimen("gpt").inputs)
 
 
 def test_a_layer_fits_where_the_whole_does_not() -> None:
-    subject = specimen("gpt")
+    case = specimen("gpt")
     whole = value_bytes(step for top in SKETCH.steps for step in top.walk())
     with pytest.raises(TapeError, match="would keep"):
-        trace(subject.model, subject.inputs, limit=whole // 2)
-    assert trace(subject.model, subject.inputs, layer=1, limit=whole // 2).steps
+        trace(case.model, case.inputs, limit=whole // 2)
+    assert trace(case.model, case.inputs, layer=1, limit=whole // 2).steps
     with pytest.raises(TapeError, match="leave the backward pass out"):
-        trace(subject.model, subject.inputs, "next", layer=1, limit=whole)
+        trace(case.model, case.inputs, "next", layer=1, limit=whole)
 
 
 def test_heads_and_tokens_are_cut_out() -> None:
-    subject = specimen("seq2seq")
-    whole = trace(subject.model, subject.inputs, "next")
+    case = specimen("seq2seq")
+    whole = trace(case.model, case.inputs, "next")
     part = whole.select(layer=1, head=1, token=2)
     assert all(step.name.split(".")[1:3] == ["layers", "1"] for step in part.steps)
     weights = next(step for step in part.steps if step.name == "decoder.layers.1.cross_attention.weights")
@@ -177,11 +177,11 @@ def test_heads_and_tokens_are_cut_out() -> None:
 @pytest.mark.parametrize("name", ["llama-grouped", "modern", "gpt"])
 def test_the_keys_and_values_of_a_head_are_those_it_looks_at(name: str) -> None:
     """Of grouped heads too: what is shown of one head is enough to work out its outputs."""
-    subject = specimen(name)
-    whole = trace(subject.model, subject.inputs)
-    place = whole.model.get_submodule("stack.blocks.1.attention")
-    groups = {place.shape.heads, place.shape.kv_heads}
-    for head in (*range(place.shape.heads), -1):
+    case = specimen(name)
+    whole = trace(case.model, case.inputs)
+    attention = whole.model.get_submodule("stack.blocks.1.attention")
+    groups = {attention.shape.heads, attention.shape.kv_heads}
+    for head in (*range(attention.shape.heads), -1):
         found = whole.select(layer=1, head=head)
         of_head = {step.name: step.value for step in found.steps}
         assert {step.shape[1] for step in found.steps} == groups
@@ -197,7 +197,7 @@ def test_the_keys_and_values_of_a_head_are_those_it_looks_at(name: str) -> None:
     with pytest.raises(
         TapeError, match=r"there is no head 4; there are heads 0 to 3|no head 2; there are heads 0 to 1"
     ):
-        whole.select(head=place.shape.heads)
+        whole.select(head=attention.shape.heads)
 
 
 BAD = [
@@ -218,37 +218,37 @@ BAD = [
 
 @pytest.mark.parametrize(("asked", "message"), BAD, ids=[message for _, message in BAD])
 def test_what_is_not_there_is_named_with_what_is(asked: dict, message: str) -> None:
-    subject = specimen("gpt")
+    case = specimen("gpt")
     with pytest.raises(TapeError, match=message):
-        trace(subject.model, subject.inputs, **asked)
+        trace(case.model, case.inputs, **asked)
 
 
 def test_a_loss_of_ones_own() -> None:
-    subject = specimen("gpt")
-    targets = subject.inputs["ids"].roll(1, 1)
-    found = trace(subject.model, subject.inputs["ids"], lambda scores, _: cross_entropy(scores, targets))
-    loss = torch.nn.functional.cross_entropy(subject().flatten(0, 1), targets.flatten())
-    (wanted,) = torch.autograd.grad(loss, [subject.model.embedding.weight])
-    assert_close(found.gradient_of(subject.model.embedding.weight), wanted)
+    case = specimen("gpt")
+    targets = case.inputs["ids"].roll(1, 1)
+    found = trace(case.model, case.inputs["ids"], lambda scores, _: cross_entropy(scores, targets))
+    loss = torch.nn.functional.cross_entropy(case().flatten(0, 1), targets.flatten())
+    (wanted,) = torch.autograd.grad(loss, [case.model.embedding.weight])
+    assert_close(found.gradient_of(case.model.embedding.weight), wanted)
 
 
 def test_a_loss_of_plain_torch_operations() -> None:
-    subject = specimen("gpt")
-    weight = subject.model.embedding.weight
+    case = specimen("gpt")
+    weight = case.model.embedding.weight
 
     def loss(scores: Tensor, inputs: dict[str, Tensor]) -> Tensor:
         """A penalty on a weight, a step of equations and steps of torch."""
         return cross_entropy(scores * 2, inputs["ids"]) + scores[0, -1, 3] + weight.square().sum()
 
-    found = trace(subject.model, subject.inputs, loss)
-    wanted = torch.autograd.grad(loss(subject(), subject.inputs), list(subject.model.parameters()))
-    for parameter, gradient in zip(subject.model.parameters(), wanted, strict=True):
+    found = trace(case.model, case.inputs, loss)
+    wanted = torch.autograd.grad(loss(case(), case.inputs), list(case.model.parameters()))
+    for parameter, gradient in zip(case.model.parameters(), wanted, strict=True):
         assert_close(found.gradient_of(parameter), gradient)
     assert found["layers.0.attention.weights"].gradient is not None
     with torch.inference_mode():
-        assert trace(subject.model, subject.inputs, lambda scores, _: scores.mean()).gradients
+        assert trace(case.model, case.inputs, lambda scores, _: scores.mean()).gradients
     with pytest.raises(TapeError, match="the loss does not depend on the model's output"):
-        trace(subject.model, subject.inputs, lambda scores, _: torch.ones(()))
+        trace(case.model, case.inputs, lambda scores, _: torch.ones(()))
 
 
 def test_a_plain_operation_inside_a_model_loses_no_gradient_in_silence() -> None:
@@ -273,19 +273,19 @@ def test_a_plain_operation_inside_a_model_loses_no_gradient_in_silence() -> None
 def test_the_difference_to_the_fast_run_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from glassformer.equations.attention import attention
 
-    subject = specimen("gpt")
-    assert trace(subject.model, subject.inputs).difference.difference < 1e-12
+    case = specimen("gpt")
+    assert trace(case.model, case.inputs).difference.difference < 1e-12
     right = attention.kernel
     monkeypatch.setattr(attention, "kernel", lambda *args: right(*args) * 1.1)
-    assert trace(subject.model, subject.inputs).difference.difference > 1e-3
+    assert trace(case.model, case.inputs).difference.difference > 1e-3
 
 
 def test_half_precision_is_traced_as_it_is() -> None:
-    subject = specimen("llama", torch.bfloat16)
-    found = trace(subject.model, subject.inputs, "next")
+    case = specimen("llama", torch.bfloat16)
+    found = trace(case.model, case.inputs, "next")
     assert found["layers.0.attention.weights"].value.dtype == torch.bfloat16
     assert 0 < found.difference.relative < 0.06
-    assert found.gradient_of(subject.model.embedding.weight).isfinite().all()
+    assert found.gradient_of(case.model.embedding.weight).isfinite().all()
 
 
 def test_dropout_draws_the_same_numbers_in_both_runs_and_the_generator_goes_on_once() -> None:
@@ -300,35 +300,35 @@ def test_dropout_draws_the_same_numbers_in_both_runs_and_the_generator_goes_on_o
 
 
 def test_a_cached_step_is_traced_and_the_cache_left_alone() -> None:
-    subject = specimen("llama-grouped")
-    ids = subject.inputs["ids"]
-    cache = subject.model.new_cache(3, 16)
+    case = specimen("llama-grouped")
+    ids = case.inputs["ids"]
+    cache = case.model.new_cache(3, 16)
     with torch.no_grad():
-        subject.model(ids[:, :5], cache=cache)
+        case.model(ids[:, :5], cache=cache)
     before = copy.deepcopy(cache)
-    found = trace(subject.model, {"ids": ids[:, 5:6], "cache": cache}, "token:4")
+    found = trace(case.model, {"ids": ids[:, 5:6], "cache": cache}, "token:4")
     assert cache.count == before.count == 5 and torch.equal(cache.self_kv[0].keys, before.self_kv[0].keys)
     assert found.difference.difference < 1e-12
-    whole = trace(subject.model, ids[:, :6])
+    whole = trace(case.model, ids[:, :6])
     assert_close(found.output[:, -1], whole.output[:, -1])
     assert_close(found["layers.1.attention.weights"].value, whole["layers.1.attention.weights"].value[:, :, 5:6])
 
 
 def test_nothing_is_left_behind_in_the_model() -> None:
-    subject = specimen("gpt")
-    before = {name: value.clone() for name, value in subject.model.state_dict().items()}
-    trace(subject.model, subject.inputs, "next")
-    assert all(p.grad is None for p in subject.model.parameters())
-    assert all(torch.equal(before[name], value) for name, value in subject.model.state_dict().items())
-    assert not subject.model._forward_hooks and not subject.model._forward_pre_hooks
+    case = specimen("gpt")
+    before = {name: value.clone() for name, value in case.model.state_dict().items()}
+    trace(case.model, case.inputs, "next")
+    assert all(p.grad is None for p in case.model.parameters())
+    assert all(torch.equal(before[name], value) for name, value in case.model.state_dict().items())
+    assert not case.model._forward_hooks and not case.model._forward_pre_hooks
 
 
 def test_one_weight_changes_what_stands_behind_it_and_nothing_before() -> None:
-    subject = specimen("llama")
-    before = trace(subject.model, subject.inputs)
+    case = specimen("llama")
+    before = trace(case.model, case.inputs)
     with torch.no_grad():
-        subject.model.stack.blocks[1].attention.value.weight.add_(0.1)
-    after = trace(subject.model, subject.inputs)
+        case.model.stack.blocks[1].attention.value.weight.add_(0.1)
+    after = trace(case.model, case.inputs)
     changed = [s.name for s in after.steps if not torch.equal(s.value, before[s.name].value)]
     names = [step.name for step in after.steps]
     first = names.index("layers.1.attention.value")
@@ -350,10 +350,10 @@ def test_a_block_that_is_used_many_times_is_left_as_it_was() -> None:
 def test_padding_is_no_target() -> None:
     from torch.nn import functional
 
-    subject = specimen("gpt")
-    keep = torch.ones_like(subject.inputs["ids"]).bool()
+    case = specimen("gpt")
+    keep = torch.ones_like(case.inputs["ids"]).bool()
     keep[1, 3:] = False
-    found = trace(subject.model, {**subject.inputs, "attention_mask": keep}, "next")
-    scores, ids = subject.model(subject.inputs["ids"], keep), subject.inputs["ids"]
+    found = trace(case.model, {**case.inputs, "attention_mask": keep}, "next")
+    scores, ids = case.model(case.inputs["ids"], keep), case.inputs["ids"]
     targets = ids[:, 1:].masked_fill(~keep[:, 1:], -100)
     assert_close(found.loss, functional.cross_entropy(scores[:, :-1].flatten(0, 1), targets.flatten()))

@@ -53,9 +53,9 @@ def read_off(root: ET.Element, name: str, logarithmic: bool) -> list[tuple[float
     ticks = [t for t in texts(root, "value") if top < number(t, "y") < below]
     y = [(number(t, "y") - 4, value(t)) for t in (ticks[0], ticks[-1])]  # letters stand a little under their line
 
-    def along(place: float, ends: list[tuple[float, float]]) -> float:
+    def along(position: float, ends: list[tuple[float, float]]) -> float:
         (a, first), (b, last) = ends
-        return first + (place - a) / (b - a) * (last - first)
+        return first + (position - a) / (b - a) * (last - first)
 
     return [(10 ** along(px, x) if logarithmic else along(px, x), along(py, y)) for px, py in drawn]
 
@@ -150,11 +150,11 @@ def columns(lines: list[str]) -> list[list[int]]:
     height = 4 * len(lines)
     found: list[list[int]] = [[] for _ in range(2 * len(lines[0]))]
     for row, line in enumerate(lines):
-        for place, character in enumerate(line):
+        for index, character in enumerate(line):
             for dot in range(4):
                 for side in range(2):
                     if (ord(character) - 0x2800) & DOTS[dot][side]:
-                        found[2 * place + side].append(height - 1 - 4 * row - dot)
+                        found[2 * index + side].append(height - 1 - 4 * row - dot)
     return found
 
 

@@ -15,7 +15,7 @@ ROWS = st.integers(1, 5).flatmap(
 
 @given(ROWS, st.integers(24, 100))
 def test_a_table_fits_and_keeps_its_words_whole(rows: list[list[str]], width: int) -> None:
-    headings = [f"c{place}" for place in range(len(rows[0]))]
+    headings = [f"c{i}" for i in range(len(rows[0]))]
     first = max(len(row[0]) for row in rows)
     text = render(FittingTable(headings, rows), max(width, first + 2), False)
     assert max(map(len, text.splitlines())) <= max(width, first + 2)

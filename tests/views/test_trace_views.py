@@ -17,8 +17,7 @@ from glassformer.errors import MissingExtraError
 from glassformer.probes.trace import Trace, trace
 from glassformer.views import html
 from glassformer.views.export import save_trace
-from glassformer.views.html import mathml, trace_page
-from glassformer.views.notebook import trace_frame
+from glassformer.views.html import mathml, trace_frame, trace_page
 from glassformer.views.terminal import agreement_text, matrix_table, render, size_text, step_view, steps_table
 from glassformer.views.unicode_math import unicode_math
 from tests.models.zoo import Specimen, specimen
@@ -33,11 +32,11 @@ def few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glassformer.views.html.CELLS", 1000)
 
 
-def traced(subject: Specimen, backward: str | None = None) -> Trace:
+def traced(case: Specimen, backward: str | None = None) -> Trace:
     """One example of a specimen, with words for its tokens."""
-    inputs = {key: value[:1] for key, value in subject.inputs.items()}
+    inputs = {key: value[:1] for key, value in case.inputs.items()}
     words = {key: [f"{key}{i}" for i in range(value.shape[1])] for key, value in inputs.items()}
-    return trace(subject.model, inputs, backward).labeled(**words)
+    return trace(case.model, inputs, backward).labeled(**words)
 
 
 def page_data(page: str) -> dict:
@@ -60,11 +59,11 @@ def everything(found: Trace, folder: Path) -> dict[str, dict[str, str]]:
 
 
 def test_a_changed_weight_shows_in_every_rendering_behind_it_and_in_none_before(tmp_path: Path) -> None:
-    subject = specimen("gpt")
-    before = everything(traced(subject), tmp_path / "before")
+    case = specimen("gpt")
+    before = everything(traced(case), tmp_path / "before")
     with torch.no_grad():
-        subject.model.stack.blocks[1].attention.qkv.weight[:, : subject.model.config.dim].add_(0.5)  # the queries
-    found = traced(subject)
+        case.model.stack.blocks[1].attention.qkv.weight[:, : case.model.config.dim].add_(0.5)  # the queries
+    found = traced(case)
     after = everything(found, tmp_path / "after")
     names = [step.name for step in found.steps]
     behind = set(names[names.index("layers.1.attention.qkv") :])
@@ -224,13 +223,13 @@ def test_masked_scores_are_told_from_zero() -> None:
 
 def with_bad_scores(*tokens: int) -> Trace:
     """A run whose scores for these tokens are not finite."""
-    subject = specimen("gpt")
+    case = specimen("gpt")
     with torch.no_grad():
         for token in tokens:
-            subject.model.embedding.weight[token] = torch.inf
+            case.model.embedding.weight[token] = torch.inf
     if len(tokens) == 13:
-        subject.model.stack.norm.bias.data[0] = torch.nan
-    return trace(subject.model, {"ids": torch.tensor([[0, 1, 2, 4, 5, 6, 7]])})
+        case.model.stack.norm.bias.data[0] = torch.nan
+    return trace(case.model, {"ids": torch.tensor([[0, 1, 2, 4, 5, 6, 7]])})
 
 
 def test_a_run_that_is_not_finite_is_not_said_to_agree() -> None:
@@ -250,21 +249,21 @@ def test_a_run_that_is_not_finite_is_not_said_to_agree() -> None:
 def test_other_infinities_in_the_run_itself_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from glassformer.equations.embedding import unembed
 
-    subject = specimen("gpt")
+    case = specimen("gpt")
     with torch.no_grad():
-        subject.model.embedding.weight[3] = torch.inf
+        case.model.embedding.weight[3] = torch.inf
     run = unembed.kernel
     monkeypatch.setattr(unembed, "kernel", lambda *given: run(*given).nan_to_num(nan=torch.inf))
-    found = trace(subject.model, {"ids": torch.tensor([[5, 6, 7]])})
+    found = trace(case.model, {"ids": torch.tensor([[5, 6, 7]])})
     assert found.difference.difference == torch.inf
     assert agreement_text(found).endswith("the run itself has NaN or infinities at other positions")
 
 
 def test_files_tell_a_loss_that_is_no_number_from_none(tmp_path: Path) -> None:
-    subject = specimen("gpt")
+    case = specimen("gpt")
     with torch.no_grad():
-        subject.model.stack.norm.bias[0] = torch.nan
-    found = trace(subject.model, subject.inputs, lambda scores, _: scores.mean(), equation="*.weights")
+        case.model.stack.norm.bias[0] = torch.nan
+    found = trace(case.model, case.inputs, lambda scores, _: scores.mean(), equation="*.weights")
     save_trace(found, tmp_path / "t.json")
     assert json.loads((tmp_path / "t.json").read_text())["loss"] == "NaN"
     assert "<p>loss NaN</p>" in trace_page(found)

@@ -1,4 +1,4 @@
-"""Beam search: keep the likeliest partial texts of each prompt and return the best finished ones (Lowerre, 1976).
+"""Beam search: keep the most likely partial texts of each prompt and return the best finished ones (Lowerre, 1976).
 
 A finished hypothesis keeps its slot in the beam and the unfinished ones share the rest, so a beam of one is greedy
 decoding. A step is tensor operations only, and each prompt's beam is independent of the others in the batch.
@@ -30,8 +30,7 @@ from glassformer.inference.compiled_step import (
 )
 from glassformer.inference.prepare import Generator
 from glassformer.layers.beam_cache import BeamCache, expand_beams, expand_cache, prompt_slots_of, round_up
-from glassformer.layers.cache import KVCache
-from glassformer.layers.recurrent_state import RecurrentBeamState
+from glassformer.layers.cache import KVCache, RecurrentBeamState
 
 ENDED_BONUS = 1e6  # ranks finished hypotheses above all unfinished ones, so that they keep their slots
 CHUNK = 256  # logits whose maximum is taken together
@@ -95,7 +94,10 @@ class Beam:
         parent = index // options
         token, log_probability = (values.view(prompts, -1).gather(1, index) for values in (ids, best))
         was_ended = self.ended.gather(1, parent)
-        self._follow(parent)
+        for flat in (self.score, self.length):  # every slot takes over the hypothesis of its parent
+            flat.copy_(flat.gather(1, parent))
+        for deep in (self.ids, self.log_probabilities):
+            deep.copy_(deep.gather(1, parent[..., None].expand_as(deep)))
         self.score.add_(log_probability)
         column = step.view(1, 1, 1).expand(prompts, beams, 1)
         self.ids.scatter_(2, column, torch.where(was_ended, 0, token)[..., None])
@@ -104,13 +106,6 @@ class Beam:
         over = (token[..., None] == ends).any(-1) | (self.length >= self.max_tokens)
         self.ended.copy_(was_ended | over)
         return token, parent
-
-    def _follow(self, parent: Tensor) -> None:
-        """Every slot takes over the hypothesis of its parent."""
-        for flat in (self.score, self.length):
-            flat.copy_(flat.gather(1, parent))
-        for deep in (self.ids, self.log_probabilities):
-            deep.copy_(deep.gather(1, parent[..., None].expand_as(deep)))
 
     def rank(self, config: GenerationConfig) -> Tensor:
         """Scores over the length penalty, by which finished hypotheses are ranked; unfinished ones come last."""
@@ -129,7 +124,7 @@ class Beam:
         return _divisors(self.ids.shape[-1], config.length_penalty, self.score.dtype, self.score.device)
 
     def select(self, prompts: Tensor) -> None:
-        """Go on with these prompts only."""
+        """Keep only these prompts."""
         for name, value in vars(self).items():
             setattr(self, name, value[prompts])
 
@@ -246,7 +241,7 @@ class BeamSearch:
         self.left -= steps
 
     def compact(self, live: Sequence[int]) -> bool:
-        """Go on with these prompts only, if that is worth moving them; a compiled step has a fixed batch."""
+        """Drop all other prompts once enough are finished to make that pay; a compiled step has a fixed batch."""
         if self.program is not None or len(live) > COMPACT_BELOW * len(self.beam.score):
             return False
         prompts = torch.tensor(live, device=self.next.device)

@@ -45,7 +45,7 @@ class PartialText:
     ids: list[int] = field(default_factory=list)
     log_probabilities: list[float] = field(default_factory=list)
     finish_reason: Finish | None = None
-    _text: str = ""
+    _stopped: str | None = None  # the text up to a stop text
     _shown: int = 0
 
     def __post_init__(self) -> None:
@@ -66,16 +66,11 @@ class PartialText:
         if token in self.ends:
             self.finish_reason = "stop"
         elif self.stops:
-            self._stop()
+            text = self._decoded()
+            if found := [start for start in map(text.find, self.stops) if start >= 0]:
+                self.finish_reason, self._stopped = "stop", text[: min(found)]
         if self.finish_reason is None and len(self.ids) >= self.max_tokens:
             self.finish_reason = self.limit_reason
-
-    def _stop(self) -> None:
-        text = self._decoded()
-        found = [start for start in (text.find(stop) for stop in self.stops) if start >= 0]
-        if found:
-            self.finish_reason = "stop"
-            self._text = text[: min(found)]
 
     def _decoded(self) -> str:
         """The text of the tokens as they decode after the prompt."""
@@ -87,7 +82,8 @@ class PartialText:
         """Text that is certain now and was not returned before: whole characters that cannot begin a stop text."""
         if self.finish_reason is None:
             text = self._decoded().rstrip(INCOMPLETE)
-            end = len(text) - max((_overlap(text, stop) for stop in self.stops), default=0)
+            starts = (stop[:size] for stop in self.stops for size in range(1, len(stop) + 1))
+            end = len(text) - max((len(start) for start in starts if text.endswith(start)), default=0)
         else:
             text = self.text
             end = len(text)
@@ -98,16 +94,8 @@ class PartialText:
     @property
     def text(self) -> str:
         """The text so far, or up to where it was stopped."""
-        return self._text if self._text or self._stopped_by_text() else self._decoded()
-
-    def _stopped_by_text(self) -> bool:
-        return self.finish_reason == "stop" and bool(self.stops) and bool(self.ids) and self.ids[-1] not in self.ends
+        return self._decoded() if self._stopped is None else self._stopped
 
     def done(self) -> Completion:
         """The finished text."""
         return Completion(self.text, self.ids, self.log_probabilities, self.finish_reason or self.limit_reason)
-
-
-def _overlap(text: str, stop: str) -> int:
-    """How many characters at the end of a text could begin a stop text."""
-    return next((size for size in range(min(len(stop), len(text)), 0, -1) if text.endswith(stop[:size])), 0)

@@ -52,41 +52,48 @@ class GenerationConfig:
 
     def __post_init__(self) -> None:
         for name in ("max_new_tokens", "n", "num_beams", "prefill_chunk", "batch_tokens"):
-            _whole(name, getattr(self, name), 1)
-        _whole("min_new_tokens", self.min_new_tokens, 0)
-        _number("temperature", self.temperature, 0)
+            self._require_whole(name, 1)
+        self._require_whole("min_new_tokens", 0)
+        self._require_number("temperature")
         divides = self.temperature == 0 or self.temperature >= COLDEST
-        _require(divides, "temperature", self.temperature, f"0 or at least {COLDEST}: below that, logits overflow")
-        _number("repetition_penalty", self.repetition_penalty, 0, above=True)
+        self._require("temperature", divides, f"0 or at least {COLDEST}: below that, logits overflow")
+        self._require_number("repetition_penalty", above=True)
         if self.top_k is not None:
-            _whole("top_k", self.top_k, 1)
+            self._require_whole("top_k", 1)
         for name, p in (("top_p", self.top_p), ("min_p", self.min_p)):
             if p is not None:
-                _number(name, p, 0, above=True)
-                _require(p <= 1, name, p, "a probability of at most 1")
-        _require(not isinstance(self.stop, str), "stop", repr(self.stop), "a list of texts and token ids")
-        _require(all(self.stop_texts) and all(id >= 0 for id in self.stop_ids), "stop", self.stop, "no empty text")
-        _require(math.isfinite(self.length_penalty), "length_penalty", self.length_penalty, "a number")
-        _require(
-            self.min_new_tokens <= self.max_new_tokens,
-            "min_new_tokens",
-            self.min_new_tokens,
-            f"at most max_new_tokens, {self.max_new_tokens}",
-        )
+                self._require_number(name, above=True)
+                self._require(name, p <= 1, "a probability of at most 1")
+        self._require("stop", not isinstance(self.stop, str), "a list of texts and token ids")
+        self._require("stop", all(self.stop_texts) and all(id >= 0 for id in self.stop_ids), "no empty text")
+        self._require("length_penalty", math.isfinite(self.length_penalty), "a number")
+        most = self.max_new_tokens
+        self._require("min_new_tokens", self.min_new_tokens <= most, f"at most max_new_tokens, {most}")
         if self.num_beams > 1:
-            self._check_beam()
+            self._require("num_beams", self.temperature == 0, "1 with a temperature: beam search does not sample")
+            unpenalized = self.repetition_penalty == 1
+            self._require("repetition_penalty", unpenalized, "1 with a beam, whose scores are probabilities")
+            self._require("stop", not self.stop_texts, "no texts with a beam, which ranks whole ones")
+            self._require("n", self.n <= self.num_beams, f"at most num_beams, {self.num_beams}")
 
-    def _check_beam(self) -> None:
-        sampled = self.temperature > 0
-        _require(not sampled, "num_beams", self.num_beams, "1 with a temperature: a beam draws nothing")
-        _require(
-            self.repetition_penalty == 1,
-            "repetition_penalty",
-            self.repetition_penalty,
-            "1 with a beam, whose scores are probabilities",
-        )
-        _require(not self.stop_texts, "stop", list(self.stop_texts), "no texts with a beam, which ranks whole ones")
-        _require(self.n <= self.num_beams, "n", self.n, f"at most num_beams, {self.num_beams}")
+    def check_vocabulary(self, vocab: int) -> None:
+        """Raise on settings that reach beyond a model's vocabulary."""
+        self._require("top_k", self.top_k is None or self.top_k <= vocab, f"at most {vocab}, the vocabulary")
+        self._require("stop", all(id < vocab for id in self.stop_ids), f"token ids below {vocab}, the vocabulary")
+
+    def _require(self, name: str, holds: bool, wanted: str) -> None:
+        if not holds:
+            raise DecodingError(f"{name} is {getattr(self, name)!r}, wanted {wanted}")
+
+    def _require_whole(self, name: str, least: int) -> None:
+        value: object = getattr(self, name)
+        fits = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
+        self._require(name, fits, f"a whole number, at least {least}")
+
+    def _require_number(self, name: str, above: bool = False) -> None:
+        value: object = getattr(self, name)
+        fits = isinstance(value, Real) and math.isfinite(value) and float(value) >= 0 and not (above and value == 0)
+        self._require(name, fits, f"a number {'above' if above else 'of at least'} 0")
 
     @property
     def stop_texts(self) -> tuple[str, ...]:
@@ -97,25 +104,3 @@ class GenerationConfig:
     def stop_ids(self) -> tuple[int, ...]:
         """The tokens that end a text."""
         return tuple(stop for stop in self.stop if not isinstance(stop, str))
-
-    def check_vocabulary(self, vocab: int) -> None:
-        """Raise on settings that reach beyond a model's vocabulary."""
-        wanted = f"at most {vocab}, the vocabulary"
-        _require(self.top_k is None or self.top_k <= vocab, "top_k", self.top_k, wanted)
-        _require(all(id < vocab for id in self.stop_ids), "stop", self.stop, f"token ids below {vocab}, the vocabulary")
-
-
-def _require(holds: bool, name: str, got: object, wanted: str) -> None:
-    if not holds:
-        raise DecodingError(f"{name} is {got}, wanted {wanted}")
-
-
-def _whole(name: str, value: object, least: int) -> None:
-    fits = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
-    _require(fits, name, repr(value), f"a whole number, at least {least}")
-
-
-def _number(name: str, value: object, least: float, above: bool = False) -> None:
-    fits = isinstance(value, Real) and math.isfinite(value) and float(value) >= least
-    fits = fits and not (above and value == least)
-    _require(fits, name, repr(value), f"a number {'above' if above else 'of at least'} {least}")

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from glassformer.errors import DecodingError
 
+SEPARATOR = "\n\n"  # between examples
+
 
 @dataclass(frozen=True)
 class Example:
@@ -15,43 +17,22 @@ class Example:
     wrong: str | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class PromptTemplate:
-    """The labels of questions and answers, and the separator between examples."""
-
-    question: str = "Question: "
-    answer: str = "Answer: "
-    wrong: str = "Not: "
-    between: str = "\n\n"
-
-
-DEFAULT_TEMPLATE = PromptTemplate()
-
-
-def few_shot_prompt(
-    examples: Sequence[Example], question: str, instruction: str = "", template: PromptTemplate = DEFAULT_TEMPLATE
-) -> str:
+def few_shot_prompt(examples: Sequence[Example], question: str, instruction: str = "") -> str:
     """A prompt that shows the examples in order and ends where the model should answer (Brown et al., 2020).
 
     A wrong answer comes before the right one, labeled as such: contrastive prompting (Chia et al., 2023).
     """
     if not question.strip():
         raise DecodingError("the question is empty, wanted what the model should answer")
+    shown = [instruction] if instruction else []
     for number, example in enumerate(examples):
         if not example.question.strip() or not example.answer.strip():
             raise DecodingError(f"example {number} has an empty question or answer, wanted both")
-    shown = [_example(example, template) for example in examples]
-    asked = f"{template.question}{question}\n{template.answer.rstrip()}"
-    return template.between.join([*([instruction] if instruction else []), *shown, asked])
+        wrong = "" if example.wrong is None else f"\nNot: {example.wrong}"
+        shown.append(f"Question: {example.question}{wrong}\nAnswer: {example.answer}")
+    return SEPARATOR.join([*shown, f"Question: {question}\nAnswer:"])
 
 
-def _example(example: Example, template: PromptTemplate) -> str:
-    lines = [f"{template.question}{example.question}"]
-    if example.wrong is not None:
-        lines.append(f"{template.wrong}{example.wrong}")
-    return "\n".join([*lines, f"{template.answer}{example.answer}"])
-
-
-def few_shot_stops(template: PromptTemplate = DEFAULT_TEMPLATE) -> tuple[str, ...]:
+def few_shot_stops() -> tuple[str, ...]:
     """Stop texts for a few-shot prompt: they end an answer before the model makes up another example."""
-    return (template.between, f"\n{template.question.rstrip()}")
+    return (SEPARATOR, "\nQuestion:")

@@ -82,7 +82,7 @@ class DecodeLoop:
         return [chosen.tolist()], [log_p.tolist()]
 
     def compact(self, rows: Sequence[int]) -> bool:
-        """Go on with these texts only, if that is worth moving them; a compiled step has a fixed batch."""
+        """Drop all other texts once enough are finished to make that pay; a compiled step has a fixed batch."""
         if self.compiled is not None or len(rows) > COMPACT_BELOW * len(self.next):
             return False
         live = torch.tensor(rows, device=self.next.device)

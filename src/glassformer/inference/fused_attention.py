@@ -32,7 +32,6 @@ class FusedAttention(Attention):
         encoder_output: Tensor | None = None,
         mask: Tensor | None = None,
         bias: Tensor | None = None,
-        positions: Tensor | None = None,
         kv: LayerKV | None = None,
         context: AttentionContext | None = None,
     ) -> Tensor:
@@ -40,13 +39,14 @@ class FusedAttention(Attention):
         if MODE.dispatcher is None and bias is None and not self.training and not torch.compiler.is_compiling():
             if self.qkv is None:
                 if kv is not None and context is None:
-                    return self._cross_attention(x, kv, mask)
-            elif positions is None and self._takes(x, mask, context):
+                    query = self.query.forward(x).view(*x.shape[:2], self.shape.heads, -1).transpose(1, 2)
+                    return self._attend_directly(query, kv.keys, kv.values, mask, False)
+            elif self._takes(x, mask, context):
                 return self._self_attention(x, mask, kv, context)
-        return super().forward(x, encoder_output, mask, bias, positions, kv, context)
+        return super().forward(x, encoder_output, mask, bias, kv, context)
 
     def _takes(self, x: Tensor, mask: Tensor | None, context: AttentionContext | None) -> bool:
-        """Whether this is a source, or sequences that all stand at one position, perhaps with several beams each."""
+        """Whether this is a source, or sequences that are all at the same position, perhaps with several beams each."""
         if context is None:
             return mask is None or not self.pattern.causal
         if context.key_positions is None:
@@ -76,11 +76,6 @@ class FusedAttention(Attention):
             mask = mask if context.key_positions is None else context.mask(self.pattern)
         causal = mask is None and self.pattern.causal and new > 1
         return self._attend_directly(query, key, value, mask, causal)
-
-    def _cross_attention(self, x: Tensor, kv: LayerKV, mask: Tensor | None) -> Tensor:
-        """Attention to the cached keys and values of the encoder output."""
-        query = self.query.forward(x).view(*x.shape[:2], self.shape.heads, -1).transpose(1, 2)
-        return self._attend_directly(query, kv.keys, kv.values, mask, False)
 
     def _attend_directly(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, causal: bool) -> Tensor:
         grouped = self.shape.heads != self.shape.kv_heads

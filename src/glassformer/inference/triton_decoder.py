@@ -77,14 +77,11 @@ class TritonDecoder:
 
     def logits(self, ids: Tensor) -> Tensor:
         """Logits [texts, vocab] after reading a token [texts, 1] each into the cache."""
-        x = self._embed(ids)
+        x = self.model.embed(ids, self.cache.positions(1, ids.device)).squeeze(1)
         for block, kv, rotation in zip(self.blocks, self.cache.self_kv, self.rotations, strict=True):
             x = self._block(x, block, kv, rotation)
         self.length.add_(1)
         return self.kernels.product(x, self._weights(self.model.output), self._norm(self.model.stack.norm))
-
-    def _embed(self, ids: Tensor) -> Tensor:
-        return self.model.embed(ids, self.cache.positions(1, ids.device)).squeeze(1)
 
     def _attention(self, qkv: Tensor, attention: Attention, kv: LayerKV, rotation: "Rotation | None") -> Tensor:
         scale = attention.shape.head_dim**-0.5 if attention.scale is None else attention.scale
@@ -127,7 +124,7 @@ class TritonBatchDecoder(TritonDecoder):
 
     def logits(self, ids: Tensor) -> Tensor:
         """Logits [texts, vocab] after reading a token [texts, 1] each into the cache."""
-        x, output = self._embed(ids), self.model.output
+        x, output = self.model.embed(ids, self.cache.positions(1, ids.device)).squeeze(1), self.model.output
         first, *rest = [block.attention_norm for block in self.blocks]
         h = first(x)
         next_norms = [*rest, self.model.stack.norm]
@@ -136,16 +133,15 @@ class TritonBatchDecoder(TritonDecoder):
             assert attention.qkv is not None
             mixed = self._attention(attention.qkv(h), attention, kv, rotation)
             x, h = self._project_and_add(x, mixed, attention.output, block.feed_forward_norm)
-            x, h = self._project_and_add(x, self._hidden(h, forward), forward.down, norm)
+            if isinstance(forward, GatedFeedForward):
+                hidden = forward.unit(forward.gate(h), forward.up(h))
+            else:
+                assert isinstance(forward, FeedForward)
+                hidden = forward.activation(forward.up(h))
+            x, h = self._project_and_add(x, hidden, forward.down, norm)
         self.length.add_(1)
         assert isinstance(output, PackedLinear)
         return functional.linear(h, output.aligned())[:, : output.weight.shape[1]]
-
-    def _hidden(self, h: Tensor, forward: nn.Module) -> Tensor:
-        if isinstance(forward, GatedFeedForward):
-            return forward.unit(forward.gate(h), forward.up(h))
-        assert isinstance(forward, FeedForward)
-        return forward.activation(forward.up(h))
 
     def _project_and_add(self, x: Tensor, h: Tensor, linear: object, norm: nn.Module | None) -> tuple[Tensor, Tensor]:
         assert isinstance(linear, PackedLinear)

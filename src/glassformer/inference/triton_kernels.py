@@ -3,7 +3,7 @@
 """Triton kernels for decoding one token per text, where all time goes into reading weights and launching kernels.
 
 Each kernel fuses several equations: a product takes in the norm before it and the activation, gate and residual after
-it; attention applies rotary embeddings, appends to the KV cache and attends to all of it. Sums are float32 whatever the
+it; attention applies rotary embeddings, appends to the KV cache and attends to all of it. Sums are float32 for every
 dtype. From compute capability 9 on, programmatic dependent launch starts a kernel while the one before it still runs.
 """
 

@@ -53,7 +53,7 @@ class LearnedPositions(nn.Module):
         """Add the vectors of these positions, or of 0, 1, 2 and so on, plus the offset."""
         if positions is None:
             return add(x, slice_axis(self.weight, 0, offset, offset + x.shape[-2]))
-        # padding stands before the first position, and what is written beyond the last is never read
+        # padding has negative positions, and logits beyond the last position are never read
         return add(x, embed(self.weight, (positions + offset).clamp(0, len(self.weight) - 1)))
 
 
@@ -87,13 +87,9 @@ class RMSNorm(nn.Module):
 class PlainRMSNorm(nn.Module):
     """RMS normalization over the last axis, without learned parameters."""
 
-    def __init__(self, eps: float = 1e-6) -> None:
-        super().__init__()
-        self.eps = eps
-
     def forward(self, x: Tensor) -> Tensor:
         """Normalize the last axis."""
-        return rms_norm(x, None, self.eps)
+        return rms_norm(x)
 
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -10,10 +10,16 @@ import torch
 from torch import Tensor
 
 from glassformer.errors import ModelError
-from glassformer.layers.cache import AttentionContext, DecoderState, KVCache, LayerKV
-from glassformer.layers.recurrent_state import RecurrentBeamState, RecurrentState
+from glassformer.layers.cache import (
+    AttentionContext,
+    DecoderState,
+    KVCache,
+    LayerKV,
+    RecurrentBeamState,
+    RecurrentState,
+)  # fmt: skip
 
-GRAIN = 32  # slots come in multiples of this, for which products are fast and calls of like length share a program
+GRAIN = 32  # slots are a multiple of this: products are fast, and calls of similar length share a program
 
 
 @dataclass(kw_only=True)
@@ -50,10 +56,10 @@ class BeamCache(KVCache):
         at = start + torch.arange(self.beams, device=self.ancestors.device)
         self._mark(self.ancestors | (at[:, None] == torch.arange(self.slots, device=self.ancestors.device)))
         read = round_up(start + self.beams, GRAIN) if known else self.slots
-        places, columns = self.columns[at], self.columns[:read]
+        positions, columns, ancestors = self.columns[at], self.columns[:read], self.ancestors[:, None, :, :read]
         if self.padding is not None:
-            places, columns = places - self.padding[:, None], columns - self.padding[:, None]
-        return AttentionContext(places, at, read, columns, start if known else None, self.ancestors[:, None, :, :read])
+            positions, columns = positions - self.padding[:, None], columns - self.padding[:, None]
+        return AttentionContext(positions, at, read, columns, start if known else None, ancestors)
 
     def longest(self, new: int) -> int:
         """Length of the longest sequence once every beam has read its next token."""
@@ -97,9 +103,9 @@ def expand_cache(cache: KVCache, beams: int, steps: int) -> BeamCache:
     slots = shared + round_up(beams * steps, GRAIN)
 
     def stretched(store: Tensor) -> Tensor:
-        wide = store.new_zeros(*store.shape[:2], slots, store.shape[3])
-        wide[:, :, :held] = store[:, :, :held]
-        return wide
+        longer = store.new_zeros(*store.shape[:2], slots, store.shape[3])
+        longer[:, :, :held] = store[:, :, :held]
+        return longer
 
     branches = BeamCache(
         padding=cache.padding,

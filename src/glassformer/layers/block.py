@@ -134,7 +134,6 @@ class Attention(nn.Module):
         encoder_output: Tensor | None = None,
         mask: Tensor | None = None,
         bias: Tensor | None = None,
-        positions: Tensor | None = None,
         kv: LayerKV | None = None,
         context: AttentionContext | None = None,
     ) -> Tensor:
@@ -148,7 +147,7 @@ class Attention(nn.Module):
         else:
             query, key, value = self._project(x, x if encoder_output is None else encoder_output)
             if self.rotary is not None:
-                positions = _positions(x, positions, context)
+                positions = torch.arange(x.shape[-2], device=x.device) if context is None else context.positions
                 query, key = self.rotary(query, positions), self.rotary(key, positions)
         if kv is not None and context is not None:
             kv.write(key, value, context.slots)
@@ -212,12 +211,6 @@ class Attention(nn.Module):
         if mask is not None:
             scores = apply_mask(scores, mask)
         return self.output(merge_heads(weighted_sum(dropout(softmax(scores), self.dropout), value)))
-
-
-def _positions(x: Tensor, positions: Tensor | None, context: AttentionContext | None) -> Tensor:
-    if context is not None:
-        return context.positions
-    return torch.arange(x.shape[-2], device=x.device) if positions is None else positions
 
 
 class Residual(nn.Module):
@@ -307,20 +300,14 @@ class Stack(nn.Module):
         cache: KVCache | None = None,
         context: AttentionContext | None = None,
     ) -> Tensor:
-        """Hidden states [batch, seq, dim] in and out; with a cache, those of new tokens, of which logits are wanted."""
-        if cache is not None and context is not None:
-            return self._forward_cached(x, cache, context)
-        bias = None if self.bias is None else self.bias(_distances(x, None), x)
-        for block in self.blocks:
-            x = block(x, mask=mask, bias=bias, encoder_output=encoder_output, encoder_mask=encoder_mask)
-        return x if self.norm is None else self.norm(x)
-
-    def _forward_cached(self, x: Tensor, cache: KVCache, context: AttentionContext) -> Tensor:
+        """Hidden states [batch, seq, dim] in and out; with a cache, those of new tokens, whose logits are wanted."""
         bias = None if self.bias is None else self.bias(_distances(x, context), x)
-        cross_kv = cache.cross_kv or [None] * len(self.blocks)
-        for block, own, cross in zip(self.blocks, cache.self_kv, cross_kv, strict=True):
-            x = block(x, bias=bias, encoder_mask=cache.source_mask, self_kv=own, cross_kv=cross, context=context)
-        if not cache.all_logits and x.shape[-2] > 1:
+        none = [None] * len(self.blocks)
+        self_kv, cross_kv = (none, none) if cache is None else (cache.self_kv, cache.cross_kv or none)
+        encoder_mask = encoder_mask if cache is None else cache.source_mask
+        for block, own, cross in zip(self.blocks, self_kv, cross_kv, strict=True):
+            x = block(x, mask, bias, encoder_output, encoder_mask, self_kv=own, cross_kv=cross, context=context)
+        if cache is not None and not cache.all_logits and x.shape[-2] > 1:
             x = slice_axis(x, -2, x.shape[-2] - 1, x.shape[-2])
         return x if self.norm is None else self.norm(x)
 

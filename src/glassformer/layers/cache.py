@@ -149,20 +149,20 @@ class KVCache(DecoderState):
     def attention_context(self, new: int) -> AttentionContext:
         """The context in which attention reads the next columns."""
         device, slots = self.self_kv[0].keys.device, self.slots
-        places = self.positions(new, device)
+        positions = self.positions(new, device)
         if isinstance(self.length, Tensor):
             last, read, plain = self.length + (new - 1), slots, False
         else:
             last = self.length + new - 1
             self._check_capacity(new)
             read, plain = min(last + 1, slots), self.padding is None and last < slots
-        columns = places if self.padding is None else self.length + torch.arange(new, device=device)
+        columns = positions if self.padding is None else self.length + torch.arange(new, device=device)
         if plain:
-            return AttentionContext(places, columns, read, None, self.count)
+            return AttentionContext(positions, columns, read, None, self.count)
         # the newest column that a slot can hold; below zero where it holds none yet
         held = last - (last - torch.arange(read, device=device)) % slots
         keys = held if self.padding is None else held - self.padding[:, None]
-        return AttentionContext(places, columns % slots, read, keys)
+        return AttentionContext(positions, columns % slots, read, keys)
 
     def _check_capacity(self, new: int) -> None:
         if self.window is None and self.count + new > self.slots:
@@ -178,6 +178,36 @@ class KVCache(DecoderState):
         if self.source_mask is not None:
             self.source_mask = self.source_mask[rows]
         super().select(rows)
+
+
+@dataclass(kw_only=True)
+class RecurrentState(DecoderState):
+    """State of a recurrent network: the tensors of every layer's cell, none before the first token."""
+
+    cells: list[tuple[Tensor, ...] | None]
+
+    def select(self, rows: Tensor) -> None:
+        """Take these sequences in this order."""
+        self.cells = [None if cell is None else tuple(part[rows] for part in cell) for cell in self.cells]
+        super().select(rows)
+
+
+@dataclass(kw_only=True)
+class RecurrentBeamState(RecurrentState):
+    """State of a recurrent network for every beam, those of one sequence side by side."""
+
+    beams: int
+
+    def follow(self, parents: Tensor) -> None:
+        """Every beam continues from the state of its parent [batch, beams]."""
+        self._take(torch.arange(len(parents), device=parents.device), parents)
+
+    def select(self, rows: Tensor) -> None:
+        """Select these sequences in this order, each with its beams."""
+        self._take(rows, torch.arange(self.beams, device=rows.device))
+
+    def _take(self, rows: Tensor, ways: Tensor) -> None:
+        super().select((rows[:, None] * self.beams + ways).flatten())
 
 
 def left_padded(rows: Sequence[Sequence[int]], filler: int, device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -3,53 +3,41 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
 from glassformer.errors import ModelError
-from glassformer.layers.basic import Embedding
 from glassformer.layers.block import Stack
 from glassformer.layers.cache import DecoderState, KVCache, left_padded
-from glassformer.layers.model import Model, checks_inputs
+from glassformer.layers.model import TokenPredictor, checks_inputs
 
 
-class CausalLM(Model):
+class CausalLM(TokenPredictor):
     """A language model that reads left to right: token ids in, logits for each next token out.
 
     An architecture sets `embedding`, `stack` and `output` (None where the embedding is tied), and overrides `embed`
     if more happens before the first block. A recurrent or state-space model overrides `forward` and `new_cache`.
     """
 
-    embedding: Embedding
     stack: Stack
-    output: nn.Module | None
     reads_source = False
-    can_rewind = True  # whether a cache can go back to a shorter text, which speculative decoding needs
-
-    @property
-    def tied_output_scale(self) -> float:
-        """Factor on the hidden states before a tied embedding scores them."""
-        return 1.0
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest sequence the model can read, or None if there is no limit."""
-        return self.config.context
+    can_rewind = True
 
     def embed(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Hidden states [batch, seq, dim] that enter the first block; without positions, tokens count from 0."""
         return self.embedding(ids)
 
-    def unembed(self, x: Tensor) -> Tensor:
-        """Logits [batch, seq, vocab] from the hidden states that leave the last norm."""
-        return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
-
     def check(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> None:
         """Raise on token ids the model cannot take."""
         self.check_tokens("ids", ids, self.config.vocab, self.max_length)
-        self.check_mask("attention_mask", attention_mask, ids)
-        self.check_cache(ids, attention_mask, cache, self.max_length)
+        self.check_mask(attention_mask, ids)
+        if cache is None:
+            return
+        where, wanted, context = type(self).__name__, cache.longest(ids.shape[1]), self.max_length
+        if attention_mask is not None:
+            raise ModelError(f"{where}: attention_mask is given beside a cache, wanted the padding of the cache")
+        if context is not None and wanted > context:
+            raise ModelError(f"{where}: {wanted} tokens with those in the cache, wanted at most {context}, the context")
 
     @checks_inputs(check)
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> Tensor:

@@ -3,38 +3,24 @@
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from glassformer.equations.embedding import unembed
 from glassformer.equations.masks import padding_mask
-from glassformer.layers.basic import Embedding
+from glassformer.errors import ModelError
 from glassformer.layers.block import Stack
 from glassformer.layers.cache import DecoderState, KVCache
-from glassformer.layers.model import Model, checks_inputs
+from glassformer.layers.model import TokenPredictor, checks_inputs
 
 
-class EncoderDecoder(Model):
+class EncoderDecoder(TokenPredictor):
     """A source and a target so far in, logits for each next target token out.
 
     An architecture sets `embedding`, `encoder`, `decoder` and `output` (None where the embedding is tied), and says
     how tokens become hidden states in `embed_source` and `embed_target`.
     """
 
-    embedding: Embedding
     encoder: Stack
     decoder: Stack
-    output: nn.Module | None
-    can_rewind = False
-
-    @property
-    def tied_output_scale(self) -> float:
-        """Factor on the hidden states before a tied embedding scores them."""
-        return 1.0
-
-    @property
-    def max_length(self) -> int | None:
-        """The longest sequence the model can read, or None if there is no limit."""
-        return self.config.context
 
     def embed_source(self, ids: Tensor) -> Tensor:
         """Hidden states [batch, seq, dim] that enter the encoder's first block."""
@@ -42,18 +28,16 @@ class EncoderDecoder(Model):
 
     def embed_target(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Hidden states [batch, seq, dim] that enter the decoder; without positions, tokens count from 0."""
-        return self.embedding(ids)
-
-    def unembed(self, x: Tensor) -> Tensor:
-        """Logits [batch, seq, vocab] from the hidden states that leave the decoder."""
-        return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
+        return self.embed_source(ids)
 
     def check(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> None:
         """Raise on token ids the model cannot take."""
         self.check_tokens("source", source, self.config.vocab, self.max_length)
         self.check_tokens("target", target, self.config.vocab, self.max_length)
-        self.check_mask("attention_mask", attention_mask, source)
-        self.check_batch("target", target, source)
+        self.check_mask(attention_mask, source)
+        if len(target) != len(source):
+            where = f"{type(self).__name__}: target"
+            raise ModelError(f"{where} has {len(target)} sequences, wanted {len(source)}, as many as the source")
 
     @checks_inputs(check)
     def forward(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> Tensor:

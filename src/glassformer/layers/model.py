@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equation import MODE, no_checks
+from glassformer.equations.embedding import unembed
 from glassformer.errors import ModelError
-from glassformer.layers.cache import DecoderState
+from glassformer.layers.basic import Embedding
 from glassformer.layers.config import Config
 
 P = ParamSpec("P")
@@ -44,36 +45,13 @@ class Model(nn.Module):
                 bad = low if low < 0 else high
                 raise ModelError(f"{where} holds the id {bad}, wanted ids from 0 to {vocab - 1}, the vocabulary")
 
-    def check_mask(self, symbol: str, attention_mask: Tensor | None, ids: Tensor) -> None:
+    def check_mask(self, mask: Tensor | None, ids: Tensor) -> None:
         """Raise unless an attention mask is boolean, one entry for each token."""
-        if attention_mask is None:
-            return
-        where = f"{type(self).__name__}: {symbol}"
-        if attention_mask.dtype != torch.bool:
-            raise ModelError(f"{where} has type {attention_mask.dtype}, wanted bool, true for real tokens")
-        if attention_mask.shape != ids.shape:
-            raise ModelError(
-                f"{where} has shape {list(attention_mask.shape)}, wanted {list(ids.shape)}, one for each token"
-            )
-
-    def check_cache(
-        self, ids: Tensor, attention_mask: Tensor | None, cache: DecoderState | None, context: int | None
-    ) -> None:
-        """Raise unless the next tokens fit after those in the cache."""
-        if cache is None:
-            return
-        where = type(self).__name__
-        if attention_mask is not None:
-            raise ModelError(f"{where}: attention_mask is given beside a cache, wanted the padding of the cache")
-        wanted = cache.longest(ids.shape[1])
-        if context is not None and wanted > context:
-            raise ModelError(f"{where}: {wanted} tokens with those in the cache, wanted at most {context}, the context")
-
-    def check_batch(self, symbol: str, ids: Tensor, like: Tensor) -> None:
-        """Raise unless two batches have the same size."""
-        if ids.shape[0] != like.shape[0]:
-            where = f"{type(self).__name__}: {symbol}"
-            raise ModelError(f"{where} has {ids.shape[0]} sequences, wanted {like.shape[0]}, as many as the source")
+        where = f"{type(self).__name__}: attention_mask"
+        if mask is not None and mask.dtype != torch.bool:
+            raise ModelError(f"{where} has type {mask.dtype}, wanted bool, true for real tokens")
+        if mask is not None and mask.shape != ids.shape:
+            raise ModelError(f"{where} has shape {list(mask.shape)}, wanted {list(ids.shape)}, one for each token")
 
     def parameter_count(self) -> int:
         """Number of trainable parameters, shared ones counted once."""
@@ -81,6 +59,28 @@ class Model(nn.Module):
 
     def __repr__(self) -> str:
         return "\n".join(_tree(type(self).__name__, self, 0))
+
+
+class TokenPredictor(Model):
+    """What decoder-only and encoder-decoder models share: an embedding, perhaps tied to the output, and a context."""
+
+    embedding: Embedding
+    output: nn.Module | None
+    can_rewind = False  # whether a cache can go back to a shorter text, which speculative decoding needs
+
+    @property
+    def tied_output_scale(self) -> float:
+        """Factor on the hidden states before they are multiplied by a tied embedding."""
+        return 1.0
+
+    @property
+    def max_length(self) -> int | None:
+        """The longest sequence the model can read, or None if there is no limit."""
+        return self.config.context
+
+    def unembed(self, x: Tensor) -> Tensor:
+        """Logits [batch, seq, vocab] from the hidden states that leave the last norm."""
+        return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
 
 
 def _tree(name: str, module: nn.Module, depth: int) -> list[str]:
@@ -91,14 +91,10 @@ def _tree(name: str, module: nn.Module, depth: int) -> list[str]:
     title = "  " * depth + (name if kind in (name, "ModuleList") else f"{name}: {kind}")
     line = f"{title:<48}{total:>16,}" + (f"   {', '.join(shapes)}" if shapes else "")
     children = list(module.named_children())
-    if kind == "ModuleList" and len({str(_sizes(child)) for _, child in children}) == 1 and len(children) > 1:
-        first = _tree(f"0 to {len(children) - 1}, each", children[0][1], depth + 1)
-        return [line.rstrip(), *first]
+    sizes = {str([(key, value.shape) for key, value in child.named_parameters()]) for _, child in children}
+    if kind == "ModuleList" and len(sizes) == 1 and len(children) > 1:
+        children = [(f"0 to {len(children) - 1}, each", children[0][1])]
     return [line.rstrip(), *(row for key, child in children for row in _tree(key, child, depth + 1))]
-
-
-def _sizes(module: nn.Module) -> list[tuple[str, tuple[int, ...]]]:
-    return [(key, tuple(value.shape)) for key, value in module.named_parameters()]
 
 
 def checks_inputs(
@@ -106,7 +102,7 @@ def checks_inputs(
 ) -> Callable[[Callable[Concatenate[M, P], R]], Callable[Concatenate[M, P], R]]:
     """Check a model's inputs once, then run its equations without checking each.
 
-    Neither is done under compile, nor inside `unchecked`, for a caller that has made the model's own check before.
+    Neither is done under compile, nor inside `no_checks`, where the caller has already checked them.
     """
 
     def decorate(forward: Callable[Concatenate[M, P], R]) -> Callable[Concatenate[M, P], R]:

@@ -1,7 +1,7 @@
 """Rotary position embeddings (RoPE): rotate queries and keys by an angle proportional to their position."""
 
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,14 +20,9 @@ from glassformer.equations.rotary_scaling import (
 from glassformer.layers.config import Config, Positive, Size, sizes_allowed
 
 
-class _Kind(TypedDict):
-    dtype: torch.dtype
-    device: torch.device
-
-
-def _kind(like: Tensor) -> _Kind:
-    """Frequencies are never coarser than float32: half precision cannot tell neighboring angles apart."""
-    return {"dtype": torch.float64 if like.dtype == torch.float64 else torch.float32, "device": like.device}
+def _dtype(like: Tensor) -> torch.dtype:
+    """Frequencies are at least float32: half precision cannot tell neighboring angles apart."""
+    return torch.float64 if like.dtype == torch.float64 else torch.float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +36,7 @@ class RopeScaling(Config):
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Rotation of each pair per position."""
-        return rotary_frequencies(head_dim, base, **_kind(like))
+        return rotary_frequencies(head_dim, base, dtype=_dtype(like), device=like.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +47,7 @@ class ThetaScaling(RopeScaling):
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Frequencies of the larger theta."""
-        return base_scaled_frequencies(head_dim, base, self.alpha, **_kind(like))
+        return base_scaled_frequencies(head_dim, base, self.alpha, dtype=_dtype(like), device=like.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +58,7 @@ class LinearScaling(RopeScaling):
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Frequencies divided by the factor."""
-        return linear_scaled_frequencies(rotary_frequencies(head_dim, base, **_kind(like)), self.factor)
+        return linear_scaled_frequencies(super().frequencies(head_dim, base, like), self.factor)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +69,7 @@ class NTKScaling(RopeScaling):
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Frequencies of the NTK-aware theta."""
-        return ntk_scaled_frequencies(head_dim, base, self.factor, **_kind(like))
+        return ntk_scaled_frequencies(head_dim, base, self.factor, dtype=_dtype(like), device=like.device)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,7 +88,7 @@ class YarnScaling(RopeScaling):
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Frequencies along the ramp."""
-        plain = rotary_frequencies(head_dim, base, **_kind(like))
+        plain = super().frequencies(head_dim, base, like)
         return yarn_scaled_frequencies(plain, base, self.factor, self.original_length, self.fast, self.slow)
 
 
@@ -108,7 +103,7 @@ class Llama3Scaling(RopeScaling):
 
     def frequencies(self, head_dim: int, base: float, like: Tensor) -> Tensor:
         """Frequencies by wavelength."""
-        plain = rotary_frequencies(head_dim, base, **_kind(like))
+        plain = super().frequencies(head_dim, base, like)
         return llama3_scaled_frequencies(plain, self.factor, self.low_factor, self.high_factor, self.original_length)
 
 

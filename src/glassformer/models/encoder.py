@@ -21,7 +21,7 @@ from glassformer.layers.model import Model, checks_inputs
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderConfig(Config):
-    """Sizes of a BERT; `head` says what comes out.
+    """Sizes of a BERT; `head` chooses the output.
 
     `share_layers` and a narrower `embedding_dim` make it an ALBERT, a `position_offset` a RoBERTa, no token types
     and a ReLU to `pool` by a DistilBERT.
@@ -74,13 +74,11 @@ class Encoder(Model):
         self.positions = LearnedPositions(config.position_offset + config.context, width)
         self.norm = LayerNorm(width, config.eps)
         self.widen = Linear(width, config.dim) if config.embedding_dim else None
-        self.stack = Stack([self._block()] * config.layers if config.share_layers else self._blocks())
+        shared = self._block() if config.share_layers else None
+        self.stack = Stack([shared or self._block() for _ in range(config.layers)])
         self.pooler = Linear(config.dim, config.dim) if config.head in ("pooled", "classifier") else None
         self.masked_head = MaskedHead(config) if config.head == "masked" else None
         self.classifier = Linear(config.dim, config.classes) if config.head == "classifier" else None
-
-    def _blocks(self) -> list[Block]:
-        return [self._block() for _ in range(self.config.layers)]
 
     def _norm(self) -> LayerNorm:
         return LayerNorm(self.config.dim, self.config.eps)
@@ -98,7 +96,7 @@ class Encoder(Model):
     def check(self, ids: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None) -> None:
         """Raise on tokens the model cannot take."""
         self.check_tokens("ids", ids, self.config.vocab, self.config.context)
-        self.check_mask("attention_mask", attention_mask, ids)
+        self.check_mask(attention_mask, ids)
         if token_types is not None:
             self.check_tokens("token_types", token_types, self.config.token_types)
 

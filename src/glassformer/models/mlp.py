@@ -1,4 +1,4 @@
-"""A multi-layer perceptron: linear maps with a bend between each two."""
+"""A multi-layer perceptron: linear layers with an activation between them."""
 
 from dataclasses import dataclass
 from itertools import pairwise

@@ -89,12 +89,12 @@ def build(config: Config | str, seed: int = 0, device: torch.device | str | None
             raise ConfigError(f"no preset is called {config}; there are {', '.join(PRESETS)}")
         config = PRESETS[config]
     architecture: type[Model] = ARCHITECTURES[architecture_of(config)]
-    place = torch.get_default_device() if device is None else torch.device(device)
+    target = torch.get_default_device() if device is None else torch.device(device)
     try:
-        with place:
+        with target:
             model = architecture(config)
     except (RuntimeError, OverflowError, MemoryError) as error:
         raise ConfigError(f"the model cannot be built: {str(error).splitlines()[0]}") from None
-    if place.type != "meta":
+    if target.type != "meta":
         model.init_weights(torch.Generator().manual_seed(seed))
     return model

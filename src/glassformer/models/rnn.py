@@ -1,4 +1,4 @@
-"""What attention replaced: a recurrent network and an LSTM, one step after another (Elman, 1990; Hochreiter, 1997)."""
+"""Recurrent language models: the Elman RNN (1990) and the LSTM (Hochreiter and Schmidhuber, 1997)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -13,11 +13,10 @@ from glassformer.equations.sequences import select_position, stack_steps
 from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.errors import ModelError
 from glassformer.layers.basic import Embedding, Linear
-from glassformer.layers.cache import DecoderState
+from glassformer.layers.cache import DecoderState, RecurrentState
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, OneOrMoreLayers, Size
 from glassformer.layers.model import checks_inputs
-from glassformer.layers.recurrent_state import RecurrentState
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +31,7 @@ class RNNConfig(Config):
 
 
 class PlainCell(nn.Module):
-    """The new state is a bend of the input and the old state."""
+    """An Elman cell: the new state is tanh of a linear map of the input and the old state."""
 
     def __init__(self, inputs: int, hidden_dim: int) -> None:
         super().__init__()
@@ -46,7 +45,7 @@ class PlainCell(nn.Module):
 
 
 class LSTMCell(nn.Module):
-    """A memory that gates decide to keep, write and read."""
+    """An LSTM cell: a cell state with input, forget and output gates."""
 
     def __init__(self, inputs: int, hidden_dim: int) -> None:
         super().__init__()
@@ -55,7 +54,7 @@ class LSTMCell(nn.Module):
         self.state = Linear(hidden_dim, 4 * hidden_dim, bias=False)
 
     def forward(self, x: Tensor, past: tuple[Tensor, ...] | None) -> tuple[Tensor, ...]:
-        """One step: the new state and the new memory."""
+        """One step: the new hidden state and the new cell state."""
         z = self.input(x)
         z = z if past is None else add(z, self.state(past[0]))
         write, keep, new, read = (slice_axis(z, -1, i * self.hidden_dim, (i + 1) * self.hidden_dim) for i in range(4))
@@ -81,13 +80,13 @@ class RNN(CausalLM):
 
     @property
     def max_length(self) -> None:
-        """A state has no longest sequence."""
+        """No limit: a recurrent state has a fixed size."""
 
     def check(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> None:
         """Raise on token ids the model cannot take."""
         super().check(ids, None, cache)
         if attention_mask is not None:
-            raise ModelError("RNN: attention_mask is given, wanted none: a state reads what is there, padding too")
+            raise ModelError("RNN: attention_mask is given, wanted none: a recurrent state reads padding too")
 
     @checks_inputs(check)
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> Tensor:
@@ -114,7 +113,7 @@ class RNN(CausalLM):
         return self.unembed(x)
 
     def _kept(self, cache: RecurrentState, x: Tensor) -> list[Tensor] | None:
-        """For each new column 1 for a token and 0 for padding, which leaves no state behind."""
+        """For each new column, 1 for tokens and 0 for padding, which resets the state."""
         if cache.padding is None or cache.count >= int(cache.padding.max()):
             return None
         real = cache.positions(x.shape[-2], x.device) >= 0

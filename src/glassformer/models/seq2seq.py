@@ -55,22 +55,22 @@ class Seq2Seq(EncoderDecoder):
         self.encoder = Stack([self._block() for _ in range(config.layers)], norm=final())
         writers = config.layers if config.decoder_layers is None else config.decoder_layers
         self.decoder = Stack([self._block(decoder=True) for _ in range(writers)], norm=final())
-        self.output: nn.Module | None = None  # the embedding in another form, where decoding wants one
+        self.output: nn.Module | None = None  # set by `for_inference` to a converted copy of the embedding
         self.output_bias = nn.Parameter(torch.zeros(config.vocab)) if config.output_bias else None
 
     def _norm(self) -> LayerNorm:
         return LayerNorm(self.config.dim, self.config.eps)
 
     def _start(self) -> nn.Sequential:
-        """What happens to embeddings before the first block: positions, and in some families a norm."""
+        """The layers before the first block: positions, and in some families a norm."""
         config = self.config
         if config.positions == "learned":
-            places = LearnedPositions(config.position_offset + config.context, config.dim)
+            positions = LearnedPositions(config.position_offset + config.context, config.dim)
         else:
             with sizes_allowed():
                 sinusoidal_positions(0, config.dim, layout=config.positions)
-            places = SinusoidalPositions(config.positions)
-        return nn.Sequential(places, self._norm()) if config.embedding_norm else nn.Sequential(places)
+            positions = SinusoidalPositions(config.positions)
+        return nn.Sequential(positions, self._norm()) if config.embedding_norm else nn.Sequential(positions)
 
     def _block(self, decoder: bool = False) -> Block:
         config = self.config

@@ -1,4 +1,4 @@
-"""T5: text to text, with distances counted in the scores and no other positions (Raffel et al., 2019)."""
+"""T5: text to text, with relative position biases and no other positions (Raffel et al., 2019)."""
 
 from dataclasses import dataclass
 
@@ -59,30 +59,20 @@ class T5(EncoderDecoder):
         return Stack([self._block(decoder) for _ in range(layers)], norm=self._norm(), bias=bias)
 
     def _block(self, decoder: bool) -> Block:
-        config = self.config
-        shape = AttentionShape.of(dim=config.dim, heads=config.heads, head_dim=config.head_dim, bias=False)
+        config, dim, ffn_dim = self.config, self.config.dim, self.config.ffn_dim
+        shape = AttentionShape.of(dim=dim, heads=config.heads, head_dim=config.head_dim, bias=False)
         return Block(
             Attention(shape, Causal() if decoder else None, scale=1.0),
-            self._feed_forward(),
+            GatedFeedForward(dim, ffn_dim, geglu) if config.gated else FeedForward(dim, ffn_dim, relu, bias=False),
             norm=self._norm,
             cross_attention=Attention(shape, scale=1.0) if decoder else None,
             dropout=config.dropout,
-        )
-
-    def _feed_forward(self) -> nn.Module:
-        dim, ffn_dim = self.config.dim, self.config.ffn_dim
-        return (
-            GatedFeedForward(dim, ffn_dim, geglu) if self.config.gated else FeedForward(dim, ffn_dim, relu, bias=False)
         )
 
     def embed_source(self, ids: Tensor) -> Tensor:
         """Token embeddings; positions enter as a bias on the attention scores."""
         x = self.embedding(ids)
         return dropout(x, self.config.dropout) if self.training and self.config.dropout > 0 else x
-
-    def embed_target(self, ids: Tensor, positions: Tensor | None) -> Tensor:
-        """The same for the decoder."""
-        return self.embed_source(ids)
 
     def unembed(self, x: Tensor) -> Tensor:
         """Logits; a tied embedding scales the hidden states first."""

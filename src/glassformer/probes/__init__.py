@@ -15,24 +15,7 @@ from glassformer.probes.trace import BoundSymbol, Trace, TraceStep, trace
 from glassformer.probes.training_step import TrainingStep, training_step
 
 __all__ = [
-    "Agreement",
-    "BoundSymbol",
-    "Cell",
-    "Trace",
-    "TraceStep",
-    "TrainingStep",
-    "agreement",
-    "attention_maps",
-    "gradient_norms",
-    "head_attribution",
-    "layer_attribution",
-    "logit_lens",
-    "on_head",
-    "on_token",
-    "patch",
-    "residual_stream",
-    "stream_norms",
-    "trace",
-    "training_step",
-    "weight_gradient_norms",
-]
+    "Agreement", "BoundSymbol", "Cell", "Trace", "TraceStep", "TrainingStep", "agreement", "attention_maps",
+    "gradient_norms", "head_attribution", "layer_attribution", "logit_lens", "on_head", "on_token", "patch",
+    "residual_stream", "stream_norms", "trace", "training_step", "weight_gradient_norms",
+]  # fmt: skip

@@ -71,32 +71,25 @@ def explain(name: str, step: Step, index: tuple[int, ...], origin: Origin, depth
 
     A number that contributes to several others is followed only where it appears first.
     """
-    return _Explaining(origin, width).cell(name, step, index, depth)
+    known: set[tuple[str, tuple[int, ...]]] = set()
 
-
-class _Explaining:
-    """One explanation in progress, and the numbers it has explained."""
-
-    def __init__(self, origin: Origin, width: int) -> None:
-        self.origin, self.width = origin, width
-        self.known: set[tuple[str, tuple[int, ...]]] = set()
-
-    def cell(self, name: str, step: Step, index: tuple[int, ...], depth: int) -> Cell:
+    def cell(name: str, step: Step, index: tuple[int, ...], depth: int) -> Cell:
         text, value = written(step, index), float(step.output.detach()[index])
-        if depth <= 0 or (name, index) in self.known:
+        if depth <= 0 or (name, index) in known:
             return Cell(name, index, text, value)
-        self.known.add((name, index))
+        known.add((name, index))
         largest = _largest_contributions(step, index)
-        made = [row for row in largest if self.origin(row[0])[1] is not None]  # weights are in the arithmetic already
-        parts = [self._part(tensor, at, depth - 1) for tensor, at in (made or largest)[: self.width]]
-        return Cell(name, index, text, value, tuple(parts))
+        made = [row for row in largest if origin(row[0])[1] is not None]  # weights are in the arithmetic already
+        return Cell(name, index, text, value, tuple(part(*row, depth - 1) for row in (made or largest)[:width]))
 
-    def _part(self, tensor: Tensor, index: tuple[int, ...], depth: int) -> Cell:
-        name, step = self.origin(tensor)
+    def part(tensor: Tensor, index: tuple[int, ...], depth: int) -> Cell:
+        name, step = origin(tensor)
         if step is not None and step.kept and step.outputs[0] is tensor:
-            return self.cell(name, step, index, depth)
+            return cell(name, step, index, depth)
         value = float(tensor.detach()[index])
         return Cell(name, index, number(value), value)
+
+    return cell(name, step, index, depth)
 
 
 def _largest_contributions(step: Step, index: tuple[int, ...]) -> list[tuple[Tensor, tuple[int, ...]]]:

@@ -1,4 +1,4 @@
-"""Change an intermediate and see what comes out: ablation, activation patching, and attribution to first order."""
+"""Interventions: ablation, activation patching, and first-order attribution."""
 
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
@@ -16,7 +16,7 @@ Change: TypeAlias = Tensor | Callable[[Tensor], Tensor]
 
 @torch.no_grad()
 def patch(trace: Trace, changes: Mapping[str, Change], of: Tensor | None = None) -> Tensor:
-    """The output of the model when intermediates are replaced, by a tensor or by a function of what they were.
+    """The output of the model when intermediates are replaced by tensors or by functions of their values.
 
     Only what depends on them runs again. `of` asks for another tensor of the run, such as `trace.loss`. Ablate with
     `{"layers.0.attention.outputs": on_head(3, torch.zeros_like)}`; patch with `{name: other_trace[name].value}`.
@@ -24,7 +24,13 @@ def patch(trace: Trace, changes: Mapping[str, Change], of: Tensor | None = None)
     wanted = trace.output if of is None else of
     if not isinstance(wanted, Tensor):
         raise TapeError(f"the model gives a {type(wanted).__name__}: name the tensor to give with `of`")
-    swapped = [(trace[name].step.output, _changed(trace, name, change)) for name, change in changes.items()]
+    swapped: list[tuple[Tensor, Tensor]] = []
+    for name, change in changes.items():
+        old = trace[name].step.output
+        new = change if isinstance(change, Tensor) else change(old.detach())
+        if new.shape != old.shape:
+            raise TapeError(f"{name} has shape {list(old.shape)}, and cannot be replaced by one of {list(new.shape)}")
+        swapped.append((old, new.to(old)))
     found = trace.tape.replay(deep=True, changes=swapped, of=wanted)
     if not isinstance(found, Tensor):
         raise TapeError("the run gives no tensor")
@@ -51,14 +57,6 @@ def _on_axis(axis: int, index: int, change: Callable[[Tensor], Tensor]) -> Calla
         return new
 
     return changed
-
-
-def _changed(trace: Trace, name: str, change: Change) -> Tensor:
-    old = trace[name].step.output.detach()
-    new = change if isinstance(change, Tensor) else change(old)
-    if new.shape != old.shape:
-        raise TapeError(f"{name} has shape {list(old.shape)}, and cannot be replaced by one of {list(new.shape)}")
-    return new.to(old)
 
 
 def head_attribution(trace: Trace) -> dict[str, Tensor]:

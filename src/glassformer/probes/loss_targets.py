@@ -1,4 +1,4 @@
-"""Losses to go backward from, made of equations from the output of a model."""
+"""Losses to differentiate, computed by equations from the output of a model."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -32,17 +32,15 @@ def next_token_loss(logits: Tensor, inputs: Inputs) -> Tensor:
     return cross_entropy(logits, targets, ignore_index=IGNORE)
 
 
-def token_loss(logits: Tensor, inputs: Inputs, id: int, position: int = -1) -> Tensor:
+def token_loss(logits: Tensor, _inputs: Inputs, id: int, position: int = -1) -> Tensor:
     """The loss of one token as the next one after a position, by default the last."""
-    del inputs
     if logits.dim() != 3 or not -logits.shape[1] <= position < logits.shape[1]:
         raise TapeError(f"token: the model gives {list(logits.shape)}, which has no logits at position {position}")
     return _loss_of(select_position(logits, position), id, "token")
 
 
-def class_loss(logits: Tensor, inputs: Inputs, id: int) -> Tensor:
+def class_loss(logits: Tensor, _inputs: Inputs, id: int) -> Tensor:
     """The loss of one class, for every example."""
-    del inputs
     if logits.dim() != 2:
         raise TapeError(f"class: the model gives {list(logits.shape)}, wanted a row of logits for each example")
     return _loss_of(logits, id, "class")

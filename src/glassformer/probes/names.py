@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -27,20 +27,24 @@ class Names:
 
     A module that runs a single equation names its step: `layers.3.attention.query`. Other steps are named by their
     module and the name that their equation declares for the result, or an equation that reads it there, else by their
-    equation: `layers.3.attention.weights`. A list of layers is called `layers` whatever the model calls it.
+    equation: `layers.3.attention.weights`. A list of layers is always called `layers`.
     """
 
     def __init__(self, model: nn.Module, tape: Tape) -> None:
         modules = list(model.named_modules(remove_duplicate=False))  # a block may run as several layers
         lists = [name for name, module in modules if isinstance(module, nn.ModuleList)]
-        self.modules = _readable_modules([name for name, _ in modules], lists)
+        short = {n: "layers" if len(lists) == 1 else f"{n.rpartition('.')[0]}.layers".lstrip(".") for n in lists}
+        self.modules: dict[str, str] = {}  # each list of layers is `layers`, without its parent if it is the only one
+        for name, _ in modules:
+            inside = max((item for item in lists if f"{name}.".startswith(f"{item}.")), key=len, default=None)
+            self.modules[name] = name if inside is None else short[inside] + name[len(inside) :]
         every = [step for top in tape.steps for step in top.walk()]
         self._heads: dict[str, int] = {}
         for step in every:
             if step.equation is attention_scores and isinstance(q := step.inputs.get("q"), Tensor) and q.dim() > 2:
-                self._heads[step.place] = q.shape[-3]
+                self._heads[step.module] = q.shape[-3]
         leaves = {name for name, module in modules if name and not list(module.children())}
-        equations = Counter(place for place, _ in {(step.place, step.equation.name) for step in tape.steps})
+        equations = Counter(module for module, _ in {(step.module, step.equation.name) for step in tape.steps})
         self._single = {name for name in leaves if equations[name] == 1}
         self._declared: dict[int, list[str]] = defaultdict(list)  # by tensor
         self._owner: dict[str, int] = {}
@@ -78,13 +82,13 @@ class Names:
 
     def heads(self, step: Step) -> int | None:
         """The number of query heads of the attention that a step belongs to."""
-        module = step.place
+        module = step.module
         while module and module not in self._heads:
             module = module.rpartition(".")[0]
         return self._heads.get(module)
 
     def _module(self, step: Step) -> str:
-        return self.modules.get(step.place, step.place)
+        return self.modules.get(step.module, step.module)
 
     def _declare(self, step: Step) -> None:
         """Note the names declared for inputs and results, in the order of the run; the first tensor keeps a name."""
@@ -115,7 +119,7 @@ class Names:
     def _give_name(self, step: Step, outer: bool) -> None:
         module = self._module(step)
         declared = [n for n in self._declared_for(step) if n.rpartition(".")[0] == module and n not in self._ambiguous]
-        if outer and step.place in self._single:
+        if outer and step.module in self._single:
             name = self._numbered(module)
         elif declared and declared[-1] not in self._paths:
             name = declared[-1]
@@ -133,16 +137,6 @@ class Names:
             count += 1
             numbered = f"{name}.{count}"
         return numbered
-
-
-def _readable_modules(modules: Sequence[str], lists: Sequence[str]) -> dict[str, str]:
-    """Readable module names: each list of layers is `layers`, without its parent's name if there is one list only."""
-    short = {name: "layers" if len(lists) == 1 else f"{name.rpartition('.')[0]}.layers".lstrip(".") for name in lists}
-    readable: dict[str, str] = {}
-    for name in modules:
-        inside = max((item for item in lists if f"{name}.".startswith(f"{item}.")), key=len, default=None)
-        readable[name] = name if inside is None else short[inside] + name[len(inside) :]
-    return readable
 
 
 def axis_names(step: Step) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a run shows layer by layer: attention maps, the residual stream and its norms, the logit lens."""
+"""Readouts of a run, layer by layer: attention maps, the residual stream and its norms, the logit lens."""
 
 import re
 from collections.abc import Mapping
@@ -77,7 +77,7 @@ def logit_lens(trace: Trace) -> Tensor:
     """The output [depth, ...] if the hidden states of each depth were the last ones (nostalgebraist, 2020).
 
     The first is of the input of the first layer, the last is the model's output. Of an encoder-decoder the layers are
-    the decoder's. What follows the layers is replayed from the tape, whatever the model has there.
+    the decoder's. Everything after the layers is replayed from the tape.
     """
     stream, of = residual_stream(trace), trace.output if isinstance(trace.output, Tensor) else None
     with torch.no_grad():

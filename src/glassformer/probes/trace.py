@@ -57,7 +57,7 @@ class TraceStep:
 
     @property
     def output(self) -> object:
-        """Its first output, whole, whatever is selected."""
+        """Its whole first output, regardless of the selection."""
         return self.step.outputs[0]
 
     @property
@@ -88,7 +88,7 @@ class TraceStep:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of the whole output, whatever is selected."""
+        """The shape of the whole output, regardless of the selection."""
         return tuple(self.output.shape) if isinstance(self.output, Tensor) else ()
 
     @property
@@ -116,7 +116,7 @@ class TraceStep:
 class Trace:
     """A run with its steps by name; narrow it with `select`, explain a number with `cell`, show it with the views."""
 
-    _draw: ClassVar[Callable[["Trace"], str] | None] = None
+    _repr_html_: ClassVar[Callable[["Trace"], str]]  # how a notebook shows a trace; `views.html` sets it
 
     model: nn.Module = field(repr=False)
     tape: Tape = field(repr=False)
@@ -134,9 +134,8 @@ class Trace:
         """The steps selected that kept their values, in the order of the run, parts behind their whole."""
         kept = [step for step, _ in self._every_step if step.kept]
         wanted = set(self.selection.steps(kept, self.names))
-        return [
-            TraceStep(self, step, self.names[step.path], depth) for step, depth in self._every_step if step in wanted
-        ]
+        chosen = [(step, depth) for step, depth in self._every_step if step in wanted]
+        return [TraceStep(self, step, self.names[step.path], depth) for step, depth in chosen]
 
     def __getitem__(self, name: str) -> TraceStep:
         """The step by its name, its path, or a declared name, such as `layers.0.attention.queries`."""
@@ -187,14 +186,6 @@ class Trace:
         if self.gradients is None:
             raise TapeError("the trace did not go backward: trace with backward= to have gradients")
 
-    @classmethod
-    def shown_by(cls, draw: Callable[["Trace"], str]) -> None:
-        """Set how a notebook shows a trace; views are on a higher floor, so they cannot be imported here."""
-        cls._draw = draw
-
-    def _repr_html_(self) -> str | None:
-        return None if Trace._draw is None else Trace._draw(self)
-
     @cached_property
     def _every_step(self) -> list[tuple[Step, int]]:
         return [pair for step in self.tape.steps for pair in _with_depth(step, 0)]
@@ -232,7 +223,8 @@ def trace(
     output and inputs, whose equations are traced too. `limit` is the most bytes to keep, by default the free memory.
     """
     eager = dict(model.named_children()).get("_orig_mod", model)  # the model inside torch.compile
-    given = _by_name(eager, inputs)
+    first = next(iter(inspect.signature(eager.forward).parameters))
+    given = {first: inputs} if isinstance(inputs, Tensor) else dict(inputs)
     selection = Selection(layer=layer, head=head, token=token, equation=equation)
     outline = _outline(eager, given, selection, backward is not None, limit)
     device = next(eager.parameters()).device
@@ -260,7 +252,12 @@ def _outline(
     chosen = every if backward else selection.steps(every, names)  # a step of the loss may be selected, unknown here
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     needed = 2 * value_bytes(every) + weights if backward else value_bytes(chosen)
-    _require_memory(needed, next(model.parameters()).device, limit)
+    free = free_memory(next(model.parameters()).device) if limit is None else limit
+    if free is not None and needed > free:
+        raise TapeError(
+            f"this trace would keep {needed / _GIGA:.2f} GB and there is room for {free / _GIGA:.2f} GB; "
+            "narrow it to a layer or an equation, shorten the input, or leave the backward pass out"
+        )
     return None if backward or len(chosen) == len(every) else (names, {step.path for step in chosen})
 
 
@@ -279,15 +276,6 @@ def value_bytes(steps: Iterable[Step]) -> int:
     return sum({storage._cdata: storage.nbytes() for storage in storages}.values())
 
 
-def _require_memory(needed: int, device: torch.device, limit: int | None) -> None:
-    free = free_memory(device) if limit is None else limit
-    if free is not None and needed > free:
-        raise TapeError(
-            f"this trace would keep {needed / _GIGA:.2f} GB and there is room for {free / _GIGA:.2f} GB; "
-            "narrow it to a layer or an equation, shorten the input, or leave the backward pass out"
-        )
-
-
 def free_memory(device: torch.device) -> int | None:
     """Free bytes on a device, or None where they are unknown."""
     if device.type == "cuda":
@@ -301,12 +289,6 @@ def free_memory(device: torch.device) -> int | None:
 def _untouched(inputs: Mapping[str, object]) -> dict[str, object]:
     """The inputs with a copy of the cache, which a run changes."""
     return {k: v if isinstance(v, Tensor) else copy.deepcopy(v) for k, v in inputs.items()}
-
-
-def _by_name(model: nn.Module, inputs: Tensor | Mapping[str, object]) -> dict[str, object]:
-    if not isinstance(inputs, Tensor):
-        return dict(inputs)
-    return {next(iter(inspect.signature(model.forward).parameters)): inputs}
 
 
 def _loss(backward: str | LossTarget, output: object, inputs: Mapping[str, object]) -> Tensor:

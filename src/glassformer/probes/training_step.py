@@ -71,12 +71,14 @@ def training_step(
             gradient = clip_gradient(gradient, norm, max_grad_norm)
         shown = _update(optimizer, parameter, before[id(parameter)], gradient, state)
     names = Names(model, tape)
-    part = Tape()
-    part.steps = [
-        *(_on_copies(step, before) for step in tape.steps[:begun] if step.output is value or _reads(step, parameter)),
-        *tape.steps[begun:],
-    ]
-    _really_step(model, optimizer, loss, max_grad_norm)
+    forward, part = tape.steps[:begun], Tape()
+    shown_steps = [s for s in forward if s.output is value or any(each is parameter for each in s.input_tensors)]
+    part.steps = [*(_on_copies(step, before) for step in shown_steps), *tape.steps[begun:]]
+    model.zero_grad(set_to_none=True)
+    loss().backward()
+    if max_grad_norm is not None:
+        clip_grad_norm_(model.parameters(), max_grad_norm)
+    optimizer.step()
     given = {names.readable(name): before[id(p)] for name, p in parameters.items()}
     given |= {f"gradient of {names.readable(weight)}": found[parameter]} | state
     trace = Trace(model, part, names, given, value, loss=value, gradients=found)
@@ -84,23 +86,11 @@ def training_step(
     return TrainingStep(trace, weight, before[id(parameter)], found[parameter], shown, actual)
 
 
-def _reads(step: Step, tensor: Tensor) -> bool:
-    return any(each is tensor for each in step.input_tensors)
-
-
 def _on_copies(step: Step, copies: Mapping[int, Tensor]) -> Step:
     """A step that reads copies of the weights, since the real step changes them in place."""
     inputs = {name: copies.get(id(value), value) for name, value in step.inputs.items()}
     same = replace(step, inputs=inputs, children=[])
     return replace(same, versions=tuple(tensor._version for tensor in same.input_tensors))
-
-
-def _really_step(model: nn.Module, optimizer: Optimizer, loss: Callable[[], Tensor], clip: float | None) -> None:
-    model.zero_grad(set_to_none=True)
-    loss().backward()
-    if clip is not None:
-        clip_grad_norm_(model.parameters(), clip)
-    optimizer.step()
 
 
 def _update(optimizer: Optimizer, parameter: Tensor, theta: Tensor, g: Tensor, state: OptimizerState) -> Tensor:

@@ -62,8 +62,16 @@ class Scale:
         return self.start + (at(value) - at(self.low)) / (at(self.high) - at(self.low)) * (self.end - self.start)
 
     def ticks(self) -> list[float]:
-        """Round values to label on the axis."""
-        return _powers(self.low, self.high) if self.logarithmic else _round_values(self.low, self.high)
+        """Round values to label: 1, 2 or 5 times a power of ten; on a long logarithmic axis powers of ten only."""
+        if self.logarithmic:
+            times = (1, 2, 5) if math.log10(self.high / self.low) < NARROW else (1,)
+            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
+            return [m * 10.0**power for power in powers for m in times if self.low <= m * 10.0**power <= self.high]
+        rough = (self.high - self.low) / TICKS
+        power = 10.0 ** math.floor(math.log10(rough))
+        step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
+        first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
+        return [number * step for number in range(first, last + 1)]
 
 
 def svg_picture(width: int, height: int, title: str, parts: Sequence[str]) -> str:
@@ -117,39 +125,35 @@ def svg_text(x: float, y: float, text: str, anchor: str, kind: str = "label") ->
 
 def training_curves(records: Sequence[Record], logarithmic: bool = False) -> str:
     """Training and validation loss, learning rate and gradient norm by step; `logarithmic` scales the steps."""
+    losses = Curve("training", "one", _points(records, "loss"))
     plots = [
-        (
-            "loss",
-            [_curve(records, "loss", "training", "one"), _curve(records, "validation", "validation", "two", True)],
-        ),
-        ("learning rate", [_curve(records, "learning_rate", "learning rate", "one")]),
-        ("gradient norm", [_curve(records, "grad_norm", "gradient norm", "one")]),
+        ("loss", [losses, Curve("validation", "two", _points(records, "validation"), marked=True)]),
+        ("learning rate", [Curve("learning rate", "one", _points(records, "learning_rate"))]),
+        ("gradient norm", [Curve("gradient norm", "one", _points(records, "grad_norm"))]),
     ]
     steps = [x for _, curves in plots for curve in curves for x, _ in curve.points]
     height = TOP + sum(HEIGHTS) + GAP * (len(HEIGHTS) - 1) + BOTTOM
     if not steps:
         parts = [svg_text(WIDTH / 2, height / 2, "nothing was recorded yet", "middle")]
         return svg_picture(WIDTH, height, _summary(records), parts)
-    parts, top, across = [], TOP, _step_scale(min(steps), max(steps), logarithmic)
+    low = max(min(steps), 1) if logarithmic else min(steps)
+    across = Scale(low, max(steps) if max(steps) > low else low + 1, MARGIN_LEFT, WIDTH - MARGIN_RIGHT, logarithmic)
+    parts, top = [], TOP
     for (title, curves), size in zip(plots, HEIGHTS, strict=True):
         parts += _plot(title, curves, across, top, top + size)
         top += size + GAP
     parts += _notes(records, across) + svg_legend(plots[0][1], WIDTH - MARGIN_RIGHT, TOP - 8)
-    return svg_picture(WIDTH, height, _summary(records), parts + _step_labels(across, top - GAP))
+    for step in _whole_steps(across):
+        parts.append(svg_text(across.pixel(step), top - GAP + 16, f"{step:,}", "middle", "step"))
+    parts.append(svg_text((across.start + across.end) / 2, top - GAP + 33, "step", "middle"))
+    return svg_picture(WIDTH, height, _summary(records), parts)
 
 
 def _points(records: Sequence[Record], key: str) -> list[tuple[float, float]]:
     """Step and value of every record with a finite value under a key."""
     found = [(record.get("step"), record.get(key)) for record in records]
-    return [(float(x), float(y)) for x, y in found if _is_finite(x) and _is_finite(y)]  # pyright: ignore - just asked
-
-
-def _is_finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
-
-
-def _curve(records: Sequence[Record], key: str, name: str, style: str, marked: bool = False) -> Curve:
-    return Curve(name, style, _points(records, key), marked)
+    numbers = [(float(x), float(y)) for x, y in found if isinstance(x, int | float) and isinstance(y, int | float)]
+    return [(x, y) for x, y in numbers if math.isfinite(x) and math.isfinite(y)]
 
 
 def _summary(records: Sequence[Record]) -> str:
@@ -160,35 +164,20 @@ def _summary(records: Sequence[Record]) -> str:
     return text + (f", best validation {min(y for _, y in validations):.4g}" if validations else "")
 
 
-def _step_scale(low: float, high: float, logarithmic: bool) -> Scale:
-    low = max(low, 1) if logarithmic else low
-    high = high if high > low else low + 1
-    return Scale(low, high, MARGIN_LEFT, WIDTH - MARGIN_RIGHT, logarithmic)
-
-
-def _value_scale(curves: Sequence[Curve], top: float, bottom: float) -> Scale:
-    values = [y for curve in curves for _, y in curve.points]
-    low, high = min(values), max(values)
-    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
-    return Scale(low - room, high + room, bottom, top)
-
-
 def _plot(title: str, curves: Sequence[Curve], across: Scale, top: float, bottom: float) -> list[str]:
     parts = [svg_text(MARGIN_LEFT, top - 8, title, "start", "title")]
-    if not any(curve.points for curve in curves):
+    values = [y for curve in curves for _, y in curve.points]
+    if not values:
         return [*parts, svg_text(WIDTH / 2, (top + bottom) / 2, "not recorded", "middle")]
-    upwards = _value_scale(curves, top, bottom)
+    low, high = min(values), max(values)
+    room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
+    upwards = Scale(low - room, high + room, bottom, top)
     for tick in upwards.ticks():
         y = upwards.pixel(tick)
         parts.append(svg_grid(MARGIN_LEFT, y, WIDTH - MARGIN_RIGHT, y))
         parts.append(svg_text(MARGIN_LEFT - 6, y + 4, f"{tick:.6g}", "end", "value"))
     parts += [svg_grid(x, top, x, bottom) for x in map(across.pixel, _whole_steps(across))]
     return parts + [part for curve in curves for part in svg_curve(curve, across, upwards)]
-
-
-def _step_labels(across: Scale, bottom: float) -> list[str]:
-    ticks = [svg_text(across.pixel(step), bottom + 16, f"{step:,}", "middle", "step") for step in _whole_steps(across)]
-    return [*ticks, svg_text((across.start + across.end) / 2, bottom + 33, "step", "middle")]
 
 
 def _whole_steps(across: Scale) -> list[int]:
@@ -209,22 +198,6 @@ def _notes(records: Sequence[Record], across: Scale) -> list[str]:
     return parts
 
 
-def _round_values(low: float, high: float) -> list[float]:
-    """Multiples of one, two or five times a power of ten, about as many as an axis needs."""
-    rough = (high - low) / TICKS
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(times * power for times in (1, 2, 5, 10) if times * power >= rough)
-    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    return [number * step for number in range(first, last + 1)]
-
-
-def _powers(low: float, high: float) -> list[float]:
-    """Powers of ten, on a short axis also two and five times each."""
-    times = (1, 2, 5) if math.log10(high / low) < NARROW else (1,)
-    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    return [m * 10.0**power for power in powers for m in times if low <= m * 10.0**power <= high]
-
-
 def sparkline(values: Sequence[float], width: int, height: int, bounds: tuple[float, float] | None = None) -> list[str]:
     """A curve of the finite values in lines of braille dots, [] if there are none; `bounds` fixes bottom and top."""
     finite = [value for value in values if math.isfinite(value)]
@@ -232,7 +205,8 @@ def sparkline(values: Sequence[float], width: int, height: int, bounds: tuple[fl
         return []
     columns = _columns(finite, 2 * width)
     low, high = bounds or (min(columns), max(columns))
-    levels = _levels(columns, low, high, 4 * height)
+    span, most = high - low if high > low else math.inf, 4 * height - 1
+    levels = [round((min(max(value, low), high) - low) / span * most) for value in columns]
     cells = [[BLANK] * width for _ in range(height)]
     for column, level in enumerate(levels):
         # Connect to the previous point vertically, so that a steep curve has no holes.
@@ -251,9 +225,3 @@ def _columns(values: Sequence[float], count: int) -> list[float]:
         return [values[column * size // count] for column in range(count)]
     borders = [column * size // count for column in range(count + 1)]
     return [math.fsum(values[a:b]) / (b - a) for a, b in pairwise(borders)]
-
-
-def _levels(values: Sequence[float], low: float, high: float, count: int) -> list[int]:
-    if not high > low:
-        return [0] * len(values)
-    return [round((min(max(value, low), high) - low) / (high - low) * (count - 1)) for value in values]

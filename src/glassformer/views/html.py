@@ -1,4 +1,7 @@
-"""A trace as one HTML page: formulas as MathML, matrices as heat maps, arithmetic under the pointer."""
+"""A trace as one HTML page: formulas as MathML, matrices as heat maps, arithmetic under the pointer.
+
+Once this module is imported, Jupyter shows a trace at the end of a cell as its page.
+"""
 
 import base64
 import functools
@@ -73,13 +76,24 @@ def trace_page(trace: Trace, title: str = "") -> str:
 """
 
 
+def trace_frame(shown: Trace) -> str:
+    """The page of a trace in an iframe, so that its style and the notebook's do not mix."""
+    page = html.escape(trace_page(shown), quote=True)
+    return f'<iframe srcdoc="{page}" title="trace" style="width: 100%; height: 40rem; border: 0"></iframe>'
+
+
+Trace._repr_html_ = trace_frame
+
+
 def _resource(name: str) -> str:
     return resources.files("glassformer.views").joinpath(name).read_text(encoding="utf-8")
 
 
 def _page_data(trace: Trace) -> dict[str, object]:
     equations = {step.equation.name: step.equation for step in trace.steps}
-    most = _matrices_that_fit(trace)
+    most = 16  # matrices of each step
+    while most > 1 and sum(_numbers_shown(step, most) for step in trace.steps) > NUMBERS:
+        most //= 2
     return {
         "equations": {
             name: {
@@ -91,14 +105,6 @@ def _page_data(trace: Trace) -> dict[str, object]:
         },
         "steps": [_step_data(step, most, max(4, CELLS // len(trace.steps))) for step in trace.steps],
     }
-
-
-def _matrices_that_fit(trace: Trace) -> int:
-    """How many matrices of each step fit in a page."""
-    most = 16
-    while most > 1 and sum(_numbers_shown(step, most) for step in trace.steps) > NUMBERS:
-        most //= 2
-    return most
 
 
 def _numbers_shown(step: TraceStep, most: int) -> int:
@@ -123,9 +129,10 @@ def _step_data(step: TraceStep, most: int, cells: int) -> dict[str, object]:
         "shape": shown_shape(step),
         "operations": step.cost.flops,
         "symbols": [
-            (bound.symbol.name, bound.symbol.meaning, _bound_text(bound.value), bound.source, _size(bound.gradient))
+            (bound.symbol.name, bound.symbol.meaning, _bound_text(bound.value), bound.source, gradient)
             for bound in step.symbols
             if bound.value is not None
+            for gradient in ["" if bound.gradient is None else f"gradient {size_text(bound.gradient)}"]
         ],
         "value": value,
         "left": step.value.numel() - sum(len(row) for w in shown for row in w.values) if shown else 0,
@@ -135,7 +142,8 @@ def _step_data(step: TraceStep, most: int, cells: int) -> dict[str, object]:
 
 def _window_data(step: TraceStep, window: MatrixWindow, arithmetic: list[list[str]]) -> dict[str, object]:
     """A matrix as the page draws it; `cells` is the arithmetic of its first rows and columns."""
-    values = [[_short(x) for x in row] for row in window.values]
+    # numbers in the digits that are shown; NaN and infinities, which JSON lacks, as text
+    values = [[not_a_number(x) or float(number(x).replace(MINUS, "-")) for x in row] for row in window.values]
     return vars(window) | {"axes": len(step.shape), "values": values, "cells": arithmetic}
 
 
@@ -145,21 +153,11 @@ def _arithmetic(step: TraceStep, window: MatrixWindow, most: int) -> list[list[s
     rows = min(height, max(math.isqrt(most), most // width)) if most > 0 else 0
     columns = min(width, most // rows) if rows else 0
     (top, left), missing = window.start, max(0, 2 - len(step.shape))  # axes that a window has and the tensor has not
-    return [
-        [written(step.step, (*window.index, top + i, left + j)[missing:]) for j in range(columns)] for i in range(rows)
-    ]
+    at = [[(*window.index, top + i, left + j)[missing:] for j in range(columns)] for i in range(rows)]
+    return [[written(step.step, index) for index in row] for row in at]
 
 
 def _bound_text(value: object) -> str:
     if isinstance(value, Tensor):
         return shape_text(value.shape)
     return f"{len(value)} tensors" if isinstance(value, (list, tuple)) else number_text(value)
-
-
-def _size(gradient: Tensor | None) -> str:
-    return "" if gradient is None else f"gradient {size_text(gradient)}"
-
-
-def _short(x: float) -> float | str:
-    """A number in the digits that are shown; as text if not finite, since JSON has no such numbers."""
-    return not_a_number(x) or float(number(x).replace(MINUS, "-"))

@@ -79,6 +79,7 @@ def themes() -> dict[str, tuple[Entry, ...]]:
 def _entry(equation: Equation[..., object]) -> Entry:
     formula: Callable[..., object] = inspect.unwrap(equation.fn)
     file, line = inspect.getfile(formula), inspect.getsourcelines(formula)[1]
+    shapes = [shape for each in (*equation.parameters, *equation.results) for shape in each.shapes]
     return Entry(
         name=equation.name,
         theme=formula.__module__.rpartition(".")[2],
@@ -87,18 +88,13 @@ def _entry(equation: Equation[..., object]) -> Entry:
         intuition=equation.intuition,
         summary=(inspect.getdoc(formula) or "").partition("\n")[0],
         symbols=equation.symbols,
-        axes=_axes(equation),
+        axes=tuple(dict.fromkeys(axis.name for shape in shapes for axis in shape.axes if axis.name.isidentifier())),
         gradient=equation.gradient.latex if equation.gradient else None,
         flops=flops_text(equation) or None,
         fused=equation.fused is not None,
         file=file,
         line=line,
     )
-
-
-def _axes(equation: Equation[..., object]) -> tuple[str, ...]:
-    shapes = [shape for each in (*equation.parameters, *equation.results) for shape in each.shapes]
-    return tuple(dict.fromkeys(axis.name for shape in shapes for axis in shape.axes if axis.name.isidentifier()))
 
 
 def flops_text(equation: AnyEquation) -> str:

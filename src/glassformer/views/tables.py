@@ -35,7 +35,8 @@ class FittingTable:
         """A width for each column, the widest ones narrowed first; None if words would have to be broken."""
         cells = [[Text(column), *(row[i] for row in self.rows)] for i, column in enumerate(self.columns)]
         widths = [max(cell.cell_len for cell in column) for column in cells]
-        least = [max(_longest_word(cell) for cell in column) for column in cells]
+        words = [[Text(word).cell_len for cell in column for word in cell.plain.split()] for column in cells]
+        least = [min(UNBROKEN, max(lengths, default=0)) for lengths in words]
         if cells:
             least[0] = widths[0]  # names stay in one piece, to be copied
         room -= PER_COLUMN * len(cells)
@@ -103,7 +104,3 @@ class MatrixTable:
             cells = [row[column] for column in block]
             table.add_row(*([self.rows[i] if i < len(self.rows) else "", *cells] if self.rows else cells))
         return table
-
-
-def _longest_word(cell: Text) -> int:
-    return min(UNBROKEN, max((Text(word).cell_len for word in cell.plain.split()), default=0))

@@ -3,7 +3,6 @@ r"""Formulas as plain text for terminals: `\frac{e^{z_i}}{\sum_j e^{z_j}}` becom
 import functools
 import re
 import unicodedata
-from collections.abc import Callable
 
 SYMBOLS = {
     "alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "varepsilon": "ε", "zeta": "ζ", "eta": "η",
@@ -51,18 +50,11 @@ def unicode_math(latex: str) -> str:
 
 
 class _Formula:
-    """One formula on its way from tokens to text."""
+    """A parser that turns the tokens of one formula into text."""
 
     def __init__(self, tokens: list[str]) -> None:
         self.tokens, self.index = tokens, 0
         self.raised = 0  # how many scripts deep; there signs have no spaces
-        self.commands: dict[str, Callable[[], str]] = {
-            "frac": self._fraction,
-            "tfrac": self._fraction,
-            "sqrt": self._root,
-            "begin": self._environment,
-            "mathbb": self._doubled,
-        }
 
     def sequence(self, *ends: str) -> str:
         """The text up to one of the tokens given, or to the end."""
@@ -77,15 +69,12 @@ class _Formula:
         if token.isspace():
             return " "
         if token == "{":
-            return self._group()
+            text = self.sequence("}")
+            self.index += 1
+            return text
         if token.startswith("\\"):
             return self._command(token[1:])
         return {"-": "−", "'": "′"}.get(token, token)
-
-    def _group(self) -> str:
-        text = self.sequence("}")
-        self.index += 1
-        return text
 
     def _argument(self) -> str:
         """What a command or a script takes: a group, or the next token alone."""
@@ -96,21 +85,25 @@ class _Formula:
         return self._piece(token).strip(" ")
 
     def _command(self, name: str) -> str:
-        if name in self.commands:
-            return self.commands[name]()
-        if name in PLAIN_TEXT:
-            return self._plain_text()
-        if name in ACCENTS:
-            return _accented(self._argument(), ACCENTS[name])
-        return FUNCTIONS.get(name) or SYMBOLS.get(name, name)
-
-    def _plain_text(self) -> str:
-        if self._peek() != "{":
+        if name in ("frac", "tfrac"):
+            return self._fraction()
+        if name == "begin":
+            return self._environment()
+        if name == "sqrt":
+            inside = self._argument()
+            return f"√{inside}" if len(_letters(inside)) == 1 else f"√({inside})"
+        if name == "mathbb":
+            letter = self._argument()
+            return DOUBLED.get(letter, letter)
+        if name in PLAIN_TEXT and self._peek() != "{":
             return self._argument()
-        end = self.tokens.index("}", self.index)
-        text = "".join(self.tokens[self.index + 1 : end])
-        self.index = end + 1
-        return text
+        if name in PLAIN_TEXT:
+            start, self.index = self.index + 1, self.tokens.index("}", self.index) + 1
+            return "".join(self.tokens[start : self.index - 1])
+        if name in ACCENTS:
+            plain = (*"⊙‖′ ", *ACCENTS.values())
+            return "".join(c if c in plain else c + ACCENTS[name] for c in self._argument())
+        return FUNCTIONS.get(name) or SYMBOLS.get(name, name)
 
     def _fraction(self) -> str:
         over, under = self._argument(), self._argument()
@@ -124,19 +117,11 @@ class _Formula:
         return f"({text}) " if " / " in text else f"{text} "
 
     def _factor_follows(self) -> bool:
-        """Whether something is multiplied right behind, which must not seem to stand below the line."""
+        """Whether a factor follows, which must not look like part of the denominator."""
         rest = [token for token in self.tokens[self.index : self.index + 2] if not token.isspace()]
         following = rest[0] if rest else ""
         signs = ("\\quad", "\\;", "\\right", "\\to", "\\in", "\\le", "\\text", "\\end", "\\odot", "\\\\")
         return following.isalnum() or following == "(" or (following.startswith("\\") and following not in signs)
-
-    def _root(self) -> str:
-        inside = self._argument()
-        return f"√{inside}" if len(_letters(inside)) == 1 else f"√({inside})"
-
-    def _doubled(self) -> str:
-        letter = self._argument()
-        return DOUBLED.get(letter, letter)
 
     def _script(self, mark: str, before: str) -> str:
         self.raised += 1
@@ -163,15 +148,12 @@ class _Formula:
             rows[-1].append(self.sequence("&", "\\\\", "\\end").strip())
         self.index += 1
         self._argument()
-        return _cases(rows) if name == "cases" else f"({'; '.join(', '.join(row) for row in rows)})"
+        if name == "cases":
+            rows = [[f"{value} {when}" if when == "otherwise" else f"{value} where {when}"] for value, when in rows]
+        return f"({'; '.join(', '.join(row) for row in rows)})"
 
     def _peek(self) -> str:
         return self.tokens[self.index] if self.index < len(self.tokens) else ""
-
-
-def _cases(rows: list[list[str]]) -> str:
-    parts = [f"{value} {when}" if when == "otherwise" else f"{value} where {when}" for value, when in rows]
-    return f"({'; '.join(parts)})"
 
 
 def _appended(text: str, piece: str, spaced: bool) -> str:
@@ -192,22 +174,13 @@ def _appended(text: str, piece: str, spaced: bool) -> str:
     return text + piece
 
 
-def _accented(text: str, accent: str) -> str:
-    """A letter with its accent; of several letters each has one."""
-    return "".join(letter + accent if _takes_accent(letter) else letter for letter in text)
-
-
-def _takes_accent(letter: str) -> bool:
-    return not letter.isspace() and not unicodedata.combining(letter) and letter not in "⊙‖′"
-
-
 def _letters(text: str) -> str:
     """A text without its accents, scripts and primes."""
     return "".join(letter for letter in text if not unicodedata.combining(letter) and letter not in SMALL_LETTERS)
 
 
 def _outside(text: str) -> str:
-    """A text without what stands in brackets or between norm bars."""
+    """A text without the parts in brackets or between norm bars."""
     depth, kept = 0, ""
     for letter in re.sub(r"‖[^‖]*‖", "‖", text):
         depth += letter in OPENING
