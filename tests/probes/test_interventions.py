@@ -85,7 +85,7 @@ def test_bad_patches_are_named() -> None:
         patch(found, {"layers.0.attention.outputs": on_head(2, torch.zeros_like)})
 
 
-@pytest.mark.parametrize("name", ["gpt", "llama-grouped", "seq2seq", "t5"])
+@pytest.mark.parametrize("name", ["gpt", "llama-grouped", "seq2seq", "t5", "mistral"])
 def test_attribution_is_the_slope_of_turning_a_part_down(name: str) -> None:
     case = specimen(name)
     found = trace(case.model, case.inputs, "next")
@@ -97,7 +97,7 @@ def test_attribution_is_the_slope_of_turning_a_part_down(name: str) -> None:
         return -(at(1 + 1e-6) - at(1 - 1e-6)) / 2e-6
 
     heads = head_attribution(found)
-    assert len(heads) == sum(step.equation.name == "attention" for step in found.steps)
+    assert len(heads) == sum(step.equation.name in ("attention", "window_attention") for step in found.steps)
     for step, rise in heads.items():
         for head in range(len(rise)):
             assert float(rise[head]) == pytest.approx(slope(step, lambda c, h=head: on_head(h, c)), rel=1e-4, abs=1e-7)
