@@ -26,7 +26,7 @@ from glassformer.training.tasks.classify import ClassifySettings, LabeledData
 from glassformer.training.tasks.masked import MaskedSettings
 
 LINES = 5  # of a snippet
-STRIDE = 9  # so that a snippet and its neighbour share nothing
+STRIDE = 9  # so that a snippet and its neighbor share nothing
 DECAYS = (0.0, 1e-6, 1e-5, 1e-4)
 ROWS, STEPS = 512, 300  # of the linear models
 MODEL = EncoderConfig(dim=128, layers=2, heads=4, ffn_dim=512, context=128, dropout=0.1)

@@ -39,7 +39,7 @@ def equations_page() -> str:
 def glossary_page() -> str:
     """The field's words, then equations in words, then letters, then axes, each in the order of the alphabet."""
     lines = [NOTICE, "", "# Glossary", ""]
-    lines += ["How shapes, positions, masks and number types are to be read: [conventions](conventions.md).", ""]
+    lines += ["How shapes, positions, masks and dtypes are written: [conventions](conventions.md).", ""]
     lines += ["## Concepts", "", "`glassformer glossary WORD` shows one of them.", "", *map(_concept, concepts())]
     lines += ["", "## Equations", ""]
     for entry in sorted(entries(), key=lambda entry: entry.name):
@@ -74,12 +74,12 @@ def _section(entry: Entry) -> list[str]:
 
 
 def _symbols() -> list[tuple[str, str, str]]:
-    places: dict[tuple[str, str], list[str]] = {}
+    links: dict[tuple[str, str], list[str]] = {}
     for entry in entries():
         for symbol in entry.symbols:
-            places.setdefault((symbol.name, symbol.meaning), []).append(_link(entry))
-    ordered = sorted(places, key=lambda key: (key[0].casefold(), key))
-    return [(f"`{name}`", meaning, ", ".join(places[name, meaning])) for name, meaning in ordered]
+            links.setdefault((symbol.name, symbol.meaning), []).append(_link(entry))
+    ordered = sorted(links, key=lambda key: (key[0].casefold(), key))
+    return [(f"`{name}`", meaning, ", ".join(links[name, meaning])) for name, meaning in ordered]
 
 
 def _axes() -> list[tuple[str, str]]:

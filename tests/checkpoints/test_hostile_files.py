@@ -308,21 +308,21 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     """A file with a few bytes changed, cut, doubled or swapped for something telling."""
     spoiled = bytearray(data)
     for _ in range(chance.randint(1, 4)):
-        place = chance.randrange(len(spoiled) + 1)
+        offset = chance.randrange(len(spoiled) + 1)
         match chance.randrange(6):
-            case 0 if place < len(spoiled):
-                spoiled[place] ^= 1 << chance.randrange(8)
+            case 0 if offset < len(spoiled):
+                spoiled[offset] ^= 1 << chance.randrange(8)
             case 1:
-                del spoiled[place:]
+                del spoiled[offset:]
             case 2:
-                spoiled[place:place] = spoiled[place : place + chance.randrange(40)]
+                spoiled[offset:offset] = spoiled[offset : offset + chance.randrange(40)]
             case 3:
-                spoiled[place : place + 8] = struct.pack("<Q", chance.choice([0, 1, 2**31, 2**40, 2**63, 2**64 - 1]))
+                spoiled[offset : offset + 8] = struct.pack("<Q", chance.choice([0, 1, 2**31, 2**40, 2**63, 2**64 - 1]))
             case 4:
                 words = [b"999999999999", b"-1", b"null", b'"', b"{", b"[", b"..", b"\0", b"F64", b"I8", b"1e5"]
-                spoiled[place:place] = chance.choice(words)
+                spoiled[offset:offset] = chance.choice(words)
             case _:
-                del spoiled[place : place + chance.randrange(40)]
+                del spoiled[offset : offset + chance.randrange(40)]
     return bytes(spoiled)
 
 

@@ -90,7 +90,7 @@ def test_a_single_file_carries_its_configuration(tmp_path: Path) -> None:
     assert_equal(load(alone).model, model)
 
 
-def test_a_single_file_without_one_takes_the_neighbour(tmp_path: Path) -> None:
+def test_a_single_file_without_one_uses_the_config_beside_it(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     save(shaken(GPT), tmp_path)
