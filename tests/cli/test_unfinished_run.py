@@ -47,7 +47,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         stopped("gpt", text, folder / "gpt")
         stopped("gpt", {**text, "recipe.ema_decay": 0.5}, folder / "averaged")
         classes = {key: value for key, value in SMALL.items() if key != "data.sequence_length"}
-        stopped("classify", {**classes, "data.path": str(folder / "texts.tsv"), "data.max_length": 8}, folder / "classes")
+        stopped(
+            "classify", {**classes, "data.path": str(folder / "texts.tsv"), "data.max_length": 8}, folder / "classes"
+        )
     return folder
 
 

@@ -31,7 +31,7 @@ from glassformer.checkpoints.tensor_files import (
     TensorSource,
     read_index,
 )
-from glassformer.checkpoints.tensor_map import TensorMap, as_in_file, fill_model, own_rows, require_bijection
+from glassformer.checkpoints.tensor_map import TensorMap, as_in_file, fill_model, native_rows, require_bijection
 from glassformer.errors import CheckpointError, ConfigError, PathError, RunFolderWarning
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
@@ -131,8 +131,8 @@ def _load_checkpoint(folder: Path, step: int, into: Into) -> Loaded:
     checkpoint = checkpoint_folder(folder, step)
     source, where = CheckpointWeights(checkpoint, WEIGHTS), str(folder / MODEL_CONFIG)
     config, labels = read_native(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
-    rows = own_rows(empty_model(config, where))
-    source.keep(row.theirs for row in rows)
+    rows = native_rows(empty_model(config, where))
+    source.keep(row.hf for row in rows)
     return Loaded(filled_model(config, rows, source, str(checkpoint), *into), labels=labels)
 
 
@@ -175,7 +175,7 @@ def _load_tensors(table: Mapping[str, object], source: TensorFiles, root: Path, 
     if KIND in table:
         config, labels = read_native(table, len(names), where)
         model = empty_model(config, where)
-        rows = own_rows(model)
+        rows = native_rows(model)
         require_bijection(rows, names, str(root))
         fill_model(model, rows, source, str(root), *into)
         return Loaded(model.eval(), labels=labels)
@@ -186,7 +186,7 @@ def _load_tensors(table: Mapping[str, object], source: TensorFiles, root: Path, 
         found = replace(found, config=replace(found.config, head="sentence"))
     rows = as_in_file(found.rows, names, found.family.base)
     model = filled_model(found.config, rows, source, str(root), *into)
-    left_out = tuple(row.theirs for row in rows if row.left_out and row.theirs in names)
+    left_out = tuple(row.hf for row in rows if row.left_out and row.hf in names)
     return Loaded(model, labels=found.labels, hf_model=found, left_out=left_out)
 
 

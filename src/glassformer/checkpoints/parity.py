@@ -33,7 +33,7 @@ class Difference:
     """One intermediate: our name, theirs, and the largest difference, absolute and relative to their largest number."""
 
     place: str
-    theirs: str
+    hf: str
     largest: float
     relative: float
 
@@ -194,13 +194,13 @@ def _counterparts(ours: Model, described: HFModel, embedding: bool) -> dict[str,
     """
     pairs: dict[str, list[str]] = {}
     for row in described.written_rows:
-        part = row.ours.rpartition(".")[0]
+        part = row.native.rpartition(".")[0]
         skipped = not embedding if part == "embedding" else False
         if part and not skipped and not isinstance(ours.get_submodule(part), (LearnedPositions, RelativeBias)):
-            pairs[part] = [row.theirs.rpartition(".")[0]]
+            pairs[part] = [row.hf.rpartition(".")[0]]
     for row in described.written_rows:  # a tied table may be called by its other name
-        if "embed_tokens" in row.theirs and row.same_as and "embedding" in pairs:
-            pairs["embedding"].append(row.theirs.rpartition(".")[0])
+        if "embed_tokens" in row.hf and row.same_as and "embedding" in pairs:
+            pairs["embedding"].append(row.hf.rpartition(".")[0])
     return pairs
 
 

@@ -10,7 +10,7 @@ def convert(
     target: SomePath,
     /,
     *,
-    format: Literal["auto", "hf", "ours"] = "hf",
+    format: Literal["auto", "hf", "native"] = "hf",
     dtype: Literal["float64", "float32", "float16", "bfloat16"] | None = None,
     step: RunStep = None,
     json: Json = False,
