@@ -292,7 +292,7 @@ class Stretch(RopeScaling):
 
 
 def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path) -> None:
-    says = "what would be written: rope_scaling has the kind 'Stretch', wanted one of theta, linear, ntk, yarn, llama3"
+    says = "the new config.json: rope_scaling has the kind 'Stretch', wanted one of theta, linear, ntk, yarn, llama3"
     with pytest.raises(CheckpointError, match=says):
         save(build(replace(ZOO["llama"], rope_scaling=Stretch())), tmp_path)
     assert list(tmp_path.iterdir()) == []

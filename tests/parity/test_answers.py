@@ -56,7 +56,7 @@ def test_a_trained_model_answers_the_same_wherever_it_is_opened(name: str, tmp_p
 
 
 @pytest.mark.parametrize("public", PUBLIC, ids=BY_NAME)
-@pytest.mark.parametrize("format", ["auto", "ours"])
+@pytest.mark.parametrize("format", ["auto", "native"])
 def test_a_public_model_answers_the_same_wherever_it_is_opened(
     public: Public,
     format: Format,

@@ -1,4 +1,4 @@
-"""The one engine for all Hugging Face families: reads and writes a config.json and the tensor names beside it."""
+"""Read and write the config.json and the tensor names of every Hugging Face family, from its tables."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -19,10 +19,10 @@ FAMILIES: dict[str, ModelFamily] = {
 
 @dataclass(frozen=True)
 class HFModel:
-    """One of our configurations in its Hugging Face family, with the names of the classes.
+    """A configuration in its Hugging Face family, with its labels.
 
-    `fields` are further fields of the config.json, `generation` is the generation_config.json beside it; both are
-    kept as data.
+    `fields` are the other fields of the config.json, `generation` is the generation_config.json beside it; both are
+    kept as data and written back.
     """
 
     family: ModelFamily
@@ -44,7 +44,7 @@ class HFModel:
 
     @property
     def written_rows(self) -> list[TensorMap]:
-        """The table under the names in a file of this very model."""
+        """The table under the names in the file of this model, which has no base prefix without a head."""
         if self.head not in ("hidden", "pooled", "sentence"):
             return self.rows
         return [replace(row, hf=row.hf.removeprefix(self.family.base)) for row in self.rows]
@@ -66,7 +66,7 @@ def read_hf_model(table: Mapping[str, object], names: Collection[str], where: st
         raise CheckpointError(f"{where}: {error}") from None
     require_sane(config, len(names), where)
     if not family.classes(config) and labels == numbered_labels(len(labels or ())):
-        labels = None  # every config.json has these, whether there are classes or not
+        labels = None  # every config.json has these, with or without a classifier
     return HFModel(family, config, labels, fields.rest(family.harmless))
 
 
@@ -123,12 +123,12 @@ def find_hf_model(config: Config, labels: tuple[str, ...] | None = None, first: 
                 reasons.append(str(error))
             else:
                 return found
-    why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of its families"
+    why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of the families"
     raise CheckpointError(f"this model cannot be written for Hugging Face: {why}")
 
 
 def _require_reading_back(model: HFModel) -> None:
-    """Raise unless the config.json of a model is read as the model that it was written from."""
+    """Raise unless the config.json of a model describes the same model when read."""
     table, name = config_table(model), model.family.model_type
     back = read_hf_model(table, {row.hf for row in model.written_rows if row.native}, name)
     if config_table(replace(back, labels=model.labels)) != table:
@@ -160,7 +160,7 @@ def config_table(model: HFModel) -> dict[str, object]:
 
 
 def _architecture(model: HFModel) -> str:
-    """The class in transformers that has the model's head; a head for sentences is computed outside of it."""
+    """The class in transformers with the model's head; sentence pooling happens outside of it."""
     heads = {"hidden": ("hidden", "pooled"), "sentence": ("hidden", "pooled")}.get(model.head, (model.head,))
     found = next((name for name, head in model.family.architectures.items() if head in heads), None)
     if found is None:

@@ -1,8 +1,8 @@
-"""`gf.load`: a folder or file in, a model out, with its tokenizer and the names of its classes."""
+"""`gf.load`: read a model with its tokenizer and labels from a folder or file."""
 
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -28,10 +28,9 @@ from glassformer.checkpoints.tensor_files import (
     INDEX,
     WEIGHTS,
     TensorFiles,
-    TensorSource,
     read_index,
 )
-from glassformer.checkpoints.tensor_map import TensorMap, as_in_file, fill_model, native_rows, require_bijection
+from glassformer.checkpoints.tensor_map import as_in_file, fill_model, native_rows
 from glassformer.errors import CheckpointError, ConfigError, PathError, RunFolderWarning
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
@@ -63,7 +62,7 @@ def load(
     dtype: torch.dtype | None = None,
     step: int | None = None,
 ) -> Loaded:
-    """Read a run folder, a Hugging Face folder or a single file; nothing in it is ever run.
+    """Load a model from a run folder, a Hugging Face folder or a single file; no code in it is executed.
 
     Parameters keep the dtype they are stored in unless `dtype` gives another, and are read one tensor at a time. Of
     an unfinished run the best checkpoint is taken, or else the latest; `step` chooses one of any run.
@@ -110,20 +109,14 @@ def _load_unfinished(folder: Path, into: Into) -> Loaded:
         try:
             loaded = _load_checkpoint(folder, step, into)
         except CheckpointError as error:
-            _warn_of_run(f"{error}; another checkpoint is tried")
+            warnings.warn(f"{error}; another checkpoint is tried", RunFolderWarning, stacklevel=4)
             continue
-        which = "best" if step == best else "latest"
-        known = ", ".join(map(str, steps))
-        _warn_of_run(
-            f"{folder}: the run is not finished; using its {which} checkpoint, step {step} (there are: {known})"
-        )
+        which, known = "best" if step == best else "latest", ", ".join(map(str, steps))
+        used = f"using its {which} checkpoint, step {step} (there are: {known})"
+        warnings.warn(f"{folder}: the run is not finished; {used}", RunFolderWarning, stacklevel=4)
         return loaded
     how = f"glassformer train --resume --out {shlex.quote(str(folder))}"
     raise PathError(f"{folder}: holds a run without a whole checkpoint yet; go on with it by: {how}")
-
-
-def _warn_of_run(text: str) -> None:
-    warnings.warn(text, RunFolderWarning, stacklevel=5)
 
 
 def _load_checkpoint(folder: Path, step: int, into: Into) -> Loaded:
@@ -131,9 +124,10 @@ def _load_checkpoint(folder: Path, step: int, into: Into) -> Loaded:
     checkpoint = checkpoint_folder(folder, step)
     source, where = CheckpointWeights(checkpoint, WEIGHTS), str(folder / MODEL_CONFIG)
     config, labels = read_native(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
-    rows = native_rows(empty_model(config, where))
+    model = empty_model(config, where)
+    rows = native_rows(model)
     source.keep(row.hf for row in rows)
-    return Loaded(filled_model(config, rows, source, str(checkpoint), *into), labels=labels)
+    return Loaded(fill_model(model, rows, source, str(checkpoint), *into), labels=labels)
 
 
 def _weight_files(root: Path) -> Path | Mapping[str, Path]:
@@ -162,7 +156,7 @@ def _load_file(path: Path, into: Into) -> Loaded:
 def _load_llama2c(path: Path, into: Into) -> Loaded:
     source = Llama2C(path)
     rows = HFModel(FAMILIES["llama"], source.config).rows
-    model = filled_model(source.config, rows, source, str(path), *into)
+    model = fill_model(empty_model(source.config, str(path)), rows, source, str(path), *into)
     for name in (f"tok{source.config.vocab}.bin", "tokenizer.bin"):
         if path.with_name(name).exists():
             return Loaded(model, read_llama2c_tokenizer(path.with_name(name), source.config.vocab))
@@ -175,34 +169,16 @@ def _load_tensors(table: Mapping[str, object], source: TensorFiles, root: Path, 
     if KIND in table:
         config, labels = read_native(table, len(names), where)
         model = empty_model(config, where)
-        rows = native_rows(model)
-        require_bijection(rows, names, str(root))
-        fill_model(model, rows, source, str(root), *into)
-        return Loaded(model.eval(), labels=labels)
+        return Loaded(fill_model(model, native_rows(model), source, str(root), *into), labels=labels)
     found = read_hf_model(table, names, where)
     if (root / GENERATION).exists():
         found = replace(found, generation=read_table(root / GENERATION))
     if found.head and is_sentence_model(root):
         found = replace(found, config=replace(found.config, head="sentence"))
     rows = as_in_file(found.rows, names, found.family.base)
-    model = filled_model(found.config, rows, source, str(root), *into)
+    model = fill_model(empty_model(found.config, str(root)), rows, source, str(root), *into)
     left_out = tuple(row.hf for row in rows if row.left_out and row.hf in names)
     return Loaded(model, labels=found.labels, hf_model=found, left_out=left_out)
-
-
-def filled_model(
-    config: Config,
-    rows: Sequence[TensorMap],
-    source: TensorSource,
-    where: str,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype | None = None,
-) -> Model:
-    """A model with the tensors of a source, in evaluation mode."""
-    require_bijection(rows, source.shapes, where)
-    model = empty_model(config, where)
-    fill_model(model, rows, source, where, device, dtype)
-    return model.eval()
 
 
 def empty_model(config: Config, where: str) -> Model:

@@ -1,4 +1,4 @@
-"""Weights in the checkpoints of a training run: list them, find the best, and verify that one is whole."""
+"""The checkpoints of a training run: list them, find the best one, and read its weights after a check of hashes."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ from glassformer.checkpoints.tensor_files import TensorFiles
 from glassformer.errors import CheckpointError, PathError
 from glassformer.safe_read import read_table
 
-MODEL_CONFIG = "model.json"  # in a run folder: the model's configuration and labels, in our own layout
+MODEL_CONFIG = "model.json"  # in a run folder: the model's configuration and labels, in the native format
 BEST, MANIFEST, OPTIMIZER = "best.json", "manifest.json", "optimizer.safetensors"
 AVERAGE = "average/"  # before the name of a weight: its moving average, among the optimizer's tensors
 STEP_FOLDER = re.compile(r"step-(\d{8,})")

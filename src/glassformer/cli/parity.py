@@ -79,14 +79,14 @@ def _one(model: str, preset: bool, dtype: Type, step: int | None, json: bool) ->
         write_json({"parity": found, "first_divergence": first})
         return None if first is None else FAILED
     worst = sorted(found.differences, key=lambda row: -row.relative)[:MOST_ROWS]
-    rows = [(row.place, row.theirs, f"{row.largest:.1e}", f"{row.relative:.1e}") for row in worst]
+    rows = [(row.native, row.hf, f"{row.largest:.1e}", f"{row.relative:.1e}") for row in worst]
     title = f"{found.family} in {found.dtype}: the {len(rows)} largest of {len(found.differences)} differences"
-    write_table(("ours", "theirs", "difference", "relative"), rows, title=title)
+    write_table(("module", "in transformers", "difference", "relative"), rows, title=title)
     if first is None:
         write(f"all {len(found.differences)} intermediates agree to {found.bound:.0e}")
         return None
     bound = f"wanted at most {found.bound:.0e}"
-    write(f"first divergence: {first.place} ({first.theirs}) differs by {first.relative:.1e}, {bound}")
+    write(f"first divergence: {first.native} ({first.hf}) differs by {first.relative:.1e}, {bound}")
     return FAILED
 
 
@@ -157,7 +157,7 @@ rotary tables, softmax, Marian's sinusoids) are upcast, since they would be the 
 | --- | --- | --- | --- | --- | --- |
 """
     lines = [
-        f"| {name} | {one.family} | {len(one.differences)} | {_cell(one)} | {_cell(two)} | `{two.worst.place}` |"
+        f"| {name} | {one.family} | {len(one.differences)} | {_cell(one)} | {_cell(two)} | `{two.worst.native}` |"
         for name, (one, two) in found.items()
     ]
     return head + "\n".join(lines) + "\n"
