@@ -24,7 +24,7 @@ def convert(
     target
         Output folder, which may hold other files but neither a model nor a run.
     format
-        hf opens in transformers, ours keeps every option, auto is hf if the model has a family there.
+        hf opens in transformers, native keeps every option, auto is hf if the model has a family there.
     dtype
         Weight dtype; as stored if left out.
     """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import Json, MaybePath, RunStep, UsageError, talk, write, write_json
+from glassformer.cli.report import Flag, Json, MaybePath, RunStep, UsageError, talk, write, write_json
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError
 from glassformer.views.console import SafeConsole
@@ -24,7 +24,6 @@ BATCH = 512  # lines read and translated together: enough to find sentences of s
 LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
 
 Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
-Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 def _settings(left_out: str) -> Parameter:

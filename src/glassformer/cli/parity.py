@@ -5,19 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output_files import PARITY_MARK, require_ours
-from glassformer.cli.report import (
-    Json,
-    MaybePath,
-    RunStep,
-    UsageError,
-    talk,
-    write,
-    write_json,
-    write_table,
-)
+from glassformer.cli.output_files import PARITY_MARK, require_free
+from glassformer.cli.report import Json, MaybePath, RunStep, UsageError, named, talk, write, write_json, write_table
 from glassformer.errors import FAILED
-from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.parity import Parity
@@ -57,8 +47,7 @@ def parity(
         import glassformer.checkpoints.parity  # noqa: F401
     except ModuleNotFoundError as error:
         raise UsageError(f"parity needs the package {error.name}: pip install transformers") from None
-    if page is not None:
-        require_ours({page: PARITY_MARK})
+    require_free([(page, PARITY_MARK)])
     if model is None:
         return _every_family(page, json)
     if page is not None:
@@ -72,8 +61,10 @@ def _one(model: str, preset: bool, dtype: Type, step: int | None, json: bool) ->
     import torch
 
     from glassformer.checkpoints.parity import parity as compare
+    from glassformer.models.registry import presets
 
-    found = compare(_random(_preset(model)) if preset else model, getattr(torch, dtype), step=step)
+    named_model = _random(named("preset", model, presets(), "models")) if preset else model
+    found = compare(named_model, getattr(torch, dtype), step=step)
     first = found.first_divergence
     if json:
         write_json({"parity": found, "first_divergence": first})
@@ -88,15 +79,6 @@ def _one(model: str, preset: bool, dtype: Type, step: int | None, json: bool) ->
     bound = f"wanted at most {found.bound:.0e}"
     write(f"first divergence: {first.native} ({first.hf}) differs by {first.relative:.1e}, {bound}")
     return FAILED
-
-
-def _preset(name: str) -> "Config":
-    from glassformer.models.registry import presets
-
-    if name not in presets():
-        hint = did_you_mean(name, presets(), "`glassformer models` lists them all")
-        raise UsageError(f"there is no preset {name!r}; {hint}")
-    return presets()[name]
 
 
 def _random(config: "Config") -> "Model":

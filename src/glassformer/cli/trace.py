@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.output_files import NUMBERS_MARK, PAGE_MARK, TRACE_MARK, require_apart, require_ours
-from glassformer.cli.report import MaybePath, RunStep, UsageError, page_width, talk, write, write_styled
+from glassformer.cli.output_files import NUMBERS_MARK, PAGE_MARK, TRACE_MARK, require_free
+from glassformer.cli.report import Flag, MaybePath, RunStep, UsageError, page_width, talk, write, write_styled
 from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Output:
     """
 
     cell: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
-    deep: Annotated[bool, Parameter(negative="", show_default=False)] = False
+    deep: Flag = False
     html: MaybePath = None
     json: MaybePath = None
 
@@ -96,8 +96,12 @@ def trace(
         Loss to backpropagate from: next, token:ID, token:ID@POSITION, class:N or pair.
     """
     from glassformer.errors import ModelError, TapeError
+    from glassformer.views.export import numbers_path, save_trace
 
-    _require_free_outputs(output)
+    if output.json is not None and output.json.suffix != ".json":
+        raise UsageError(f"--json: {output.json} does not end in .json; the values go into a file beside it")
+    numbers = None if output.json is None else numbers_path(output.json)
+    require_free([(output.html, PAGE_MARK), (output.json, TRACE_MARK), (numbers, NUMBERS_MARK)])
     try:
         found = _trace(model, step, (text, second), backward, part)
         if output.cell:
@@ -110,24 +114,9 @@ def trace(
         output.html.write_text(trace_page(found), encoding="utf-8")
         talk(f"wrote {output.html}")
     if output.json is not None:
-        from glassformer.views.export import save_trace
-
         talk(f"wrote {output.json} and {save_trace(found, output.json)}")
     if not (output.cell or output.html or output.json):
         _show_trace(found)
-
-
-def _require_free_outputs(output: Output) -> None:
-    """Raise before anything is computed if an output would overwrite a file that is not a trace, such as a model."""
-    from glassformer.views.export import numbers_path
-
-    require_apart(output.html, output.json)
-    if output.html is not None:
-        require_ours({output.html: PAGE_MARK})
-    if output.json is not None:
-        if output.json.suffix != ".json":
-            raise UsageError(f"--json: {output.json} does not end in .json; the values go into a file beside it")
-        require_ours({output.json: TRACE_MARK, numbers_path(output.json): NUMBERS_MARK})
 
 
 def _trace(name: str, step: int | None, texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":

@@ -7,13 +7,13 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 from cyclopts import Parameter
 
 from glassformer.cli.config import Sources, Words, settle, task_and_settings
-from glassformer.cli.report import Json, MaybePath, UsageError, show_metrics, talk, write, write_json
+from glassformer.cli.report import Flag, Json, MaybePath, UsageError, show_metrics, talk, write, write_json
 
 if TYPE_CHECKING:
     from glassformer.training.config import Resolved
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 FLOAT32 = 4  # bytes
 MEGABYTE = 1e6
-
-Switch: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 @Parameter(name="*")
@@ -61,7 +59,7 @@ class RunOptions:
     Parameters
     ----------
     resume
-        Resume the run in --out exactly where it stopped, be it by Ctrl-C or a power cut.
+        Resume the run in --out exactly where it stopped, after Ctrl-C or a crash.
     dry_run
         Show the settings and what the run needs (parameters, memory, tokens, disk) without training.
     no_progress
@@ -70,10 +68,10 @@ class RunOptions:
         Also log to TensorBoard.
     """
 
-    resume: Switch = False
-    dry_run: Switch = False
-    no_progress: Switch = False
-    tensorboard: Switch = False
+    resume: Flag = False
+    dry_run: Flag = False
+    no_progress: Flag = False
+    tensorboard: Flag = False
 
 
 NO_START, NEW_RUN = Start(), RunOptions()
@@ -192,7 +190,6 @@ def _draw_curves(folder: Path) -> None:
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
-
     if last is None:
         talk(f"the run in {folder} is already finished")
     metrics = run.evaluate()
