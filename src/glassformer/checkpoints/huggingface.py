@@ -104,35 +104,25 @@ def numbered_labels(classes: int) -> tuple[str, ...]:
 
 def class_count(config: Config) -> int:
     """The number of classes that a configuration's classifier has, 0 without a classifier."""
-    return next((family.classes(config) for family in FAMILIES.values() if _describes(family, config)), 0)
-
-
-def _describes(family: ModelFamily, config: Config) -> bool:
-    return type(config) is type(family.defaults)
+    return next((family.classes(config) for family in FAMILIES.values() if type(config) is type(family.defaults)), 0)
 
 
 def find_hf_model(config: Config, labels: tuple[str, ...] | None = None, first: object = None) -> HFModel:
     """The first family that can express a configuration; `first` is the model_type to try before the others."""
     reasons: list[str] = []
     for family in sorted(FAMILIES.values(), key=lambda family: family.model_type != first):
-        if _describes(family, config) and not family.read_only:
+        if type(config) is type(family.defaults) and not family.read_only:
             found = HFModel(family, config, labels)
             try:
-                _require_reading_back(found)
+                table, names = config_table(found), {row.hf for row in found.written_rows if row.native}
+                back = read_hf_model(table, names, family.model_type)
+                if config_table(replace(back, labels=labels)) == table:
+                    return found
+                reasons.append(f"{family.model_type} would read its config.json as another model")
             except CheckpointError as error:
                 reasons.append(str(error))
-            else:
-                return found
     why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of the families"
     raise CheckpointError(f"this model cannot be written for Hugging Face: {why}")
-
-
-def _require_reading_back(model: HFModel) -> None:
-    """Raise unless the config.json of a model describes the same model when read."""
-    table, name = config_table(model), model.family.model_type
-    back = read_hf_model(table, {row.hf for row in model.written_rows if row.native}, name)
-    if config_table(replace(back, labels=model.labels)) != table:
-        raise CheckpointError(f"{name} would read its config.json as another model")
 
 
 def config_table(model: HFModel) -> dict[str, object]:

@@ -25,10 +25,9 @@ from glassformer.checkpoints.tensor_files import (
     CONFIG_FILE,
     CONFIG_TEXT,
     GENERATION,
-    INDEX,
     WEIGHTS,
     TensorFiles,
-    read_index,
+    weight_files,
 )
 from glassformer.checkpoints.tensor_map import as_in_file, fill_model, native_rows
 from glassformer.errors import CheckpointError, ConfigError, PathError, RunFolderWarning
@@ -90,7 +89,7 @@ def _load_folder(folder: Path, into: Into, step: int | None) -> Loaded:
     if step is not None:
         loaded = _load_checkpoint(folder, step, into)
     elif (root / CONFIG_FILE).exists():
-        source = TensorFiles(_weight_files(root))
+        source = TensorFiles(weight_files(root))
         loaded = _load_tensors(read_table(root / CONFIG_FILE), source, root, into)
     elif (folder / MODEL_CONFIG).exists() or checkpoint_steps(folder):
         loaded = _load_unfinished(folder, into)
@@ -128,18 +127,6 @@ def _load_checkpoint(folder: Path, step: int, into: Into) -> Loaded:
     rows = native_rows(model)
     source.keep(row.hf for row in rows)
     return Loaded(fill_model(model, rows, source, str(checkpoint), *into), labels=labels)
-
-
-def _weight_files(root: Path) -> Path | Mapping[str, Path]:
-    """The file of the tensors, or the files that an index lists."""
-    if (root / WEIGHTS).exists():
-        return root / WEIGHTS
-    if (root / INDEX).exists():
-        return read_index(root / INDEX)
-    for path in sorted(root.iterdir()):
-        if path.suffix in PICKLES:
-            raise pickle_refusal(path)
-    raise CheckpointError(f"{root}: has neither {WEIGHTS} nor {INDEX}")
 
 
 def _load_file(path: Path, into: Into) -> Loaded:

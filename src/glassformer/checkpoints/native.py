@@ -1,7 +1,7 @@
 """The native format: config.json holds the architecture and its configuration, and tensors have parameter names."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping
 
 import msgspec
 
@@ -51,7 +51,10 @@ def read_native(table: Mapping[str, object], tensors: int, where: str) -> tuple[
     values = {name: value for name, value in table.items() if name not in (KIND, "labels")}
     known = {field.name for field in dataclasses.fields(kinds[kind])}
     if unknown := sorted(values.keys() - known):
-        raise CheckpointError(f"{where}: {kind} has no field {_with_new_name(kind, unknown, known)}")
+        renamed = RENAMED_FIELDS | RENAMED_ELSEWHERE.get(kind, {})
+        old = next((name for name in unknown if renamed.get(name) in known), None)
+        which = repr(unknown[0][:80]) if old is None else f"{old!r}: it is now {renamed[old]!r}"
+        raise CheckpointError(f"{where}: {kind} has no field {which}")
     try:
         scaling = _read_scaling(values.pop("rope_scaling", None))
         config: Config = msgspec.convert(values, kinds[kind])
@@ -68,15 +71,6 @@ def _wanted(name: object, known: Mapping[str, object], older: Mapping[str, str])
     """The new name of something that older files call by its class, or else all known names."""
     new = older.get(name) if isinstance(name, str) else None
     return f"it is now {new!r}" if new else f"wanted one of {', '.join(known)}"
-
-
-def _with_new_name(architecture: str, unknown: Sequence[str], known: Set[str]) -> str:
-    """An unknown field, with its new name if it was renamed."""
-    renamed = RENAMED_FIELDS | RENAMED_ELSEWHERE.get(architecture, {})
-    for name in unknown:
-        if renamed.get(name) in known:
-            return f"{name!r}: it is now {renamed[name]!r}"
-    return repr(unknown[0][:80])
 
 
 def _read_scaling(value: object) -> RopeScaling | None:

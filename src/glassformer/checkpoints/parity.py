@@ -2,7 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -103,7 +103,7 @@ def _open_hf_model(folder: Path, described: HFModel, dtype: torch.dtype) -> nn.M
     model_class = getattr(transformers, kind)
     transformers.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
-    with _in_dtype(dtype):
+    with torch.no_grad(), InFloat64() if dtype == torch.float64 else nullcontext():
         model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", local_files_only=True)
         if described.family.model_type == "marian":  # its positions are float32 whatever the model's dtype
             for side in (model.model.encoder, model.model.decoder):
@@ -111,13 +111,6 @@ def _open_hf_model(folder: Path, described: HFModel, dtype: torch.dtype) -> nn.M
                 assert torch.allclose(side.embed_positions.weight, waves, atol=1e-5, rtol=0)
                 side.embed_positions.weight.data = waves
     return model.eval()
-
-
-@contextmanager
-def _in_dtype(dtype: torch.dtype) -> Iterator[None]:
-    """Make transformers compute in this dtype, tables included."""
-    with torch.no_grad(), InFloat64() if dtype == torch.float64 else nullcontext():
-        yield
 
 
 def _inputs(model: Model, pad: object, seed: int) -> dict[str, Tensor]:
@@ -143,17 +136,15 @@ class _Listener:
             model.get_submodule(name).register_forward_hook(partial(self._hear, name))
 
     def _hear(self, name: str, module: nn.Module, given: tuple, gave: object) -> None:
-        first = gave[0] if isinstance(gave, tuple) else gave
         before = given[0] if given and not any(module.children()) else None  # composite modules may start elsewhere
-        if isinstance(before, Tensor) and before.is_floating_point():
-            self._keep(f"{name}{INPUT}", before)
-        if isinstance(first, Tensor):
-            self._keep(name, first)
-
-    def _keep(self, label: str, value: Tensor) -> None:
-        calls = self.heard.setdefault(label, [])
-        self.order.append((label, len(calls)))
-        calls.append(value)
+        after = gave[0] if isinstance(gave, tuple) else gave
+        if not isinstance(before, Tensor) or not before.is_floating_point():
+            before = None
+        for label, value in ((f"{name}{INPUT}", before), (name, after)):
+            if isinstance(value, Tensor):
+                calls = self.heard.setdefault(label, [])
+                self.order.append((label, len(calls)))
+                calls.append(value)
 
 
 def _compare(
@@ -167,7 +158,7 @@ def _compare(
     inputs = _inputs(native, table.get("pad_token_id"), seed)
     with torch.no_grad():
         output = native(*inputs.values())
-    with _in_dtype(dtype):
+    with torch.no_grad(), InFloat64() if dtype == torch.float64 else nullcontext():
         answer = hf_model(**inputs)
     for label, call in left.order:
         name, suffix = label.removesuffix(INPUT), INPUT * label.endswith(INPUT)

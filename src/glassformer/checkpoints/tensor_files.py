@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.errors import CheckpointError
-from glassformer.safe_read import is_pickle, parse_table, pickle_refusal, plain_file, read_table
+from glassformer.safe_read import PICKLES, is_pickle, parse_table, pickle_refusal, plain_file, read_table
 
 MOST_HEADER = 8 * 2**20  # bytes; room for 80,000 tensors
 MOST_NAME = 300
@@ -121,15 +121,23 @@ class TensorFiles:
             raise CheckpointError(f"{self._entries[extra[0]].path}: has {extra[0]!r}, which the index does not list")
 
 
-def read_index(path: Path) -> dict[str, Path]:
-    """Which file beside an index holds each tensor."""
-    table = read_table(path).get("weight_map")
+def weight_files(folder: Path) -> Path | dict[str, Path]:
+    """The file with the tensors of a model, or the file of each tensor by the index."""
+    if (folder / WEIGHTS).exists():
+        return folder / WEIGHTS
+    index = folder / INDEX
+    if not index.exists():
+        for path in sorted(folder.iterdir()):
+            if path.suffix in PICKLES:
+                raise pickle_refusal(path)
+        raise CheckpointError(f"{folder}: has neither {WEIGHTS} nor {INDEX}")
+    table = read_table(index).get("weight_map")
     if not isinstance(table, dict) or not table:
-        raise CheckpointError(f"{path}: has no weight_map from tensors to files")
+        raise CheckpointError(f"{index}: has no weight_map from tensors to files")
     for name, file in table.items():
         if not isinstance(file, str) or not SHARD.fullmatch(file):
-            raise CheckpointError(f"{path}: {name!r} is in {file!r}, wanted the plain name of a safetensors file")
-    return {name: path.parent / str(file) for name, file in table.items()}
+            raise CheckpointError(f"{index}: {name!r} is in {file!r}, wanted the plain name of a safetensors file")
+    return {name: folder / str(file) for name, file in table.items()}
 
 
 def checksum(tensor: Tensor) -> str:

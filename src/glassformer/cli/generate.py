@@ -88,7 +88,13 @@ def generate(
     prompt = _typed_prompt() if prompt == "-" else prompt
     loaded = _load(model, options)
     if stream:
-        _stream(loaded, prompt, config)
+        for chunk in loaded.stream(prompt, config):
+            sys.stdout.write(chunk.text)
+            sys.stdout.flush()
+            if chunk.finish_reason is not None:
+                write()
+                if chunk.finish_reason in REASONS:
+                    talk(f"the text ends because {REASONS[chunk.finish_reason]}")
         return
     texts = loaded.generate([prompt], config)
     if json:
@@ -126,6 +132,8 @@ def translate(
     stream
         Print each translation before the next line is read.
     """
+    from glassformer.data.files import lines_of, read_lines
+
     if text is not None and file is not None:
         raise UsageError("a sentence and --file are both given, wanted one of them")
     if stream and json:
@@ -133,7 +141,9 @@ def translate(
     _require_sampling(config)
     loaded = _load(model, options)
     loaded.translate([])  # raises if the model does not translate, before any input is read
-    lines = _source_lines(file) if text in (None, "-") else [(ARGUMENT, text)]
+    lines: Iterable[Line] = [(ARGUMENT, text or "")]
+    if text in (None, "-"):
+        lines = lines_of(_standard_input(), "standard input") if file is None else read_lines(file)
     batches = _batches(_with_progress(lines, file), 1 if stream else BATCH)
     found: list[dict[str, object]] = []
     try:
@@ -186,16 +196,6 @@ def _described(completion: "Completion", loaded: "LoadedModel") -> dict[str, obj
     return {"text": completion.text, "finish_reason": reason, "score": score, "tokens": tokens}
 
 
-def _stream(loaded: "LoadedModel", prompt: str, config: GenerationConfig) -> None:
-    for chunk in loaded.stream(prompt, config):
-        sys.stdout.write(chunk.text)
-        sys.stdout.flush()
-        if chunk.finish_reason is not None:
-            write()
-            if chunk.finish_reason in REASONS:
-                talk(f"the text ends because {REASONS[chunk.finish_reason]}")
-
-
 def _standard_input() -> BinaryIO:
     if sys.stdin is None:  # Python's value for a closed stream
         raise UsageError("standard input is closed: give the text itself")
@@ -209,12 +209,6 @@ def _typed_prompt() -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"standard input: byte {error.start} is not UTF-8") from None
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def _source_lines(file: Path | None) -> Iterator[Line]:
-    from glassformer.data.files import lines_of, read_lines
-
-    return lines_of(_standard_input(), "standard input") if file is None else read_lines(file)
 
 
 def _with_progress(lines: Iterable[Line], file: Path | None) -> Iterator[Line]:

@@ -120,32 +120,24 @@ def trace(
 
 
 def _trace(name: str, step: int | None, texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
-    from glassformer.interface import load
-    from glassformer.models.registry import presets
+    """Trace the model in a folder or file, or a preset with random weights if they fit into memory."""
+    import torch
+
+    from glassformer.interface import LoadedModel, load
+    from glassformer.models.registry import build, presets
+    from glassformer.probes.trace import free_memory
 
     if Path(name).exists():
         return load(name, step=step).trace(*texts, backward, **vars(part))
     if name not in presets() or step is not None:
         near = did_you_mean(name, presets(), "`glassformer models` lists the presets")
         raise UsageError(f"there is no folder, file or preset {name!r}; {near}")
-    return _trace_bytes(_random_model(name), texts, backward, part)
-
-
-def _random_model(name: str) -> "LoadedModel":
-    """A preset with random weights, if they fit into memory."""
-    import torch
-
-    from glassformer.interface import LoadedModel
-    from glassformer.models.registry import build
-    from glassformer.probes.trace import free_memory
-
     needed, free = build(name, device="meta").parameter_count() * FLOAT_BYTES, free_memory(torch.device("cpu"))
     if free is not None and needed > free:
-        raise UsageError(
-            f"{name} has {needed / 1e9:.0f} GB of weights and {free / 1e9:.0f} GB are free: choose a smaller preset"
-        )
+        sizes = f"{needed / 1e9:.0f} GB of weights and {free / 1e9:.0f} GB are free"
+        raise UsageError(f"{name} has {sizes}: choose a smaller preset")
     talk(f"{name} is a preset: it has random weights, and reads bytes because it has no tokenizer")
-    return LoadedModel(build(name).eval())
+    return _trace_bytes(LoadedModel(build(name).eval()), texts, backward, part)
 
 
 def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
