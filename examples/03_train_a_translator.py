@@ -1,4 +1,4 @@
-"""The built-in phrase book, from nothing to a translation, saved on the way so that it could be stopped."""
+"""Train a translator on the built-in phrase book, with checkpoints, and translate."""
 
 import sys
 import tempfile

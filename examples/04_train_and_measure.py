@@ -1,4 +1,4 @@
-"""A text file to a language model in a folder: train, stop, resume exactly, evaluate, generate."""
+"""Train a language model on a text file: stop, resume exactly, evaluate, generate."""
 
 import inspect
 import os

@@ -1,4 +1,4 @@
-"""Load a model and ask it: generate, stream, classify, trace and save, with the settings one would type anyway."""
+"""Load a model and use it: generate, stream, classify, trace and save, with keyword settings."""
 
 import tempfile
 from pathlib import Path
