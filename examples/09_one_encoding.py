@@ -1,4 +1,4 @@
-"""One tokenization everywhere: a classifier gives the same answers in training, from its folder, and in transformers."""
+"""One tokenization everywhere: a classifier answers alike in training, from its folder, and in transformers."""
 
 import tempfile
 from pathlib import Path

@@ -87,10 +87,6 @@ class HFConfig:
         assert isinstance(value, int)
         return value
 
-    def flag(self, name: str, default: bool) -> bool:
-        """True or false."""
-        return self.get(name, bool, default) is True
-
     def word(self, name: str, meanings: Mapping[str, T], *default: object) -> T:
         """The meaning of one of several words."""
         value = self._ask(name, *default)

@@ -1,12 +1,23 @@
 """`glassformer parity`: compare every intermediate with Hugging Face transformers, and name the first divergence."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from glassformer.cli.output_files import PARITY_MARK, require_free
-from glassformer.cli.report import Json, MaybePath, RunStep, UsageError, named, talk, write, write_json, write_table
+from glassformer.cli.report import (
+    Dtype,
+    Json,
+    MaybePath,
+    RunStep,
+    UsageError,
+    named,
+    talk,
+    write,
+    write_json,
+    write_table,
+)
 from glassformer.errors import FAILED
 
 if TYPE_CHECKING:
@@ -14,7 +25,6 @@ if TYPE_CHECKING:
     from glassformer.layers.config import Config
     from glassformer.layers.model import Model
 
-Type = Literal["float64", "float32", "float16", "bfloat16"]
 MOST_ROWS = 12  # intermediates in the table, the largest difference first
 
 
@@ -23,7 +33,7 @@ def parity(
     /,
     *,
     preset: Annotated[bool, Parameter(negative="")] = False,
-    dtype: Type = "float32",
+    dtype: Dtype = "float32",
     step: RunStep = None,
     page: MaybePath = None,
     json: Json = False,
@@ -57,7 +67,7 @@ def parity(
     return _one(model, preset, dtype, step, json)
 
 
-def _one(model: str, preset: bool, dtype: Type, step: int | None, json: bool) -> int | None:
+def _one(model: str, preset: bool, dtype: Dtype, step: int | None, json: bool) -> int | None:
     import torch
 
     from glassformer.checkpoints.parity import parity as compare

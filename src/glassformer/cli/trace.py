@@ -1,7 +1,6 @@
 """`glassformer trace`: every equation of one forward pass, with its values."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -105,7 +104,11 @@ def trace(
     try:
         found = _trace(model, step, (text, second), backward, part)
         if output.cell:
-            _write_cell(found, output.cell, output.deep)
+            name, *index = output.cell
+            if not all(word.removeprefix("-").isdecimal() for word in index):
+                raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}")
+            depth, width = (DEPTH, 1) if output.deep else (0, 0)
+            write(str(found.explain(name, *map(int, index), depth=depth, width=width)))
     except (ModelError, TapeError) as error:  # a text that is too long; a layer, head, token or loss that is not there
         raise UsageError(str(error)) from None
     if output.html is not None:
@@ -151,15 +154,6 @@ def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward:
     found = loaded.trace(rows[0] or [], rows[1], backward, **vars(part))
     names = {name: [chr(int(id)) if 32 < int(id) < 127 else id for id in ids] for name, ids in found.tokens.items()}
     return found.labeled(**names)
-
-
-def _write_cell(found: "Trace", words: Sequence[str], deep: bool) -> None:
-    name, *index = words
-    try:
-        numbers = [int(word) for word in index]
-    except ValueError:
-        raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}") from None
-    write(str(found.explain(name, *numbers, depth=DEPTH if deep else 0, width=1 if deep else 0)))
 
 
 def _show_trace(found: "Trace") -> None:

@@ -124,6 +124,8 @@ def _write_files(runs: list[tuple["CourseLesson", "Walk"]], pages: dict[str, Pat
 
 def _show_lessons(runs: list[tuple["CourseLesson", "Walk"]], json: bool, wait: bool) -> None:
     from glassformer.course.data import lesson_data
+    from glassformer.course.terminal import page_view
+    from glassformer.views.terminal import render
 
     if json:
         data = [lesson_data(lesson, walk) for lesson, walk in runs]
@@ -132,23 +134,13 @@ def _show_lessons(runs: list[tuple["CourseLesson", "Walk"]], json: bool, wait: b
     wait = wait and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
     for lesson, walk in runs:
         write_text(f"{lesson.title}\n{lesson.about}\n")
-        if not _show_pages(walk, wait):
-            return
+        for number, page in enumerate(walk.pages, 1):
+            write_styled(render(page_view(page, number, len(walk.pages)), page_width(), sys.stdout.isatty()) + "\n")
+            if wait and number < len(walk.pages):
+                print("Enter for the next step, Ctrl-D to stop ", end="", file=sys.stderr, flush=True)
+                if not sys.stdin.readline():
+                    return
         write(f"{len(walk.exercises)} exercises: glassformer walk {lesson.name} --quiz\n")
-
-
-def _show_pages(walk: "Walk", wait: bool) -> bool:
-    """Print the pages one by one; false if the reader stops."""
-    from glassformer.course.terminal import page_view
-    from glassformer.views.terminal import render
-
-    for number, page in enumerate(walk.pages, 1):
-        write_styled(render(page_view(page, number, len(walk.pages)), page_width(), sys.stdout.isatty()) + "\n")
-        if wait and number < len(walk.pages):
-            print("Enter for the next step, Ctrl-D to stop ", end="", file=sys.stderr, flush=True)
-            if not sys.stdin.readline():
-                return False
-    return True
 
 
 def _quiz(exercises: list["Exercise"], json: bool) -> int | None:

@@ -141,7 +141,7 @@ _FIELDS: Sequence[FieldMap[LlamaConfig]] = [
 def _read_qwen2(fields: HFConfig, names: Collection[str], config: LlamaConfig) -> LlamaConfig:
     window, layers = config.window, config.layers
     full = fields.whole("max_window_layers", 28, Layers)
-    if not fields.flag("use_sliding_window", False) or full >= layers:
+    if not fields.get("use_sliding_window", bool, False) or full >= layers:
         window = None
     elif full > 0 and window is not None:
         raise CheckpointError(f"{fields.where}: max_window_layers is {full}, wanted 0 or all {layers} layers")

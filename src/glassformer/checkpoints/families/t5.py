@@ -61,7 +61,7 @@ def _read(fields: HFConfig, names: Collection[str], config: T5Config) -> T5Confi
     fields.must("dense_act_fn", "gelu_new" if config.gated else "relu")
     fields.must("is_gated_act", config.gated)
     fields.get("n_positions", Size | None, None)  # no position is learned: any number will do
-    return replace(config, tie_embeddings=fields.flag("scale_decoder_outputs", config.tie_embeddings))
+    return replace(config, tie_embeddings=fields.get("scale_decoder_outputs", bool, config.tie_embeddings))
 
 
 _FIELDS: Sequence[FieldMap[T5Config]] = [
