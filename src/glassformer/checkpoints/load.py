@@ -13,19 +13,12 @@ from glassformer.checkpoints.atomic_save import newest_set
 from glassformer.checkpoints.huggingface import FAMILIES, HFModel, read_hf_model
 from glassformer.checkpoints.llama2c import Llama2C, is_llama2c, read_llama2c_tokenizer
 from glassformer.checkpoints.native import KIND, read_native
-from glassformer.checkpoints.run_checkpoints import (
-    MODEL_CONFIG,
-    CheckpointWeights,
-    best_checkpoint,
-    checkpoint_folder,
-    checkpoint_steps,
-)
+from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG, CheckpointWeights, best_checkpoint, checkpoint_steps
 from glassformer.checkpoints.sentence import is_sentence_model
 from glassformer.checkpoints.tensor_files import (
     CONFIG_FILE,
     CONFIG_TEXT,
     GENERATION,
-    WEIGHTS,
     TensorFiles,
     weight_files,
 )
@@ -120,13 +113,12 @@ def _load_unfinished(folder: Path, into: Into) -> Loaded:
 
 def _load_checkpoint(folder: Path, step: int, into: Into) -> Loaded:
     """The model of one step of a run."""
-    checkpoint = checkpoint_folder(folder, step)
-    source, where = CheckpointWeights(checkpoint, WEIGHTS), str(folder / MODEL_CONFIG)
+    source, where = CheckpointWeights(folder, step), str(folder / MODEL_CONFIG)
     config, labels = read_native(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
     model = empty_model(config, where)
     rows = native_rows(model)
     source.keep(row.hf for row in rows)
-    return Loaded(fill_model(model, rows, source, str(checkpoint), *into), labels=labels)
+    return Loaded(fill_model(model, rows, source, str(source.folder), *into), labels=labels)
 
 
 def _load_file(path: Path, into: Into) -> Loaded:

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from glassformer.cli.report import Dtype, Json, RunStep, SomePath, UsageError, talk, write_json
+from glassformer.cli.report import Json, RunStep, SomePath, UsageError, talk, write_json
 
 
 def convert(
@@ -11,7 +11,7 @@ def convert(
     /,
     *,
     format: Literal["auto", "hf", "native"] = "hf",
-    dtype: Dtype | None = None,
+    dtype: Literal["float64", "float32", "float16", "bfloat16"] | None = None,
     step: RunStep = None,
     json: Json = False,
 ) -> None:

@@ -1,23 +1,12 @@
 """`glassformer parity`: compare every intermediate with Hugging Face transformers, and name the first divergence."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from glassformer.cli.output_files import PARITY_MARK, require_free
-from glassformer.cli.report import (
-    Dtype,
-    Json,
-    MaybePath,
-    RunStep,
-    UsageError,
-    named,
-    talk,
-    write,
-    write_json,
-    write_table,
-)
+from glassformer.cli.report import Json, MaybePath, RunStep, UsageError, named, talk, write, write_json, write_table
 from glassformer.errors import FAILED
 
 if TYPE_CHECKING:
@@ -25,6 +14,7 @@ if TYPE_CHECKING:
     from glassformer.layers.config import Config
     from glassformer.layers.model import Model
 
+Dtype = Literal["float64", "float32", "float16", "bfloat16"]
 MOST_ROWS = 12  # intermediates in the table, the largest difference first
 
 

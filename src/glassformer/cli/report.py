@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Annotated, Literal, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 from cyclopts import CycloptsError, Parameter, Token, UnknownOptionError, UnusedCliTokensError
@@ -40,7 +40,6 @@ def _given_path(kind: object, tokens: Sequence[Token]) -> Path:
     return Path(token.value)
 
 
-Dtype: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"]
 SomePath: TypeAlias = Annotated[Path, Parameter(converter=_given_path)]
 MaybePath: TypeAlias = Annotated[Path | None, Parameter(converter=_given_path)]
 RunStep: TypeAlias = Annotated[

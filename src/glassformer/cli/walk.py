@@ -131,14 +131,14 @@ def _show_lessons(runs: list[tuple["CourseLesson", "Walk"]], json: bool, wait: b
         data = [lesson_data(lesson, walk) for lesson, walk in runs]
         write_json(data[0] if len(data) == 1 else data)
         return
-    wait = wait and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    keyboard = sys.stdin if wait and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() else None
     for lesson, walk in runs:
         write_text(f"{lesson.title}\n{lesson.about}\n")
         for number, page in enumerate(walk.pages, 1):
             write_styled(render(page_view(page, number, len(walk.pages)), page_width(), sys.stdout.isatty()) + "\n")
-            if wait and number < len(walk.pages):
+            if keyboard is not None and number < len(walk.pages):
                 print("Enter for the next step, Ctrl-D to stop ", end="", file=sys.stderr, flush=True)
-                if not sys.stdin.readline():
+                if not keyboard.readline():
                     return
         write(f"{len(walk.exercises)} exercises: glassformer walk {lesson.name} --quiz\n")
 
