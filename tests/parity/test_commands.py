@@ -74,7 +74,7 @@ def test_figures_stay_whole_in_a_narrow_terminal(
     assert max(map(len, lines)) <= int(columns)
 
 
-def test_a_model_without_a_twin_cannot_be_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_model_without_a_family_cannot_be_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     why = "this model cannot be written for Hugging Face: RNNConfig belongs to none of its families; "
     save(shaken(RNNConfig(vocab=11, dim=8)), tmp_path / "rnn")
     assert main(["parity", str(tmp_path / "rnn")]) == 1

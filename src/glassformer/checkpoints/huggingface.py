@@ -121,7 +121,7 @@ def find_hf_model(config: Config, labels: tuple[str, ...] | None = None, first: 
                 reasons.append(f"{family.model_type} would read its config.json as another model")
             except CheckpointError as error:
                 reasons.append(str(error))
-    why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of the families"
+    why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of its families"
     raise CheckpointError(f"this model cannot be written for Hugging Face: {why}")
 
 
