@@ -26,7 +26,7 @@ from glassformer.training.tasks.classify import ClassifySettings, LabeledData
 from glassformer.training.tasks.masked import MaskedSettings
 
 LINES = 5  # of a snippet
-STRIDE = 9  # so that a snippet and its neighbour share nothing
+STRIDE = 9  # so that a snippet and its neighbor share nothing
 DECAYS = (0.0, 1e-6, 1e-5, 1e-4)
 ROWS, STEPS = 512, 300  # of the linear models
 MODEL = EncoderConfig(dim=128, layers=2, heads=4, ffn_dim=512, context=128, dropout=0.1)
@@ -42,7 +42,7 @@ RECIPE = Recipe(
 
 
 def turns(text: str) -> Iterator[tuple[str, str]]:
-    """Snippets, and whether the line after each stands further in, further out or level."""
+    """Snippets, and whether the next line is indented more, less or the same."""
     lines = [line.expandtabs() for line in text.split("\n") if line.strip()]
     for at in range(0, len(lines) - LINES, STRIDE):
         snippet, following = lines[at : at + LINES], lines[at + LINES]
@@ -61,7 +61,7 @@ def write_turns(path: Path) -> None:
 
 
 def bags(batches: Batches, vocab: int, key: str) -> tuple[Tensor, Tensor]:
-    """How often each token is in each text, as rows of length one, and the targets; of hidden tokens one a row."""
+    """Normalized token counts of each text, and the targets; for masked tokens one row each."""
     counts, targets = [], []
     for batch in batches.once():
         right = batch[key]
@@ -77,7 +77,7 @@ def bags(batches: Batches, vocab: int, key: str) -> tuple[Tensor, Tensor]:
 
 
 def linear(train: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor], classes: int) -> float:
-    """The best held-out accuracy of a linear model of word counts, over several strengths of decay."""
+    """The best held-out accuracy of a linear model of word counts, over several strengths of weight decay."""
     (x, y), best = train, 0.0
     rarity = torch.log(len(x) / (1 + (x > 0).sum(0))).clamp_min(0)
     x, held_x = functional.normalize(x * rarity), functional.normalize(held[0] * rarity)
@@ -97,7 +97,7 @@ def linear(train: tuple[Tensor, Tensor], held: tuple[Tensor, Tensor], classes: i
 
 
 def compare(name: str, settings: Settings, folder: Path) -> None:
-    """Train both on one task and print what they reach."""
+    """Train both on one task and print their accuracy."""
     run = prepare(from_settings(settings), folder / name, print)
     made, vocab = run.data, run.tokenizer.vocab_size
     key = run.objective.targets

@@ -1,8 +1,8 @@
-# ruff: noqa: PLC0415 - peers are imported where they are measured, for they may be missing
-"""Decoding speed beside its peers, random weights, all in one run: `decoding.py gpu` or `decoding.py cpu`.
+# ruff: noqa: PLC0415 - peers are imported where they are measured because they may be missing
+"""Decoding speed against Hugging Face and CTranslate2, with random weights: `decoding.py gpu` or `decoding.py cpu`.
 
-Each figure is the median of several rounds after a warm-up; peers and ours take turns. Generator a table, and with
-`--out FILE` the same as JSON. A peer that is not installed is left out and named.
+Each figure is the median of several rounds after a warm-up; all runners take turns. Prints a table, and with
+`--out FILE` writes the same as JSON. A peer that is not installed is left out and named.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def wait() -> None:
 
 
 def seconds(runs: dict[str, Callable[[], object]], rounds: int = ROUNDS, warm: int = 2) -> dict[str, list[float]]:
-    """Seconds of each run, taking turns, after some rounds that do not count; one that fails is told and left out."""
+    """Seconds of each run, taking turns, after a warm-up; one that fails is reported and left out."""
     times: dict[str, list[float]] = {}
     for round in range(warm + rounds):
         for name, run in list(runs.items()):
@@ -74,7 +74,7 @@ def record(rows: Rows, work: str, unit: str, amount: float, times: dict[str, lis
 
 
 def fresh(config: object, device: str, dtype: torch.dtype) -> Model:
-    """A model of random weights, made on the device."""
+    """A model with random weights, built on the device."""
     torch.manual_seed(0)
     model = build(config, device="meta").to_empty(device=device).to(dtype).eval()  # pyright: ignore[reportArgumentType]
     with torch.no_grad():
@@ -84,7 +84,7 @@ def fresh(config: object, device: str, dtype: torch.dtype) -> Model:
 
 
 def write(model: Model, prompts: list[list[int]], new: int, compiled: bool) -> Callable[[], None]:
-    """Greedy writing of so many tokens from these prompts, prompts included."""
+    """Greedy decoding of this many tokens from these prompts, prefill included."""
     config = GenerationConfig(max_new_tokens=new, compile=compiled)
 
     def run() -> None:
@@ -98,7 +98,7 @@ def write(model: Model, prompts: list[list[int]], new: int, compiled: bool) -> C
 
 
 def search(model: Model, sources: list[list[int]], new: int, beam: int, compiled: bool) -> Callable[[], None]:
-    """Beam search of so many tokens for these sources."""
+    """Beam search of this many tokens for these sources."""
     config = GenerationConfig(max_new_tokens=new, num_beams=beam, compile=compiled)
     limits = [new] * len(sources)
 
@@ -134,7 +134,7 @@ def their_marian(device: str, dtype: torch.dtype, vocab: int) -> object:
 
 
 def their_run(model: object, prompts: list[list[int]], new: int, **more: object) -> Callable[[], object]:
-    """Hugging Face's generate of exactly so many tokens."""
+    """Hugging Face's `generate` of exactly this many tokens."""
     ids = torch.tensor(prompts, device=next(model.parameters()).device)  # pyright: ignore[reportAttributeAccessIssue]
     settings = {"max_new_tokens": new, "min_new_tokens": new, "do_sample": False, **more}
     return lambda: model.generate(ids, attention_mask=torch.ones_like(ids), **settings)  # pyright: ignore[reportAttributeAccessIssue]
@@ -199,7 +199,7 @@ PAUSE = 0.3  # seconds in which the threads of the last runner fall asleep
 
 
 def processor(rows: Rows, options: argparse.Namespace) -> None:
-    """Both kinds of model on the processor; every runner in a process, for two pools of threads disturb each other."""
+    """Both models on the CPU, each runner in its own process because two thread pools slow each other down."""
     ask = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     start = [sys.executable, __file__, "runner", "--threads", str(options.threads), "--name"]
     runners = {name: subprocess.Popen([*start, name], **ask) for name in RUNNERS}
@@ -226,7 +226,7 @@ def processor(rows: Rows, options: argparse.Namespace) -> None:
 
 
 def runner(options: argparse.Namespace) -> None:
-    """Answer each line, the name of a work, with the seconds it took, or null where this runner cannot do it."""
+    """Run the task named on each input line, and print its seconds, or null if this runner cannot do it."""
     torch.set_num_threads(options.threads)
     models: dict[str, object] = {}
     runs: dict[str, Callable[[], object] | None] = {}
@@ -244,7 +244,7 @@ def runner(options: argparse.Namespace) -> None:
 def run_of(
     name: str, work: tuple[str, int, int, int, int], models: dict[str, object], threads: int
 ) -> Callable[[], object] | None:
-    """What a runner does for a work."""
+    """The function that a runner calls for a task."""
     kind, batch, beam, read, new = work
     prompts = tokens(batch, read, VOCAB[kind])
     if not name.startswith("glassformer"):
@@ -299,7 +299,7 @@ def their_translator(
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Run the benchmarks named on the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("where", choices=("gpu", "cpu", "runner"), help="runner: one of those that cpu starts")
     parser.add_argument("--name", default="", help="of a runner")

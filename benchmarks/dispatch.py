@@ -1,4 +1,4 @@
-"""What a call of an equation costs beyond the kernel it runs, and what its argument checks cost.
+"""Overhead of calling an equation beyond its kernel, and the cost of its argument checks.
 
 Best of many rounds, each call timed beside the bare kernel in the same process.
 """

@@ -20,7 +20,7 @@ ids = torch.randint(50257, (1, TOKENS))
 
 
 def seconds(call: Callable[[], object]) -> float:
-    """How long one call takes, what it returns dropped."""
+    """Seconds of one call; its result is dropped."""
     gc.collect()
     began = time.perf_counter()
     call()
@@ -28,7 +28,7 @@ def seconds(call: Callable[[], object]) -> float:
 
 
 def peak() -> float:
-    """The most memory this process has held so far, in gigabytes."""
+    """Peak memory of this process so far, in gigabytes."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
@@ -39,7 +39,7 @@ def run() -> None:
 
 
 def run_keeping_nothing() -> None:
-    """A run whose tape knows the order of the steps and no values."""
+    """A run whose tape records the order of the steps and no values."""
     with torch.no_grad(), Tape(lambda path: False):
         model(ids)
 

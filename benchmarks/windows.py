@@ -1,4 +1,4 @@
-"""A sliding window against full attention over a long text: time, and peak memory of a process each.
+"""A sliding window against full attention over a long text: time and peak memory, each in its own process.
 
 python benchmarks/windows.py [--tokens 16384] [--window 64] [--rounds 3]
 """

@@ -1,4 +1,4 @@
-"""Write the pages that come from the catalog, or with --check say which of them are out of date."""
+"""Generate the pages of the equation catalog, or with --check name those that are out of date."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from glassformer.views.concepts import Concept, concepts
 from glassformer.views.reference import AXES, Entry, entries, themes
 
 DOCS = Path(__file__).parent
-NOTICE = "<!-- Written by `make docs` from the source; a change made here would be lost. -->"
+NOTICE = "<!-- Written by `make docs` from the source; do not edit. -->"
 
 
 def main() -> None:
@@ -37,9 +37,9 @@ def equations_page() -> str:
 
 
 def glossary_page() -> str:
-    """The field's words, then equations in words, then letters, then axes, each in the order of the alphabet."""
+    """The terms of the field, then equations, symbols and axes, each in alphabetical order."""
     lines = [NOTICE, "", "# Glossary", ""]
-    lines += ["How shapes, positions, masks and number types are to be read: [conventions](conventions.md).", ""]
+    lines += ["How shapes, positions, masks and dtypes are written: [conventions](conventions.md).", ""]
     lines += ["## Concepts", "", "`glassformer glossary WORD` shows one of them.", "", *map(_concept, concepts())]
     lines += ["", "## Equations", ""]
     for entry in sorted(entries(), key=lambda entry: entry.name):
@@ -74,12 +74,12 @@ def _section(entry: Entry) -> list[str]:
 
 
 def _symbols() -> list[tuple[str, str, str]]:
-    places: dict[tuple[str, str], list[str]] = {}
+    links: dict[tuple[str, str], list[str]] = {}
     for entry in entries():
         for symbol in entry.symbols:
-            places.setdefault((symbol.name, symbol.meaning), []).append(_link(entry))
-    ordered = sorted(places, key=lambda key: (key[0].casefold(), key))
-    return [(f"`{name}`", meaning, ", ".join(places[name, meaning])) for name, meaning in ordered]
+            links.setdefault((symbol.name, symbol.meaning), []).append(_link(entry))
+    ordered = sorted(links, key=lambda key: (key[0].casefold(), key))
+    return [(f"`{name}`", meaning, ", ".join(links[name, meaning])) for name, meaning in ordered]
 
 
 def _axes() -> list[tuple[str, str]]:

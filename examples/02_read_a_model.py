@@ -1,4 +1,4 @@
-"""A whole GPT-2, small: print it, run it fast, run it shown, go backward by rule, and compare."""
+"""A whole GPT-2, small: print it, run it fast, run it on the plain path, backpropagate by rule, and compare."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""The built-in phrase book, from nothing to a translation, saved on the way so that it could be stopped."""
+"""Train a translator on the built-in phrase book, with checkpoints, and translate."""
 
 import sys
 import tempfile
@@ -31,8 +31,8 @@ model = gf.build(config)
 recipe = Recipe(
     steps=STEPS, learning_rate=4e-3, warmup_steps=max(1, STEPS // 10), log_every=max(1, STEPS // 5), save_every=50
 )
-with tempfile.TemporaryDirectory() as place:
-    for log in train(model, batches, NEXT_TARGET_TOKEN, recipe, RunFolder(place)):
+with tempfile.TemporaryDirectory() as folder:
+    for log in train(model, batches, NEXT_TARGET_TOKEN, recipe, RunFolder(folder)):
         print(f"step {log.step}: loss {log.loss:.3f}, gradient {log.grad_norm:.2f} long")
 
 for (english, spanish), answer in zip(unseen[:3], translate(model, tokenizer, [e for e, _ in unseen[:3]]), strict=True):

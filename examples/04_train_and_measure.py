@@ -1,4 +1,4 @@
-"""A text file to a language model in a folder: train, stop, resume exactly, evaluate, generate."""
+"""Train a language model on a text file: stop, resume exactly, evaluate, generate."""
 
 import inspect
 import os
@@ -31,24 +31,24 @@ SETTINGS = {
 }
 
 with tempfile.TemporaryDirectory() as name:
-    place = Path(name)
-    os.environ["GLASSFORMER_CACHE"] = str(place / "cache")
-    text = place / "text.txt"
+    folder = Path(name)
+    os.environ["GLASSFORMER_CACHE"] = str(folder / "cache")
+    text = folder / "text.txt"
     text.write_text(inspect.getsource(textwrap))
     settings = {"data.path": str(text), **SETTINGS}
 
-    run = gf.train("gpt", settings, out=place / "whole", watch=lambda log: print(f"step {log.step}: {log.loss:.3f}"))
-    print(f"{run.parameters:,} parameters, kept as", *sorted(path.name for path in (place / "whole").glob("*.json*")))
+    run = gf.train("gpt", settings, out=folder / "whole", watch=lambda log: print(f"step {log.step}: {log.loss:.3f}"))
+    print(f"{run.parameters:,} parameters, kept as", *sorted(path.name for path in (folder / "whole").glob("*.json*")))
 
     # The same again, stopped after its second log line, and resumed.
     asked = resolve("gpt", words=[f"{key}={value}" for key, value in settings.items()])
-    stopped = prepare(asked, place / "stopped", print)
+    stopped = prepare(asked, folder / "stopped", print)
     print("stopped at", [log.step for log in islice(stopped.train(), 2)])
-    gf.train(config=place / "stopped" / "config.toml", out=place / "stopped", resume=True)
-    same = (place / "whole" / "metrics.jsonl").read_text() == (place / "stopped" / "metrics.jsonl").read_text()
+    gf.train(config=folder / "stopped" / "config.toml", out=folder / "stopped", resume=True)
+    same = (folder / "whole" / "metrics.jsonl").read_text() == (folder / "stopped" / "metrics.jsonl").read_text()
     print("the log of the resumed run is the same to the last digit:", same)
 
-    metrics = gf.evaluate(place / "whole", str(text))
+    metrics = gf.evaluate(folder / "whole", str(text))
     print(f"{metrics.loss:.3f} nats per character, {metrics.bits_per_byte:.3f} bits per byte")
-    loaded = gf.load(place / "whole")
+    loaded = gf.load(folder / "whole")
     print(gf.generate(loaded.model, loaded.tokenizer, "def ", GenerationConfig(max_new_tokens=24))[0].text)

@@ -1,4 +1,4 @@
-"""A small language model learns two functions by heart, then writes, in every way there is."""
+"""A small language model memorizes two functions, then generates in every decoding mode."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""A model into a Hugging Face folder and back: the same numbers, and everything that does not fit named."""
+"""Save a model in the Hugging Face format and load it back: equal outputs, and an error for every mismatch."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One encoding of a text: a classifier answers the same as it was trained, and from its folder in any library."""
+"""One tokenization everywhere: a classifier answers alike in training, from its folder, and in transformers."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Load a model and ask it: generate, stream, classify, trace and save, with the settings one would type anyway."""
+"""Load a model and use it: generate, stream, classify, trace and save, with keyword settings."""
 
 import tempfile
 from pathlib import Path
@@ -17,17 +17,17 @@ LABELS = [
 TINY = {"model.dim": 32, "model.layers": 1, "model.heads": 2, "recipe.learning_rate": 0.01, "run.device": "cpu"}
 
 with tempfile.TemporaryDirectory() as name:
-    place = Path(name)
-    (place / "story.txt").write_text(STORY)
-    (place / "labels.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in LABELS * 8))
-    text = {"data.path": str(place / "story.txt"), "tokenizer.kind": "words", "tokenizer.vocab_size": 60}
+    folder = Path(name)
+    (folder / "story.txt").write_text(STORY)
+    (folder / "labels.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in LABELS * 8))
+    text = {"data.path": str(folder / "story.txt"), "tokenizer.kind": "words", "tokenizer.vocab_size": 60}
     sizes = {"model.context": 32, "data.sequence_length": 16, "data.batch_size": 8, "recipe.steps": 80}
-    gf.train("gpt", {**TINY, **text, **sizes}, out=place / "gpt")
-    text["data.path"] = str(place / "labels.tsv")
-    gf.train("classify", {**TINY, **text, "data.max_length": 10, "recipe.steps": 60}, out=place / "classifier")
+    gf.train("gpt", {**TINY, **text, **sizes}, out=folder / "gpt")
+    text["data.path"] = str(folder / "labels.tsv")
+    gf.train("classify", {**TINY, **text, "data.max_length": 10, "recipe.steps": 60}, out=folder / "classifier")
 
     # A text in, a completion out; a list in, a list out. Settings are keywords, or a GenerationConfig.
-    model = gf.load(place / "gpt")
+    model = gf.load(folder / "gpt")
     print("greedy: Once", model.generate("Once", max_new_tokens=8).text)
     sampled = gf.GenerationConfig(max_new_tokens=8, temperature=0.8, top_k=10, seed=1)
     for completion in model.generate(["The fox", "The crow"], sampled):
@@ -36,7 +36,7 @@ with tempfile.TemporaryDirectory() as name:
     for chunk in model.stream("The crow", max_new_tokens=8):
         print(chunk.text, end="|")
 
-    classifier = gf.load(place / "classifier")
+    classifier = gf.load(folder / "classifier")
     for answer in classifier.classify(["where is the cheese", "the fox has it"]):
         print(f"\n{answer.label}, probability {answer.probability:.2f}", end="")
 
@@ -46,8 +46,8 @@ with tempfile.TemporaryDirectory() as name:
     print(f"\n{len(trace.steps)} steps; {weights.name}: {weights.equation.latex}")
     print("tokens:", trace.tokens["ids"])
 
-    model.save(place / "copy")
-    print("the copy says the same:", gf.load(place / "copy").generate("Once").text == model.generate("Once").text)
+    model.save(folder / "copy")
+    print("the copy says the same:", gf.load(folder / "copy").generate("Once").text == model.generate("Once").text)
     try:
         model.generate("Once", max_tokens=8)
     except gf.GlassformerError as error:

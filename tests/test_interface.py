@@ -114,7 +114,7 @@ def test_it_saves_what_it_loaded_before_and_after_generating(tmp_path: Path) -> 
     for name, parameter in gf.load(tmp_path / "two").model.named_parameters():
         assert torch.equal(parameter, writer("gpt").get_parameter(name))
     assert gf.load(tmp_path / "two").generate("one").ids == model.generate("one").ids
-    model.save(tmp_path / "three", format="ours")
+    model.save(tmp_path / "three", format="native")
     assert "architectures" not in (tmp_path / "three" / "config.json").read_text()
 
 

@@ -89,8 +89,8 @@ def test_it_opens_without_error_or_request_and_reads_out_its_numbers(
 
 
 def test_every_step_opens(browser: object, tmp_path: Path) -> None:
-    subject = specimen("seq2seq", torch.float32)
-    found, path = trace(subject.model, subject.inputs, "next"), tmp_path / "small.html"
+    small = specimen("seq2seq", torch.float32)
+    found, path = trace(small.model, small.inputs, "next"), tmp_path / "small.html"
     path.write_text(trace_page(found), encoding="utf-8")
     page = browser.new_page()
     said: list[str] = []
@@ -106,9 +106,9 @@ def test_every_step_opens(browser: object, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_masked_scores_are_painted_apart_from_zero(browser: object, tmp_path: Path, scheme: str) -> None:
-    subject = specimen("gpt", torch.float32)
+    small = specimen("gpt", torch.float32)
     path = tmp_path / "masked.html"
-    path.write_text(trace_page(trace(subject.model, subject.inputs, layer=0, equation="apply_mask")), encoding="utf-8")
+    path.write_text(trace_page(trace(small.model, small.inputs, layer=0, equation="apply_mask")), encoding="utf-8")
     page = browser.new_page(color_scheme=scheme)
     page.goto(path.as_uri())
     page.wait_for_selector("body[data-ready]")

@@ -111,10 +111,10 @@ def test_a_setting_without_a_field_must_have_its_default(change: dict, says: str
 def test_every_row_names_a_setting_and_no_field_is_read_twice(name: str) -> None:
     family = FAMILIES[name]
     settings = {field.name for field in fields(family.defaults)}
-    assert {*family.exceptions, *(row.ours for row in family.fields)} <= settings
-    pairs = [(row.ours, row.theirs) for row in family.fields]
+    assert {*family.exceptions, *(row.native for row in family.fields)} <= settings
+    pairs = [(row.native, row.hf) for row in family.fields]
     assert len(set(pairs)) == len(pairs)
-    assert not {row.theirs for row in family.fields} & {*family.fixed, *family.synonyms}
+    assert not {row.hf for row in family.fields} & {*family.fixed, *family.synonyms}
 
 
 def test_the_order_of_families_decides(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ def test_absurd_sizes_are_refused_at_once(field: str, value: object, folder: Pat
 @pytest.mark.parametrize("value", [10**12, 2**27, 4096, 0, -1, 1.5, "9", True, [1]])
 @pytest.mark.parametrize("field", ["vocab", "context", "dim", "layers", "heads", "hidden"])
 def test_absurd_sizes_of_our_own_are_refused_at_once(field: str, value: object, tmp_path: Path) -> None:
-    save(shaken(TINY), tmp_path, format="ours")
+    save(shaken(TINY), tmp_path, format="native")
     table = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**table, field: value}))
     refused(tmp_path)
@@ -261,7 +261,7 @@ def test_hostile_configurations_are_refused(text: bytes, folder: Path) -> None:
 
 def test_unknown_families_get_the_list(folder: Path) -> None:
     (folder / "config.json").write_text('{"model_type": "gemma"}')
-    assert "there are gpt2, llama, mistral" in refused(folder)
+    assert "there are gpt2, mingpt, llama, mistral" in refused(folder)
 
 
 NAMES_OUT = [
@@ -308,25 +308,25 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
     """A file with a few bytes changed, cut, doubled or swapped for something telling."""
     spoiled = bytearray(data)
     for _ in range(chance.randint(1, 4)):
-        place = chance.randrange(len(spoiled) + 1)
+        offset = chance.randrange(len(spoiled) + 1)
         match chance.randrange(6):
-            case 0 if place < len(spoiled):
-                spoiled[place] ^= 1 << chance.randrange(8)
+            case 0 if offset < len(spoiled):
+                spoiled[offset] ^= 1 << chance.randrange(8)
             case 1:
-                del spoiled[place:]
+                del spoiled[offset:]
             case 2:
-                spoiled[place:place] = spoiled[place : place + chance.randrange(40)]
+                spoiled[offset:offset] = spoiled[offset : offset + chance.randrange(40)]
             case 3:
-                spoiled[place : place + 8] = struct.pack("<Q", chance.choice([0, 1, 2**31, 2**40, 2**63, 2**64 - 1]))
+                spoiled[offset : offset + 8] = struct.pack("<Q", chance.choice([0, 1, 2**31, 2**40, 2**63, 2**64 - 1]))
             case 4:
                 words = [b"999999999999", b"-1", b"null", b'"', b"{", b"[", b"..", b"\0", b"F64", b"I8", b"1e5"]
-                spoiled[place:place] = chance.choice(words)
+                spoiled[offset:offset] = chance.choice(words)
             case _:
-                del spoiled[place : place + chance.randrange(40)]
+                del spoiled[offset : offset + chance.randrange(40)]
     return bytes(spoiled)
 
 
-MUTATIONS = {"model.safetensors": 12000, "config.json": 1500, "ours": 1500, "llama2c": 2500, "vectors": 2500}
+MUTATIONS = {"model.safetensors": 12000, "config.json": 1500, "native": 1500, "llama2c": 2500, "vectors": 2500}
 
 
 @pytest.mark.parametrize("target", MUTATIONS)
@@ -335,8 +335,8 @@ def test_twenty_thousand_mutated_files(target: str, folder: Path, tmp_path: Path
     chance = random.Random(target)
     read: Callable[[], object] = lambda: load(folder)  # noqa: E731
     path = folder / target
-    if target == "ours":
-        save(shaken(TINY), folder, format="ours")
+    if target == "native":
+        save(shaken(TINY), folder, format="native")
         path = folder / "config.json"
     elif target == "llama2c":
         path = tmp_path / "tiny.bin"

@@ -55,11 +55,11 @@ def test_a_file_is_the_model_it_was_made_of(tied: bool, kv_heads: int | None, tm
     assert_equal(load(tmp_path / "model.bin").model, model)
 
 
-@pytest.mark.parametrize("place", range(7))
+@pytest.mark.parametrize("position", range(7))
 @pytest.mark.parametrize("value", [0, -3, 2**31 - 1, 7])
-def test_sizes_that_do_not_fit_are_refused(place: int, value: int, tmp_path: Path) -> None:
+def test_sizes_that_do_not_fit_are_refused(position: int, value: int, tmp_path: Path) -> None:
     data = bytearray(exported(shaken(LlamaConfig(**{**vars(CONFIG), "tie_embeddings": True}))))
-    struct.pack_into("<i", data, 4 * place, value)
+    struct.pack_into("<i", data, 4 * position, value)
     (tmp_path / "model.bin").write_bytes(data)
     with pytest.raises(CheckpointError):
         load(tmp_path / "model.bin")

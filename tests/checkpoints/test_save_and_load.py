@@ -40,7 +40,7 @@ def words() -> Tokenizer:
     return learn_tokenizer(["the cat sat on the mat", "a dog sat on a log"], "bpe", 280)
 
 
-@pytest.mark.parametrize("format", ["auto", "ours"])
+@pytest.mark.parametrize("format", ["auto", "native"])
 @pytest.mark.parametrize("name", ZOO)
 def test_every_model_comes_back_to_the_bit(name: str, format: str, tmp_path: Path) -> None:
     pet = specimen(name, torch.float32)
@@ -90,7 +90,7 @@ def test_a_single_file_carries_its_configuration(tmp_path: Path) -> None:
     assert_equal(load(alone).model, model)
 
 
-def test_a_single_file_without_one_takes_the_neighbour(tmp_path: Path) -> None:
+def test_a_single_file_without_one_uses_the_config_beside_it(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     save(shaken(GPT), tmp_path)
@@ -152,7 +152,7 @@ def test_what_no_family_can_say_is_kept_by_us_and_refused_for_them(tmp_path: Pat
     with pytest.raises(CheckpointError, match="norm_first is True, but Marian can only say False"):
         save(model, tmp_path, format="hf")
     assert list(tmp_path.iterdir()) == []
-    with pytest.raises(CheckpointError, match="format is 'pickle', wanted auto, hf or ours"):
+    with pytest.raises(CheckpointError, match="format is 'pickle', wanted auto, hf or native"):
         save(model, tmp_path, format="pickle")
     save(model, tmp_path)
     assert_equal(load(tmp_path).model, model)
@@ -292,7 +292,7 @@ class Stretch(RopeScaling):
 
 
 def test_what_could_not_be_loaded_again_is_not_saved(tmp_path: Path) -> None:
-    says = "what would be written: rope_scaling has the kind 'Stretch', wanted one of theta, linear, ntk, yarn, llama3"
+    says = "the new config.json: rope_scaling has the kind 'Stretch', wanted one of theta, linear, ntk, yarn, llama3"
     with pytest.raises(CheckpointError, match=says):
         save(build(replace(ZOO["llama"], rope_scaling=Stretch())), tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -314,7 +314,7 @@ def test_an_older_kind_of_rope_scaling_is_answered_with_the_new_one(tmp_path: Pa
 @pytest.mark.parametrize("name", ZOO)
 def test_an_older_name_in_our_layout_is_answered_with_the_new_one(name: str, tmp_path: Path) -> None:
     model = shaken(ZOO[name])
-    save(model, tmp_path, format="ours")
+    save(model, tmp_path, format="native")
     file = tmp_path / "config.json"
     table = json.loads(file.read_text())
     kind = table[KIND]
@@ -342,7 +342,7 @@ def test_settings_for_writing_stay_with_a_model(tmp_path: Path) -> None:
     said = {"do_sample": True, "temperature": 0.6, "eos_token_id": [3, 4], "transformers_version": "4.42.3"}
     (tmp_path / "one/generation_config.json").write_text(json.dumps(said))
     back = load(tmp_path / "one")
-    for format in ("hf", "ours"):
+    for format in ("hf", "native"):
         save(back.model, tmp_path / format, format=format, like=back.hf_model)
         assert json.loads((tmp_path / format / "generation_config.json").read_text()) == said
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from glassformer.checkpoints.huggingface import find_hf_model
-from glassformer.checkpoints.load import filled_model, load
+from glassformer.checkpoints.load import empty_model, load
 from glassformer.checkpoints.save import save
 from glassformer.checkpoints.tensor_files import TensorFiles
+from glassformer.checkpoints.tensor_map import fill_model
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build
 from tests.checkpoints.parity_configs import NAMES, PARITY_CONFIGS, assert_equal, shaken
@@ -41,8 +42,9 @@ def test_one_tensor_is_held_at_a_time_and_none_is_kept(name: str, tmp_path: Path
     model = shaken(PARITY_CONFIGS[name])
     save(model, tmp_path)
     watched = Watched(TensorFiles(tmp_path / "model.safetensors"))
-    twin = find_hf_model(model.config)
-    back = filled_model(twin.config, twin.written_rows, watched, "here", dtype=torch.bfloat16)
+    hf_model = find_hf_model(model.config)
+    empty = empty_model(hf_model.config, "here")
+    back = fill_model(empty, hf_model.written_rows, watched, "here", dtype=torch.bfloat16)
     assert watched.most <= 1
     assert all(one() is None for one in watched.given)
     assert_equal(back, model.bfloat16())

@@ -82,24 +82,24 @@ WENT_WRONG = [
 @pytest.fixture(scope="module")
 def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Models whole and damaged, and files that are no models."""
-    place = tmp_path_factory.mktemp("shelf")
+    folder = tmp_path_factory.mktemp("shelf")
     for name in ("gpt", "seq2seq", "encoder"):
-        save(writer(name), place / name, words())
-    save(writer("gpt"), place / "bare")
+        save(writer(name), folder / name, words())
+    save(writer("gpt"), folder / "bare")
     for name, of in (("broken", "gpt"), ("broken-translator", "seq2seq")):
         broken = type(writer(of))(writer(of).config)
         with torch.no_grad():
             for parameter in broken.parameters():
                 parameter.fill_(torch.nan)
-        save(broken, place / name, words())
-    save(writer("gpt"), place / "cut", words())
-    (place / "cut" / "model.safetensors").write_bytes(b"12345")
-    (place / "empty").mkdir()
-    (place / "text.txt").write_text("one two three\n" * 40)
-    (place / "text.html").write_text("one,two\n")
-    (place / "bytes.txt").write_bytes(b"\xff\xfe")
-    torch.save({}, place / "gpt.bin")
-    return place
+        save(broken, folder / name, words())
+    save(writer("gpt"), folder / "cut", words())
+    (folder / "cut" / "model.safetensors").write_bytes(b"12345")
+    (folder / "empty").mkdir()
+    (folder / "text.txt").write_text("one two three\n" * 40)
+    (folder / "text.html").write_text("one,two\n")
+    (folder / "bytes.txt").write_bytes(b"\xff\xfe")
+    torch.save({}, folder / "gpt.bin")
+    return folder
 
 
 @pytest.mark.parametrize(("line", "status"), [*((line, 2) for line in BAD_USE), *((line, 1) for line in WENT_WRONG)])

@@ -20,7 +20,7 @@ OUTPUTS = {
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a model in it, to work in."""
     monkeypatch.chdir(tmp_path)
     save(writer("gpt"), tmp_path / "gpt", words())
@@ -33,7 +33,7 @@ def contents(folder: Path) -> dict[Path, bytes]:
 
 @pytest.mark.parametrize("output", OUTPUTS)
 def test_a_file_of_its_own_is_replaced_and_no_other(
-    output: str, place: Path, capsys: pytest.CaptureFixture[str]
+    output: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, name = OUTPUTS[output]
 
@@ -41,31 +41,31 @@ def test_a_file_of_its_own_is_replaced_and_no_other(
         return main([file if word == "FILE" else word for word in command])
 
     assert run(name) == 0
-    first = contents(place)
+    first = contents(folder)
     assert run(name) == 0, "its own may be replaced"
-    assert contents(place).keys() == first.keys()
+    assert contents(folder).keys() == first.keys()
     Path("notes.json").write_text('{"numbers": "mine"}')
     Path("empty.json").touch()
-    Path("link.json").symlink_to(place / "gpt" / "config.json")
+    Path("link.json").symlink_to(folder / "gpt" / "config.json")
     Path("long.json").write_bytes(b"x" * 300_000)
-    before = contents(place)
+    before = contents(folder)
     for other in ("gpt/model.safetensors", "gpt/config.json", "notes.json", "empty.json", "link.json", "long.json"):
         capsys.readouterr()
         assert run(other) == 2
         (line,) = capsys.readouterr().err.splitlines()
         assert "was not written by this command: name another file" in line or "does not end in .json" in line
-        assert contents(place) == before
+        assert contents(folder) == before
 
 
-def test_the_numbers_of_a_trace_are_not_written_over_a_model(place: Path) -> None:
+def test_the_numbers_of_a_trace_are_not_written_over_a_model(folder: Path) -> None:
     save_file({"x": writer("gpt").embedding.weight}, "t.numbers.safetensors")
-    before = contents(place)
+    before = contents(folder)
     assert main(["trace", "gpt", "one", "--html", "t.html", "--json", "t.json"]) == 2
-    assert contents(place) == before, "what cannot all be written is not begun"
+    assert contents(folder) == before, "what cannot all be written is not begun"
 
 
 def test_the_numbers_of_a_trace_may_be_read_by_all_and_are_no_model(
-    place: Path, capsys: pytest.CaptureFixture[str]
+    folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = os.umask(0o022)
     try:
@@ -74,8 +74,8 @@ def test_the_numbers_of_a_trace_may_be_read_by_all_and_are_no_model(
         os.umask(before)
     modes = [os.stat(name).st_mode & 0o777 for name in ("t.json", "t.numbers.safetensors")]
     assert modes == [0o644, 0o644]
-    assert model_files(place) == []
-    assert main(["convert", "gpt", str(place)]) == 0, capsys.readouterr().err
+    assert model_files(folder) == []
+    assert main(["convert", "gpt", str(folder)]) == 0, capsys.readouterr().err
 
 
 def test_all_lessons_are_checked_before_the_first_is_written(

@@ -167,6 +167,6 @@ def test_a_trace_is_not_written_over_a_model(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_a_page_that_cannot_be_written_is_said_in_a_line(folder: str, capsys: pytest.CaptureFixture[str]) -> None:
-    for place, why in (("none/x.html", "No such file or directory"), (".", "Is a directory")):
-        assert main(["trace", folder, "a dog", "--html", f"{folder}/{place}"]) == 2
+    for path, why in (("none/x.html", "No such file or directory"), (".", "Is a directory")):
+        assert main(["trace", folder, "a dog", "--html", f"{folder}/{path}"]) == 2
         assert capsys.readouterr().err.endswith(f": {why}\n")

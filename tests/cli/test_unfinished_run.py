@@ -38,17 +38,19 @@ def stopped(task: str, asked: dict[str, object], folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A language model, one with a moving average, and a classifier, all of them stopped."""
-    place = tmp_path_factory.mktemp("runs")
+    folder = tmp_path_factory.mktemp("runs")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GLASSFORMER_CACHE", str(place / "cache"))
-        (place / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 20)
-        (place / "texts.tsv").write_text("".join(f"{label}\t{label} text {n}\n" for label in "ba" for n in range(9)))
-        text = {**SMALL, "data.path": str(place / "text.txt")}
-        stopped("gpt", text, place / "gpt")
-        stopped("gpt", {**text, "recipe.ema_decay": 0.5}, place / "averaged")
+        patch.setenv("GLASSFORMER_CACHE", str(folder / "cache"))
+        (folder / "text.txt").write_text("the quick brown fox jumps over the lazy dog\n" * 20)
+        (folder / "texts.tsv").write_text("".join(f"{label}\t{label} text {n}\n" for label in "ba" for n in range(9)))
+        text = {**SMALL, "data.path": str(folder / "text.txt")}
+        stopped("gpt", text, folder / "gpt")
+        stopped("gpt", {**text, "recipe.ema_decay": 0.5}, folder / "averaged")
         classes = {key: value for key, value in SMALL.items() if key != "data.sequence_length"}
-        stopped("classify", {**classes, "data.path": str(place / "texts.tsv"), "data.max_length": 8}, place / "classes")
-    return place
+        stopped(
+            "classify", {**classes, "data.path": str(folder / "texts.tsv"), "data.max_length": 8}, folder / "classes"
+        )
+    return folder
 
 
 def weights(model: torch.nn.Module) -> dict[str, torch.Tensor]:

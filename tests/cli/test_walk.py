@@ -27,8 +27,8 @@ def type_in(monkeypatch: pytest.MonkeyPatch, *lines: str, terminal: bool = False
 def test_the_list_is_in_order(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = walk(capsys)
     assert status == 0
-    places = [out.index(f"\n  {name} ") for name in NAMES]
-    assert places == sorted(places)
+    offsets = [out.index(f"\n  {name} ") for name in NAMES]
+    assert offsets == sorted(offsets)
     assert [entry["name"] for entry in json.loads(walk(capsys, "--json")[1])] == NAMES
 
 

@@ -98,8 +98,8 @@ def test_what_is_shown_is_on_the_tape(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "errata"])
 def test_every_page_checks_something_it_says(name: str) -> None:
-    unchecked = [page.title for page in run(name).pages if not any(isinstance(part, Claim) for part in page.parts)]
-    assert unchecked == []
+    without_claims = [page.title for page in run(name).pages if not any(isinstance(part, Claim) for part in page.parts)]
+    assert without_claims == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -164,7 +164,7 @@ class Nudges(Walk):
 
     def _nudged(self, value: object, amount: float = 0.02) -> object:
         if isinstance(value, list):
-            return [self._nudged(item, amount * (1 + place / 3)) for place, item in enumerate(value)]
+            return [self._nudged(item, amount * (1 + index / 3)) for index, item in enumerate(value)]
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             return value
         self.touched = True

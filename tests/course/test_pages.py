@@ -118,10 +118,10 @@ def tokens(text: str) -> set[str]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_narrow_terminal_splits_no_number(name: str) -> None:
-    for place, page in enumerate(run(name).pages, 1):
-        wide, narrow = (render(page_view(page, place, 9), width, False) for width in (600, 80))
+    for number, page in enumerate(run(name).pages, 1):
+        broad, narrow = (render(page_view(page, number, 9), width, False) for width in (600, 80))
         assert max(map(cell_len, narrow.splitlines())) <= 80
-        new = tokens(narrow) - tokens(wide)
+        new = tokens(narrow) - tokens(broad)
         assert {token for token in new if not token.endswith(":")} == set()  # where rows are lists, columns end so
 
 

@@ -130,7 +130,7 @@ def test_right_numbers_are_never_struck_out(example: str, key: str, row: int, wr
     walk.beside(example, **{key: walk.worked(example).tensor(key)})
     part = beside(walk)
     assert part.standing == "corrected"
-    assert [place for place, each in enumerate(part.rows[row].printed) if each.wrong] == wrong
+    assert [index for index, each in enumerate(part.rows[row].printed) if each.wrong] == wrong
     drawn = page_html(walk.pages[-1])
     assert drawn.count("<s>") == sum(each.wrong for one in part.rows for each in one.printed) > 0
     walk.close()

@@ -20,7 +20,7 @@ LEFT_OUT = ("check", "errors")  # functions and modules whose names begin so say
 
 @dataclass(frozen=True)
 class Definition:
-    """A function, a method or a class's fields, with its place and its length in lines."""
+    """A function, a method or a class's fields, with its module and its length in lines."""
 
     module: str
     name: str
@@ -33,26 +33,26 @@ def reading(module: str, name: str) -> list[Definition]:
     found: list[Definition] = []
     waiting = [(module, name)]
     while waiting:
-        place = waiting.pop()
-        if place in seen:
+        key = waiting.pop()
+        if key in seen:
             continue
-        seen.add(place)
-        node = _definition(*place)
+        seen.add(key)
+        node = _definition(*key)
         if isinstance(node, ast.ClassDef):
-            waiting.extend(_bases(place[0], node))
-            for part in _parts(place[0], node):
+            waiting.extend(_bases(key[0], node))
+            for part in _parts(key[0], node):
                 if isinstance(part, ast.FunctionDef):
-                    found.append(Definition(place[0], f"{node.name}.{part.name}", _length(part)))
-                waiting.extend(_names(place[0], part))
+                    found.append(Definition(key[0], f"{node.name}.{part.name}", _length(part)))
+                waiting.extend(_names(key[0], part))
             fields = [part for part in node.body if isinstance(part, ast.AnnAssign)]
             if fields:
-                found.append(Definition(place[0], f"{node.name} fields", len(fields)))
+                found.append(Definition(key[0], f"{node.name} fields", len(fields)))
         elif isinstance(node, ast.FunctionDef):
-            found.append(Definition(place[0], node.name, _length(node)))
-            waiting.extend(_names(place[0], node))
+            found.append(Definition(key[0], node.name, _length(node)))
+            waiting.extend(_names(key[0], node))
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            found.append(Definition(place[0], place[1], _length(node)))
-            waiting.extend(_names(place[0], node))
+            found.append(Definition(key[0], key[1], _length(node)))
+            waiting.extend(_names(key[0], node))
     return found
 
 
@@ -83,13 +83,13 @@ def _imported(module: str) -> dict[str, tuple[str, str]]:
 
 
 def _bases(module: str, node: ast.ClassDef) -> list[tuple[str, str]]:
-    return [place for base in node.bases if (place := _resolved(module, ast.unparse(base)))]
+    return [key for base in node.bases if (key := _resolved(module, ast.unparse(base)))]
 
 
 def _resolved(module: str, name: str) -> tuple[str, str] | None:
-    place = _imported(module).get(name, (module, name))
-    known = not place[0].rpartition(".")[2].startswith(LEFT_OUT) and not place[1].startswith((*LEFT_OUT, "_check"))
-    return place if known and _definition(*place) is not None else None
+    key = _imported(module).get(name, (module, name))
+    known = not key[0].rpartition(".")[2].startswith(LEFT_OUT) and not key[1].startswith((*LEFT_OUT, "_check"))
+    return key if known and _definition(*key) is not None else None
 
 
 def _parts(module: str, node: ast.ClassDef) -> Iterator[ast.AST]:
@@ -113,16 +113,16 @@ def _names(module: str, node: ast.AST) -> Iterator[tuple[str, str]]:
         node.body if isinstance(node, ast.FunctionDef) else [node.value] if isinstance(node, ast.AnnAssign) else [node]
     )
     for part in (part for statement in body for part in ast.walk(statement)):
-        if isinstance(part, ast.Name) and (place := _resolved(module, part.id)):
-            yield place
+        if isinstance(part, ast.Name) and (key := _resolved(module, part.id)):
+            yield key
 
 
 def main(module: str, name: str) -> None:
     """Print what must be read, file by file."""
     found = reading(module, name)
-    for place in sorted({each.module for each in found}):
-        parts = [each for each in found if each.module == place]
-        print(f"{sum(each.lines for each in parts):4} {place}: {', '.join(each.name for each in parts)}")
+    for path in sorted({each.module for each in found}):
+        parts = [each for each in found if each.module == path]
+        print(f"{sum(each.lines for each in parts):4} {path}: {', '.join(each.name for each in parts)}")
     files = len({each.module for each in found})
     print(f"{files} files, {len(found)} definitions, {sum(each.lines for each in found)} lines")
 

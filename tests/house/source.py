@@ -28,7 +28,7 @@ def trees() -> dict[str, ast.Module]:
 
 
 def functions() -> Iterator[tuple[str, Function]]:
-    """Every function, however deep, with the place to look for it."""
+    """Every function, however deep, with its file and line."""
     for module, tree in trees().items():
         for node in ast.walk(tree):
             if isinstance(node, Function):

@@ -16,11 +16,11 @@ def defined(tree: ast.Module) -> Iterator[str]:
 
 
 def test_no_name_is_defined_twice() -> None:
-    places: dict[str, set[str]] = {}
+    modules: dict[str, set[str]] = {}
     for module, tree in trees().items():
         for name in defined(tree):
-            places.setdefault(name, set()).add(module)
-    assert {name: sorted(where) for name, where in places.items() if len(where) > 1} == {}
+            modules.setdefault(name, set()).add(module)
+    assert {name: sorted(where) for name, where in modules.items() if len(where) > 1} == {}
 
 
 def test_definitions_are_found() -> None:

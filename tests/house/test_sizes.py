@@ -21,8 +21,8 @@ def test_no_file_is_too_long() -> None:
 
 
 def test_no_function_is_too_long() -> None:
-    lengths = {place: (node.end_lineno or 0) - node.lineno + 1 for place, node in functions()}
-    assert {place: n for place, n in lengths.items() if n > FUNCTION_LINES} == {}
+    lengths = {name: (node.end_lineno or 0) - node.lineno + 1 for name, node in functions()}
+    assert {name: n for name, n in lengths.items() if n > FUNCTION_LINES} == {}
 
 
 def test_no_function_takes_too_much() -> None:
@@ -31,12 +31,12 @@ def test_no_function_takes_too_much() -> None:
         return name not in ("self", "cls") and not name.endswith("_bar")
 
     taken: dict[str, int] = {}
-    for place, node in functions():
+    for name, node in functions():
         if any(ast.unparse(decorator) == "triton.jit" for decorator in node.decorator_list):
             continue  # a kernel takes addresses and sizes one by one, and nobody calls it but the function below it
         named = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-        taken[place] = sum(counts(argument.arg) for argument in named)
-    assert {place: n for place, n in taken.items() if n > PARAMETERS} == {}
+        taken[name] = sum(counts(argument.arg) for argument in named)
+    assert {name: n for name, n in taken.items() if n > PARAMETERS} == {}
 
 
 def test_no_class_has_too_many_fields() -> None:
@@ -46,7 +46,7 @@ def test_no_class_has_too_many_fields() -> None:
         for node in ast.walk(tree)
         if isinstance(node, ast.ClassDef)
     }
-    assert {place: n for place, n in counts.items() if n > FIELDS} == {}
+    assert {name: n for name, n in counts.items() if n > FIELDS} == {}
 
 
 def test_no_imports_go_round() -> None:

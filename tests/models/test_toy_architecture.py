@@ -102,7 +102,7 @@ def test_it_is_trained_resumed_decoded_traced_saved_and_loaded(settings: dict[st
     loaded = load(tmp_path / "whole")
     assert isinstance(loaded.model, NoPositions) and loaded.tokenizer is not None
     assert same_tensors(dict(loaded.model.state_dict()), dict(run.model.state_dict()))
-    save(loaded.model, tmp_path / "copy", loaded.tokenizer, format="ours")
+    save(loaded.model, tmp_path / "copy", loaded.tokenizer, format="native")
     again = load(tmp_path / "copy")
     assert again.model.config == loaded.model.config
     assert same_tensors(dict(again.model.state_dict()), dict(loaded.model.state_dict()))

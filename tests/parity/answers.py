@@ -169,7 +169,7 @@ def make_run(name: str, folder: Path, steps: int = 80) -> "gf.LoadedModel":
 
 
 def answers(loaded: "gf.LoadedModel", task: Task, texts: Sequence[str]) -> list[str]:
-    """What a model of ours answers."""
+    """The answers of a native model."""
     model, tokenizer = loaded.model, loaded.tokenizer
     assert tokenizer is not None
     if task in ("gpt", "translate"):
@@ -217,7 +217,7 @@ def _their_answer(model: Any, tokenizer: Any, task: Task, text: str) -> str:  # 
 
 @dataclass(frozen=True)
 class Row:
-    """How many answers are the same: ours, the reopened folder's, and transformers' where it reads the layout."""
+    """How many answers of the model are the same after reopening, and in transformers where it reads the format."""
 
     name: str
     task: Task
@@ -265,7 +265,7 @@ def main(page: Path, count: int = 200) -> None:
         "| --- | --- | --- | --- | --- |",
     ]  # fmt: skip
     for row in rows(count):
-        theirs = "our own layout" if row.theirs is None else f"{row.theirs} of {row.texts}"
+        theirs = "native format" if row.theirs is None else f"{row.theirs} of {row.texts}"
         lines.append(f"| {row.name} | {row.task} | {row.different} | {row.reopened} of {row.texts} | {theirs} |")
         print(lines[-1], flush=True)
     before = page.read_text().partition(HEADING)[0].rstrip()

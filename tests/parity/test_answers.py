@@ -56,7 +56,7 @@ def test_a_trained_model_answers_the_same_wherever_it_is_opened(name: str, tmp_p
 
 
 @pytest.mark.parametrize("public", PUBLIC, ids=BY_NAME)
-@pytest.mark.parametrize("format", ["auto", "ours"])
+@pytest.mark.parametrize("format", ["auto", "native"])
 def test_a_public_model_answers_the_same_wherever_it_is_opened(
     public: Public,
     format: Format,
@@ -67,7 +67,7 @@ def test_a_public_model_answers_the_same_wherever_it_is_opened(
     gf.save(first.model, tmp_path, first.tokenizer, first.labels, format, first.hf_model)
     row = compare(public.name, public.task, first, tmp_path, sentences(COUNT))
     assert all_same(row), row
-    assert (row.theirs is None) == (format == "ours")
+    assert (row.theirs is None) == (format == "native")
 
 
 def data_of(public: Public, folder: Path, data: Path) -> TaskData:

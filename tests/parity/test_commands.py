@@ -1,4 +1,4 @@
-"""`glassformer parity` and `glassformer convert`, and models of ours in the hands of transformers."""
+"""`glassformer parity` and `glassformer convert`, and native models opened by transformers."""
 
 import json
 import re
@@ -74,23 +74,23 @@ def test_figures_stay_whole_in_a_narrow_terminal(
     assert max(map(len, lines)) <= int(columns)
 
 
-def test_a_model_without_a_twin_cannot_be_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_a_model_without_a_family_cannot_be_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     why = "this model cannot be written for Hugging Face: RNNConfig belongs to none of its families; "
     save(shaken(RNNConfig(vocab=11, dim=8)), tmp_path / "rnn")
     assert main(["parity", str(tmp_path / "rnn")]) == 1
     wanted = "parity needs one that can; `glassformer parity` alone compares one of every family"
     assert capsys.readouterr().err == f"glassformer: error: {why}{wanted}\n"
     assert main(["convert", str(tmp_path / "rnn"), str(tmp_path / "x")]) == 1
-    assert capsys.readouterr().err == f'glassformer: error: {why}format="ours" keeps it whole\n'
+    assert capsys.readouterr().err == f'glassformer: error: {why}format="native" keeps all of it\n'
 
 
 def test_conversion_there_and_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = shaken(PARITY_CONFIGS["BART"])
-    save(model, tmp_path / "ours", format="ours")
-    assert main(["convert", str(tmp_path / "ours"), str(tmp_path / "theirs"), "--json"]) == 0
+    save(model, tmp_path / "native", format="native")
+    assert main(["convert", str(tmp_path / "native"), str(tmp_path / "hf"), "--json"]) == 0
     assert "config.json" in json.loads(capsys.readouterr().out)["files"]
-    assert transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "theirs").config.model_type == "bart"
-    assert main(["convert", str(tmp_path / "theirs"), str(tmp_path / "again"), "--format", "ours"]) == 0
+    assert transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "hf").config.model_type == "bart"
+    assert main(["convert", str(tmp_path / "hf"), str(tmp_path / "again"), "--format", "native"]) == 0
     assert_equal(load(tmp_path / "again").model, model)
     assert main(["convert", str(tmp_path / "again"), str(tmp_path / "half"), "--dtype", "bfloat16"]) == 0
     assert next(load(tmp_path / "half").model.parameters()).dtype == torch.bfloat16

@@ -30,7 +30,7 @@ def unpickled(path: Path) -> dict[str, Tensor]:
 
 
 def continued(model: Model, ids: list[int], count: int) -> list[int]:
-    """The likeliest tokens, one after another."""
+    """Greedy decoding: the most likely token at each step."""
     with torch.no_grad():
         for _ in range(count):
             ids = [*ids, int(model(torch.tensor([ids]))[0, -1].argmax())]
@@ -82,11 +82,11 @@ def test_a_gpt_sorts(tmp_path: Path) -> None:
 def right_when_masked(model: Model, ids: list[int], mask: int, inside: range) -> int:
     """How many tokens are found again when one at a time is masked."""
     rows = torch.tensor([ids] * len(inside))
-    for row, place in enumerate(inside):
-        rows[row, place] = mask
+    for row, position in enumerate(inside):
+        rows[row, position] = mask
     with torch.no_grad():
         found = model(rows).argmax(-1)
-    return sum(int(found[row, place]) == ids[place] for row, place in enumerate(inside))
+    return sum(int(found[row, position]) == ids[position] for row, position in enumerate(inside))
 
 
 HEAVY = (
@@ -148,8 +148,8 @@ def test_sentences_lie_where_the_package_puts_them() -> None:
     rows = [[words.bos, *words.encode(text), words.eos] for text in texts]
     ids = torch.zeros(len(rows), max(map(len, rows)), dtype=torch.long)
     keep = torch.zeros_like(ids, dtype=torch.bool)
-    for place, row in enumerate(rows):
-        ids[place, : len(row)], keep[place, : len(row)] = torch.tensor(row), True
+    for index, row in enumerate(rows):
+        ids[index, : len(row)], keep[index, : len(row)] = torch.tensor(row), True
     with torch.no_grad():
         ours = loaded.model(ids, keep)
         theirs = transformers.AutoModel.from_pretrained(folder)(ids, keep.long()).last_hidden_state

@@ -1,4 +1,4 @@
-"""Our models against Hugging Face transformers: files in and out, random weights, every field we honour."""
+"""Our models against Hugging Face transformers: files in and out, random weights, every field we read."""
 
 from collections.abc import Mapping
 from contextlib import nullcontext

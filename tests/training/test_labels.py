@@ -115,7 +115,7 @@ def test_texts_are_truncated_as_in_training_wherever_the_folder_goes(
     loaded = gf.load(start)
     assert loaded.tokenizer is not None and loaded.tokenizer.use.max_length == 8 < loaded.model.config.context
     assert len(loaded.tokenizer.encode_inputs([tricky], 8)[0]) == 8
-    for format in ("hf", "ours"):
+    for format in ("hf", "native"):
         gf.save(loaded.model, tmp_path / format, loaded.tokenizer, loaded.labels, format)
         whole, cut = (gf.evaluate(tmp_path / format, str(tmp_path / name)) for name in ("long.tsv", "cut.tsv"))
         assert vars(whole) == vars(cut), format

@@ -1,1 +1,1 @@
-"""Files: our own, and the public world's, in and out."""
+"""Checkpoints: the native format, Hugging Face, llama2.c and word vectors."""

@@ -1,7 +1,7 @@
-"""Replace several files in a folder at once: after a crash at any moment, a reader finds all old or all new files.
+"""Replace several files in a folder atomically: after a crash at any moment, a reader finds all old or all new files.
 
-The new files are written into a separate folder, and one rename publishes it. From then on a reader prefers the files
-in it to those beside it, until all of them are in place.
+The new files are written to a separate folder, and one rename publishes it. From then on readers use the files in it
+instead of those beside it, until all of them have been moved into the folder.
 """
 
 import json
@@ -16,7 +16,7 @@ JOURNAL = ".saving"
 
 
 def atomic_save(folder: Path, write: Callable[[Path], None], is_stale: Callable[[str], bool]) -> None:
-    """Run `write` on an empty folder, put its files in place, and delete stale ones of an earlier save."""
+    """Run `write` on an empty folder, move its files into `folder`, and delete stale files of an earlier save."""
     with durable.explained(f"{folder}: not saved, what was there is untouched"):
         durable.make_folder(folder)
         for leftover in folder.glob(f"{durable.SCRATCH}*saving-*"):
@@ -37,7 +37,7 @@ def atomic_save(folder: Path, write: Callable[[Path], None], is_stale: Callable[
 
 
 def newest_set(folder: Path) -> Path:
-    """Where the newest whole set of files in a folder is: the folder itself, unless a writer was interrupted."""
+    """The folder of the newest complete set of files: `folder` itself, unless a writer was interrupted."""
     return folder / JOURNAL if (folder / JOURNAL).is_dir() else folder
 
 
@@ -47,7 +47,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def _finish(folder: Path, is_stale: Callable[[str], bool]) -> None:
-    """Put the files of a published set in place, then delete it."""
+    """Move the files of a published set into the folder, then delete the set."""
     journal = folder / JOURNAL
     if not journal.is_dir():
         return

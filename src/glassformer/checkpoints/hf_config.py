@@ -1,4 +1,4 @@
-"""Read a Hugging Face config.json strictly: fields are asked for by name and type, and an unknown one is an error."""
+"""Read a Hugging Face config.json strictly: every field by name and type, and an unknown field is an error."""
 
 import dataclasses
 from collections.abc import Collection, Iterator, Mapping
@@ -13,8 +13,7 @@ MOST_WIDTH = 2**20
 MOST_TOKENS = 10_000_000
 MOST_POSITIONS = 2**27
 
-# Fields that change no number of a forward pass. They are kept as data and never acted on; many are notes of the
-# program that wrote the file.
+# Fields without effect on a forward pass, kept as data; many are notes of the program that wrote the file.
 HARMLESS = {
     "_num_labels", "_commit_hash", "_attn_implementation_autoset", "_from_auto", "xla_device",
     "unsloth_version", "unsloth_fixed", "is_llama_config", "max_sequence_length", "save_step", "author",
@@ -58,11 +57,6 @@ def _whole_numbers(value: object, name: str = "") -> Iterator[tuple[str, int]]:
             yield from _whole_numbers(vars(value)[field.name], field.name)
 
 
-def _is_off(value: object) -> bool:
-    """Whether an unknown field switches nothing on: null, false or empty."""
-    return value is None or value is False or value in ({}, [])
-
-
 class HFConfig:
     """The fields of a config.json; `where` is what errors name."""
 
@@ -80,7 +74,7 @@ class HFConfig:
         return name in self._table
 
     def get(self, name: str, kind: object, *default: object) -> object:
-        """A field of this type and range; without a default it must be there. Null is a value like any other."""
+        """A field of this type and range, required unless it has a default; null is a value too."""
         value = self._ask(name, *default)
         try:
             return as_declared(name, value, kind)
@@ -92,10 +86,6 @@ class HFConfig:
         value = self.get(name, kind, default)
         assert isinstance(value, int)
         return value
-
-    def flag(self, name: str, default: bool) -> bool:
-        """True or false."""
-        return self.get(name, bool, default) is True
 
     def word(self, name: str, meanings: Mapping[str, T], *default: object) -> T:
         """The meaning of one of several words."""
@@ -148,12 +138,12 @@ class HFConfig:
     def rest(self, harmless: Collection[str] = ()) -> dict[str, object]:
         """The fields that were not asked for and change no number; any other is an error that names it."""
         known = {*HARMLESS, *harmless, *self._asked}
-        if unknown := sorted(name for name, value in self._table.items() if name not in known and not _is_off(value)):
-            shown = repr(self._table[unknown[0]])[:60]
-            raise CheckpointError(
-                f"{self.where}: the field {unknown[0][:80]!r}, here {shown}, is not one this version supports; "
-                "remove it if it changes no number of the model"
-            )
+        for name, value in sorted(self._table.items()):
+            off = value is None or value is False or value in ({}, [])
+            if name not in known and not off:
+                field = f"the field {name[:80]!r}, here {repr(value)[:60]}"
+                remedy = "remove it if it changes no number of the model"
+                raise CheckpointError(f"{self.where}: {field}, is not one this version supports; {remedy}")
         return {name: value for name, value in self._table.items() if name not in self._asked}
 
     def _wrong(self, name: str, value: object, wanted: str) -> CheckpointError:

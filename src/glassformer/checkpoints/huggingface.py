@@ -1,17 +1,10 @@
-"""The one engine for all Hugging Face families: reads and writes a config.json and the tensor names beside it."""
+"""Read and write the config.json and the tensor names of every Hugging Face family, from its tables."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from glassformer.checkpoints.families.albert import FAMILY_ALBERT
-from glassformer.checkpoints.families.bert import FAMILY_BERT
-from glassformer.checkpoints.families.distilbert import FAMILY_DISTILBERT
+from glassformer.checkpoints.families import bert, gpt2, llama, marian, t5
 from glassformer.checkpoints.families.family import Head, ModelFamily
-from glassformer.checkpoints.families.gpt2 import FAMILY_GPT2, FAMILY_MINGPT
-from glassformer.checkpoints.families.llama import FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2
-from glassformer.checkpoints.families.marian import FAMILY_BART, FAMILY_MARIAN
-from glassformer.checkpoints.families.roberta import FAMILY_FAIRSEQ, FAMILY_ROBERTA
-from glassformer.checkpoints.families.t5 import FAMILY_T5
 from glassformer.checkpoints.hf_config import HFConfig, require_sane
 from glassformer.checkpoints.tensor_map import TensorMap, expand
 from glassformer.errors import CheckpointError, ConfigError
@@ -20,30 +13,16 @@ from glassformer.layers.config import Config, as_declared, in_plain_words
 # Every family by its model_type: to add one, write its file and add it here.
 FAMILIES: dict[str, ModelFamily] = {
     family.model_type: family
-    for family in (
-        FAMILY_GPT2,
-        FAMILY_LLAMA,
-        FAMILY_MISTRAL,
-        FAMILY_QWEN2,
-        FAMILY_BERT,
-        FAMILY_DISTILBERT,
-        FAMILY_ROBERTA,
-        FAMILY_ALBERT,
-        FAMILY_T5,
-        FAMILY_MARIAN,
-        FAMILY_BART,
-        FAMILY_MINGPT,
-        FAMILY_FAIRSEQ,
-    )
+    for family in (*gpt2.FAMILIES, *llama.FAMILIES, *bert.FAMILIES, *t5.FAMILIES, *marian.FAMILIES)
 }
 
 
 @dataclass(frozen=True)
 class HFModel:
-    """One of our configurations in its Hugging Face family, with the names of the classes.
+    """A configuration in its Hugging Face family, with its labels.
 
-    `fields` are further fields of the config.json, `generation` is the generation_config.json beside it; both are
-    kept as data.
+    `fields` are the other fields of the config.json, `generation` is the generation_config.json beside it; both are
+    kept as data and written back.
     """
 
     family: ModelFamily
@@ -60,15 +39,15 @@ class HFModel:
     @property
     def rows(self) -> list[TensorMap]:
         """The table of tensors, one row for each layer, under the names of the model with its head."""
-        counts = {row.ours: row.value(self.config) for row in self.family.fields}
+        counts = {row.native: row.value(self.config) for row in self.family.fields}
         return list(expand(self.family.tensors(self.config), counts))
 
     @property
     def written_rows(self) -> list[TensorMap]:
-        """The table under the names in a file of this very model."""
+        """The table under the names in the file of this model, which has no base prefix without a head."""
         if self.head not in ("hidden", "pooled", "sentence"):
             return self.rows
-        return [replace(row, theirs=row.theirs.removeprefix(self.family.base)) for row in self.rows]
+        return [replace(row, hf=row.hf.removeprefix(self.family.base)) for row in self.rows]
 
 
 def read_hf_model(table: Mapping[str, object], names: Collection[str], where: str) -> HFModel:
@@ -87,7 +66,7 @@ def read_hf_model(table: Mapping[str, object], names: Collection[str], where: st
         raise CheckpointError(f"{where}: {error}") from None
     require_sane(config, len(names), where)
     if not family.classes(config) and labels == numbered_labels(len(labels or ())):
-        labels = None  # every config.json has these, whether there are classes or not
+        labels = None  # every config.json has these, with or without a classifier
     return HFModel(family, config, labels, fields.rest(family.harmless))
 
 
@@ -97,11 +76,11 @@ def _read_config(family: ModelFamily, fields: HFConfig, names: Collection[str]) 
     values: dict[str, object] = {}
     for row in family.fields:
         value = row.read(fields, family.defaults)
-        if values.setdefault(row.ours, value) != value:
-            first = next(other.theirs for other in family.fields if other.ours == row.ours)
-            raise CheckpointError(f"{fields.where}: {row.theirs} differs from {first}, wanted the same number")
+        if values.setdefault(row.native, value) != value:
+            first = next(other.hf for other in family.fields if other.native == row.native)
+            raise CheckpointError(f"{fields.where}: {row.hf} differs from {first}, wanted the same number")
     config: Config = replace(family.defaults, **values)
-    implied = [row.ours for row in family.fields if row.otherwise and values[row.ours] == row.otherwise(config)]
+    implied = [row.native for row in family.fields if row.otherwise and values[row.native] == row.otherwise(config)]
     config = replace(config, **dict.fromkeys(implied))
     if len(family.architectures) > 1:
         head = _read_head(family.architectures, fields, names)
@@ -125,41 +104,31 @@ def numbered_labels(classes: int) -> tuple[str, ...]:
 
 def class_count(config: Config) -> int:
     """The number of classes that a configuration's classifier has, 0 without a classifier."""
-    return next((family.classes(config) for family in FAMILIES.values() if _describes(family, config)), 0)
-
-
-def _describes(family: ModelFamily, config: Config) -> bool:
-    return type(config) is type(family.defaults)
+    return next((family.classes(config) for family in FAMILIES.values() if type(config) is type(family.defaults)), 0)
 
 
 def find_hf_model(config: Config, labels: tuple[str, ...] | None = None, first: object = None) -> HFModel:
     """The first family that can express a configuration; `first` is the model_type to try before the others."""
     reasons: list[str] = []
     for family in sorted(FAMILIES.values(), key=lambda family: family.model_type != first):
-        if _describes(family, config) and not family.read_only:
+        if type(config) is type(family.defaults) and not family.read_only:
             found = HFModel(family, config, labels)
             try:
-                _require_reading_back(found)
+                table, names = config_table(found), {row.hf for row in found.written_rows if row.native}
+                back = read_hf_model(table, names, family.model_type)
+                if config_table(replace(back, labels=labels)) == table:
+                    return found
+                reasons.append(f"{family.model_type} would read its config.json as another model")
             except CheckpointError as error:
                 reasons.append(str(error))
-            else:
-                return found
     why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of its families"
     raise CheckpointError(f"this model cannot be written for Hugging Face: {why}")
-
-
-def _require_reading_back(model: HFModel) -> None:
-    """Raise unless the config.json of a model is read as the model that it was written from."""
-    table, name = config_table(model), model.family.model_type
-    back = read_hf_model(table, {row.theirs for row in model.written_rows if row.ours}, name)
-    if config_table(replace(back, labels=model.labels)) != table:
-        raise CheckpointError(f"{name} would read its config.json as another model")
 
 
 def config_table(model: HFModel) -> dict[str, object]:
     """The config.json of a model, without what a tokenizer or a dtype adds; raises if the family cannot express it."""
     family, config = model.family, model.config
-    said = {*family.exceptions, *(row.ours for row in family.fields)}
+    said = {*family.exceptions, *(row.native for row in family.fields)}
     for name, value in vars(config).items():
         if name not in said and value != vars(family.defaults)[name]:
             raise family.refusal(name, value, repr(vars(family.defaults)[name]))
@@ -167,12 +136,12 @@ def config_table(model: HFModel) -> dict[str, object]:
     for row in family.fields:
         value, kind = row.value(config), row.kind_for(config)
         try:
-            as_declared(row.ours, value, kind)
+            as_declared(row.native, value, kind)
         except ConfigError:
-            raise family.refusal(row.ours, value, in_plain_words(kind)) from None
-        for name in (row.theirs, *row.also):
-            if table.setdefault(name, row.to_theirs(value)) != row.to_theirs(value):
-                raise family.refusal(row.ours, value, repr(table[name]))
+            raise family.refusal(row.native, value, in_plain_words(kind)) from None
+        for name in (row.hf, *row.also):
+            if table.setdefault(name, row.to_hf(value)) != row.to_hf(value):
+                raise family.refusal(row.native, value, repr(table[name]))
     table |= {**family.constants, **family.write(config)}
     if names := model.labels or numbered_labels(family.classes(config)):
         table["id2label"] = {str(i): name for i, name in enumerate(names)}
@@ -181,7 +150,7 @@ def config_table(model: HFModel) -> dict[str, object]:
 
 
 def _architecture(model: HFModel) -> str:
-    """The class in transformers that has the model's head; a head for sentences is computed outside of it."""
+    """The class in transformers with the model's head; sentence pooling happens outside of it."""
     heads = {"hidden": ("hidden", "pooled"), "sentence": ("hidden", "pooled")}.get(model.head, (model.head,))
     found = next((name for name, head in model.family.architectures.items() if head in heads), None)
     if found is None:

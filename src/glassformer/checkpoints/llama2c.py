@@ -51,10 +51,11 @@ class Llama2C:
         shape = self.shapes[name]
         numbers = np.memmap(self.path, np.dtype("<f4"), "c", offset=4 * self._offsets[name], shape=math.prod(shape))
         tensor = torch.from_numpy(numbers).view(shape)
-        config = self.config
-        groups = {"q_proj": config.heads, "k_proj": config.kv_heads or config.heads}
-        heads = next((count for part, count in groups.items() if part in name), None)
-        return tensor if heads is None else _halves(tensor, heads)
+        rotated = {"q_proj": self.config.heads, "k_proj": self.config.kv_heads or self.config.heads}
+        for part, heads in rotated.items():
+            if part in name:  # even rows of each head first, then odd ones
+                return tensor.view(heads, -1, 2, shape[1]).transpose(1, 2).reshape(shape)
+        return tensor
 
 
 def is_llama2c(path: Path) -> bool:
@@ -113,11 +114,6 @@ def _contents(config: LlamaConfig) -> Iterator[tuple[str, int, tuple[int, ...]]]
     yield "", 2, (config.context, width // 2)  # cosines and sines, which the model computes
     if not config.tie_embeddings:
         yield "lm_head.weight", 1, (config.vocab, dim)
-
-
-def _halves(weight: Tensor, heads: int) -> Tensor:
-    """The rows of each head, even ones first, then odd ones."""
-    return weight.view(heads, -1, 2, weight.shape[1]).transpose(1, 2).reshape(weight.shape)
 
 
 def read_llama2c_tokenizer(path: Path, vocab: int) -> Tokenizer:

@@ -1,8 +1,8 @@
-"""`gf.load`: a folder or file in, a model out, with its tokenizer and the names of its classes."""
+"""`gf.load`: read a model with its tokenizer and labels from a folder or file."""
 
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -13,25 +13,16 @@ from glassformer.checkpoints.atomic_save import newest_set
 from glassformer.checkpoints.huggingface import FAMILIES, HFModel, read_hf_model
 from glassformer.checkpoints.llama2c import Llama2C, is_llama2c, read_llama2c_tokenizer
 from glassformer.checkpoints.native import KIND, read_native
-from glassformer.checkpoints.run_checkpoints import (
-    MODEL_CONFIG,
-    CheckpointWeights,
-    best_checkpoint,
-    checkpoint_folder,
-    checkpoint_steps,
-)
+from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG, CheckpointWeights, best_checkpoint, checkpoint_steps
 from glassformer.checkpoints.sentence import is_sentence_model
 from glassformer.checkpoints.tensor_files import (
     CONFIG_FILE,
     CONFIG_TEXT,
     GENERATION,
-    INDEX,
-    WEIGHTS,
     TensorFiles,
-    TensorSource,
-    read_index,
+    weight_files,
 )
-from glassformer.checkpoints.tensor_map import TensorMap, as_in_file, fill_model, own_rows, require_bijection
+from glassformer.checkpoints.tensor_map import as_in_file, fill_model, native_rows
 from glassformer.errors import CheckpointError, ConfigError, PathError, RunFolderWarning
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
@@ -63,7 +54,7 @@ def load(
     dtype: torch.dtype | None = None,
     step: int | None = None,
 ) -> Loaded:
-    """Read a run folder, a Hugging Face folder or a single file; nothing in it is ever run.
+    """Load a model from a run folder, a Hugging Face folder or a single file; no code in it is executed.
 
     Parameters keep the dtype they are stored in unless `dtype` gives another, and are read one tensor at a time. Of
     an unfinished run the best checkpoint is taken, or else the latest; `step` chooses one of any run.
@@ -91,7 +82,7 @@ def _load_folder(folder: Path, into: Into, step: int | None) -> Loaded:
     if step is not None:
         loaded = _load_checkpoint(folder, step, into)
     elif (root / CONFIG_FILE).exists():
-        source = TensorFiles(_weight_files(root))
+        source = TensorFiles(weight_files(root))
         loaded = _load_tensors(read_table(root / CONFIG_FILE), source, root, into)
     elif (folder / MODEL_CONFIG).exists() or checkpoint_steps(folder):
         loaded = _load_unfinished(folder, into)
@@ -110,42 +101,24 @@ def _load_unfinished(folder: Path, into: Into) -> Loaded:
         try:
             loaded = _load_checkpoint(folder, step, into)
         except CheckpointError as error:
-            _warn_of_run(f"{error}; another checkpoint is tried")
+            warnings.warn(f"{error}; another checkpoint is tried", RunFolderWarning, stacklevel=4)
             continue
-        which = "best" if step == best else "latest"
-        known = ", ".join(map(str, steps))
-        _warn_of_run(
-            f"{folder}: the run is not finished; using its {which} checkpoint, step {step} (there are: {known})"
-        )
+        which, known = "best" if step == best else "latest", ", ".join(map(str, steps))
+        used = f"using its {which} checkpoint, step {step} (there are: {known})"
+        warnings.warn(f"{folder}: the run is not finished; {used}", RunFolderWarning, stacklevel=4)
         return loaded
     how = f"glassformer train --resume --out {shlex.quote(str(folder))}"
     raise PathError(f"{folder}: holds a run without a whole checkpoint yet; go on with it by: {how}")
 
 
-def _warn_of_run(text: str) -> None:
-    warnings.warn(text, RunFolderWarning, stacklevel=5)
-
-
 def _load_checkpoint(folder: Path, step: int, into: Into) -> Loaded:
     """The model of one step of a run."""
-    checkpoint = checkpoint_folder(folder, step)
-    source, where = CheckpointWeights(checkpoint, WEIGHTS), str(folder / MODEL_CONFIG)
+    source, where = CheckpointWeights(folder, step), str(folder / MODEL_CONFIG)
     config, labels = read_native(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
-    rows = own_rows(empty_model(config, where))
-    source.keep(row.theirs for row in rows)
-    return Loaded(filled_model(config, rows, source, str(checkpoint), *into), labels=labels)
-
-
-def _weight_files(root: Path) -> Path | Mapping[str, Path]:
-    """The file of the tensors, or the files that an index lists."""
-    if (root / WEIGHTS).exists():
-        return root / WEIGHTS
-    if (root / INDEX).exists():
-        return read_index(root / INDEX)
-    for path in sorted(root.iterdir()):
-        if path.suffix in PICKLES:
-            raise pickle_refusal(path)
-    raise CheckpointError(f"{root}: has neither {WEIGHTS} nor {INDEX}")
+    model = empty_model(config, where)
+    rows = native_rows(model)
+    source.keep(row.hf for row in rows)
+    return Loaded(fill_model(model, rows, source, str(source.folder), *into), labels=labels)
 
 
 def _load_file(path: Path, into: Into) -> Loaded:
@@ -162,7 +135,7 @@ def _load_file(path: Path, into: Into) -> Loaded:
 def _load_llama2c(path: Path, into: Into) -> Loaded:
     source = Llama2C(path)
     rows = HFModel(FAMILIES["llama"], source.config).rows
-    model = filled_model(source.config, rows, source, str(path), *into)
+    model = fill_model(empty_model(source.config, str(path)), rows, source, str(path), *into)
     for name in (f"tok{source.config.vocab}.bin", "tokenizer.bin"):
         if path.with_name(name).exists():
             return Loaded(model, read_llama2c_tokenizer(path.with_name(name), source.config.vocab))
@@ -175,34 +148,16 @@ def _load_tensors(table: Mapping[str, object], source: TensorFiles, root: Path, 
     if KIND in table:
         config, labels = read_native(table, len(names), where)
         model = empty_model(config, where)
-        rows = own_rows(model)
-        require_bijection(rows, names, str(root))
-        fill_model(model, rows, source, str(root), *into)
-        return Loaded(model.eval(), labels=labels)
+        return Loaded(fill_model(model, native_rows(model), source, str(root), *into), labels=labels)
     found = read_hf_model(table, names, where)
     if (root / GENERATION).exists():
         found = replace(found, generation=read_table(root / GENERATION))
     if found.head and is_sentence_model(root):
         found = replace(found, config=replace(found.config, head="sentence"))
     rows = as_in_file(found.rows, names, found.family.base)
-    model = filled_model(found.config, rows, source, str(root), *into)
-    left_out = tuple(row.theirs for row in rows if row.left_out and row.theirs in names)
+    model = fill_model(empty_model(found.config, str(root)), rows, source, str(root), *into)
+    left_out = tuple(row.hf for row in rows if row.left_out and row.hf in names)
     return Loaded(model, labels=found.labels, hf_model=found, left_out=left_out)
-
-
-def filled_model(
-    config: Config,
-    rows: Sequence[TensorMap],
-    source: TensorSource,
-    where: str,
-    device: torch.device | str = "cpu",
-    dtype: torch.dtype | None = None,
-) -> Model:
-    """A model with the tensors of a source, in evaluation mode."""
-    require_bijection(rows, source.shapes, where)
-    model = empty_model(config, where)
-    fill_model(model, rows, source, where, device, dtype)
-    return model.eval()
 
 
 def empty_model(config: Config, where: str) -> Model:

@@ -1,7 +1,7 @@
-"""Our own layout: config.json holds the name of the architecture and its configuration, tensors keep our names."""
+"""The native format: config.json holds the architecture and its configuration, and tensors have parameter names."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping
 
 import msgspec
 
@@ -12,7 +12,7 @@ from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling
 from glassformer.models.registry import ARCHITECTURES, architecture_of, config_type
 
 KIND = "glassformer"  # the field with the name of the architecture
-# Names in older files of the fields of a configuration, and their names now.
+# Fields of a configuration that were renamed: the name in older files, and the name now.
 RENAMED_FIELDS = {
     "hidden": "ffn_dim",
     "tied": "tie_embeddings",
@@ -29,10 +29,10 @@ RENAMED_ELSEWHERE = {"mlp": {"hidden": "hidden_dims"}, "rnn": {"hidden": "hidden
 
 
 def native_config(config: Config, labels: tuple[str, ...] | None) -> dict[str, object]:
-    """A configuration as a config.json of ours."""
+    """The native config.json of a configuration."""
     table: dict[str, object] = {KIND: architecture_of(config), **dataclasses.asdict(config)}
     scaling = vars(config).get("rope_scaling")
-    if type(scaling) is RopeScaling:  # it scales nothing
+    if type(scaling) is RopeScaling:  # the one that does not scale
         table["rope_scaling"] = None
     elif scaling is not None:
         kinds = {scaling_type: name for name, scaling_type in ROPE_SCALINGS.items()}
@@ -42,7 +42,7 @@ def native_config(config: Config, labels: tuple[str, ...] | None) -> dict[str, o
 
 
 def read_native(table: Mapping[str, object], tensors: int, where: str) -> tuple[Config, tuple[str, ...] | None]:
-    """The configuration in a config.json of ours, and the names of its classes."""
+    """The configuration and labels in a native config.json."""
     kinds = {name: config_type(model) for name, model in ARCHITECTURES.items()}
     kind = table[KIND]
     if not isinstance(kind, str) or kind not in kinds:
@@ -51,7 +51,10 @@ def read_native(table: Mapping[str, object], tensors: int, where: str) -> tuple[
     values = {name: value for name, value in table.items() if name not in (KIND, "labels")}
     known = {field.name for field in dataclasses.fields(kinds[kind])}
     if unknown := sorted(values.keys() - known):
-        raise CheckpointError(f"{where}: {kind} has no field {_with_new_name(kind, unknown, known)}")
+        renamed = RENAMED_FIELDS | RENAMED_ELSEWHERE.get(kind, {})
+        old = next((name for name in unknown if renamed.get(name) in known), None)
+        which = repr(unknown[0][:80]) if old is None else f"{old!r}: it is now {renamed[old]!r}"
+        raise CheckpointError(f"{where}: {kind} has no field {which}")
     try:
         scaling = _read_scaling(values.pop("rope_scaling", None))
         config: Config = msgspec.convert(values, kinds[kind])
@@ -65,18 +68,9 @@ def read_native(table: Mapping[str, object], tensors: int, where: str) -> tuple[
 
 
 def _wanted(name: object, known: Mapping[str, object], older: Mapping[str, str]) -> str:
-    """The new name of something that older files call by its class, or else all names there are."""
+    """The new name of something that older files call by its class, or else all known names."""
     new = older.get(name) if isinstance(name, str) else None
     return f"it is now {new!r}" if new else f"wanted one of {', '.join(known)}"
-
-
-def _with_new_name(architecture: str, unknown: Sequence[str], known: Set[str]) -> str:
-    """An unknown field, with its new name if it was renamed."""
-    renamed = RENAMED_FIELDS | RENAMED_ELSEWHERE.get(architecture, {})
-    for name in unknown:
-        if renamed.get(name) in known:
-            return f"{name!r}: it is now {renamed[name]!r}"
-    return repr(unknown[0][:80])
 
 
 def _read_scaling(value: object) -> RopeScaling | None:

@@ -1,8 +1,8 @@
-"""Parity: one of our models and the same model in transformers, every named intermediate of one run compared."""
+"""Parity: compare every named intermediate of a model with the same model in transformers."""
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,10 +30,10 @@ OUTPUTS = {"hidden": "last_hidden_state", "pooled": "pooler_output"}  # of encod
 
 @dataclass(frozen=True)
 class Difference:
-    """One intermediate: our name, theirs, and the largest difference, absolute and relative to their largest number."""
+    """One intermediate: its name here and in transformers, and the largest difference, absolute and relative."""
 
-    place: str
-    theirs: str
+    native: str
+    hf: str
     largest: float
     relative: float
 
@@ -61,16 +61,15 @@ class Parity:
 class InFloat64(TorchFunctionMode):
     """Compute in float64 where transformers says float32.
 
-    It does so inside norms, rotary tables and softmax, whatever the model's dtype, so that its float64 models are
-    right to seven digits only.
+    Norms, rotary tables and softmax of transformers are float32 whatever the model's dtype, so that its float64 models
+    are correct to seven digits only.
     """
 
     def __torch_function__(
         self, func: Callable[..., object], types: object, args: tuple = (), kwargs: dict | None = None
     ) -> object:
         """Run the same function with float64 in place of float32."""
-        wide = {torch.float32: torch.float64}
-        swap = lambda value: wide.get(value, value) if isinstance(value, torch.dtype) else value  # noqa: E731
+        swap = lambda value: torch.float64 if value is torch.float32 else value  # noqa: E731
         named = {key: swap(value) for key, value in (kwargs or {}).items()}
         return args[0].double() if func is Tensor.float else func(*map(swap, args), **named)
 
@@ -84,34 +83,27 @@ def parity(
     """
     with tempfile.TemporaryDirectory() as scratch:
         found = Loaded(model) if isinstance(model, Model) else load(model, step=step)
-        if isinstance(model, Model) or found.hf_model is None:
-            folder = Path(scratch)
-            _export(found.model, folder)
-        else:
-            folder = Path(model)
-        ours = load(folder, dtype=dtype)
-        described = ours.hf_model or find_hf_model(ours.model.config)
-        rows = list(_compare(ours.model, open_hf_model(folder, described, dtype), described, dtype, seed))
-    return Parity(described.family.model_type, str(dtype).removeprefix("torch."), BOUNDS[dtype], tuple(rows))
+        folder = Path(scratch) if isinstance(model, Model) or found.hf_model is None else Path(model)
+        if folder == Path(scratch):
+            try:
+                find_hf_model(found.model.config)
+            except CheckpointError as error:
+                more = "parity needs one that can; `glassformer parity` alone compares one of every family"
+                raise CheckpointError(f"{error}; {more}") from None
+            save(found.model, folder, format="hf")
+        native = load(folder, dtype=dtype)
+        described = native.hf_model or find_hf_model(native.model.config)
+        rows = tuple(_compare(native.model, _open_hf_model(folder, described, dtype), described, dtype, seed))
+    return Parity(described.family.model_type, str(dtype).removeprefix("torch."), BOUNDS[dtype], rows)
 
 
-def _export(model: Model, folder: Path) -> None:
-    """Write a model for transformers, or raise if it has no family there."""
-    try:
-        find_hf_model(model.config)
-    except CheckpointError as error:
-        more = "parity needs one that can; `glassformer parity` alone compares one of every family"
-        raise CheckpointError(f"{error}; {more}") from None
-    save(model, folder, format="hf")
-
-
-def open_hf_model(folder: Path, described: HFModel, dtype: torch.dtype) -> nn.Module:
+def _open_hf_model(folder: Path, described: HFModel, dtype: torch.dtype) -> nn.Module:
     """The model in transformers, with eager attention."""
     (kind,) = config_table(described)["architectures"]  # pyright: ignore[reportGeneralTypeIssues]
     model_class = getattr(transformers, kind)
     transformers.logging.disable_progress_bar()
     transformers.logging.set_verbosity_error()
-    with in_type(dtype):
+    with torch.no_grad(), InFloat64() if dtype == torch.float64 else nullcontext():
         model = model_class.from_pretrained(folder, dtype=dtype, attn_implementation="eager", local_files_only=True)
         if described.family.model_type == "marian":  # its positions are float32 whatever the model's dtype
             for side in (model.model.encoder, model.model.decoder):
@@ -121,28 +113,21 @@ def open_hf_model(folder: Path, described: HFModel, dtype: torch.dtype) -> nn.Mo
     return model.eval()
 
 
-@contextmanager
-def in_type(dtype: torch.dtype) -> Iterator[None]:
-    """Make transformers compute in this dtype, tables included."""
-    with torch.no_grad(), InFloat64() if dtype == torch.float64 else nullcontext():
-        yield
-
-
-def hf_inputs(ours: Model, pad: object, seed: int) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """Random tokens under our names and theirs, without the padding token, which some of their models treat apart."""
+def _inputs(model: Model, pad: object, seed: int) -> dict[str, Tensor]:
+    """Random tokens under the names of transformers, without padding, which some of its models treat differently."""
     generator = torch.Generator().manual_seed(seed)
-    vocab, length = ours.config.vocab, min(LENGTH, ours.config.context or LENGTH)
+    vocab, length = model.config.vocab, min(LENGTH, model.config.context or LENGTH)
     ids = torch.randint(vocab, (2, length), generator=generator, device=generator.device)
     if isinstance(pad, int):
         ids[ids == pad] = (pad + 1) % vocab
-    if isinstance(ours, EncoderDecoder):
-        target = torch.randint(vocab, (2, length - 1), generator=generator, device=generator.device)
-        return {"source": ids, "target": target}, {"input_ids": ids, "decoder_input_ids": target}
-    return {"ids": ids}, {"input_ids": ids}
+    if not isinstance(model, EncoderDecoder):
+        return {"input_ids": ids}
+    target = torch.randint(vocab, (2, length - 1), generator=generator, device=generator.device)
+    return {"input_ids": ids, "decoder_input_ids": target}
 
 
 class _Listener:
-    """The inputs and outputs of the named parts of a model, call by call, in the order they finished."""
+    """Record the inputs and outputs of the named modules of a model, call by call, in the order they finish."""
 
     def __init__(self, model: nn.Module, names: Iterable[str]) -> None:
         self.heard: dict[str, list[Tensor]] = {}
@@ -151,62 +136,61 @@ class _Listener:
             model.get_submodule(name).register_forward_hook(partial(self._hear, name))
 
     def _hear(self, name: str, module: nn.Module, given: tuple, gave: object) -> None:
-        first = gave[0] if isinstance(gave, tuple) else gave
-        before = given[0] if given and not any(module.children()) else None  # a whole may begin at another part
-        if isinstance(before, Tensor) and before.is_floating_point():
-            self._keep(f"{name}{INPUT}", before)
-        if isinstance(first, Tensor):
-            self._keep(name, first)
-
-    def _keep(self, label: str, value: Tensor) -> None:
-        calls = self.heard.setdefault(label, [])
-        self.order.append((label, len(calls)))
-        calls.append(value)
+        before = given[0] if given and not any(module.children()) else None  # composite modules may start elsewhere
+        after = gave[0] if isinstance(gave, tuple) else gave
+        if not isinstance(before, Tensor) or not before.is_floating_point():
+            before = None
+        for label, value in ((f"{name}{INPUT}", before), (name, after)):
+            if isinstance(value, Tensor):
+                calls = self.heard.setdefault(label, [])
+                self.order.append((label, len(calls)))
+                calls.append(value)
 
 
-def _compare(ours: Model, theirs: nn.Module, described: HFModel, dtype: torch.dtype, seed: int) -> Iterator[Difference]:
-    """Run both and compare the values of their parts, in our order, then the outputs."""
+def _compare(
+    native: Model, hf_model: nn.Module, described: HFModel, dtype: torch.dtype, seed: int
+) -> Iterator[Difference]:
+    """Run both models and compare the values of their modules, in the order of the native one, then the outputs."""
     table = config_table(described)
-    pairs = _counterparts(ours, described, embedding=not table.get("scale_embedding"))
-    left = _Listener(ours, pairs)
-    right = _Listener(theirs, {name for names in pairs.values() for name in names})
-    mine, yours = hf_inputs(ours, table.get("pad_token_id"), seed)
+    pairs = _counterparts(native, described, embedding=not table.get("scale_embedding"))
+    left = _Listener(native, pairs)
+    right = _Listener(hf_model, {name for names in pairs.values() for name in names})
+    inputs = _inputs(native, table.get("pad_token_id"), seed)
     with torch.no_grad():
-        output = ours(**mine)
-    with in_type(dtype):
-        answer = theirs(**yours)
+        output = native(*inputs.values())
+    with torch.no_grad(), InFloat64() if dtype == torch.float64 else nullcontext():
+        answer = hf_model(**inputs)
     for label, call in left.order:
         name, suffix = label.removesuffix(INPUT), INPUT * label.endswith(INPUT)
-        found = [calls for their in pairs[name] if (calls := right.heard.get(their + suffix))]
+        found = [calls for each in pairs[name] if (calls := right.heard.get(each + suffix))]
         if found:
-            place = label + (f", call {call + 1}" if call else "")
+            which = label + (f", call {call + 1}" if call else "")
             other = [value for calls in found for value in calls][call] if len(found) > 1 else found[0][call]
-            yield _difference(place, pairs[name][0] + suffix, left.heard[label][call], other)
-    if described.head != "sentence":  # theirs ends with the hidden states, which were the last intermediate
+            yield _difference(which, pairs[name][0] + suffix, left.heard[label][call], other)
+    if described.head != "sentence":  # transformers ends with the hidden states, which were the last intermediate
         key = OUTPUTS.get(described.head, "logits")
         yield _difference("output", key, output, getattr(answer, key))
 
 
-def _counterparts(ours: Model, described: HFModel, embedding: bool) -> dict[str, list[str]]:
-    """Parts of theirs that compute what parts of ours compute: those that hold the same tensors.
+def _counterparts(native: Model, described: HFModel, embedding: bool) -> dict[str, list[str]]:
+    """The modules of transformers that compute the same as native ones: those that hold the same tensors.
 
-    Learned positions and relative biases of ours are already added, and a scaled `embedding` is not yet scaled.
+    Native learned positions and relative biases are left out because their output is already the sum, and so is an
+    `embedding` that transformers scales before it returns.
     """
     pairs: dict[str, list[str]] = {}
     for row in described.written_rows:
-        part = row.ours.rpartition(".")[0]
-        skipped = not embedding if part == "embedding" else False
-        if part and not skipped and not isinstance(ours.get_submodule(part), (LearnedPositions, RelativeBias)):
-            pairs[part] = [row.theirs.rpartition(".")[0]]
-    for row in described.written_rows:  # a tied table may be called by its other name
-        if "embed_tokens" in row.theirs and row.same_as and "embedding" in pairs:
-            pairs["embedding"].append(row.theirs.rpartition(".")[0])
+        part, hf = row.native.rpartition(".")[0], row.hf.rpartition(".")[0]
+        skipped = not part or (part == "embedding" and not embedding)
+        if not skipped and not isinstance(native.get_submodule(part), (LearnedPositions, RelativeBias)):
+            pairs[part] = [hf]
+        if "embed_tokens" in row.hf and row.same_as and "embedding" in pairs:  # a tied table may be called by this name
+            pairs["embedding"].append(hf)
     return pairs
 
 
-def _difference(place: str, theirs: str, ours: Tensor, other: Tensor) -> Difference:
-    if ours.shape != other.shape:
-        return Difference(place, theirs, torch.inf, torch.inf)
-    apart = float((ours - other).abs().max())
-    size = max(1.0, float(other.abs().max()))
-    return Difference(place, theirs, apart, apart / size)
+def _difference(native: str, hf: str, value: Tensor, other: Tensor) -> Difference:
+    if value.shape != other.shape:
+        return Difference(native, hf, torch.inf, torch.inf)
+    largest = float((value - other).abs().max())
+    return Difference(native, hf, largest, largest / max(1.0, float(other.abs().max())))

@@ -1,4 +1,4 @@
-"""Weights in the checkpoints of a training run: list them, find the best, and verify that one is whole."""
+"""The checkpoints of a training run: list them, find the best one, and read its weights after a check of hashes."""
 
 import hashlib
 import re
@@ -8,11 +8,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.tensor_files import TensorFiles
+from glassformer.checkpoints.tensor_files import WEIGHTS, TensorFiles
 from glassformer.errors import CheckpointError, PathError
 from glassformer.safe_read import read_table
 
-MODEL_CONFIG = "model.json"  # in a run folder: the model's configuration and labels, in our own layout
+MODEL_CONFIG = "model.json"  # in a run folder: the model's configuration and labels, in the native format
 BEST, MANIFEST, OPTIMIZER = "best.json", "manifest.json", "optimizer.safetensors"
 AVERAGE = "average/"  # before the name of a weight: its moving average, among the optimizer's tensors
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
@@ -21,8 +21,13 @@ STEP_FOLDER = re.compile(r"step-(\d{8,})")
 class CheckpointWeights:
     """The weights of one checkpoint, or their moving average if training kept one."""
 
-    def __init__(self, folder: Path, weights: str) -> None:
-        model, optimizer = (TensorFiles(_as_saved(folder, file)) for file in (weights, OPTIMIZER))
+    def __init__(self, run: Path, step: int) -> None:
+        steps = checkpoint_steps(run)
+        if step not in steps:
+            there = ", ".join(map(str, steps)) or "none"
+            raise PathError(f"{run}: holds no checkpoint of step {step}; there are: {there}")
+        self.folder = run / f"step-{step:08d}"
+        model, optimizer = (TensorFiles(_as_saved(self.folder, file)) for file in (WEIGHTS, OPTIMIZER))
         self._stored = {
             name: (optimizer, AVERAGE + name) if AVERAGE + name in optimizer.shapes else (model, name)
             for name in model.shapes
@@ -43,15 +48,6 @@ class CheckpointWeights:
 def checkpoint_steps(folder: Path) -> list[int]:
     """The steps of a run that have a checkpoint, in order."""
     return sorted(int(found[1]) for path in folder.glob("step-*") if (found := STEP_FOLDER.fullmatch(path.name)))
-
-
-def checkpoint_folder(folder: Path, step: int) -> Path:
-    """The folder of one step's checkpoint."""
-    steps = checkpoint_steps(folder)
-    if step not in steps:
-        there = ", ".join(map(str, steps)) or "none"
-        raise PathError(f"{folder}: holds no checkpoint of step {step}; there are: {there}")
-    return folder / f"step-{step:08d}"
 
 
 def best_checkpoint(folder: Path) -> int | None:

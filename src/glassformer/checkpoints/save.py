@@ -1,4 +1,4 @@
-"""`gf.save`: a model into a folder, in the layout of its Hugging Face family or in our own."""
+"""`gf.save`: write a model to a folder, in the format of its Hugging Face family or in the native one."""
 
 import json
 import re
@@ -22,17 +22,17 @@ from glassformer.checkpoints.tensor_files import (
     WEIGHTS,
     write_tensors,
 )
-from glassformer.checkpoints.tensor_map import TensorMap, own_rows, to_theirs
+from glassformer.checkpoints.tensor_map import TensorMap, native_rows, to_hf
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.safe_read import parse_table
 from glassformer.text.tokenizer import Tokenizer
 
-Format = Literal["auto", "hf", "ours"]
+Format = Literal["auto", "hf", "native"]
 SHARD_BYTES = 5_000_000_000
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
-OWN_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
+MODEL_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 
 def save(
@@ -44,16 +44,16 @@ def save(
     like: HFModel | None = None,
     shard_bytes: int = SHARD_BYTES,
 ) -> None:
-    """Write a model so that a crash at any moment leaves the old one or the new one.
+    """Save a model to a folder atomically: after a crash at any moment, the folder holds the old or the new model.
 
-    "hf" is what `transformers` opens, "ours" keeps every option, and "auto" is the first if the model has a family
-    there. Files of more than `shard_bytes` are split. Other files in the folder stay, and so does a tokenizer if none
-    is given. `like` is the `hf_model` of a loaded model, whose family and other fields are kept.
+    The format "hf" is what `transformers` opens, "native" keeps every option, and "auto" is "hf" if the model has a
+    family there. Files of more than `shard_bytes` are split. Other files in the folder stay, and so does a tokenizer
+    if none is given. `like` is the `hf_model` of a loaded model, whose family and other fields are kept.
     """
     names = None if labels is None else tuple(labels)
     found = _hf_model(model.config, names, format, like)
     if found is None:
-        table, rows, where = native_config(model.config, names), own_rows(model), f"{folder}: what would be written"
+        table, rows, where = native_config(model.config, names), native_rows(model), f"{folder}: the new config.json"
         read_native(parse_table(json.dumps(table).encode(), where), len(rows), where)
     else:
         table, rows = _more_fields(config_table(found), like, tokenizer, model), found.written_rows
@@ -62,7 +62,11 @@ def save(
         _write_shards(scratch, model, table, rows, shard_bytes)
         write_json(scratch / CONFIG_FILE, table)
         if found is not None:
-            _write_companions(scratch, table, found, model)
+            if not found.head:  # it generates text
+                ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
+                write_json(scratch / GENERATION, {"_from_model_config": True, **ids})
+            if found.head == "sentence":
+                write_sentence_model(scratch, model.config.dim)
         if like is not None and like.generation is not None:
             write_json(scratch / GENERATION, like.generation)
         if tokenizer is not None:
@@ -76,23 +80,23 @@ def save(
 
 def model_files(folder: Path) -> list[str]:
     """The files of a model in a folder, or of one whose writer was interrupted."""
-    found = (path.name for pattern in OWN_FILES for path in sorted(folder.glob(pattern)))
+    found = (path.name for pattern in MODEL_FILES for path in sorted(folder.glob(pattern)))
     return [name for name in found if not name.endswith(NUMBERS_SUFFIX)]
 
 
 def _hf_model(config: Config, labels: tuple[str, ...] | None, format: Format, like: HFModel | None) -> HFModel | None:
-    if format not in ("auto", "hf", "ours"):
-        raise CheckpointError(f"format is {format!r}, wanted auto, hf or ours")
+    if format not in ("auto", "hf", "native"):
+        raise CheckpointError(f"format is {format!r}, wanted auto, hf or native")
     classes = class_count(config)
     if labels is not None and classes and len(labels) != classes:
         raise CheckpointError(f"{len(labels)} labels are given, but the model has {classes} classes")
-    if format == "ours":
+    if format == "native":
         return None
     try:
         return find_hf_model(config, labels, None if like is None else like.family.model_type)
     except CheckpointError as error:
         if format == "hf":
-            raise CheckpointError(f'{error}; format="ours" keeps it whole') from None
+            raise CheckpointError(f'{error}; format="native" keeps all of it') from None
         return None
 
 
@@ -117,19 +121,10 @@ def _more_fields(
     return {**table, **{name: ids[name] for name in sorted(ids) if name not in table}}
 
 
-def _write_companions(folder: Path, table: Mapping[str, object], found: HFModel, model: Model) -> None:
-    """Files that other libraries read beside the model."""
-    if not found.head:  # it generates text
-        ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
-        write_json(folder / GENERATION, {"_from_model_config": True, **ids})
-    if found.head == "sentence":
-        write_sentence_model(folder, model.config.dim)
-
-
 def _write_shards(
     folder: Path, model: Model, table: Mapping[str, object], rows: Sequence[TensorMap], shard_bytes: int
 ) -> None:
-    """One file, or several and their index; at most one of them is in memory a second time."""
+    """Write one file, or several and their index; only one of them is in memory a second time."""
     state = {name: parameter.detach() for name, parameter in model.named_parameters()}
     shards = list(_shards(rows, state, shard_bytes))
     metadata = {CONFIG_TEXT: json.dumps(table)} if len(shards) == 1 else {}
@@ -137,7 +132,7 @@ def _write_shards(
     total = 0
     for number, shard in enumerate(shards, 1):
         name = WEIGHTS if len(shards) == 1 else f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-        tensors = {key: tensor.cpu() for key, tensor in to_theirs(shard, state).items()}
+        tensors = {key: tensor.cpu() for key, tensor in to_hf(shard, state).items()}
         write_tensors(folder / name, tensors, metadata)
         index |= dict.fromkeys(tensors, name)
         total += sum(tensor.nbytes for tensor in tensors.values())
@@ -146,12 +141,12 @@ def _write_shards(
 
 
 def _shards(rows: Sequence[TensorMap], state: Mapping[str, Tensor], shard_bytes: int) -> Iterator[list[TensorMap]]:
-    """The rows in lists whose tensors together stay below a size, or are one tensor."""
+    """The rows of each file: tensors that together stay below a size, or a single larger one."""
     shard: list[TensorMap] = []
     size = 0
     for row in rows:
-        if row.ours:
-            more = state[row.ours].nbytes
+        if row.native:
+            more = state[row.native].nbytes
             if shard and size + more > shard_bytes:
                 yield shard
                 shard, size = [], 0

@@ -13,7 +13,7 @@ _MEAN = "pooling_mode_mean_tokens"
 
 
 def is_sentence_model(folder: Path) -> bool:
-    """Whether a folder describes sentence vectors: means of hidden states, with length one."""
+    """Whether a folder describes sentence embeddings: hidden states averaged, then normalized to length one."""
     if not (folder / MODULES).exists():
         return False
     listed = read_json(folder / MODULES)
@@ -28,7 +28,7 @@ def is_sentence_model(folder: Path) -> bool:
 
 
 def write_sentence_model(folder: Path, dim: int) -> None:
-    """Write the files that describe sentence vectors."""
+    """Write the files that describe sentence embeddings."""
     paths = ["", POOLING, "2_Normalize"]
     parts = [{"idx": i, "name": str(i), "path": paths[i], "type": kind} for i, kind in enumerate(_KINDS)]
     write_json(folder / MODULES, parts)

@@ -1,4 +1,4 @@
-"""Tensors in safetensors files: headers are checked before any tensor is read, and tensors are read one at a time."""
+"""Tensors in safetensors files: headers are checked first, then tensors are read one at a time."""
 
 import functools
 import json
@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from glassformer.errors import CheckpointError
-from glassformer.safe_read import is_pickle, parse_table, pickle_refusal, plain_file, read_table
+from glassformer.safe_read import PICKLES, is_pickle, parse_table, pickle_refusal, plain_file, read_table
 
 MOST_HEADER = 8 * 2**20  # bytes; room for 80,000 tensors
 MOST_NAME = 300
@@ -35,7 +35,7 @@ FLOATS = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF1
 
 @dataclass(frozen=True)
 class StoredTensor:
-    """One tensor as a header announces it."""
+    """One tensor as the header of a file describes it."""
 
     path: Path
     dtype: str
@@ -90,7 +90,7 @@ class TensorFiles:
         return tensor
 
     def _window(self, entry: StoredTensor, name: str) -> Tensor:
-        """A tensor through an open file, which is reopened now and then: the pages that were read stay in memory."""
+        """A tensor through an open file, which is reopened now and then to release the pages that were read."""
         if self._open is None or self._open[0] != entry.path or self._seen > RENEW:
             self._open = entry.path, safe_open(entry.path, "pt")
             self._seen = 0
@@ -99,7 +99,9 @@ class TensorFiles:
 
     def _add(self, path: Path) -> None:
         header = _read_header(path)
-        metadata = _metadata(path, header.pop("__metadata__", {}))
+        metadata = header.pop("__metadata__", {})
+        if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
+            raise CheckpointError(f"{path}: __metadata__ is not a table of strings")
         self.metadata |= metadata
         sums = parse_table(metadata[CHECKSUMS].encode(), f"{path}: checksums") if CHECKSUMS in metadata else {}
         if sums and sums.keys() != header.keys():
@@ -119,15 +121,23 @@ class TensorFiles:
             raise CheckpointError(f"{self._entries[extra[0]].path}: has {extra[0]!r}, which the index does not list")
 
 
-def read_index(path: Path) -> dict[str, Path]:
-    """Which file beside an index holds each tensor."""
-    table = read_table(path).get("weight_map")
+def weight_files(folder: Path) -> Path | dict[str, Path]:
+    """The file with the tensors of a model, or the file of each tensor by the index."""
+    if (folder / WEIGHTS).exists():
+        return folder / WEIGHTS
+    index = folder / INDEX
+    if not index.exists():
+        for path in sorted(folder.iterdir()):
+            if path.suffix in PICKLES:
+                raise pickle_refusal(path)
+        raise CheckpointError(f"{folder}: has neither {WEIGHTS} nor {INDEX}")
+    table = read_table(index).get("weight_map")
     if not isinstance(table, dict) or not table:
-        raise CheckpointError(f"{path}: has no weight_map from tensors to files")
+        raise CheckpointError(f"{index}: has no weight_map from tensors to files")
     for name, file in table.items():
         if not isinstance(file, str) or not SHARD.fullmatch(file):
-            raise CheckpointError(f"{path}: {name!r} is in {file!r}, wanted the plain name of a safetensors file")
-    return {name: path.parent / str(file) for name, file in table.items()}
+            raise CheckpointError(f"{index}: {name!r} is in {file!r}, wanted the plain name of a safetensors file")
+    return {name: folder / str(file) for name, file in table.items()}
 
 
 def checksum(tensor: Tensor) -> str:
@@ -139,7 +149,7 @@ def checksum(tensor: Tensor) -> str:
 def write_tensors(path: Path, tensors: dict[str, Tensor], metadata: Mapping[str, str]) -> None:
     """Write one safetensors file with checksums; equal tensors make equal files.
 
-    A disk failure is raised as the system's error, which the library's error hides.
+    A disk failure is raised as the OSError that the library's own error hides.
     """
     sums = json.dumps({name: checksum(tensor) for name, tensor in tensors.items()})
     try:
@@ -179,12 +189,6 @@ def _read_header(path: Path) -> dict[str, object]:
             return header
     except (SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: {error}") from None
-
-
-def _metadata(path: Path, metadata: object) -> dict[str, str]:
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise CheckpointError(f"{path}: __metadata__ is not a table of strings")
-    return metadata
 
 
 def _stored_tensor(path: Path, name: str, raw: object) -> StoredTensor:

@@ -62,16 +62,12 @@ def load_vectors(path: Path | str, most: int | None = None) -> WordVectors:
             file.seek(0)
             return _gather(path, _text_rows(path, file, None), most, None)
         count, dim = int(heading[1]), int(heading[2])
-        _require_sizes(path, count, dim)
+        size = path.stat().st_size
+        if not (1 <= count <= MOST_TOKENS and 1 <= dim <= MOST_WIDTH and 2 * count * dim <= size):
+            raise CheckpointError(f"{path}: says it has {count:,} vectors of {dim:,} numbers, but has {size:,} bytes")
         is_text = _next_is_text(file, dim)
         rows = _text_rows(path, file, dim) if is_text else _binary_rows(path, file, count, dim)
         return _gather(path, rows, most, count)
-
-
-def _require_sizes(path: Path, count: int, dim: int) -> None:
-    size = path.stat().st_size
-    if not (1 <= count <= MOST_TOKENS and 1 <= dim <= MOST_WIDTH and 2 * count * dim <= size):
-        raise CheckpointError(f"{path}: says it has {count:,} vectors of {dim:,} numbers, but has {size:,} bytes")
 
 
 def _next_is_text(file: BinaryIO, dim: int) -> bool:

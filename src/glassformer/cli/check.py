@@ -1,13 +1,12 @@
 """`glassformer check`: recompute every worked example."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, get_args
 
-from glassformer.cli.report import Json, UsageError, write, write_json, write_table, write_text
+from glassformer.cli.report import Json, named, write, write_json, write_table, write_text
 from glassformer.errors import FAILED
-from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.course.worked.examples import WorkedExample
@@ -28,37 +27,22 @@ def check(example: str | None = None, /, *, json: Json = False) -> int | None:
     example
         Name of an example, such as gd-x2-iteration-10; checks all if left out.
     """
-    return _check_all(json) if example is None else _check_one(example, json)
-
-
-def _check_all(json: bool) -> int | None:
-    from glassformer.course.worked.verdicts import check_all
-
-    results = check_all()
-    if json:
-        write_json(results)
-    else:
-        _show_results(results)
-    return _status(results)
-
-
-def _check_one(name: str, json: bool) -> int | None:
     from glassformer.course.worked.examples import examples
-    from glassformer.course.worked.verdicts import check_example
+    from glassformer.course.worked.verdicts import check_all, check_example
 
-    found = {example.id: example for example in examples()}
-    if name not in found:
-        hint = did_you_mean(name, found, "`glassformer check` lists them all")
-        raise UsageError(f"there is no example {name!r}; {hint}")
-    result = check_example(found[name])
-    if json:
-        write_json(result)
+    if example is None:
+        results = check_all()
+        if json:
+            write_json(results)
+        else:
+            _show_results(results)
     else:
-        _show_result(found[name], result)
-    return _status([result])
-
-
-def _status(results: Iterable["Result"]) -> int | None:
+        found = named("example", example, {each.id: each for each in examples()}, "check")
+        results = [check_example(found)]
+        if json:
+            write_json(results[0])
+        else:
+            _show_result(found, results[0])
     return None if all(result.expected_ok for result in results) else FAILED
 
 
@@ -81,8 +65,8 @@ def _row(result: "Result") -> tuple[str, str, str, str, str]:
         return result.id, result.verdict, name, "", _cut(_brief(value))
     entry = result.farthest
     claim = isinstance(entry.value, bool) and not isinstance(entry.printed, bool)
-    ours = _held(bool(entry.value)) if claim else _brief(entry.value)
-    return result.id, result.verdict, entry.name, _cut(_brief(entry.printed)), _cut(ours)
+    right = _held(bool(entry.value)) if claim else _brief(entry.value)
+    return result.id, result.verdict, entry.name, _cut(_brief(entry.printed)), _cut(right)
 
 
 def _held(truth: bool) -> str:
@@ -116,9 +100,9 @@ def _show_result(example: "WorkedExample", result: "Result") -> None:
     write(f"{result.id}: {result.verdict}\n{result.source}, {result.section}\n")
     write_text(f"{result.what}\n\n    {unicode_math(result.equation)}\n")
     write_table(("input", "value"), [(key, _brief(value)) for key, value in example.inputs.items()])
-    ours = {**{key: _held(truth) for key, truth in result.claims.items()}, **result.value}
-    columns = (ours, result.printed or {}, *([example.expected] if result.differing else []))
-    names = ("result", "ours", "in print", "expected")[: 1 + len(columns)]
+    computed = {**{key: _held(truth) for key, truth in result.claims.items()}, **result.value}
+    columns = (computed, result.printed or {}, *([example.expected] if result.differing else []))
+    names = ("result", "computed", "in print", "expected")[: 1 + len(columns)]
     rows = [(key, *(_brief(values.get(key, "")) for values in columns)) for key in dict.fromkeys(chain(*columns))]
     write_table(names, rows)
     if example.recipe is not None:

@@ -10,7 +10,7 @@ def convert(
     target: SomePath,
     /,
     *,
-    format: Literal["auto", "hf", "ours"] = "hf",
+    format: Literal["auto", "hf", "native"] = "hf",
     dtype: Literal["float64", "float32", "float16", "bfloat16"] | None = None,
     step: RunStep = None,
     json: Json = False,
@@ -24,7 +24,7 @@ def convert(
     target
         Output folder, which may hold other files but neither a model nor a run.
     format
-        hf opens in transformers, ours keeps every option, auto is hf if the model has a family there.
+        hf opens in transformers, native keeps every option, auto is hf if the model has a family there.
     dtype
         Weight dtype; as stored if left out.
     """

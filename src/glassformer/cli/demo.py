@@ -24,6 +24,7 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
         Random seed of the sentences and the initial weights.
     """
     from glassformer.data.phrase_book import split_phrase_book
+    from glassformer.data.phrases.courtesy import courtesies
     from glassformer.decoding.generate import translate
     from glassformer.training.tasks.translate import score_translations
 
@@ -31,7 +32,9 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
         raise UsageError(f"--steps is {steps}, wanted at least 1")
     talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
     known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
-    model, tokenizer = _train(_training_pairs(known), steps, seed)
+    # The few courtesies are repeated, and some sentences appear without their full stop too.
+    bare = [(e.removesuffix("."), s.removesuffix(".")) for e, s in known[::8] if e.endswith(".") and s.endswith(".")]
+    model, tokenizer = _train([*known, *courtesies() * 40, *bare], steps, seed)
     talk(f"translating {HELD_OUT} unseen sentences")
     answers = translate(model, tokenizer, [english for english, _ in unseen])
     right = sum(answer == spanish for answer, (_, spanish) in zip(answers, unseen, strict=True))
@@ -46,14 +49,6 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     _show_attention(model, tokenizer, unseen[0][0], answers[0])
     write(f"{right} of {HELD_OUT} unseen sentences exactly right; BLEU {bleu.score:.1f} ({bleu.signature})")
     write("next: `glassformer equations attention` for the formula, `glassformer models` for larger ones")
-
-
-def _training_pairs(known: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """The pairs, with the few courtesies repeated and some sentences also without their full stop."""
-    from glassformer.data.phrases.courtesy import courtesies
-
-    bare = [(e.removesuffix("."), s.removesuffix(".")) for e, s in known[::8] if e.endswith(".") and s.endswith(".")]
-    return [*known, *courtesies() * 40, *bare]
 
 
 def _train(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Seq, Tokenizer]":

@@ -2,21 +2,16 @@
 
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias
 
 from cyclopts import Parameter
 
 from glassformer.cli.config import TASK_NAMES
-from glassformer.cli.report import Json, RunStep, show_metrics, talk, write_json
-
-if TYPE_CHECKING:
-    pass
+from glassformer.cli.report import Json, RunStep, T, show_metrics, talk, write_json
 
 TaskName: TypeAlias = Annotated[
-    str | None, Parameter(help=f"The task the model has to be for ({TASK_NAMES}); another one is an error.")
+    str | None, Parameter(help=f"Expected task of the model ({TASK_NAMES}); another one is an error.")
 ]
-T = TypeVar("T")
-
 QUIET_SECONDS = 2.0  # before the first report of progress
 
 
@@ -38,7 +33,7 @@ def evaluate(
     model
         Folder of a model.
     data
-        A file or folder as for training; if left out, the part of the task's built-in data that is not trained on.
+        A file or folder as for training; if left out, the held-out part of the task's built-in data.
     target_path
         The other language, line by line, of sentence pairs in two files.
     num_beams
@@ -47,14 +42,14 @@ def evaluate(
     from glassformer.training.evaluate import evaluate_model, load_for_evaluation
     from glassformer.training.registry import TASKS
 
-    subject = load_for_evaluation(model, task, step)
-    data = data or TASKS[subject.task].built_in
+    loaded = load_for_evaluation(model, task, step)
+    data = data or TASKS[loaded.task].built_in
     talk(f"evaluating {model} on {data}")
-    metrics = evaluate_model(subject, data, target_path, num_beams, report_progress)
+    metrics = evaluate_model(loaded, data, target_path, num_beams, report_progress)
     if json:
-        write_json({"model": model, "task": subject.task, "data": data, "metrics": metrics})
+        write_json({"model": model, "task": loaded.task, "data": data, "metrics": metrics})
     else:
-        show_metrics(subject.task, metrics)
+        show_metrics(loaded.task, metrics)
 
 
 def report_progress(items: Iterator[T], what: str) -> Iterator[T]:

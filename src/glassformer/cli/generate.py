@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import Json, MaybePath, RunStep, UsageError, talk, write, write_json
+from glassformer.cli.report import Flag, Json, MaybePath, RunStep, UsageError, talk, write, write_json
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError
 from glassformer.views.console import SafeConsole
@@ -24,7 +24,6 @@ BATCH = 512  # lines read and translated together: enough to find sentences of s
 LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
 
 Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
-Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 def _settings(left_out: str) -> Parameter:
@@ -89,7 +88,13 @@ def generate(
     prompt = _typed_prompt() if prompt == "-" else prompt
     loaded = _load(model, options)
     if stream:
-        _stream(loaded, prompt, config)
+        for chunk in loaded.stream(prompt, config):
+            sys.stdout.write(chunk.text)
+            sys.stdout.flush()
+            if chunk.finish_reason is not None:
+                write()
+                if chunk.finish_reason in REASONS:
+                    talk(f"the text ends because {REASONS[chunk.finish_reason]}")
         return
     texts = loaded.generate([prompt], config)
     if json:
@@ -127,6 +132,8 @@ def translate(
     stream
         Print each translation before the next line is read.
     """
+    from glassformer.data.files import lines_of, read_lines
+
     if text is not None and file is not None:
         raise UsageError("a sentence and --file are both given, wanted one of them")
     if stream and json:
@@ -134,7 +141,9 @@ def translate(
     _require_sampling(config)
     loaded = _load(model, options)
     loaded.translate([])  # raises if the model does not translate, before any input is read
-    lines = _source_lines(file) if text in (None, "-") else [(ARGUMENT, text)]
+    lines: Iterable[Line] = [(ARGUMENT, text or "")]
+    if text in (None, "-"):
+        lines = lines_of(_standard_input(), "standard input") if file is None else read_lines(file)
     batches = _batches(_with_progress(lines, file), 1 if stream else BATCH)
     found: list[dict[str, object]] = []
     try:
@@ -187,16 +196,6 @@ def _described(completion: "Completion", loaded: "LoadedModel") -> dict[str, obj
     return {"text": completion.text, "finish_reason": reason, "score": score, "tokens": tokens}
 
 
-def _stream(loaded: "LoadedModel", prompt: str, config: GenerationConfig) -> None:
-    for chunk in loaded.stream(prompt, config):
-        sys.stdout.write(chunk.text)
-        sys.stdout.flush()
-        if chunk.finish_reason is not None:
-            write()
-            if chunk.finish_reason in REASONS:
-                talk(f"the text ends because {REASONS[chunk.finish_reason]}")
-
-
 def _standard_input() -> BinaryIO:
     if sys.stdin is None:  # Python's value for a closed stream
         raise UsageError("standard input is closed: give the text itself")
@@ -210,12 +209,6 @@ def _typed_prompt() -> str:
     except UnicodeDecodeError as error:
         raise UsageError(f"standard input: byte {error.start} is not UTF-8") from None
     return text.removesuffix("\n").removesuffix("\r")
-
-
-def _source_lines(file: Path | None) -> Iterator[Line]:
-    from glassformer.data.files import lines_of, read_lines
-
-    return lines_of(_standard_input(), "standard input") if file is None else read_lines(file)
 
 
 def _with_progress(lines: Iterable[Line], file: Path | None) -> Iterator[Line]:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from glassformer.cli.report import UsageError
@@ -16,21 +17,21 @@ NUMBERS_MARK = '"generator":"glassformer trace"'
 PARITY_MARK = "Made by `glassformer parity"
 
 
-def require_ours(targets: dict[Path, str]) -> None:
-    """Raise unless each path is free, or holds a file with the mark that the new one will have."""
-    for path, mark in targets.items():
+def require_free(targets: Iterable[tuple[Path | None, str]]) -> None:
+    """Raise unless the paths differ, and each is free or holds a file with the mark that the new one will have."""
+    seen: set[Path] = set()
+    for path, mark in targets:
+        if path is None:
+            continue
+        if path.resolve() in seen:
+            raise UsageError(f"{path}: two outputs have this path: name two files")
+        seen.add(path.resolve())
         if not path.parent.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         if path.is_file() and mark.encode() not in _both_ends(path):
             raise UsageError(f"{path}: already exists and was not written by this command: name another file")
-
-
-def require_apart(first: Path | None, second: Path | None) -> None:
-    """Raise if two output files are the same."""
-    if first is not None and second is not None and first.resolve() == second.resolve():
-        raise UsageError(f"{first}: two outputs have this path: name two files")
 
 
 def _both_ends(path: Path) -> bytes:

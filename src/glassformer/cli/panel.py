@@ -4,7 +4,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from rich.live import Live
 from rich.panel import Panel
@@ -22,51 +22,47 @@ NOTES_KEPT = 3  # latest notes that are shown
 BESIDE = 16  # columns for the frame and the numbers beside the curve
 
 
-class Display(Protocol):
-    """Shows log lines."""
-
-    def update(self, log: "Log") -> None:
-        """Show a log line."""
-
-
-@contextmanager
-def panel(steps: int, progress: bool = True) -> Iterator[Display]:
-    """Show a run of `steps` steps in a live panel; line by line without `progress` or a capable terminal."""
-    console = SafeConsole(stderr=True, markup=False, highlight=False, emoji=False)
-    fit = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
-    if not progress or not fit or os.environ.get("NO_COLOR"):
-        yield PlainLines(steps)
-        return
-    with Live(console=console, refresh_per_second=4, redirect_stdout=False) as live:  # it carries data
-        yield LivePanel(steps, live)
-
-
 class PlainLines:
     """One message for each log line, and one for each note."""
 
     def __init__(self, steps: int) -> None:
-        self.steps, self.pace = steps, Pace(steps)
+        self.steps = steps
+        self.first: tuple[int, float] | None = None  # step and seconds of the first log line
 
     def update(self, log: "Log") -> None:
-        """Print a log line."""
+        """Show a log line."""
         losses = f"loss {log.loss:.4g}" + ("" if log.validation is None else f", validation {log.validation:.4g}")
-        talk(", ".join([f"step {log.step:,} of {self.steps:,}: {losses}", *self.pace.parts(log)]))
+        talk(", ".join([f"step {log.step:,} of {self.steps:,}: {losses}", *self._pace(log)]))
         if log.note:
             talk(log.note)
         sys.stderr.flush()
 
+    def _pace(self, log: "Log") -> list[str]:
+        """Tokens per second, fraction of peak and time left, as far as they are known."""
+        parts = [f"{log.speed:,.0f} tokens/s", *([f"{100 * log.peak:.3g} % of peak"] if log.peak else [])]
+        # A resumed run did not take its first steps in this time, so count from the first log line.
+        self.first = self.first or (log.step, log.seconds)
+        step, seconds = self.first
+        if log.step == self.steps:
+            return [*parts, f"{duration(0.0)} left"]
+        if log.step == step:
+            return parts
+        left = (log.seconds - seconds) / (log.step - step) * (self.steps - log.step)
+        return [*parts, f"{duration(left)} left"]
 
-class LivePanel:
+
+class LivePanel(PlainLines):
     """The loss curve, the current metrics, and the latest notes."""
 
     def __init__(self, steps: int, live: Live) -> None:
-        self.steps, self.live, self.pace = steps, live, Pace(steps)
+        super().__init__(steps)
+        self.live = live
         self.losses: list[float] = []
         self.validation = ""  # the latest one, shown until the next
         self.notes: list[str] = []
 
     def update(self, log: "Log") -> None:
-        """Redraw with a log line."""
+        """Redraw the panel with a log line."""
         self.losses.append(log.loss)
         if log.validation is not None:
             self.validation = f", validation {log.validation:.4g} at step {log.step:,}"
@@ -75,7 +71,7 @@ class LivePanel:
         lines = [
             *self._curve(),
             f"loss {log.loss:.4g}{self.validation}, {rates}",
-            " · ".join(self.pace.parts(log)),
+            " · ".join(self._pace(log)),
             *self.notes[-NOTES_KEPT:],
         ]
         title = f"step {log.step:,} of {self.steps:,}"
@@ -93,29 +89,16 @@ class LivePanel:
         ]
 
 
-class Pace:
-    """Throughput and time left of a run."""
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-        self.first: tuple[int, float] | None = None  # step and seconds of the first log line
-
-    def parts(self, log: "Log") -> list[str]:
-        """Tokens per second, fraction of peak and time left, as far as they are known."""
-        parts = [f"{log.speed:,.0f} tokens/s"]
-        if log.peak:
-            parts.append(f"{100 * log.peak:.3g} % of peak")
-        left = self._left(log)
-        return [*parts, f"{duration(left)} left"] if left is not None else parts
-
-    def _left(self, log: "Log") -> float | None:
-        # A resumed run did not take its first steps in this time, so count from the first log line.
-        if self.first is None:
-            self.first = log.step, log.seconds
-        step, seconds = self.first
-        if log.step == self.steps:
-            return 0.0
-        return (log.seconds - seconds) / (log.step - step) * (self.steps - log.step) if log.step > step else None
+@contextmanager
+def panel(steps: int, progress: bool = True) -> Iterator[PlainLines]:
+    """Show a run of `steps` steps in a live panel; line by line without `progress` or a capable terminal."""
+    console = SafeConsole(stderr=True, markup=False, highlight=False, emoji=False)
+    fit = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
+    if not progress or not fit or os.environ.get("NO_COLOR"):
+        yield PlainLines(steps)
+        return
+    with Live(console=console, refresh_per_second=4, redirect_stdout=False) as live:  # it carries data
+        yield LivePanel(steps, live)
 
 
 def duration(seconds: float) -> str:

@@ -5,26 +5,16 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from glassformer.cli.output_files import PARITY_MARK, require_ours
-from glassformer.cli.report import (
-    Json,
-    MaybePath,
-    RunStep,
-    UsageError,
-    talk,
-    write,
-    write_json,
-    write_table,
-)
+from glassformer.cli.output_files import PARITY_MARK, require_free
+from glassformer.cli.report import Json, MaybePath, RunStep, UsageError, named, talk, write, write_json, write_table
 from glassformer.errors import FAILED
-from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.parity import Parity
     from glassformer.layers.config import Config
     from glassformer.layers.model import Model
 
-Type = Literal["float64", "float32", "float16", "bfloat16"]
+Dtype = Literal["float64", "float32", "float16", "bfloat16"]
 MOST_ROWS = 12  # intermediates in the table, the largest difference first
 
 
@@ -33,7 +23,7 @@ def parity(
     /,
     *,
     preset: Annotated[bool, Parameter(negative="")] = False,
-    dtype: Type = "float32",
+    dtype: Dtype = "float32",
     step: RunStep = None,
     page: MaybePath = None,
     json: Json = False,
@@ -57,8 +47,7 @@ def parity(
         import glassformer.checkpoints.parity  # noqa: F401
     except ModuleNotFoundError as error:
         raise UsageError(f"parity needs the package {error.name}: pip install transformers") from None
-    if page is not None:
-        require_ours({page: PARITY_MARK})
+    require_free([(page, PARITY_MARK)])
     if model is None:
         return _every_family(page, json)
     if page is not None:
@@ -68,35 +57,28 @@ def parity(
     return _one(model, preset, dtype, step, json)
 
 
-def _one(model: str, preset: bool, dtype: Type, step: int | None, json: bool) -> int | None:
+def _one(model: str, preset: bool, dtype: Dtype, step: int | None, json: bool) -> int | None:
     import torch
 
     from glassformer.checkpoints.parity import parity as compare
+    from glassformer.models.registry import presets
 
-    found = compare(_random(_preset(model)) if preset else model, getattr(torch, dtype), step=step)
+    named_model = _random(named("preset", model, presets(), "models")) if preset else model
+    found = compare(named_model, getattr(torch, dtype), step=step)
     first = found.first_divergence
     if json:
         write_json({"parity": found, "first_divergence": first})
         return None if first is None else FAILED
     worst = sorted(found.differences, key=lambda row: -row.relative)[:MOST_ROWS]
-    rows = [(row.place, row.theirs, f"{row.largest:.1e}", f"{row.relative:.1e}") for row in worst]
+    rows = [(row.native, row.hf, f"{row.largest:.1e}", f"{row.relative:.1e}") for row in worst]
     title = f"{found.family} in {found.dtype}: the {len(rows)} largest of {len(found.differences)} differences"
-    write_table(("ours", "theirs", "difference", "relative"), rows, title=title)
+    write_table(("module", "in transformers", "difference", "relative"), rows, title=title)
     if first is None:
         write(f"all {len(found.differences)} intermediates agree to {found.bound:.0e}")
         return None
     bound = f"wanted at most {found.bound:.0e}"
-    write(f"first divergence: {first.place} ({first.theirs}) differs by {first.relative:.1e}, {bound}")
+    write(f"first divergence: {first.native} ({first.hf}) differs by {first.relative:.1e}, {bound}")
     return FAILED
-
-
-def _preset(name: str) -> "Config":
-    from glassformer.models.registry import presets
-
-    if name not in presets():
-        hint = did_you_mean(name, presets(), "`glassformer models` lists them all")
-        raise UsageError(f"there is no preset {name!r}; {hint}")
-    return presets()[name]
 
 
 def _random(config: "Config") -> "Model":
@@ -157,7 +139,7 @@ rotary tables, softmax, Marian's sinusoids) are upcast, since they would be the 
 | --- | --- | --- | --- | --- | --- |
 """
     lines = [
-        f"| {name} | {one.family} | {len(one.differences)} | {_cell(one)} | {_cell(two)} | `{two.worst.place}` |"
+        f"| {name} | {one.family} | {len(one.differences)} | {_cell(one)} | {_cell(two)} | `{two.worst.native}` |"
         for name, (one, two) in found.items()
     ]
     return head + "\n".join(lines) + "\n"

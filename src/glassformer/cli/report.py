@@ -6,17 +6,18 @@ import sys
 import textwrap
 import traceback
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import is_dataclass
 from pathlib import Path
 from shutil import get_terminal_size
-from typing import Annotated, TypeAlias
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 from cyclopts import CycloptsError, Parameter, Token, UnknownOptionError, UnusedCliTokensError
 
 from glassformer.cli.streams import guarded_streams
 from glassformer.errors import BAD_USE, FAILED, GlassformerError
+from glassformer.suggestions import did_you_mean
 from glassformer.views.console import SafeConsole, escaped, escaped_line
 from glassformer.views.tables import FittingTable
 
@@ -25,7 +26,9 @@ INTERRUPTED = 130  # exit status after Ctrl-C, as shells report it
 PIPE_CLOSED = 141  # exit status after SIGPIPE
 PAGE_WIDTH = 120  # columns where there is no terminal
 
-Json: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False, help="Print JSON instead of text.")]
+T = TypeVar("T")
+Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
+Json: TypeAlias = Annotated[Flag, Parameter(help="Print JSON instead of text.")]
 
 
 def _given_path(kind: object, tokens: Sequence[Token]) -> Path:
@@ -49,6 +52,14 @@ class UsageError(GlassformerError):
     """A wrong command line: something that does not exist, or options that conflict; exit status 2."""
 
     status = BAD_USE
+
+
+def named(what: str, name: str, known: Mapping[str, T], command: str) -> T:
+    """The entry of this name, or an error with the nearest names; `command` lists all of them."""
+    if name not in known:
+        hint = did_you_mean(name, known, f"`glassformer {command}` lists them all")
+        raise UsageError(f"there is no {what} {name!r}; {hint}")
+    return known[name]
 
 
 def run(command: Callable[[], int | None], debug: bool) -> int:
@@ -146,12 +157,7 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
     terminal = sys.stdout.isatty()
     text = io.StringIO()  # rich would exit by itself on a closed pipe, with another status
     console = SafeConsole(
-        file=text,
-        force_terminal=terminal or None,
-        width=page_width(),
-        markup=False,
-        highlight=False,
-        emoji=False,
+        file=text, force_terminal=terminal or None, width=page_width(), markup=False, highlight=False, emoji=False
     )
     console.print(FittingTable([*map(escaped, columns)], [[*map(escaped, row)] for row in rows], title))
     lines = [line.rstrip() for line in text.getvalue().splitlines()]
@@ -170,7 +176,7 @@ def show_metrics(task: str, metrics: object) -> None:
 
 
 def _flat(values: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """Values by name, those of a group of metrics in its place."""
+    """Values by name, with a group of metrics replaced by its values."""
     for name, value in values.items():
         if is_dataclass(value) and "signature" not in vars(value):
             yield from _flat(vars(value))

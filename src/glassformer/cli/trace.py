@@ -1,15 +1,14 @@
 """`glassformer trace`: every equation of one forward pass, with its values."""
 
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.output_files import NUMBERS_MARK, PAGE_MARK, TRACE_MARK, require_apart, require_ours
-from glassformer.cli.report import MaybePath, RunStep, UsageError, page_width, talk, write, write_styled
+from glassformer.cli.output_files import NUMBERS_MARK, PAGE_MARK, TRACE_MARK, require_free
+from glassformer.cli.report import Flag, MaybePath, RunStep, UsageError, page_width, talk, write, write_styled
 from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
@@ -63,7 +62,7 @@ class Output:
     """
 
     cell: Annotated[list[str] | None, Parameter(consume_multiple=True, negative="")] = None
-    deep: Annotated[bool, Parameter(negative="", show_default=False)] = False
+    deep: Flag = False
     html: MaybePath = None
     json: MaybePath = None
 
@@ -96,12 +95,20 @@ def trace(
         Loss to backpropagate from: next, token:ID, token:ID@POSITION, class:N or pair.
     """
     from glassformer.errors import ModelError, TapeError
+    from glassformer.views.export import numbers_path, save_trace
 
-    _require_free_outputs(output)
+    if output.json is not None and output.json.suffix != ".json":
+        raise UsageError(f"--json: {output.json} does not end in .json; the values go into a file beside it")
+    numbers = None if output.json is None else numbers_path(output.json)
+    require_free([(output.html, PAGE_MARK), (output.json, TRACE_MARK), (numbers, NUMBERS_MARK)])
     try:
         found = _trace(model, step, (text, second), backward, part)
         if output.cell:
-            _write_cell(found, output.cell, output.deep)
+            name, *index = output.cell
+            if not all(word.removeprefix("-").isdecimal() for word in index):
+                raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}")
+            depth, width = (DEPTH, 1) if output.deep else (0, 0)
+            write(str(found.explain(name, *map(int, index), depth=depth, width=width)))
     except (ModelError, TapeError) as error:  # a text that is too long; a layer, head, token or loss that is not there
         raise UsageError(str(error)) from None
     if output.html is not None:
@@ -110,53 +117,30 @@ def trace(
         output.html.write_text(trace_page(found), encoding="utf-8")
         talk(f"wrote {output.html}")
     if output.json is not None:
-        from glassformer.views.export import save_trace
-
         talk(f"wrote {output.json} and {save_trace(found, output.json)}")
     if not (output.cell or output.html or output.json):
         _show_trace(found)
 
 
-def _require_free_outputs(output: Output) -> None:
-    """Raise before anything is computed if an output would overwrite a file that is not a trace, such as a model."""
-    from glassformer.views.export import numbers_path
-
-    require_apart(output.html, output.json)
-    if output.html is not None:
-        require_ours({output.html: PAGE_MARK})
-    if output.json is not None:
-        if output.json.suffix != ".json":
-            raise UsageError(f"--json: {output.json} does not end in .json; the values go into a file beside it")
-        require_ours({output.json: TRACE_MARK, numbers_path(output.json): NUMBERS_MARK})
-
-
 def _trace(name: str, step: int | None, texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
-    from glassformer.interface import load
-    from glassformer.models.registry import presets
+    """Trace the model in a folder or file, or a preset with random weights if they fit into memory."""
+    import torch
+
+    from glassformer.interface import LoadedModel, load
+    from glassformer.models.registry import build, presets
+    from glassformer.probes.trace import free_memory
 
     if Path(name).exists():
         return load(name, step=step).trace(*texts, backward, **vars(part))
     if name not in presets() or step is not None:
         near = did_you_mean(name, presets(), "`glassformer models` lists the presets")
         raise UsageError(f"there is no folder, file or preset {name!r}; {near}")
-    return _trace_bytes(_random_model(name), texts, backward, part)
-
-
-def _random_model(name: str) -> "LoadedModel":
-    """A preset with random weights, if they fit into memory."""
-    import torch
-
-    from glassformer.interface import LoadedModel
-    from glassformer.models.registry import build
-    from glassformer.probes.trace import free_memory
-
     needed, free = build(name, device="meta").parameter_count() * FLOAT_BYTES, free_memory(torch.device("cpu"))
     if free is not None and needed > free:
-        raise UsageError(
-            f"{name} has {needed / 1e9:.0f} GB of weights and {free / 1e9:.0f} GB are free: choose a smaller preset"
-        )
+        sizes = f"{needed / 1e9:.0f} GB of weights and {free / 1e9:.0f} GB are free"
+        raise UsageError(f"{name} has {sizes}: choose a smaller preset")
     talk(f"{name} is a preset: it has random weights, and reads bytes because it has no tokenizer")
-    return LoadedModel(build(name).eval())
+    return _trace_bytes(LoadedModel(build(name).eval()), texts, backward, part)
 
 
 def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
@@ -170,15 +154,6 @@ def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward:
     found = loaded.trace(rows[0] or [], rows[1], backward, **vars(part))
     names = {name: [chr(int(id)) if 32 < int(id) < 127 else id for id in ids] for name, ids in found.tokens.items()}
     return found.labeled(**names)
-
-
-def _write_cell(found: "Trace", words: Sequence[str], deep: bool) -> None:
-    name, *index = words
-    try:
-        numbers = [int(word) for word in index]
-    except ValueError:
-        raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}") from None
-    write(str(found.explain(name, *numbers, depth=DEPTH if deep else 0, width=1 if deep else 0)))
 
 
 def _show_trace(found: "Trace") -> None:

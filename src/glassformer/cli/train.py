@@ -2,18 +2,18 @@
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING
 
 import msgspec
 from cyclopts import Parameter
 
 from glassformer.cli.config import Sources, Words, settle, task_and_settings
-from glassformer.cli.report import Json, MaybePath, UsageError, show_metrics, talk, write, write_json
+from glassformer.cli.report import Flag, Json, MaybePath, UsageError, show_metrics, talk, write, write_json
 
 if TYPE_CHECKING:
     from glassformer.training.config import Resolved
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 FLOAT32 = 4  # bytes
 MEGABYTE = 1e6
-
-Switch: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 @Parameter(name="*")
@@ -61,7 +59,7 @@ class RunOptions:
     Parameters
     ----------
     resume
-        Resume the run in --out exactly where it stopped, be it by Ctrl-C or a power cut.
+        Resume the run in --out exactly where it stopped, after Ctrl-C or a crash.
     dry_run
         Show the settings and what the run needs (parameters, memory, tokens, disk) without training.
     no_progress
@@ -70,10 +68,10 @@ class RunOptions:
         Also log to TensorBoard.
     """
 
-    resume: Switch = False
-    dry_run: Switch = False
-    no_progress: Switch = False
-    tensorboard: Switch = False
+    resume: Flag = False
+    dry_run: Flag = False
+    no_progress: Flag = False
+    tensorboard: Flag = False
 
 
 NO_START, NEW_RUN = Start(), RunOptions()
@@ -93,7 +91,16 @@ def train(
     out
         Run folder; runs/TASK-1 if left out, or the next free number.
     """
-    resolved = _saved_settings(words, start, out) if options.resume else settle([*words, *start.words()], start)
+    given = [*words, *start.words()]
+    if options.resume:
+        from glassformer.training.run import resolve_resumed
+
+        if out is None:
+            raise UsageError("--resume needs the folder of the run: give --out FOLDER")
+        task, settings = task_and_settings(given)
+        resolved = resolve_resumed(out, task, start.preset, start.config, settings, _say)
+    else:
+        resolved = settle(given, start)
     _require_files(resolved)
     if options.dry_run:
         return _show_plan(resolved, json)
@@ -107,10 +114,10 @@ def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) 
     run = prepare(resolved, folder, _say, options.resume)
     last: Log | None = None
     try:
-        with _watchers(resolved.settings.recipe.steps, folder, options) as tell:
-            for log in run.train(options.resume):
-                tell(log)
-                last = log
+        with _watchers(resolved.settings.recipe.steps, folder, options) as watchers:
+            for last in run.train(options.resume):
+                for show in watchers:
+                    show(last)
     except InterruptedRunError as error:
         _say(f"{error}; resume with: glassformer train --resume --out {shlex.quote(str(folder))}")
         return error.status
@@ -119,15 +126,6 @@ def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) 
         _say("evaluating the model")
         _report_end(resolved.task, run, folder, last, json)
     return None
-
-
-def _saved_settings(words: Sequence[str], start: Start, out: Path | None) -> "Resolved":
-    from glassformer.training.run import resolve_resumed
-
-    if out is None:
-        raise UsageError("--resume needs the folder of the run: give --out FOLDER")
-    task, settings = task_and_settings([*words, *start.words()])
-    return resolve_resumed(out, task, start.preset, start.config, settings, _say)
 
 
 def _new_folder(task: str, out: Path | None) -> Path:
@@ -155,24 +153,19 @@ def _require_files(resolved: "Resolved") -> None:
 
 
 @contextmanager
-def _watchers(steps: int, folder: Path, options: RunOptions) -> Iterator["Callable[[Log], None]"]:
-    """A function that shows each log line on the terminal and, if asked for, in TensorBoard."""
+def _watchers(steps: int, folder: Path, options: RunOptions) -> Iterator["list[Callable[[Log], None]]"]:
+    """Functions that show a log line: on the terminal and, if asked for, in TensorBoard; only in the first process."""
     from glassformer.cli.panel import panel
     from glassformer.training.tensorboard import tensorboard
 
-    if not _is_first():
-        yield lambda log: None
-        return
     with ExitStack() as stack:
-        record = stack.enter_context(tensorboard(folder / "tensorboard")) if options.tensorboard else None
-        watcher = stack.enter_context(panel(steps, progress=not options.no_progress))
-
-        def tell(log: "Log") -> None:
-            watcher.update(log)
-            if record is not None:
-                record(vars(log))
-
-        yield tell
+        watchers: list[Callable[[Log], None]] = []
+        if _is_first() and options.tensorboard:
+            record = stack.enter_context(tensorboard(folder / "tensorboard"))
+            watchers.append(lambda log: record(vars(log)))
+        if _is_first():
+            watchers.append(stack.enter_context(panel(steps, progress=not options.no_progress)).update)
+        yield watchers
 
 
 def _draw_curves(folder: Path) -> None:
@@ -192,7 +185,6 @@ def _draw_curves(folder: Path) -> None:
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
-
     if last is None:
         talk(f"the run in {folder} is already finished")
     metrics = run.evaluate()
@@ -212,9 +204,24 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
     """The settings and resources of a run; the text is valid TOML for --config."""
     from glassformer.training.config import tables, to_toml
     from glassformer.training.run import prepare
+    from glassformer.training.run_folder import RunFolder
 
     run = prepare(resolved, None, _say, dry_run=True)
-    plan = _plan(run)
+    weights, kept = (
+        FLOAT32 * run.parameters,
+        (run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints),
+    )
+    plan: dict[str, int | str] = {  # memory without activations
+        "device": str(run.device.device),
+        "parameters": run.parameters,
+        "tokens_per_step": run.tokens_per_step,
+        "weights_bytes": weights,
+        "gradients_bytes": weights,
+        "optimizer_bytes": run.memory - 2 * weights,
+        "memory_bytes": run.memory,
+        "checkpoint_bytes": run.bytes_per_checkpoint,
+        "disk_bytes": RunFolder("runs", max(kept)).room_needed(run.bytes_per_checkpoint),
+    }
     if not _is_first():
         return
     if json:
@@ -225,25 +232,6 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
         number = f"{value:,}" if isinstance(value, int) else value
         megabytes = f"{value / MEGABYTE:,.1f} MB" if isinstance(value, int) and name.endswith("_bytes") else number
         write(f"# {name.removesuffix('_bytes').replace('_', ' ')}: {megabytes}")
-
-
-def _plan(run: "Run") -> dict[str, int | str]:
-    """What a run needs: memory without activations, and disk for the checkpoints it keeps."""
-    from glassformer.training.run_folder import RunFolder
-
-    weights = FLOAT32 * run.parameters
-    folder = RunFolder("runs", max(run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints))
-    return {
-        "device": str(run.device.device),
-        "parameters": run.parameters,
-        "tokens_per_step": run.tokens_per_step,
-        "weights_bytes": weights,
-        "gradients_bytes": weights,
-        "optimizer_bytes": run.memory - 2 * weights,
-        "memory_bytes": run.memory,
-        "checkpoint_bytes": run.bytes_per_checkpoint,
-        "disk_bytes": folder.room_needed(run.bytes_per_checkpoint),
-    }
 
 
 def _say(text: str) -> None:

@@ -2,12 +2,11 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
-
-from glassformer.cli.output_files import NOTEBOOK_MARK, PAGE_MARK, require_apart, require_ours
+from glassformer.cli.output_files import NOTEBOOK_MARK, PAGE_MARK, require_free
 from glassformer.cli.report import (
+    Flag,
     Json,
     MaybePath,
     UsageError,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 CONTENTS = "index"  # the page that lists all lessons
 ATTEMPTS = 2  # answers to a quiz question before the solution is shown
-Flag = Annotated[bool, Parameter(negative="", show_default=False)]
 
 
 def walk(
@@ -72,8 +70,9 @@ def walk(
         raise UsageError(str(error)) from None
     if quiz:
         return _quiz(chosen[0].run().exercises, json)
-    pages, notebooks = (_paths(chosen, place, lesson is None) for place in ((html, ".html"), (notebook, ".ipynb")))
-    _require_free_paths(pages, notebooks)
+    pages, notebooks = (_paths(chosen, *to, lesson is None) for to in ((html, ".html"), (notebook, ".ipynb")))
+    marks = dict.fromkeys(pages.values(), PAGE_MARK), dict.fromkeys(notebooks.values(), NOTEBOOK_MARK)
+    require_free(pair for each in marks for pair in each.items())
     runs = [(each, each.run()) for each in chosen]
     if pages or notebooks:
         _write_files(runs, pages, notebooks)
@@ -95,9 +94,8 @@ def _list_lessons(json: bool) -> None:
     write("`glassformer walk LESSON` starts one; `--quiz` asks its exercises.")
 
 
-def _paths(chosen: list["CourseLesson"], place: tuple[Path | None, str], whole: bool) -> dict[str, Path]:
-    """The output file of each lesson, in a new folder if there are several; none if not asked for."""
-    target, ending = place
+def _paths(chosen: list["CourseLesson"], target: Path | None, ending: str, whole: bool) -> dict[str, Path]:
+    """The output file of each lesson, in a new folder if there are several; none without a target."""
     if target is None:
         return {}
     if not whole:
@@ -105,12 +103,6 @@ def _paths(chosen: list["CourseLesson"], place: tuple[Path | None, str], whole: 
     target.mkdir(parents=True, exist_ok=True)
     contents = {CONTENTS: target / f"{CONTENTS}{ending}"} if ending == ".html" else {}
     return contents | {lesson.name: target / f"{lesson.name}{ending}" for lesson in chosen}
-
-
-def _require_free_paths(pages: dict[str, Path], notebooks: dict[str, Path]) -> None:
-    for name, path in pages.items():
-        require_apart(path, notebooks.get(name))
-    require_ours(dict.fromkeys(pages.values(), PAGE_MARK) | dict.fromkeys(notebooks.values(), NOTEBOOK_MARK))
 
 
 def _write_files(runs: list[tuple["CourseLesson", "Walk"]], pages: dict[str, Path], notebooks: dict[str, Path]) -> None:
@@ -132,54 +124,41 @@ def _write_files(runs: list[tuple["CourseLesson", "Walk"]], pages: dict[str, Pat
 
 def _show_lessons(runs: list[tuple["CourseLesson", "Walk"]], json: bool, wait: bool) -> None:
     from glassformer.course.data import lesson_data
+    from glassformer.course.terminal import page_view
+    from glassformer.views.terminal import render
 
     if json:
         data = [lesson_data(lesson, walk) for lesson, walk in runs]
         write_json(data[0] if len(data) == 1 else data)
         return
-    wait = wait and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    keyboard = sys.stdin if wait and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty() else None
     for lesson, walk in runs:
         write_text(f"{lesson.title}\n{lesson.about}\n")
-        if not _show_pages(walk, wait):
-            return
+        for number, page in enumerate(walk.pages, 1):
+            write_styled(render(page_view(page, number, len(walk.pages)), page_width(), sys.stdout.isatty()) + "\n")
+            if keyboard is not None and number < len(walk.pages):
+                print("Enter for the next step, Ctrl-D to stop ", end="", file=sys.stderr, flush=True)
+                if not keyboard.readline():
+                    return
         write(f"{len(walk.exercises)} exercises: glassformer walk {lesson.name} --quiz\n")
-
-
-def _show_pages(walk: "Walk", wait: bool) -> bool:
-    """Print the pages one by one; false if the reader stops."""
-    from glassformer.course.terminal import page_view
-    from glassformer.views.terminal import render
-
-    for place, page in enumerate(walk.pages, 1):
-        write_styled(render(page_view(page, place, len(walk.pages)), page_width(), sys.stdout.isatty()) + "\n")
-        if wait and place < len(walk.pages):
-            print("Enter for the next step, Ctrl-D to stop ", end="", file=sys.stderr, flush=True)
-            if not sys.stdin.readline():
-                return False
-    return True
 
 
 def _quiz(exercises: list["Exercise"], json: bool) -> int | None:
     """Ask each question a few times; status 1 unless all answers are right."""
     results = []
-    for place, exercise in enumerate(exercises, 1):
+    for number, exercise in enumerate(exercises, 1):
         if not json:
-            write_text("\n    ".join([f"{place}/{len(exercises)}  {exercise.question}", *exercise.given_lines]))
+            write_text("\n    ".join([f"{number}/{len(exercises)}  {exercise.question}", *exercise.given_lines]))
         right, typed = False, []
-        for attempt in range(ATTEMPTS):
-            line = sys.stdin.readline()
-            if not line:
-                break
+        while not right and len(typed) < ATTEMPTS and (line := sys.stdin.readline()):
             typed.append(line.strip())
             judged = exercise.judge(line)
             right = judged.right
             if not json:
                 write_text(f"    {judged.text}")
-            if right:
-                break
-            if attempt == ATTEMPTS - 1 and not json:
-                write_text(f"    It is {exercise.solution}")
         if not json:
+            if not right and len(typed) == ATTEMPTS:
+                write_text(f"    It is {exercise.solution}")
             write()
         results.append({"question": exercise.question, "typed": typed, "right": right})
     count = sum(bool(result["right"]) for result in results)

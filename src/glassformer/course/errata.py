@@ -52,7 +52,7 @@ ErrorKind: TypeAlias = Literal[
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What recomputing an erratum gives: the kind of error, the printed value, ours, and whether they differ."""
+    """An erratum recomputed: the kind of error, the printed and the computed value, and whether they differ."""
 
     kind: ErrorKind
     printed: str
@@ -93,9 +93,9 @@ def _against_print(walk: Walk, example: str) -> Finding | None:
     digits = DIGITS
     if isinstance(entry.printed, (int, float)) and isinstance(entry.value, (int, float)):
         digits = digits_apart(entry.printed, entry.value)
-    ours = value_text(entry.value, digits)
+    computed = value_text(entry.value, digits)
     name, printed = entry.name.replace("_", " "), value_text(entry.printed, MOST_DIGITS)
-    return Finding(kind, f"{name}: {printed}", f"{name}: {ours}", ours != printed)
+    return Finding(kind, f"{name}: {printed}", f"{name}: {computed}", computed != printed)
 
 
 def _settles(erratum: int) -> Callable[[Check], Check]:

@@ -207,25 +207,25 @@ def as_matrix(value: object) -> list[list[float]] | None:
     return (flat[None] if flat.dim() == 1 else flat).tolist()
 
 
-def rows_beside(key: str, ours: object, printed: object, decimals: int | None) -> Iterator[BesideRow]:
+def rows_beside(key: str, computed: object, printed: object, decimals: int | None) -> Iterator[BesideRow]:
     """A line for each row of a table; `decimals` are those of the printed table, None for round figures."""
     found = sorted(_decimals(value) for value in _numbers_in(printed))
     # One number printed more exactly than all others does not make the others wrong.
     if decimals is not None and len(found) > SMALL_TABLE:
         decimals = min(decimals, found[-2])
-    yield from _beside_rows(key, ours, printed, decimals)
+    yield from _beside_rows(key, computed, printed, decimals)
 
 
-def _beside_rows(key: str, ours: object, printed: object, decimals: int | None) -> Iterator[BesideRow]:
-    if isinstance(ours, list) and ours and isinstance(ours[0], list):
-        rows = printed if isinstance(printed, list) and len(printed) == len(ours) else [None] * len(ours)
-        for i, (row, other) in enumerate(zip(ours, rows, strict=True)):
+def _beside_rows(key: str, computed: object, printed: object, decimals: int | None) -> Iterator[BesideRow]:
+    if isinstance(computed, list) and computed and isinstance(computed[0], list):
+        rows = printed if isinstance(printed, list) and len(printed) == len(computed) else [None] * len(computed)
+        for i, (row, other) in enumerate(zip(computed, rows, strict=True)):
             yield from _beside_rows(f"{key}[{i}]", row, other, decimals)
     elif printed is None:
-        yield BesideRow(key, value_text(ours))
+        yield BesideRow(key, value_text(computed))
     else:
-        entries = entries_beside(key, printed, ours, decimals)
-        listed = isinstance(ours, list) and len(entries) == len(ours)
+        entries = entries_beside(key, printed, computed, decimals)
+        listed = isinstance(computed, list) and len(entries) == len(computed)
         right = ", ".join(_rounded_alike(entry, decimals) for entry in entries)
         texts = [_printed(entry.printed, listed) for entry in entries]
         wrong = [entry.standing == "corrected" for entry in entries]
@@ -235,13 +235,13 @@ def _beside_rows(key: str, ours: object, printed: object, decimals: int | None) 
 
 def _rounded_alike(entry: Compared, decimals: int | None) -> str:
     """Our number with as many decimals as the printed one."""
-    ours, printed = entry.value, entry.printed
-    if isinstance(ours, bool) or not isinstance(ours, (int, float)) or not isinstance(printed, (int, float)):
-        return value_text(ours)
+    computed, printed = entry.value, entry.printed
+    if isinstance(computed, bool) or not isinstance(computed, (int, float)) or not isinstance(printed, (int, float)):
+        return value_text(computed)
     if decimals is None:
-        return value_text(ours)
+        return value_text(computed)
     least = _decimals(printed)
-    text = f"{ours:.{max(decimals, least)}f}"
+    text = f"{computed:.{max(decimals, least)}f}"
     while text.endswith("0") and len(text.partition(".")[2]) > least:
         text = text[:-1].removesuffix(".")
     return text.replace("-", MINUS) if float(text) else text.removeprefix("-")

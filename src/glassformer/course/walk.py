@@ -250,19 +250,21 @@ class Walk:
         self._add(Chart(title, tuple(drawn), across, logarithmic, joined))
 
     def beside(self, example: str, **values: object) -> None:
-        """Show our numbers beside the printed ones; ours must be those of the worked example."""
+        """Show computed numbers beside the printed ones; they must be those of the worked example."""
         wanted = _worked_example(example)
-        ours = {key: as_data(value) for key, value in values.items()}
-        differing = [key for key, value in ours.items() if not same(value, wanted.expected[key])]
+        computed = {key: as_data(value) for key, value in values.items()}
+        differing = [key for key, value in computed.items() if not same(value, wanted.expected[key])]
         for key in differing:
-            self.claim(f"{key} is {value_text(wanted.expected[key])}; it is {value_text(ours[key])}", False)
+            self.claim(f"{key} is {value_text(wanted.expected[key])}; it is {value_text(computed[key])}", False)
         if differing:
             return
-        printed = {key: value for key, value in (wanted.printed or {}).items() if key in ours}
-        judged = compare_with_print(msgspec.structs.replace(wanted, printed=printed), ours, {})
+        printed = {key: value for key, value in (wanted.printed or {}).items() if key in computed}
+        judged = compare_with_print(msgspec.structs.replace(wanted, printed=printed), computed, {})
         decimals = wanted.printed_decimals or {}
         rows = tuple(
-            row for key, value in ours.items() for row in rows_beside(key, value, printed.get(key), decimals.get(key))
+            row
+            for key, value in computed.items()
+            for row in rows_beside(key, value, printed.get(key), decimals.get(key))
         )
         how = wanted.note if wanted.recipe is None else f"How the printed numbers came about: {wanted.recipe.how}."
         where = f"{wanted.source}, {wanted.section}"

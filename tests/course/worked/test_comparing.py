@@ -9,7 +9,7 @@ from glassformer.course.worked.comparing import STANDINGS, Standing, as_data, be
 
 
 @pytest.mark.parametrize(
-    ("ours", "right"),
+    ("computed", "right"),
     [
         (0.1 + 0.2, 0.3),
         (4, 4.0),
@@ -23,12 +23,12 @@ from glassformer.course.worked.comparing import STANDINGS, Standing, as_data, be
         (False, False),
     ],
 )
-def test_the_same_up_to_rounding(ours: object, right: object) -> None:
-    assert same(ours, right)
+def test_the_same_up_to_rounding(computed: object, right: object) -> None:
+    assert same(computed, right)
 
 
 @pytest.mark.parametrize(
-    ("ours", "right"),
+    ("computed", "right"),
     [
         (0.30000001, 0.3),
         (1.1e-50, 1e-50),
@@ -44,12 +44,12 @@ def test_the_same_up_to_rounding(ours: object, right: object) -> None:
         ([1e-9, 1.0], [0.0, 1.0]),
     ],
 )
-def test_not_the_same(ours: object, right: object) -> None:
-    assert not same(ours, right)
+def test_not_the_same(computed: object, right: object) -> None:
+    assert not same(computed, right)
 
 
 @pytest.mark.parametrize(
-    ("printed", "ours", "decimals", "standing"),
+    ("printed", "computed", "decimals", "standing"),
     [
         (3.69, 3.6864, 2, "reproduced"),
         (2.3, 2.29995, 4, "reproduced"),
@@ -66,8 +66,8 @@ def test_not_the_same(ours: object, right: object) -> None:
         (1.0, float("nan"), 0, "corrected"),
     ],
 )
-def test_how_print_stands(printed: object, ours: object, decimals: int | None, standing: Standing) -> None:
-    assert compare("x", printed, ours, decimals).standing == standing
+def test_how_print_stands(printed: object, computed: object, decimals: int | None, standing: Standing) -> None:
+    assert compare("x", printed, computed, decimals).standing == standing
 
 
 def test_the_entry_that_is_farthest_tells() -> None:
@@ -82,10 +82,10 @@ def test_every_entry_stands_by_itself() -> None:
 
 
 @given(st.floats(-9e-15, 9e-15), st.floats(-9e-15, 9e-15))
-def test_noise_is_the_same_as_any_other_noise(ours: float, right: float) -> None:
+def test_noise_is_the_same_as_any_other_noise(computed: float, right: float) -> None:
     assume(right == 0 or abs(right) > 1e-19)
-    assert same(ours, right)
-    assert same([ours, 1.0], [right, 1.0])
+    assert same(computed, right)
+    assert same([computed, 1.0], [right, 1.0])
 
 
 def test_rules_for_what_has_no_digits() -> None:

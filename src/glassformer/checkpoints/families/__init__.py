@@ -1,1 +1,1 @@
-"""Hugging Face's families: what their config.json means here, and how ours is written there, one family a file."""
+"""Hugging Face families as tables: settings and tensor names, read in both directions, one architecture per file."""

@@ -17,14 +17,14 @@ Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classif
 class FieldMap(Generic[C]):
     """One setting under both names.
 
-    Their values have the declared type and range of ours, unless `kind` gives another or they are `words` that stand
-    for our values; of several words for the same value, the first is written. A setting with several rows must be the
-    same in all fields; the fields in `also` are written and not read. Where ours is None, `otherwise` says what that
-    stands for. A file without a `required` field is an error.
+    Hugging Face's values have the type and range that the native field declares, unless `kind` gives another or they
+    are `words` that stand for native values; of several words for the same value, the first is written. A setting with
+    several rows must be the same in all fields; the fields in `also` are written and not read. `otherwise` computes
+    what a native None stands for. A file without a `required` field is an error.
     """
 
-    ours: str
-    theirs: str
+    native: str
+    hf: str
     kind: object = None
     words: Mapping[str, object] | None = None
     also: tuple[str, ...] = ()
@@ -33,33 +33,38 @@ class FieldMap(Generic[C]):
 
     def kind_for(self, config: C) -> object:
         """The type and range of the field."""
-        return field_types(type(config))[self.ours] if self.kind is None else self.kind
+        return field_types(type(config))[self.native] if self.kind is None else self.kind
 
     def value(self, config: C) -> object:
-        """Our value, with what None stands for."""
-        value = vars(config)[self.ours]
+        """The native value, with what None stands for."""
+        value = vars(config)[self.native]
         return self.otherwise(config) if value is None and self.otherwise else value
 
-    def to_theirs(self, value: object) -> object:
-        """Their value for one of ours."""
-        return value if self.words is None else next(word for word, ours in self.words.items() if ours == value)
+    def to_hf(self, value: object) -> object:
+        """The Hugging Face value for a native one."""
+        return value if self.words is None else next(word for word, meaning in self.words.items() if meaning == value)
 
     def read(self, fields: HFConfig, defaults: C) -> object:
-        """Our value of the field, or the default."""
-        default = [] if self.required else [self.to_theirs(vars(defaults)[self.ours])]
+        """The native value of the field, or the default."""
+        default = [] if self.required else [self.to_hf(vars(defaults)[self.native])]
         if self.words is not None:
-            return fields.word(self.theirs, self.words, *default)
-        return fields.get(self.theirs, self.kind_for(defaults), *default)
+            return fields.word(self.hf, self.words, *default)
+        return fields.get(self.hf, self.kind_for(defaults), *default)
+
+
+def fields(*, required: bool = False, **names: str) -> list[FieldMap[C]]:
+    """Settings with the same values under both names, as native=hf."""
+    return [FieldMap(native, hf, required=required) for native, hf in names.items()]
 
 
 @dataclass(frozen=True)
 class ModelFamily(Generic[C]):
     """One `model_type` of Hugging Face, called `name` in errors.
 
-    `defaults` is our configuration of a config.json without any field. A setting that has no row in `fields` and is
-    not among the `exceptions` can only have the value it has there. `read` and `write` handle what a row cannot say;
-    the exceptions are theirs, and what matters in training only. Fields in `fixed` must have one of these values,
-    those in `constants` are written as they are, and nothing reads those in `harmless`.
+    `defaults` is the native configuration of an empty config.json. A setting without a row in `fields` must have its
+    default value, unless it is one of the `exceptions`: settings that `read` and `write` handle because a row cannot,
+    and settings that matter in training only. Fields in `fixed` must have one of these values, those in `constants`
+    are always written, and those in `harmless` are ignored.
 
     `architectures` are the classes with the head that each has. Files of a model without a head leave out the `base`
     of the tensor names. Families that are `read_only` have no class in transformers.
@@ -84,7 +89,7 @@ class ModelFamily(Generic[C]):
     read_only: bool = False
 
     def refusal(self, setting: str, value: object, wanted: object) -> CheckpointError:
-        """The error for a setting that this family has no words for."""
+        """The error for a setting that this family cannot express."""
         return CheckpointError(f"{setting} is {value!r}, but {self.name} can only say {wanted}")
 
 

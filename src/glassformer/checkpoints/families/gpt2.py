@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily, fields
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
@@ -26,7 +26,7 @@ _BLOCK = {
 
 
 def _tensors(tied: bool, transposed: bool) -> list[TensorMap]:
-    """Linear layers of GPT-2 store [inputs, outputs] as ours do; the untied output is stored the other way round."""
+    """GPT-2 stores linear layers as [inputs, outputs], like the native format; its untied output is transposed."""
     layer, number = "transformer.h.{i}.attn", Derived("one number", lambda table, _: table.numel() == 1)
     return [
         TensorMap("embedding.weight", "transformer.wte.weight"),
@@ -47,16 +47,10 @@ FAMILY_GPT2 = ModelFamily(
     "GPT-2",
     _DEFAULTS,
     [
-        FieldMap("vocab", "vocab_size"),
-        FieldMap("context", "n_positions"),
-        FieldMap("dim", "n_embd"),
-        FieldMap("layers", "n_layer"),
-        FieldMap("heads", "n_head"),
-        FieldMap("ffn_dim", "n_inner"),
+        *fields(vocab="vocab_size", context="n_positions", dim="n_embd", layers="n_layer", heads="n_head"),
+        *fields(ffn_dim="n_inner", tie_embeddings="tie_word_embeddings", eps="layer_norm_epsilon"),
         FieldMap("activation", "activation_function", words=ACTIVATION_WORDS),
-        FieldMap("tie_embeddings", "tie_word_embeddings"),
         FieldMap("dropout", "resid_pdrop", also=("embd_pdrop", "attn_pdrop")),
-        FieldMap("eps", "layer_norm_epsilon"),
     ],
     lambda config: _tensors(config.tie_embeddings, transposed=False),
     {"GPT2LMHeadModel": ""},
@@ -79,13 +73,12 @@ FAMILY_MINGPT = ModelFamily(
     "minGPT",
     replace(_DEFAULTS, tie_embeddings=False),
     [
-        FieldMap("vocab", "vocab_size", required=True),
-        FieldMap("context", "block_size", required=True),
-        FieldMap("dim", "n_embd", required=True),
-        FieldMap("layers", "n_layer", required=True),
-        FieldMap("heads", "n_head", required=True),
-        FieldMap("dropout", "resid_pdrop"),
+        *fields(
+            required=True, vocab="vocab_size", context="block_size", dim="n_embd", layers="n_layer", heads="n_head"
+        ),
+        *fields(dropout="resid_pdrop"),
     ],
     lambda _: _tensors(tied=False, transposed=True),
     read_only=True,
 )
+FAMILIES = FAMILY_GPT2, FAMILY_MINGPT

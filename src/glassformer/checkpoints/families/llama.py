@@ -1,4 +1,4 @@
-"""Llama, Mistral and Qwen2: one model of ours, three families."""
+"""Llama, Mistral and Qwen2: one native model, three families."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import FieldMap, ModelFamily
+from glassformer.checkpoints.families.family import FieldMap, ModelFamily, fields
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.errors import CheckpointError
@@ -26,7 +26,7 @@ def _are_frequencies(table: Tensor, model: Model) -> bool:
 
 
 _NORMS = {"attention_norm": "input_layernorm", "feed_forward_norm": "post_attention_layernorm"}
-_QKV = {f"attention.{ours}": f"self_attn.{ours[0]}_proj" for ours in ("query", "key", "value")}
+_QKV = {f"attention.{native}": f"self_attn.{native[0]}_proj" for native in ("query", "key", "value")}
 _OUTPUT = {"attention.output": "self_attn.o_proj"}
 _FEED_FORWARD = {f"feed_forward.{part}": f"mlp.{part}_proj" for part in ("gate", "up", "down")}
 _FREQUENCIES = "model.layers.{i}.self_attn.rotary_emb.inv_freq"
@@ -95,7 +95,9 @@ def _scaling_values(kind: str, table: HFConfig, length: int, context: int) -> di
     if kind == "linear":
         return {"factor": table.get("factor", Positive)}
     if kind == "llama3":
-        factors = {ours: table.get(_SCALING_FIELDS[ours], Positive) for ours in ("factor", "low_factor", "high_factor")}
+        factors = {
+            native: table.get(_SCALING_FIELDS[native], Positive) for native in ("factor", "low_factor", "high_factor")
+        }
         return {**factors, "original_length": length}
     table.must("attention_factor", None)
     table.must("truncate", True)
@@ -128,24 +130,18 @@ def _head_dim(config: LlamaConfig) -> int | None:
 
 
 _FIELDS: Sequence[FieldMap[LlamaConfig]] = [
-    FieldMap("vocab", "vocab_size"),
-    FieldMap("context", "max_position_embeddings"),
-    FieldMap("dim", "hidden_size"),
-    FieldMap("layers", "num_hidden_layers"),
-    FieldMap("heads", "num_attention_heads"),
+    *fields(vocab="vocab_size", context="max_position_embeddings", dim="hidden_size", layers="num_hidden_layers"),
+    *fields(heads="num_attention_heads", ffn_dim="intermediate_size"),
+    *fields(tie_embeddings="tie_word_embeddings", eps="rms_norm_eps"),
     FieldMap("kv_heads", "num_key_value_heads", otherwise=lambda config: config.heads),
     FieldMap("head_dim", "head_dim", otherwise=_head_dim),
-    FieldMap("ffn_dim", "intermediate_size"),
-    FieldMap("tie_embeddings", "tie_word_embeddings"),
-    FieldMap("eps", "rms_norm_eps"),
 ]
-_WINDOW = FieldMap("window", "sliding_window")
 
 
 def _read_qwen2(fields: HFConfig, names: Collection[str], config: LlamaConfig) -> LlamaConfig:
     window, layers = config.window, config.layers
     full = fields.whole("max_window_layers", 28, Layers)
-    if not fields.flag("use_sliding_window", False) or full >= layers:
+    if not fields.get("use_sliding_window", bool, False) or full >= layers:
         window = None
     elif full > 0 and window is not None:
         raise CheckpointError(f"{fields.where}: max_window_layers is {full}, wanted 0 or all {layers} layers")
@@ -163,9 +159,7 @@ def _write_qwen2(config: LlamaConfig) -> dict[str, object]:
     }
 
 
-def _family(
-    model_type: str, name: str, defaults: LlamaConfig, more: Sequence[FieldMap[LlamaConfig]]
-) -> ModelFamily[LlamaConfig]:
+def _family(model_type: str, name: str, defaults: LlamaConfig, more: Sequence[FieldMap]) -> ModelFamily[LlamaConfig]:
     return ModelFamily(
         model_type,
         name,
@@ -185,11 +179,10 @@ def _family(
 _LLAMA = LlamaConfig(vocab=32000, context=2048, dim=4096, layers=32, heads=32, ffn_dim=11008, eps=1e-6)
 _MISTRAL = replace(_LLAMA, context=131072, kv_heads=8, ffn_dim=14336, window=4096)
 _QWEN2 = replace(_LLAMA, vocab=151936, context=32768, kv_heads=32, ffn_dim=22016, window=4096, qkv_bias=True)
-_BIASES = [
-    FieldMap("qkv_bias", "attention_bias"),
-    FieldMap("output_bias", "attention_bias"),
-    FieldMap("feed_forward_bias", "mlp_bias"),
-]
-FAMILY_LLAMA = _family("llama", "Llama", _LLAMA, _BIASES)
-FAMILY_MISTRAL = _family("mistral", "Mistral", _MISTRAL, [_WINDOW])
-FAMILY_QWEN2 = replace(_family("qwen2", "Qwen2", _QWEN2, [_WINDOW]), read=_read_qwen2, write=_write_qwen2)
+_BIASES = fields(qkv_bias="attention_bias", output_bias="attention_bias", feed_forward_bias="mlp_bias")
+_WINDOW = fields(window="sliding_window")
+FAMILIES = (
+    _family("llama", "Llama", _LLAMA, _BIASES),
+    _family("mistral", "Mistral", _MISTRAL, _WINDOW),
+    replace(_family("qwen2", "Qwen2", _QWEN2, _WINDOW), read=_read_qwen2, write=_write_qwen2),
+)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily, fields
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.equations.positions import sinusoidal_positions
@@ -22,15 +22,15 @@ def _are_sinusoidal(table: Tensor, model: Model) -> bool:
 
 
 _ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-_BLOCK = {
-    **{f"attention.{ours}": f"self_attn.{theirs}" for ours, theirs in _ATTENTION.items()},
+FAIRSEQ_BLOCK = {
+    **{f"attention.{native}": f"self_attn.{hf}" for native, hf in _ATTENTION.items()},
     "attention_norm": "self_attn_layer_norm",
     "feed_forward.up": "fc1",
     "feed_forward.down": "fc2",
     "feed_forward_norm": "final_layer_norm",
 }
 _CROSS_ATTENTION = {
-    **{f"cross_attention.{ours}": f"encoder_attn.{theirs}" for ours, theirs in _ATTENTION.items()},
+    **{f"cross_attention.{native}": f"encoder_attn.{hf}" for native, hf in _ATTENTION.items()},
     "cross_norm": "encoder_attn_layer_norm",
 }
 
@@ -43,15 +43,15 @@ def _tensors(config: Seq2SeqConfig) -> list[TensorMap]:
     tied = ("lm_head", "model.encoder.embed_tokens", "model.decoder.embed_tokens")
     rows = [
         TensorMap("embedding.weight", "model.shared.weight"),
-        *_blocks(_BLOCK, "encoder", "layers"),
-        *_blocks(_BLOCK | _CROSS_ATTENTION, "decoder", "decoder_layers"),
+        *_blocks(FAIRSEQ_BLOCK, "encoder", "layers"),
+        *_blocks(FAIRSEQ_BLOCK | _CROSS_ATTENTION, "decoder", "decoder_layers"),
         *(TensorMap("", f"{name}.weight", same_as="model.shared.weight") for name in tied),
     ]
-    for ours, side in (("source_start", "model.encoder"), ("target_start", "model.decoder")):
+    for native, side in (("source_start", "model.encoder"), ("target_start", "model.decoder")):
         positions = f"{side}.embed_positions.weight"
         if config.positions == "learned":
-            rows.append(TensorMap(f"{ours}.0.weight", positions))
-            rows += parts({f"{ours}.1": f"{side}.layernorm_embedding"})
+            rows.append(TensorMap(f"{native}.0.weight", positions))
+            rows += parts({f"{native}.1": f"{side}.layernorm_embedding"})
         else:
             rows.append(TensorMap("", positions, derived=Derived("sinusoidal positions", _are_sinusoidal)))
     if config.output_bias:  # files of the model without a head do not have it
@@ -60,18 +60,12 @@ def _tensors(config: Seq2SeqConfig) -> list[TensorMap]:
 
 
 _FIELDS: Sequence[FieldMap[Seq2SeqConfig]] = [
-    FieldMap("vocab", "vocab_size"),
-    FieldMap("context", "max_position_embeddings"),
-    FieldMap("dim", "d_model"),
-    FieldMap("layers", "encoder_layers"),
+    *fields(vocab="vocab_size", context="max_position_embeddings", dim="d_model", layers="encoder_layers"),
     FieldMap("decoder_layers", "decoder_layers", Layers, otherwise=lambda config: config.layers),
-    FieldMap("heads", "encoder_attention_heads"),
-    FieldMap("heads", "decoder_attention_heads"),
-    FieldMap("ffn_dim", "encoder_ffn_dim"),
-    FieldMap("ffn_dim", "decoder_ffn_dim"),
+    *fields(heads="encoder_attention_heads", ffn_dim="encoder_ffn_dim"),
+    *fields(heads="decoder_attention_heads", ffn_dim="decoder_ffn_dim"),
     FieldMap("activation", "activation_function", words=ACTIVATION_WORDS),
-    FieldMap("scale_embeddings", "scale_embedding"),
-    FieldMap("dropout", "dropout"),
+    *fields(scale_embeddings="scale_embedding", dropout="dropout"),
 ]
 
 
@@ -129,3 +123,4 @@ FAMILY_BART = replace(  # whose positions start at two, because padding once had
     },
     constants={"is_encoder_decoder": True, "tie_word_embeddings": True},
 )
+FAMILIES = FAMILY_MARIAN, FAMILY_BART

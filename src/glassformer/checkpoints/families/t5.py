@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from glassformer.checkpoints.families.family import FieldMap, ModelFamily
+from glassformer.checkpoints.families.family import FieldMap, ModelFamily, fields
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import TensorMap, parts
 from glassformer.errors import CheckpointError
@@ -19,13 +19,13 @@ def _stack(side: str, per: str, feed_forward: dict[str, str]) -> list[TensorMap]
     """One stack: sublayers are numbered, and the relative position bias is in the first block."""
     last = 2 if side == "decoder" else 1
     names = {
-        **{f"attention.{ours}": f"0.SelfAttention.{theirs}" for ours, theirs in _ATTENTION.items()},
+        **{f"attention.{native}": f"0.SelfAttention.{hf}" for native, hf in _ATTENTION.items()},
         "attention_norm": "0.layer_norm",
-        **{f"feed_forward.{ours}": f"{last}.DenseReluDense.{theirs}" for ours, theirs in feed_forward.items()},
+        **{f"feed_forward.{native}": f"{last}.DenseReluDense.{hf}" for native, hf in feed_forward.items()},
         "feed_forward_norm": f"{last}.layer_norm",
     }
     if side == "decoder":
-        names |= {f"cross_attention.{ours}": f"1.EncDecAttention.{theirs}" for ours, theirs in _ATTENTION.items()}
+        names |= {f"cross_attention.{native}": f"1.EncDecAttention.{hf}" for native, hf in _ATTENTION.items()}
         names["cross_norm"] = "1.layer_norm"
     bias = "block.0.layer.0.SelfAttention.relative_attention_bias"
     return [
@@ -54,32 +54,25 @@ def _read(fields: HFConfig, names: Collection[str], config: T5Config) -> T5Confi
     """Tied and gated models.
 
     In older files one field says whether the output is tied and, if it is, that hidden states are scaled before it.
-    In newer ones a tied output may have no scale; that is an untied output to us.
+    In newer ones a tied output may have no scale, which is an untied output in the native format.
     """
     if not config.tie_embeddings and "lm_head.weight" not in names:
         raise CheckpointError(f"{fields.where}: the output is not tied, but the file has no lm_head.weight")
     fields.must("dense_act_fn", "gelu_new" if config.gated else "relu")
     fields.must("is_gated_act", config.gated)
     fields.get("n_positions", Size | None, None)  # no position is learned: any number will do
-    return replace(config, tie_embeddings=fields.flag("scale_decoder_outputs", config.tie_embeddings))
+    return replace(config, tie_embeddings=fields.get("scale_decoder_outputs", bool, config.tie_embeddings))
 
 
 _FIELDS: Sequence[FieldMap[T5Config]] = [
-    FieldMap("vocab", "vocab_size"),
-    FieldMap("dim", "d_model"),
+    *fields(vocab="vocab_size", dim="d_model", heads="num_heads", head_dim="d_kv", ffn_dim="d_ff"),
     FieldMap("layers", "num_layers", OneOrMoreLayers),
     FieldMap("decoder_layers", "num_decoder_layers", OneOrMoreLayers | None, otherwise=lambda config: config.layers),
-    FieldMap("heads", "num_heads"),
-    FieldMap("head_dim", "d_kv"),
-    FieldMap("ffn_dim", "d_ff"),
     FieldMap("gated", "feed_forward_proj", words={"relu": False, "gated-gelu": True}),
-    FieldMap("tie_embeddings", "tie_word_embeddings"),
-    FieldMap("buckets", "relative_attention_num_buckets"),
-    FieldMap("max_distance", "relative_attention_max_distance"),
-    FieldMap("dropout", "dropout_rate"),
-    FieldMap("eps", "layer_norm_epsilon"),
+    *fields(buckets="relative_attention_num_buckets", max_distance="relative_attention_max_distance"),
+    *fields(tie_embeddings="tie_word_embeddings", dropout="dropout_rate", eps="layer_norm_epsilon"),
 ]
-FAMILY_T5 = ModelFamily(
+_T5 = ModelFamily(
     "t5",
     "T5",
     T5Config(vocab=32128, dim=512, layers=6, heads=8, head_dim=64, ffn_dim=2048, buckets=32, dropout=0.1, eps=1e-6),
@@ -95,3 +88,4 @@ FAMILY_T5 = ModelFamily(
         "head_dim": "d_kv",
     },
 )
+FAMILIES = (_T5,)

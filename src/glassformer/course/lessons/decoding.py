@@ -43,7 +43,7 @@ class DecodingWalk(Walk):
 
     @step("Top-k and top-p", like="A shortlist before the vote.")
     def cut_the_tail(self) -> None:
-        """Thousands of unlikely tokens together can be likelier than the likeliest one. Top-k keeps only the k most
+        """Thousands of unlikely tokens together can outweigh the most likely one. Top-k keeps only the k most
         likely tokens, top-p the fewest that together reach a probability of p; then the rest is renormalized.
         """
         few, most = softmax(top_k(self.z, 2)), softmax(top_p(self.z, 0.9))

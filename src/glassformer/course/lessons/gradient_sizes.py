@@ -38,7 +38,7 @@ class GradientSizesWalk(Walk):
     @step("Small: nothing moves, near or far", like="A compass at the pole: it does not point, wherever you must go.")
     def small(self) -> None:
         """A small gradient means that a small move changes little. It does not mean that the goal is near. A sigmoid
-        far out on its flat end can be as wrong as can be and still hardly feel a slope.
+        far out on its flat end can be entirely wrong and still have almost no slope.
         """
         goal, rows = self.tensor([[1.0]]), []
         for start in (-8.0, -2.0, 0.0, 2.0):

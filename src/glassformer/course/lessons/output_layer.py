@@ -49,8 +49,8 @@ class OutputLayerWalk(Walk):
         """
         sizes = self.given("output-layer-shape")
         tokens, dim, vocab = (sizes.get(name, int) for name in ("tokens", "d_model", "vocabulary"))
-        wide = unembed(torch.zeros(tokens, dim, dtype=torch.float64), torch.zeros(vocab, dim, dtype=torch.float64))
-        self.beside("output-layer-shape", logits_shape=list(wide.shape), weights=vocab * dim)
+        logits = unembed(torch.zeros(tokens, dim, dtype=torch.float64), torch.zeros(vocab, dim, dtype=torch.float64))
+        self.beside("output-layer-shape", logits_shape=list(logits.shape), weights=vocab * dim)
         h = self.tensor([[1.0, 0.5, -0.5, 2.0], [0.2, -1.0, 1.5, 0.3]])
         self.W = self.tensor([[0.1, 0.9, -0.4], [0.3, -0.2, 0.8], [-0.6, 0.4, 1.1], [0.2, 0.7, -0.3]])
         self.logits = linear(h, self.W)

@@ -50,10 +50,10 @@ class PreNormBlockWalk(Walk):
         """
         heads = self.given_block.get("heads", int)
         matrices = self.given_block.tensors("WQ", "WK", "WV")
-        wide = [linear(self.normed, W) for W in matrices]
+        projected = [linear(self.normed, W) for W in matrices]
         self.say("Here are the queries; keys and values are computed in the same way, with their own matrices.")
-        self.show(wide[0], (0, 0), rows=self.index_labels(token=len(self.x)))
-        self.q, self.k, self.v = (split_heads(x, heads) for x in wide)
+        self.show(projected[0], (0, 0), rows=self.index_labels(token=len(self.x)))
+        self.q, self.k, self.v = (split_heads(x, heads) for x in projected)
         self.say("Below, the first head gets the left half of each row, the second head the right half.")
         self.by_head = self.index_labels(head=heads, query=len(self.x))
         self.show(self.q, (0, 0, 0), (1, 0, 0), rows=self.by_head)
@@ -102,18 +102,18 @@ class PreNormBlockWalk(Walk):
         """
         W1, W2 = self.given_block.tensors("W1", "W2")
         again = layer_norm(self.h2, self.one, self.zero, self.eps)
-        wide = linear(again, W1)
-        activated = gelu(wide)
+        hidden = linear(again, W1)
+        activated = gelu(hidden)
         self.down = linear(activated, W2)
-        tokens, shown = self.index_labels(token=len(self.x)), gelu(wide[:, : self.x.shape[-1]])
+        tokens, shown = self.index_labels(token=len(self.x)), gelu(hidden[:, : self.x.shape[-1]])
         self.show(again, (0, 0), rows=tokens)
         self.say(
-            f"The up projection gives each token {wide.shape[-1]} numbers; the first table shows GELU of the first "
-            f"{shown.shape[-1]}. The down projection reads all {wide.shape[-1]}."
+            f"The up projection gives each token {hidden.shape[-1]} numbers; the first table shows GELU of the first "
+            f"{shown.shape[-1]}. The down projection reads all {hidden.shape[-1]}."
         )
         self.show(shown, (0, 0), (1, 0), rows=tokens)
         self.show(self.down, (0, 0), rows=tokens)
-        self.claim("inside it is four times as wide", wide.shape[-1] == 4 * self.x.shape[-1])
+        self.claim("inside it is four times as wide", hidden.shape[-1] == 4 * self.x.shape[-1])
         alone = linear(gelu(linear(again[1:2], W1)), W2)
         self.same("a token alone gives the same as among the others", alone[0], self.down[1])
 

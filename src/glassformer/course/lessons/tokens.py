@@ -72,10 +72,10 @@ class TokensWalk(Walk):
         self.beside("embedding-onehot-column", embedding=linear(x, transpose(columns)))
 
     @step(
-        "Padding is seen by nobody",
+        "No token attends to padding",
         like="Empty chairs at a round table: they keep the spacing, and nobody asks them for an opinion.",
     )
-    def padding_is_seen_by_nobody(self) -> None:
+    def no_token_attends_to_padding(self) -> None:
         """Sequences in a batch must have the same length, so short ones are padded. A padding mask takes the padding
         out of attention; the start token is a real token and stays.
         """

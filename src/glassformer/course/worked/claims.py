@@ -33,8 +33,8 @@ def _t5_bias_scaling(given: Given) -> Answer:
     }
 
 
-@states("airplane-neighbours")
-def _airplane_neighbours(given: Given) -> Answer:
+@states("airplane-neighbors")
+def _airplane_neighbors(given: Given) -> Answer:
     # From word vectors that are not at hand; that they are in order and can be cosines is all there is to check.
     similarity = given.fact("similarity", list[float])
     return {

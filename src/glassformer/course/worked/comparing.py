@@ -1,4 +1,4 @@
-"""Compare numbers: ours with the right ones, and printed ones with ours."""
+"""Compare computed numbers with the right ones, and printed numbers with computed ones."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -19,8 +19,8 @@ RELATIVE = 1e-9
 # one in a table that holds nothing but noise. How much is left depends on the processor.
 NOISE = 1e-12
 
-# How far a number in print may be from ours, in units of its last digit: half a unit is rounding well done, a whole one
-# is a last digit rounded the wrong way, or twice.
+# How far a number in print may be from the computed one, in units of its last digit: half a unit is correct rounding,
+# a whole one is a last digit rounded the wrong way, or twice.
 ROUNDED = 0.5 + 1e-6
 LAST_DIGIT = 1.0 + 1e-6
 # A figure given in passing, such as 1.5 billion, is right within this fraction.
@@ -33,7 +33,7 @@ Pair: TypeAlias = tuple[str, object, object]
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """One printed entry beside ours: its name, such as `PE[1][3]`, and how it compares."""
+    """One printed entry beside the computed one: its name, such as `PE[1][3]`, and how it compares."""
 
     name: str
     printed: object
@@ -69,9 +69,9 @@ def _numbers(x: object, y: object) -> tuple[float, float] | None:
     return msgspec.convert((x, y), tuple[float, float])
 
 
-def same(ours: object, right: object) -> bool:
+def same(computed: object, right: object) -> bool:
     """Whether two tables are equal: text and Booleans exactly, numbers up to float64 rounding."""
-    pairs = [(_numbers(x, y), x, y) for _, x, y in _paired("", ours, right)]
+    pairs = [(_numbers(x, y), x, y) for _, x, y in _paired("", computed, right)]
     largest = max((abs(numbers[1]) for numbers, _, _ in pairs if numbers), default=0.0)
     noise = NOISE * (1.0 if largest == 0 or is_noise(largest) else largest)
     return all(
@@ -80,30 +80,30 @@ def same(ours: object, right: object) -> bool:
     )
 
 
-def near(ours: object, right: object, answer: Mapping[str, object]) -> bool:
+def near(computed: object, right: object, answer: Mapping[str, object]) -> bool:
     """For averages over random draws, which depend on the version of the generator."""
-    numbers = [_numbers(x, y) for _, x, y in _paired("", ours, right)]
+    numbers = [_numbers(x, y) for _, x, y in _paired("", computed, right)]
     return all(pair is not None and abs(pair[0] - pair[1]) <= DRAWN for pair in numbers)
 
 
 def below(key: str) -> Rule:
     """For the outcome of training runs, whose digits mean nothing: it must be less than another value."""
 
-    def is_below(ours: object, right: object, answer: Mapping[str, object]) -> bool:
-        numbers = _numbers(ours, answer[key])
+    def is_below(computed: object, right: object, answer: Mapping[str, object]) -> bool:
+        numbers = _numbers(computed, answer[key])
         return numbers is not None and numbers[0] < numbers[1]
 
     return is_below
 
 
-def entries_beside(key: str, printed: object, ours: object, decimals: int | None) -> list[Compared]:
-    """Every printed entry of a table beside ours; without decimals its numbers are round figures."""
-    return [Compared(name, x, y, _standing(_gap(x, y, decimals))) for name, x, y in _paired(key, printed, ours)]
+def entries_beside(key: str, printed: object, computed: object, decimals: int | None) -> list[Compared]:
+    """Every printed entry of a table beside the computed one; without decimals its numbers are round figures."""
+    return [Compared(name, x, y, _standing(_gap(x, y, decimals))) for name, x, y in _paired(key, printed, computed)]
 
 
-def compare(key: str, printed: object, ours: object, decimals: int | None) -> Compared:
-    """The printed entry of a table that is farthest from ours."""
-    found = [(_gap(x, y, decimals), name, x, y) for name, x, y in _paired(key, printed, ours)]
+def compare(key: str, printed: object, computed: object, decimals: int | None) -> Compared:
+    """The printed entry of a table that is farthest from the computed one."""
+    found = [(_gap(x, y, decimals), name, x, y) for name, x, y in _paired(key, printed, computed)]
     gap, name, x, y = max(found, key=lambda entry: entry[0])
     return Compared(name, x, y, _standing(gap))
 
@@ -112,11 +112,11 @@ def _standing(gap: float) -> Standing:
     return "reproduced" if gap <= ROUNDED else "rounding" if gap <= LAST_DIGIT else "corrected"
 
 
-def _gap(printed: object, ours: object, decimals: int | None) -> float:
+def _gap(printed: object, computed: object, decimals: int | None) -> float:
     """How far apart two entries are, in units of the last printed digit."""
-    numbers = _numbers(printed, ours)
+    numbers = _numbers(printed, computed)
     if numbers is None:
-        return 0.0 if printed == ours else math.inf
+        return 0.0 if printed == computed else math.inf
     apart = abs(numbers[0] - numbers[1])
     if decimals is None:
         return 0.0 if apart <= ROUND_FIGURE * max(abs(numbers[0]), 1.0) else math.inf

@@ -33,12 +33,12 @@ RULES: dict[tuple[str, str], Rule] = {
 }
 # The verdicts as the examples record them.
 RECORDED: dict[str, Standing] = {"reproduced": "reproduced", "rounding": "rounding", "erratum": "corrected"}
-# `stated` is a fact that no computation here gives, `wrong` is an error of ours.
+# `stated` is a fact that no computation here gives, `wrong` is an error in this library.
 Verdict: TypeAlias = Literal["reproduced", "rounding", "corrected", "stated", "wrong"]
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """The verdict on one example: the printed values, the right ones, and whether ours are right."""
+    """The verdict on one example: the printed values, the right ones, and whether the computed ones are right."""
 
     id: str
     source: str
@@ -107,14 +107,14 @@ def _is_right(example: WorkedExample, key: str, values: Mapping[str, object]) ->
     if key not in values:
         return False
     rule = RULES.get((example.id, key))
-    ours, right = values[key], example.expected[key]
-    return same(ours, right) if rule is None else rule(ours, right, values)
+    computed, right = values[key], example.expected[key]
+    return same(computed, right) if rule is None else rule(computed, right, values)
 
 
 def compare_with_print(
     example: WorkedExample, values: Mapping[str, object], truths: Mapping[str, bool]
 ) -> Compared | None:
-    """The printed value farthest from ours, which decides the verdict; None if nothing is printed."""
+    """The printed value farthest from the computed one, which decides the verdict; None if nothing is printed."""
     found: list[Compared] = []
     for key, printed in (example.printed or {}).items():
         if key in truths:
