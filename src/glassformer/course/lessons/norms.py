@@ -49,11 +49,11 @@ class NormsWalk(Walk):
         is centered already, the two norms agree.
         """
         given = self.given("rmsnorm-example")
-        x, centered = given.tensors("x", "x_centered")
+        x, centered = given.tensors("x", "x_centred")
         whole, middle = rms_norm(x, self.one, self.eps), rms_norm(centered, self.one, self.eps)
         same = layer_norm(centered, self.one, self.zero, self.eps)
         self.show(whole, (0,))
-        self.beside("rmsnorm-example", rmsnorm_x=whole, rmsnorm_centered=middle, layernorm_centered=same)
+        self.beside("rmsnorm-example", rmsnorm_x=whole, rmsnorm_centred=middle, layernorm_centred=same)
         self.same("the root mean square becomes one, nearly", whole.square().mean().sqrt(), 1.0, within=1e-05)
         self.same("the direction stays: the cosine with x is one", cosine_similarity(whole, x), 1.0)
         self.same("on the centered vector both norms agree", middle, same)

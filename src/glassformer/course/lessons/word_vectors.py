@@ -84,7 +84,7 @@ class WordVectorsWalk(Walk):
         not at hand, so the numbers cannot be computed again here. What can be checked: they fall from word to word,
         and each can be a cosine.
         """
-        given = self.given("airplane-neighbors")
+        given = self.given("airplane-neighbours")
         words, printed = given.get("words", list[str]), given.fact("similarity", list[float])
         self.table(("word", "cosine in print"), zip(words, printed, strict=True))
         self.claim("they fall from word to word", printed == sorted(printed, reverse=True))

@@ -33,7 +33,7 @@ def _t5_bias_scaling(given: Given) -> Answer:
     }
 
 
-@states("airplane-neighbors")
+@states("airplane-neighbours")
 def _airplane_neighbors(given: Given) -> Answer:
     # From word vectors that are not at hand; that they are in order and can be cosines is all there is to check.
     similarity = given.fact("similarity", list[float])

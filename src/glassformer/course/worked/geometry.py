@@ -130,12 +130,12 @@ def _layernorm_properties(given: Given) -> Answer:
 
 @recomputes("rmsnorm-example")
 def _rmsnorm_example(given: Given) -> Answer:
-    x, centered = given.tensors("x", "x_centered")
+    x, centered = given.tensors("x", "x_centred")
     gamma, eps = given.tensor("gamma").expand_as(x).clone(), given.get("eps", float)
     return {
         "rmsnorm_x": rms_norm(x, gamma, eps),
-        "rmsnorm_centered": rms_norm(centered, gamma, eps),
-        "layernorm_centered": normalized(centered, eps),
+        "rmsnorm_centred": rms_norm(centered, gamma, eps),
+        "layernorm_centred": normalized(centered, eps),
     }
 
 
