@@ -12,15 +12,14 @@ from functools import cache
 
 from glassformer.data.phrases.actions import action_templates
 from glassformer.data.phrases.courtesy import courtesies, courtesy_templates
-from glassformer.data.phrases.grammar import SentencePair
 from glassformer.data.phrases.states import state_templates
-from glassformer.data.phrases.times import time_templates
+from glassformer.data.phrases.words import SentencePair
 
 
 @cache
 def phrase_templates() -> dict[str, Sequence[SentencePair]]:
     """Every kind of sentence by name, each with all its sentences; the plain courtesies stand apart."""
-    return {**action_templates(), **state_templates(), **time_templates(), **courtesy_templates()}
+    return {**action_templates(), **state_templates(), **courtesy_templates()}
 
 
 def phrase_book_size() -> int:
