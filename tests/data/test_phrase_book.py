@@ -227,12 +227,12 @@ def test_verbs_agree_with_their_pronouns() -> None:
                 forms.setdefault(form, set()).add(person)
     fixed, checked = set(courtesies()), 0
     for english, spanish in sample():
-        subject = re.match(r"(You all|I|You|He|She|We|They) ", english)
-        if subject is None or (english, spanish) in fixed or " like" in english or "," in english:
+        pronoun = re.match(r"(You all|I|You|He|She|We|They) ", english)
+        if pronoun is None or (english, spanish) in fixed or " like" in english or "," in english:
             continue
         heard = [word for word in spanish_words(spanish) if word in forms]
-        assert PERSONS[subject[1]] in forms[heard[0]], (english, spanish)
-        kept = {"He": "él", "She": "ella", "You all": "ustedes"}.get(subject[1])
+        assert PERSONS[pronoun[1]] in forms[heard[0]], (english, spanish)
+        kept = {"He": "él", "She": "ella", "You all": "ustedes"}.get(pronoun[1])
         assert {"él", "ella", "ustedes"} & set(spanish_words(spanish)) == ({kept} if kept else set())
         checked += 1
     assert checked > DRAWN / 5

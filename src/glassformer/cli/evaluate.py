@@ -47,14 +47,14 @@ def evaluate(
     from glassformer.training.evaluate import evaluate_model, load_for_evaluation
     from glassformer.training.registry import TASKS
 
-    subject = load_for_evaluation(model, task, step)
-    data = data or TASKS[subject.task].built_in
+    evaluated = load_for_evaluation(model, task, step)
+    data = data or TASKS[evaluated.task].built_in
     talk(f"evaluating {model} on {data}")
-    metrics = evaluate_model(subject, data, target_path, num_beams, report_progress)
+    metrics = evaluate_model(evaluated, data, target_path, num_beams, report_progress)
     if json:
-        write_json({"model": model, "task": subject.task, "data": data, "metrics": metrics})
+        write_json({"model": model, "task": evaluated.task, "data": data, "metrics": metrics})
     else:
-        show_metrics(subject.task, metrics)
+        show_metrics(evaluated.task, metrics)
 
 
 def report_progress(items: Iterator[T], what: str) -> Iterator[T]:

@@ -219,7 +219,7 @@ class PairBatches(Batches):
     """Pairs of similar length: `source`, its `attention_mask`, `target`, and `targets`, the same one token further.
 
     A batch holds as many pairs as fit: rows times the longest side, with padding, stay within `tokens_per_batch`.
-    `target` begins with the start token; `targets` end with the end token.
+    `target` begins with BOS; `targets` end with EOS.
     """
 
     def __init__(
@@ -353,7 +353,7 @@ def require_same_data(now: Mapping[str, int], before: Mapping[str, int], what: s
 
 
 def _generator(seed: int, *key: int) -> np.random.Generator:
-    """A random generator of its own for every key."""
+    """A separate random generator for every key."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 

@@ -102,7 +102,7 @@ def token_shard(texts: Callable[[], Iterable[str]], tokenizer: Encodes, cache: P
     """The ids of a corpus, from the cache folder if this tokenizer has encoded this text before.
 
     `texts` returns the corpus from its beginning each time it is called: once to hash it, and once more to encode it.
-    Each text ends with the tokenizer's end token where it has one.
+    Each text ends with EOS where the tokenizer has it.
     """
     count = _Count()
     for _ in count.over(texts()):

@@ -1,4 +1,4 @@
-"""Tokenizer files from strangers: one whose rules could blow a text up is refused before any text meets it.
+"""Untrusted tokenizer files: rules that could blow up a text are refused before they are used.
 
 A rule that puts in more than it takes out, one after another, doubles a text each time. What a rule puts in is sent
 through the rules behind it, and so are a few letters; none of it may become much longer on the way.
@@ -19,7 +19,7 @@ PROBES = ("a", " ", "é", "語", "🙂")
 _MODEL = {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}
 
 
-def check_growth(text: str, place: str) -> None:
+def check_growth(text: str, name: str) -> None:
     """Raise a `TokenizerError` if this JSON of a tokenizer holds rules that could make a text many times as long."""
     table = json.loads(text)
     if not isinstance(table, dict):
@@ -27,21 +27,21 @@ def check_growth(text: str, place: str) -> None:
     for part in ("normalizer", "pre_tokenizer", "decoder"):
         stages = list(_stages(table.get(part)))
         _require_small(
-            len(stages) <= MOST_STAGES, place, f"its {part} has {len(stages)} stages, wanted at most {MOST_STAGES}"
+            len(stages) <= MOST_STAGES, name, f"its {part} has {len(stages)} stages, wanted at most {MOST_STAGES}"
         )
-        _check_stages(part, stages, place)
-    _check_templates(list(_stages(table.get("post_processor"))), place)
+        _check_stages(part, stages, name)
+    _check_templates(list(_stages(table.get("post_processor"))), name)
     model = table.get("model")
     longest = model.get("max_input_chars_per_word") if isinstance(model, dict) else None
     if isinstance(longest, int):
         _require_small(
-            longest <= MOST_LETTERS, place, f"its words have up to {longest} letters, wanted at most {MOST_LETTERS}"
+            longest <= MOST_LETTERS, name, f"its words have up to {longest} letters, wanted at most {MOST_LETTERS}"
         )
 
 
-def _require_small(holds: bool, place: str, problem: str) -> None:
+def _require_small(holds: bool, name: str, problem: str) -> None:
     if not holds:
-        raise TokenizerError(f"{place}: {problem}")
+        raise TokenizerError(f"{name}: {problem}")
 
 
 def _stages(part: object) -> Iterator[dict[str, object]]:
@@ -61,19 +61,19 @@ def _listed(table: Mapping[str, object], name: str) -> list[object]:
     return value if isinstance(value, list) else []
 
 
-def _check_stages(part: str, stages: Sequence[Mapping[str, object]], place: str) -> None:
+def _check_stages(part: str, stages: Sequence[Mapping[str, object]], name: str) -> None:
     texts = list(PROBES)
     for number, stage in enumerate(stages, start=1):
 
         def check(longest: int, number: int = number) -> None:
             problem = f"stage {number} of its {part} makes a text {longest:,} times as long"
-            _require_small(longest <= MOST_GROWTH, place, f"{problem}, wanted at most {MOST_GROWTH}")
+            _require_small(longest <= MOST_GROWTH, name, f"{problem}, wanted at most {MOST_GROWTH}")
 
         put_in = [value for name in ("content", "prepend") if isinstance(value := stage.get(name), str)]
         table = stage.get("precompiled_charsmap")
         entry = longest_entry(base64.b64decode(table)) if isinstance(table, str) else 0
         check(max(entry, *map(len, put_in), 0))
-        texts = [*_through(part, stage, texts, place), *put_in]
+        texts = [*_through(part, stage, texts, name), *put_in]
         check(max(map(len, texts)))
 
 
@@ -83,15 +83,15 @@ def longest_entry(charsmap: bytes) -> int:
     return max(len(entry.decode("utf-8", "replace")) for entry in charsmap[4 + tree :].split(b"\0"))
 
 
-def _through(part: str, stage: Mapping[str, object], texts: Sequence[str], place: str) -> Iterator[str]:
-    """What a stage makes of texts."""
+def _through(part: str, stage: Mapping[str, object], texts: Sequence[str], name: str) -> Iterator[str]:
+    """The output of a stage for each text."""
     if stage.get("type") == "Strip":  # can only shorten, and the library's stumbles over short texts
         yield from texts
         return
     try:
         inner = tokenizers.Tokenizer.from_str(json.dumps({"model": _MODEL, "added_tokens": [], part: stage}))
     except Exception as error:
-        raise TokenizerError(f"{place}: reading failed: {error}") from None
+        raise TokenizerError(f"{name}: reading failed: {error}") from None
     for text in texts:
         if part == "normalizer":
             yield inner.normalizer.normalize_str(text)
@@ -101,10 +101,10 @@ def _through(part: str, stage: Mapping[str, object], texts: Sequence[str], place
             yield inner.decoder.decode([text])
 
 
-def _check_templates(stages: Sequence[Mapping[str, object]], place: str) -> None:
-    """What is put around a text must be few tokens, and the text must be in it once."""
+def _check_templates(stages: Sequence[Mapping[str, object]], name: str) -> None:
+    """A template must add few tokens, and contain the text once."""
     _require_small(
-        len(stages) <= MOST_STAGES, place, f"its post_processor has {len(stages)} stages, wanted at most {MOST_STAGES}"
+        len(stages) <= MOST_STAGES, name, f"its post_processor has {len(stages)} stages, wanted at most {MOST_STAGES}"
     )
     added = 0
     for stage in stages:
@@ -115,7 +115,7 @@ def _check_templates(stages: Sequence[Mapping[str, object]], place: str) -> None
             [len(_listed(t, "ids")) for t in tokens.values() if isinstance(t, dict)] if isinstance(tokens, dict) else []
         )
         added += (len(pieces) - texts) * max(lengths, default=1)
-        _require_small(texts <= 1, place, f"its template has the text {texts} times, wanted once")
+        _require_small(texts <= 1, name, f"its template has the text {texts} times, wanted once")
     _require_small(
-        added <= MOST_STAGES, place, f"its templates put {added} tokens around a text, wanted at most {MOST_STAGES}"
+        added <= MOST_STAGES, name, f"its templates put {added} tokens around a text, wanted at most {MOST_STAGES}"
     )

@@ -1,4 +1,4 @@
-"""The JSON files beside a tokenizer: read with care, and what they say about using the tokenizer with its model."""
+"""The JSON files beside a tokenizer: read safely, and how the model uses its tokenizer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,10 @@ LONGEST_INPUT = 2**27  # tokens; files of models without a limit name numbers fa
 
 @dataclass(frozen=True)
 class ModelUse:
-    """What the files of a model say about using its tokenizer, beyond what tokenizer.json can say.
+    """How a model uses its tokenizer, beyond what tokenizer.json can say.
 
     `decoder_start` is the id that a decoder's input begins with and `ends` are the ids that end a generated text,
-    where these are other than the tokenizer's own; `max_length` is the longest input the model was trained on.
+    where they differ from the tokenizer's; `max_length` is the longest input the model was trained on.
     """
 
     decoder_start: int | None = None
@@ -27,7 +27,7 @@ PLAIN_USE = ModelUse()
 
 
 def read_use(folder: Path) -> ModelUse:
-    """What the files of a model beside a tokenizer.json say about using it; the first that speaks of a thing counts."""
+    """The settings of a tokenizer in the files of its model; the first file that has a key decides."""
     found: dict[str, object] = {}
     for name in ("generation_config.json", "config.json", "tokenizer_config.json"):
         path = folder / name

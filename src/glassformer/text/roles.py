@@ -1,4 +1,4 @@
-"""What special tokens are for, and what files call them."""
+"""The roles of special tokens, and their names in files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,21 +6,21 @@ from typing import Literal
 
 from glassformer.text.model_files import read_token_table
 
-Role = Literal["pad", "start", "end", "unknown", "mask"]
+Role = Literal["pad", "bos", "eos", "unk", "mask"]
 
-# What the roles are called in tokenizer_config.json, and which tokens have them where no such file says so.
+# The names of the roles in tokenizer_config.json, and the usual tokens where no such file names them.
 ROLE_KEYS: dict[Role, tuple[str, ...]] = {
     "pad": ("pad_token",),
-    "start": ("bos_token", "cls_token"),
-    "end": ("eos_token", "sep_token"),
-    "unknown": ("unk_token",),
+    "bos": ("bos_token", "cls_token"),
+    "eos": ("eos_token", "sep_token"),
+    "unk": ("unk_token",),
     "mask": ("mask_token",),
 }
 USUAL_TOKENS: dict[Role, tuple[str, ...]] = {
     "pad": ("<pad>", "[PAD]", "<|pad|>"),
-    "start": ("<start>", "<s>", "<bos>", "[CLS]", "<|begin_of_text|>", "<|startoftext|>"),
-    "end": ("<end>", "</s>", "<eos>", "[SEP]", "<|end_of_text|>", "<|endoftext|>"),
-    "unknown": ("<unk>", "[UNK]", "<|unk|>"),
+    "bos": ("<start>", "<s>", "<bos>", "[CLS]", "<|begin_of_text|>", "<|startoftext|>"),
+    "eos": ("<end>", "</s>", "<eos>", "[SEP]", "<|end_of_text|>", "<|endoftext|>"),
+    "unk": ("<unk>", "[UNK]", "<|unk|>"),
     "mask": ("<mask>", "[MASK]"),
 }
 

@@ -1,4 +1,4 @@
-"""What stands around a text when a model reads it: begin, end and separator tokens, as the tokenizer file says."""
+"""The template of a text as a model reads it: BOS, EOS and separator tokens, as the tokenizer file says."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ class TextTemplate:
     after: tuple[int, ...] = ()
 
     def apply(self, ids: Sequence[int], max_length: int | None = None) -> list[int]:
-        """The ids of a text with its special tokens; a text that is too long is truncated, never they."""
+        """The ids of a text with its special tokens; a text that is too long is truncated, they are not."""
         if max_length is not None:
             ids = ids[: max(max_length - len(self.before) - len(self.after), 0)]
         return [*self.before, *ids, *self.after]
@@ -25,14 +25,14 @@ def template_of(inner: tokenizers.Tokenizer) -> TextTemplate:
     """The template of a tokenizer's post-processor, found by encoding a text."""
     for probe in _probes(inner):
         encoding = inner.encode(probe, add_special_tokens=True)
-        text = [place for place, sequence in enumerate(encoding.sequence_ids) if sequence is not None]
+        text = [position for position, sequence in enumerate(encoding.sequence_ids) if sequence is not None]
         if text:
             return TextTemplate(tuple(encoding.ids[: text[0]]), tuple(encoding.ids[text[-1] + 1 :]))
     return TextTemplate()
 
 
 def _probes(inner: tokenizers.Tokenizer) -> Iterator[str]:
-    """Texts of which one should have a token: letters, then what the vocabulary itself is made of."""
+    """Texts of which one should have a token: letters, then the tokens of the vocabulary."""
     yield from ("a", "1", ".")
     special = {token.content for token in inner.get_added_tokens_decoder().values()}
     yield from (token for token in sorted(inner.get_vocab()) if token not in special)

@@ -1,4 +1,4 @@
-"""Tokenizer families of `transformers`: their special tokens, what stands around a text, and what files say instead."""
+"""Tokenizer families of `transformers`: their special tokens and templates, and the files that override them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ CONVERT = "wanted tokenizer.json: save one with transformers, AutoTokenizer.from
 
 @dataclass(frozen=True)
 class TokenizerFamily:
-    """The special tokens of a family under the names of tokenizer_config.json, and which stand around a text.
+    """The special tokens of a family under the names of tokenizer_config.json, and which of them surround a text.
 
     Where it is `flexible`, add_bos_token and add_eos_token in tokenizer_config.json decide about that.
     """
@@ -76,7 +76,7 @@ _MODEL_TYPES = {"distilbert": "bert", "bart": "roberta", "mistral": "llama", "mt
 
 
 def read_settings(folder: Path) -> FileSettings:
-    """What the files of a model say about its tokenizer; the first that speaks of a thing counts."""
+    """The tokenizer settings in the files of a model; the first file that has a key decides."""
     settings: dict[str, object] = {}
     for name in SETTINGS_FILES:
         settings = _table_if_any(folder / name) | settings
@@ -94,7 +94,7 @@ def _table_if_any(path: Path) -> dict[str, object]:
 
 
 def choose_family(settings: FileSettings, able: Sequence[str], likely: str, path: Path) -> str:
-    """Which family's tokenizer a file holds: what its class or its model says, or else the likely one."""
+    """The tokenizer family of a file: by its class or its model type, else the likely one."""
     named = settings.get("tokenizer_class")
     if isinstance(named, str) and named not in _ANY_CLASS:
         family = _CLASSES.get(named.removesuffix("Fast"))
@@ -113,7 +113,7 @@ def flag(settings: FileSettings, name: str, default: bool) -> bool:
 
 
 def special_names(family: TokenizerFamily, settings: FileSettings) -> dict[str, str]:
-    """The special tokens: the family's, or what the files say instead."""
+    """The special tokens: those of the family, unless the files name others."""
     named = ((key, _content(settings.get(key, family.names.get(key)))) for key in SPECIAL_KEYS)
     return {key: content for key, content in named if content is not None}
 

@@ -114,5 +114,5 @@ def _first_element(tensor: Tensor) -> list[int]:
 
 
 def _path(step: Step) -> str:
-    """The step's place in the model, without the loss module around it."""
+    """The step's module in the model, without the loss module around it."""
     return step.path.removeprefix("model.")

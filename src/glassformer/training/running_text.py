@@ -119,16 +119,16 @@ class RunningText(Task[S], Generic[S]):
     def _encoded(self, settings: S, part: Part, tokenizer: Tokenizer) -> TokenShard:
         return token_shard(lambda: self._texts(settings, part), tokenizer, cache_folder())
 
-    def evaluation_set(self, subject: EvaluatedModel, settings: S) -> TextSet:
+    def evaluation_set(self, evaluated: EvaluatedModel, settings: S) -> TextSet:
         """Windows as long as those the model was trained on."""
-        tokenizer, data = subject.tokenizer, settings.data
+        tokenizer, data = evaluated.tokenizer, settings.data
         portions = [np.array(part, dtype=np.int64) for part in tokenizer.encode_stream(self._texts(settings, "path"))]
         everything = np.concatenate(portions)
         ids = split_tokens(everything, data.validation_fraction)[1] if data.path == self.built_in else everything
         if len(ids) < 2:
             raise DataError(f"{data.path}: has {len(ids)} tokens, wanted at least 2")
-        length = min(subject.max_length or len(ids), len(ids) - 1)
-        rows = max(min(subject.tokens_at_once, len(ids) - 1) // length, 1)
+        length = min(evaluated.max_length or len(ids), len(ids) - 1)
+        rows = max(min(evaluated.tokens_at_once, len(ids) - 1) // length, 1)
 
         def text_bytes() -> int:
             first = len(everything) - len(ids) + 1

@@ -159,7 +159,7 @@ class Training:
         return Log(self.done, loss, rate, float(self.norm), int(self.tokens), validation_loss, note)
 
     def evaluate(self, batches: Batches) -> float:
-        """Mean loss over one pass of validation data, with the moving average of the weights where there is one."""
+        """Mean loss over one pass of validation data, with the EMA of the weights where there is one."""
         with self._with_ema():
             return evaluate_loss(self.loss_module, batches, self.device, self.process_group)
 

@@ -23,6 +23,7 @@ from glassformer.data.phrases.grammar import (
     chained,
     liking,
     noun_phrases,
+    phrases,
     sentence,
     to_do,
 )
@@ -147,16 +148,13 @@ def _liking_templates() -> dict[str, Template]:
     """What one likes: things in general, with an article in Spanish only, and things in particular."""
     general = [
         phrase._replace(english=phrase.english.removeprefix("the "))
-        for phrase in (
-            *noun_phrases("foods goods flowers animals writings press", many="the"),
-            *noun_phrases("dishes provisions drinks", "the"),
-            *noun_phrases("goods", many="the", described="painted"),
-        )
+        for phrase in phrases("""
+            foods goods flowers animals writings press | | the
+            dishes provisions drinks | the
+            goods | | the | painted
+        """)
     ]
-    special = [
-        *noun_phrases("goods", "the", described="painted"),
-        *noun_phrases("goods writings house", "this that your", "these those your"),
-    ]
+    special = phrases("goods | the | | painted; goods writings house | this that your | these those your")
     doing = thing.pastimes(who.MET[2::3])
     return {
         "like in general": Clauses(who.EVERYONE, verbs("like"), general, who.PLAIN, liking),
@@ -174,7 +172,7 @@ def _animal_templates() -> dict[str, Template]:
     hunters = noun_phrases("dog cat", "the my your our this that", "the my our these")
     grazers = noun_phrases("horse bird", "the my your our this that", "the my our these")
     meat = noun_phrases("fish meat chicken", "- the")
-    fruit = [*noun_phrases("apple orange", "the", "- the"), *noun_phrases("bread fruit", "- the")]
+    fruit = phrases("apple orange | the | - the; bread fruit | - the")
     water, milk = (noun_phrases(drink, "- the my this") for drink in ("water", "milk"))
     return {
         "animals move": Clauses(walkers, verbs("run play sleep"), thing.OUTSIDE, who.BRIEFLY),

@@ -22,6 +22,7 @@ from glassformer.data.phrases.words import (
     Verb,
     adjectives,
     nouns,
+    pairs,
 )
 
 NOTHING = ("", "")
@@ -59,28 +60,17 @@ class Frame(NamedTuple):
     word: SentencePair = NOTHING
 
 
-_DETERMINERS = {
-    english: forms
-    for english, *forms in map(
-        str.split,
-        """
-        the el la los las
-        a un una - -
-        my mi mi mis mis
-        your tu tu tus tus
-        our nuestro nuestra nuestros nuestras
-        his su su sus sus
-        her su su sus sus
-        their su su sus sus
-        this este esta - -
-        that ese esa - -
-        these - - estos estas
-        those - - esos esas
-        many - - muchos muchas
-        """.strip().splitlines(),
-    )
-} | {english: [spanish] * 4 for english, spanish in [("-", ""), *COUNTS]}
-
+_DETERMINERS = {  # masculine and feminine in the singular and the plural
+    **{english: [spanish] * 4 for english, spanish in [("-", ""), *COUNTS]},
+    **{
+        english: forms.split()
+        for english, forms in pairs("""
+            the = el la los las; a = un una - -; this = este esta - -; that = ese esa - -; these = - - estos estas;
+            those = - - esos esas; many = - - muchos muchas; my = mi mi mis mis; your = tu tu tus tus;
+            our = nuestro nuestra nuestros nuestras; his = su su sus sus; her = su su sus sus; their = su su sus sus
+        """)
+    },
+}
 CLITICS = ("me", "te", "le", "nos", "les")
 GOING, BEING = VERBS["go_to"].present, VERBS["be_ser"].auxiliary
 WHO = Phrase("who", "quién")
@@ -115,8 +105,14 @@ def noun_phrases(names: str, one: str = "", many: str = "", described: str = "-"
         for plural, determiners in ((False, one), (True, many))
         if (noun.english_plural if plural else noun.english)
         for determiner in determiners.split()
-        for adjective in adjectives(described)
+        for adjective in adjectives(described or "-")
     ]
+
+
+def phrases(rows: str) -> list[Phrase]:
+    """The noun phrases of rows such as `foods | the this | the these | fresh`, with the arguments of `noun_phrases`."""
+    cells = ([cell.strip() for cell in row.split("|")] for row in re.split(r"[;\n]", rows.strip()))
+    return [phrase for names, *rest in cells for phrase in noun_phrases(names, *rest)]
 
 
 def _noun_phrase(noun: Noun, determiner: str, plural: bool, adjective: Adjective) -> Phrase:

@@ -10,129 +10,92 @@ from glassformer.data.phrases.grammar import (
     happening_at,
     joined,
     noun_phrases,
+    phrases,
     to_do,
     together,
 )
-from glassformer.data.phrases.words import CITIES, LANGUAGES, verbs
+from glassformer.data.phrases.words import CITIES, LANGUAGES, pairs, verbs
 
 
 def given(things: Sequence[Phrase], receivers: Sequence[Phrase]) -> list[Phrase]:
     """What is given and to whom; Spanish announces the receiver before the verb."""
     return [
-        Phrase(
-            f"{thing.english} to {receiver.english}",
-            f"{thing.spanish} {joined('a', receiver.spanish)}",
-            clitic=CLITICS[receiver.number],
-        )
-        for thing in things
-        for receiver in receivers
+        Phrase(f"{thing} to {to.english}", f"{cosa} {joined('a', to.spanish)}", clitic=CLITICS[to.number])
+        for thing, cosa, *_ in things
+        for to in receivers
     ]
 
 
 # Food and drink.
 _MEALS = ("bread cheese", "meat rice", "fish rice", "chicken rice", "cheese fruit", "soup bread")
-EATABLE = [
-    *noun_phrases("foods", "the this that", "- the these"),
-    *noun_phrases("dishes provisions", "- the this"),
-    *noun_phrases("fish provisions", "- the", described="fresh"),
-    *noun_phrases("foods", many="- the", described="fresh"),
-    *(together(*noun_phrases(meal, "-")) for meal in _MEALS),
-]
-ORDERED = [*noun_phrases("dishes", "- the this"), *noun_phrases("egg", many="- the these")]
-DRINKABLE = [
-    *noun_phrases("drinks", "- the this that"),
-    *noun_phrases("water milk coffee tea", "- the this", described="hot"),
-    *noun_phrases("water milk tea juice wine", "- the this", described="cold"),
-]
+EATABLE = phrases("""
+    foods | the this that | - the these; dishes provisions | - the this; fish provisions | - the | | fresh
+    foods | | - the | fresh
+""") + [together(*noun_phrases(meal, "-")) for meal in _MEALS]
+ORDERED = phrases("dishes | - the this; egg | | - the these")
+DRINKABLE = phrases("""
+    drinks | - the this that; water milk coffee tea | - the this | | hot
+    water milk tea juice wine | - the this | | cold
+""")
 
 # Things to read, to carry, to buy, to wear, to open, to ride.
-READABLE = [
-    *noun_phrases("writings press", "the this that my your", "the these my"),
-    *noun_phrases("writings", "the this", "the", "literary"),
-    *noun_phrases("press", "the that", "the", "interesting boring new old"),
-]
-WRITABLE = [
-    *noun_phrases("writings", "the this that", "the these those"),
-    *noun_phrases("writings", "the this", "the", "interesting long short"),
-]
-CARRIED = [
-    *noun_phrases("belongings", "the my your", "the my your"),
-    *noun_phrases("belongings", "the my", described="colors"),
-]
-_BLOOMING = "red white yellow"
-SOLD = [
-    *noun_phrases("goods flowers", "the this that", "the these those"),
-    *noun_phrases("goods", "the", described="painted"),
-    *noun_phrases("flowers", many="the", described=_BLOOMING),
-]
-COUNTED = [
-    *noun_phrases("goods flowers belongings", "a", "two three four many"),
-    *noun_phrases("goods belongings", "a", "", "painted"),
-    *noun_phrases("goods", many="two", described="colors"),
-    *noun_phrases("flowers", "a", "two three many", _BLOOMING),
-]
-SERVINGS = [
-    *noun_phrases("foods", "a", "two three four five many"),
-    *noun_phrases("foods", "", "two", "fresh"),
-]
-PAGES = [
-    *noun_phrases("writings", "a", "two three four many"),
-    *noun_phrases("writings", "a", "two", "literary"),
-]
-WASHED = [
-    *noun_phrases("clothes carriages", "the my your", "the my your"),
-    *noun_phrases("clothes carriages", "the", "the", "colors"),
-]
-OPENED = [
-    *noun_phrases("openings", "the this that", "the these those"),
-    *noun_phrases("openings", "the", "the", "colors big small"),
-]
-RIDDEN = [
-    *noun_phrases("lines", "the this that"),
-    *noun_phrases("train bus", "the", described="colors"),
-]
-_LIVELY = "dog cat horse carriages"
-HELD = [
-    *noun_phrases(_LIVELY, "a", described="looks"),
-    *noun_phrases("house", "a", described="scenic white"),
-    *noun_phrases("sister brother offspring animals press", "a"),
-    *noun_phrases("belongings writings", "a the my your", "the my your"),
-]
-HELD_MANY = [
-    *noun_phrases("sister brother offspring", many="two three four five"),
-    *noun_phrases("animals writings belongings", many="two three four five six ten many"),
-    *noun_phrases(_LIVELY, many="two three", described="looks"),
-]
-TOKENS = (
-    *noun_phrases("writings bag key watch", "the a this"),
-    *noun_phrases("flowers", many="the these two"),
-)
+READABLE = phrases("""
+    writings press | the this that my your | the these my; writings | the this | the | literary
+    press | the that | the | interesting boring new old
+""")
+WRITABLE = phrases("writings | the this that | the these those; writings | the this | the | interesting long short")
+CARRIED = phrases("belongings | the my your | the my your; belongings | the my | | colors")
+SOLD = phrases("""
+    goods flowers | the this that | the these those; goods | the | | painted; flowers | | the | red white yellow
+""")
+COUNTED = phrases("""
+    goods flowers belongings | a | two three four many; goods belongings | a | | painted; goods | | two | colors
+    flowers | a | two three many | red white yellow
+""")
+SERVINGS = phrases("foods | a | two three four five many; foods | | two | fresh")
+PAGES = phrases("writings | a | two three four many; writings | a | two | literary")
+WASHED = phrases("clothes carriages | the my your | the my your; clothes carriages | the | the | colors")
+OPENED = phrases("openings | the this that | the these those; openings | the | the | colors big small")
+RIDDEN = phrases("lines | the this that; train bus | the | | colors")
+HELD = phrases("""
+    dog cat horse carriages | a | | looks; house | a | | scenic white; sister brother offspring animals press | a
+    belongings writings | a the my your | the my your
+""")
+HELD_MANY = phrases("""
+    sister brother offspring | | two three four five
+    animals writings belongings | | two three four five six ten many; dog cat horse carriages | | two three | looks
+""")
+TOKENS = phrases("writings bag key watch | the a this; flowers | | the these two")
 
 
 def worn(clothes: str) -> list[Phrase]:
     """What one person wears."""
-    return [*noun_phrases(clothes, "the my this that"), *noun_phrases(clothes, "the my a", described="painted")]
+    return phrases(f"{clothes} | the my this that; {clothes} | the my a | | painted")
 
 
 # Places.
+IN, ON, UNDER = pairs("in = en; on = en; under = debajo de")
+NEAR, BEHIND, NEXT_TO, IN_FRONT_OF = pairs(
+    "near = cerca de; behind = detrás de; next to = al lado de; in front of = delante de"
+)
 CITY = [Phrase(*city) for city in CITIES]
-SEEN = [
-    *noun_phrases("sights grounds", "the this that", "the these those"),
-    *noun_phrases("sights", "the this", described="scenic"),
-    *noun_phrases("grounds", "the this", described="big small pretty"),
-    *CITY,
-]
+SEEN = (
+    phrases("""
+    sights grounds | the this that | the these those
+    sights | the this | | scenic
+    grounds | the this | | big small pretty
+""")
+    + CITY
+)
 REACHED = noun_phrases("sites house hotel", "the this")
 WORKPLACES = happening_at("offices sights hotel stops", "the this that")
-LODGINGS = [*happening_at("houses", "the this that our"), *beside([("in", "en")], CITY)]
+LODGINGS = [*happening_at("houses", "the this that our"), *beside([IN], CITY)]
 STUDIES = happening_at("school library house rooms", "the this our")
 TABLES = happening_at("restaurant rooms grounds offices", "the this")
 OUTSIDE = happening_at("grounds garden", "the this that")
-NEAR, BEHIND = ("near", "cerca de"), ("behind", "detrás de")
-NEXT_TO, IN_FRONT_OF = ("next to", "al lado de"), ("in front of", "delante de")
 DWELLINGS = [
-    *beside([("in", "en")], CITY),
-    *beside([("in", "en")], noun_phrases("houses", "a this that", described="scenic")),
+    *beside([IN], CITY),
+    *beside([IN], noun_phrases("houses", "a this that", described="scenic")),
     *beside([NEAR, BEHIND, NEXT_TO], noun_phrases("sites", "the")),
 ]
 TONGUES = [Phrase(*tongue, close=True) for tongue in LANGUAGES]

@@ -20,6 +20,7 @@ from glassformer.data.phrases.grammar import (
     happening_at,
     noun_phrases,
     owned,
+    phrases,
     sentence,
     spaced,
 )
@@ -42,7 +43,6 @@ from glassformer.data.phrases.words import (
 Trait = tuple[str, str, Sequence[str]]  # English of one, English of many, and the four Spanish forms
 
 LATELY = (*who.STATED, who.TODAY, who.ALWAYS)
-IN, ON, UNDER = pairs("in = en; on = en; under = debajo de")
 
 
 def state_templates() -> dict[str, Template]:
@@ -129,8 +129,7 @@ def _determined(names: str) -> list[Phrase]:
 
 
 def _thing_states() -> dict[str, Template]:
-    owners = [*who.NAMED, *noun_phrases("mother father elders friend", "my your")]
-    owners += noun_phrases("teacher doctor", "the")
+    owners = [*who.NAMED, *phrases("mother father elders friend | my your; teacher doctor | the")]
     belonging = noun_phrases("carriages belongings coats", "the", "the")
     owned_things = [owned(owner, belongs) for owner in owners for belongs in belonging]
     served = noun_phrases("soup rice fish chicken water milk coffee tea", "the this that my your")
@@ -156,12 +155,12 @@ def _thing_states() -> dict[str, Template]:
 
 def _place_states() -> dict[str, Template]:
     rooms = happening_at("sites houses rooms", "the this")
-    cities = beside([IN], thing.CITY)
+    cities = beside([thing.IN], thing.CITY)
     small = noun_phrases("key pencil watch umbrella writings press", "the my your this", "the my your these")
-    around = beside([ON, UNDER], noun_phrases("table chair", "the this that"))
+    around = beside([thing.ON, thing.UNDER], noun_phrases("table chair", "the this that"))
     spots = [
         *around,
-        *beside([IN], noun_phrases("box bag", "the that")),
+        *beside([thing.IN], noun_phrases("box bag", "the that")),
         *beside([thing.BEHIND, thing.NEXT_TO], noun_phrases("door computer", "the that")),
     ]
     animals = noun_phrases("animals", "the my your our", "the my these")
@@ -309,7 +308,7 @@ def _clock() -> Iterator[SentencePair]:
 def _weather_templates() -> dict[str, Template]:
     """The weather: English says what it is, Spanish what it makes."""
     it = Phrase("it", "")
-    places = [NO_OBJECT, *beside([IN], thing.CITY), *happening_at("grounds garden")]
+    places = [NO_OBJECT, *beside([thing.IN], thing.CITY), *happening_at("grounds garden")]
     sky = pairs("cold = frío; hot = calor; windy = viento; sunny = sol")
     felt = [*sky, *((f"very {english}", f"mucho {spanish}") for english, spanish in sky)]
 

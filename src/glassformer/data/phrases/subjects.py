@@ -1,14 +1,23 @@
 """Who the sentences of the phrase book are about, and the ways in which a clause can be put."""
 
-from glassformer.data.phrases.grammar import HE, PRONOUNS, SHE, WE, Frame, Phrase, as_persons, noun_phrases, together
+from glassformer.data.phrases.grammar import (
+    HE,
+    PRONOUNS,
+    SHE,
+    WE,
+    Frame,
+    Phrase,
+    as_persons,
+    noun_phrases,
+    phrases,
+    together,
+)
 from glassformer.data.phrases.words import NAMES, pairs
 
 # A statement about the past names its time: without it, English `read` and Spanish `hablamos` would be present as well.
-QUESTION, PAST_QUESTION, FUTURE_QUESTION = ASKING = (
-    Frame(asked=True),
-    Frame("past", asked=True),
-    Frame("future", asked=True),
-)
+QUESTION, PAST_QUESTION, FUTURE_QUESTION = ASKING = [
+    Frame(tense, asked=True) for tense in ("present", "past", "future")
+]
 PLAIN = (Frame(), Frame(denied=True))
 STATED = (*PLAIN, QUESTION)
 ALWAYS, *_ = FREQUENT = [
@@ -51,11 +60,8 @@ ANA_AND_LUIS, *OTHER_PAIRS = PAIRS = together(ANA, LUIS), together(ANA, CARMEN),
 KIN = noun_phrases("mother father sister brother parents", "my your", "my our")
 CAST = noun_phrases("actors", "the", "the")
 ELDER = noun_phrases("elders offspring", "my your our")
-OTHER = [
-    *noun_phrases("teacher doctor", "the my your", "the"),
-    *noun_phrases("student", "the this that", "the these those"),
-    *noun_phrases("neighbor friend", "my your our", "my our"),
-]
+OTHER = phrases("""teacher doctor | the my your | the; student | the this that | the these those
+    neighbor friend | my your our | my our""")
 ACTING = (*NAMED, *PAIRS, *KIN, *CAST)
 FOLK = (*ACTING, *ELDER[::4], *OTHER[::3])
 ADULTS = [subject for subject in FOLK if subject not in noun_phrases("boy girl child", "the", "the")]

@@ -153,18 +153,18 @@ class ClassifyTask(Task[ClassifySettings]):
             config_values={"classes": len(labels)}, fresh="classifier." if fresh else None,
         )  # fmt: skip
 
-    def evaluation_set(self, subject: EvaluatedModel, settings: ClassifySettings) -> LabeledSet:
+    def evaluation_set(self, evaluated: EvaluatedModel, settings: ClassifySettings) -> LabeledSet:
         """Texts cut to the length the model was trained on."""
-        texts, classes = list(self.read(settings, "path")), subject.model.config.classes
+        texts, classes = list(self.read(settings, "path")), evaluated.model.config.classes
         if settings.data.path == self.built_in:
             texts = split_labeled(texts, settings.data.validation_fraction, settings.recipe.seed)[1]
-        known = subject.labels or tuple(map(str, range(classes)))
+        known = evaluated.labels or tuple(map(str, range(classes)))
         if len(known) != classes:
-            raise CheckpointError(f"{subject.path}: has {len(known)} labels and a model of {classes} classes")
+            raise CheckpointError(f"{evaluated.path}: has {len(known)} labels and a model of {classes} classes")
         labels, unknown = class_labels({text.label for text in texts}, known)
-        size = subject.max_length
+        size = evaluated.max_length
         labels = known if unknown else labels
-        return LabeledSet(labeled_batches(subject.tokenizer, texts, labels, size, TEXTS_AT_ONCE), labels)
+        return LabeledSet(labeled_batches(evaluated.tokenizer, texts, labels, size, TEXTS_AT_ONCE), labels)
 
 
 def labeled_batches(

@@ -192,23 +192,23 @@ class TranslateTask(Task[TranslateSettings]):
         test_set = PairSet(test, pairs, tokenizer, data.num_beams)
         return TaskData(tokenizer, made(train, "training")[0], batches, test_set)
 
-    def evaluation_set(self, subject: EvaluatedModel, settings: TranslateSettings) -> PairSet:
+    def evaluation_set(self, evaluated: EvaluatedModel, settings: TranslateSettings) -> PairSet:
         """All pairs; one that is longer than the model can read is an error."""
-        data, context = settings.data, subject.model.config.context
+        data, context = settings.data, evaluated.model.config.context
         if data.path == self.built_in:
             held_out = split_phrase_book(PHRASES, VALIDATION_PHRASES, settings.recipe.seed)[1]
             rows = [TextPair(*pair, f"{self.built_in}:{number}") for number, pair in enumerate(held_out, start=1)]
         else:
             rows = list(self.read(settings, "path"))
         pairs = [(row.first, row.second) for row in rows]
-        ids = encode_pairs(subject.tokenizer, pairs)
+        ids = encode_pairs(evaluated.tokenizer, pairs)
         lengths = [max(len(source), len(target) + 1) for source, target in ids]
         longest = max(lengths, default=0)
         if context is not None and longest > context:
             where = rows[lengths.index(longest)].source
             raise DataError(f"{where}: has {longest} tokens, wanted at most {context}, the model's context")
-        batches = pair_batches(subject.tokenizer, ids, max(longest, subject.tokens_at_once))
-        return PairSet(batches, pairs, subject.tokenizer, data.num_beams)
+        batches = pair_batches(evaluated.tokenizer, ids, max(longest, evaluated.tokens_at_once))
+        return PairSet(batches, pairs, evaluated.tokenizer, data.num_beams)
 
 
 def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[TwoTexts]) -> list[tuple[list[int], list[int]]]:
@@ -226,7 +226,7 @@ def pair_batches(
     world: int = 1,
 ) -> PairBatches:
     """Batches of encoded pairs with the special tokens of a tokenizer."""
-    pad, end = tokenizer.required("pad"), tokenizer.required("end")
+    pad, end = tokenizer.required("pad"), tokenizer.required("eos")
     return PairBatches(ids, tokens_per_batch, pad, tokenizer.decoder_start, end, seed, rank, world)
 
 
