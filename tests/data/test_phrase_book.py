@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from glassformer.data.phrase_book import phrase_book, phrase_book_size, phrase_templates, split_phrase_book
+from glassformer.data.phrase_book import courtesies, phrase_book, phrase_book_size, phrase_templates, split_phrase_book
 from glassformer.data.phrases import words as lexicon
-from glassformer.data.phrases.courtesy import courtesies
 from glassformer.data.phrases.grammar import joined, noun_phrases
 from tests.data.phrase_book_pairs import CONJUGATIONS, PAIRS
 

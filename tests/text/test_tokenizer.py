@@ -18,7 +18,7 @@ from glassformer.errors import TokenizerError
 from glassformer.text import corpus, model_files
 from glassformer.text import tokenizer as module
 from glassformer.text.learn_tokenizer import TokenizerKind, learn_tokenizer
-from glassformer.text.template import TextTemplate
+from glassformer.text.special_tokens import TextTemplate
 from glassformer.text.tokenizer import Tokenizer
 
 SCRIPTS = [
@@ -92,7 +92,9 @@ def test_tokens_are_shown_as_text(bytes_: Tokenizer) -> None:
 
 @pytest.mark.parametrize("ids", [[-1], [10**9], [2**64], [5, 290]])
 def test_ids_outside_the_vocabulary_are_an_error(bytes_: Tokenizer, ids: list[int]) -> None:
-    with pytest.raises(TokenizerError, match=rf"id {ids[-1]} at position {len(ids) - 1} is not a token, wanted 0 to 289"):
+    with pytest.raises(
+        TokenizerError, match=rf"id {ids[-1]} at position {len(ids) - 1} is not a token, wanted 0 to 289"
+    ):
         bytes_.decode(ids)
     with pytest.raises(TokenizerError, match=f"id {ids[-1]} is not a token"):
         bytes_.token(ids[-1])

@@ -50,7 +50,7 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
 
 def _training_pairs(known: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """The pairs, with the few courtesies repeated and some sentences also without their full stop."""
-    from glassformer.data.phrases.courtesy import courtesies
+    from glassformer.data.phrase_book import courtesies
 
     bare = [(e.removesuffix("."), s.removesuffix(".")) for e, s in known[::8] if e.endswith(".") and s.endswith(".")]
     return [*known, *courtesies() * 40, *bare]

@@ -71,9 +71,9 @@ class Batches(ABC):
         return self
 
     def __next__(self) -> Batch:
-        if self._index == len(self._plan()):
+        if self._index == len(self._plan(self._epoch)):
             self._epoch, self._index = self._epoch + 1, 0
-        batch = self._make(self._plan()[self._index], self._epoch, self._index)
+        batch = self._make(self._plan(self._epoch)[self._index], self._epoch, self._index)
         self._index += 1
         return batch
 
@@ -97,14 +97,11 @@ class Batches(ABC):
                 raise DataError(f"the position in the data has no {name!r}")
         require_same_data(self.identity(), state)
         epoch, index = state["epoch"], state["index"]
-        if epoch < 0 or not 0 <= index <= len(self._plan_of(epoch)):
+        if epoch < 0 or not 0 <= index <= len(self._plan(epoch)):
             raise DataError(f"the position in the data is batch {index} of epoch {epoch}, which does not exist")
         self._epoch, self._index = epoch, index
 
-    def _plan(self) -> Plan:
-        return self._plan_of(self._epoch)
-
-    def _plan_of(self, epoch: int) -> Plan:
+    def _plan(self, epoch: int) -> Plan:
         if self._planned is None or self._planned[0] != epoch:
             self._planned = epoch, self._shuffled(_generator(self.seed, epoch))
         return self._planned[1]

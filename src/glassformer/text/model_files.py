@@ -30,8 +30,7 @@ def read_use(folder: Path) -> ModelUse:
     """The settings of a tokenizer in the files of its model; the first file that has a key decides."""
     found: dict[str, object] = {}
     for name in ("generation_config.json", "config.json", "tokenizer_config.json"):
-        path = folder / name
-        table = read_token_table(path) if path.exists() else {}
+        table = read_table_if_any(folder / name)
         found |= {key: value for key, value in table.items() if value is not None and key not in found}
     start, ends, length = (found.get(key) for key in ("decoder_start_token_id", "eos_token_id", "model_max_length"))
     listed = ends if isinstance(ends, list) else [ends]
@@ -55,6 +54,17 @@ def use_fields(use: ModelUse) -> dict[str, object]:
 def read_token_table(path: Path) -> dict[str, object]:
     """A JSON file that holds a table of names."""
     return safe_read.read_table(path, MOST_BYTES, TokenizerError)
+
+
+def read_table_if_any(path: Path) -> dict[str, object]:
+    """The same, or an empty table where there is no such file."""
+    return read_token_table(path) if path.exists() else {}
+
+
+def token_content(token: object) -> str | None:
+    """The text of a token that a file gives as text or as a table, or None."""
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
 
 
 def read_whole(path: Path) -> str:

@@ -27,8 +27,16 @@ from glassformer.text.read_vocabulary import (
     read_vocabulary,
     vocabulary_files,
 )
-from glassformer.text.roles import ROLE_KEYS, USUAL_TOKENS, Role, first_of, named_roles
-from glassformer.text.template import TextTemplate, set_template, template_of
+from glassformer.text.special_tokens import (
+    ROLE_KEYS,
+    USUAL_TOKENS,
+    Role,
+    TextTemplate,
+    first_of,
+    named_roles,
+    set_template,
+    template_of,
+)
 
 TokenizerKind = Literal["characters", "words", "bpe", "wordpiece", "unigram"]  # those that can be trained
 MOST_CHARACTERS = 10_000_000  # of one text; the library takes up to 340 bytes for each
@@ -86,13 +94,9 @@ class Tokenizer:
         """The ids of all special tokens."""
         return frozenset(id for id, token in self._inner.get_added_tokens_decoder().items() if token.special)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """A hash that two tokenizers share if they turn every text into the same ids."""
-        return self._fingerprint
-
-    @cached_property
-    def _fingerprint(self) -> str:
         whole: list[object] = [self._inner.to_str(), {role: self.roles[role] for role in sorted(self.roles)}]
         whole += [] if self._sides is None else [self._sides.source.to_str(), self._sides.target.to_str()]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
@@ -334,11 +338,11 @@ class Tokenizer:
             inner = tokenizers.Tokenizer.from_str(text)
         named = named_roles(file.parent) if file.name == "tokenizer.json" else {}
         vocab = inner.get_vocab()
-        known: dict[Role, list[str]] = {}
-        for role, usual in USUAL_TOKENS.items():
-            known[role] = [token for token in (*named.get(role, ()), *usual) if token in vocab]
-        roles = first_of(known)
-        return cls(inner, roles, read_use(file.parent) if file.name == "tokenizer.json" else PLAIN_USE)
+        known = {
+            role: [token for token in (*named.get(role, ()), *usual) if token in vocab]
+            for role, usual in USUAL_TOKENS.items()
+        }
+        return cls(inner, first_of(known), read_use(file.parent) if file.name == "tokenizer.json" else PLAIN_USE)
 
     @classmethod
     def _load_older(cls, folder: Path) -> "Tokenizer":

@@ -1,8 +1,7 @@
 """Detect non-finite values, divergence and overfitting, and describe each in one sentence."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-import msgspec
 import torch
 from torch import Tensor
 
@@ -69,15 +68,6 @@ class Monitor:
             f"the model is overfitting: validation was best at step {self.best_step}, {self.best:.4g}, and is now "
             f"{value:.4g} while the training loss still falls; stop there, add dropout, or find more data"
         )
-
-    def state(self) -> dict[str, object]:
-        """The values that a checkpoint holds."""
-        return asdict(self)
-
-    @classmethod
-    def resumed(cls, state: object) -> "Monitor":
-        """A monitor with the values that `state` returned."""
-        return msgspec.convert(state, cls)
 
 
 def first_nonfinite(model: Model, batch: Batch, objective: Objective) -> str | None:

@@ -4,29 +4,10 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import NamedTuple
 
+from glassformer.data.phrases import grammar
 from glassformer.data.phrases import objects as thing
 from glassformer.data.phrases import subjects as who
-from glassformer.data.phrases.grammar import (
-    HE,
-    LISTENER,
-    NO_OBJECT,
-    ONE,
-    PRONOUNS,
-    SEVERAL,
-    SHE,
-    SPEAKER,
-    WHO,
-    Clauses,
-    Frame,
-    Phrase,
-    as_persons,
-    chained,
-    liking,
-    noun_phrases,
-    phrases,
-    sentence,
-    to_do,
-)
+from glassformer.data.phrases.grammar import NO_OBJECT, PRONOUNS, WHO, Clauses, Frame, Phrase, noun_phrases, phrases
 from glassformer.data.phrases.words import VERBS, SentencePair, verbs
 
 Template = Sequence[SentencePair]
@@ -76,7 +57,7 @@ def action_templates() -> dict[str, Template]:
         **_wish_templates(),
         **_liking_templates(),
         **_animal_templates(),
-        "wear": Clauses((SPEAKER, LISTENER, *who.WOMEN), verbs("wear"), thing.worn("clothes"), who.BRIEFLY),
+        "wear": Clauses((*grammar.I_AND_YOU, *who.WOMEN), verbs("wear"), thing.worn("clothes"), who.BRIEFLY),
         "wear, men": Clauses(who.MEN, verbs("wear"), thing.worn("coats"), who.BRIEFLY),
         "lose": Clauses((*PRONOUNS, *who.FOLK[::3]), verbs("lose"), thing.CARRIED, who.LOSING),
         "lose, questions": Clauses(who.ASKED, verbs("lose"), thing.CARRIED, who.LOST),
@@ -119,7 +100,7 @@ def _people_templates() -> dict[str, Template]:
         "give, pronouns": Clauses(PRONOUNS, giving, thing.given(thing.TOKENS, near[::2]), who.BRIEFLY),
         "give, people": Clauses(who.ACTING[::2], giving, thing.given(thing.TOKENS[::2], far[::2]), who.BRIEFLY),
         "give, questions": Clauses(who.ASKED, giving, thing.given(thing.TOKENS[::2], far[1::2]), who.WONDERING),
-        "know": Clauses(PRONOUNS, verbs("know"), [*as_persons(near), *known], who.PLAIN),
+        "know": Clauses(PRONOUNS, verbs("know"), [*grammar.as_persons(near), *known], who.PLAIN),
         "know, questions": Clauses(who.ASKED, verbs("know"), known, [who.QUESTION]),
     }
 
@@ -157,12 +138,12 @@ def _liking_templates() -> dict[str, Template]:
     special = phrases("goods | the | | painted; goods writings house | this that your | these those your")
     doing = thing.pastimes(who.MET[2::3])
     return {
-        "like in general": Clauses(who.EVERYONE, verbs("like"), general, who.PLAIN, liking),
-        "like in general, questions": Clauses(who.ASKED, verbs("like"), general, [who.QUESTION], liking),
-        "like": Clauses(who.EVERYONE, verbs("like"), special, who.PLAIN, liking),
-        "like, questions": Clauses(who.ASKED, verbs("like"), special, [who.QUESTION], liking),
-        "like to": Clauses((*PRONOUNS, *who.ACTING[::2]), (LIKE_TO,), doing, who.PLAIN, liking),
-        "like to, questions": Clauses(who.ASKED, (LIKE_TO,), doing, [who.QUESTION], liking),
+        "like in general": Clauses(who.EVERYONE, verbs("like"), general, who.PLAIN, grammar.liking),
+        "like in general, questions": Clauses(who.ASKED, verbs("like"), general, [who.QUESTION], grammar.liking),
+        "like": Clauses(who.EVERYONE, verbs("like"), special, who.PLAIN, grammar.liking),
+        "like, questions": Clauses(who.ASKED, verbs("like"), special, [who.QUESTION], grammar.liking),
+        "like to": Clauses((*PRONOUNS, *who.ACTING[::2]), (LIKE_TO,), doing, who.PLAIN, grammar.liking),
+        "like to, questions": Clauses(who.ASKED, (LIKE_TO,), doing, [who.QUESTION], grammar.liking),
     }
 
 
@@ -185,14 +166,14 @@ def _animal_templates() -> dict[str, Template]:
 
 def _own() -> Iterator[SentencePair]:
     """What people do with what is theirs: `his` and `her`, both `su`, go back to the subject."""
-    for subject in (HE, SHE, SEVERAL, *who.ACTING[::2]):
-        plural = subject.number > ONE
+    for subject in (grammar.HE, grammar.SHE, grammar.SEVERAL, *who.ACTING[::2]):
+        plural = subject.plural
         clothes = "clothes" if subject.gender == "f" else "coats"
         whose = "their" if plural else ("her" if subject.gender == "f" else "his")
         colors = "- red black white blue"
         lost, washed = noun_phrases("belongings", whose, whose, colors), noun_phrases(clothes, whose, whose, colors)
         worn = noun_phrases(clothes, "" if plural else whose, whose if plural else "", colors)
-        people = as_persons(noun_phrases("elders offspring neighbor friend", whose, whose))
+        people = grammar.as_persons(noun_phrases("elders offspring neighbor friend", whose, whose))
         yield from Clauses([subject], verbs("find look_for"), lost, who.BRIEFLY)
         yield from Clauses([subject], verbs("wash"), washed, who.BRIEFLY)
         yield from Clauses([subject], verbs("wear"), worn, who.BRIEFLY)
@@ -204,8 +185,8 @@ def _object_questions() -> dict[str, Template]:
     subjects = (*who.ASKED, *who.CAST)
     what, where = ([frame._replace(word=word) for frame in who.ASKING] for word in (who.WHAT, who.WHERE))
     using, being = verbs("eat drink order buy sell read write study"), verbs("work study eat sleep play run live")
-    to_use = [chained(wish, verb) for wish in (WANT_TO, NEED_TO, HAVE_TO) for verb in using]
-    to_be = [chained(wish, verb) for wish in (WANT_TO, HAVE_TO) for verb in being]
+    to_use = [grammar.chained(wish, verb) for wish in (WANT_TO, NEED_TO, HAVE_TO) for verb in using]
+    to_be = [grammar.chained(wish, verb) for wish in (WANT_TO, HAVE_TO) for verb in being]
     return {
         "what": [*Clauses(subjects, using, [NO_OBJECT], what), *Clauses(subjects, to_use, [NO_OBJECT], what[:1])],
         "where": [
@@ -227,7 +208,7 @@ def _requests() -> Iterator[SentencePair]:
         ("wait_for", [*thing.RIDDEN, *who.MET]),
     ):
         for verb, each in product(verbs(names), things):
-            english, spanish = to_do(verb, each)[:2]
+            english, spanish = grammar.to_do(verb, each)[:2]
             command = f"{verb.present[2]}{spanish.removeprefix(verb.infinitive)}"
-            yield sentence(f"{english}, please", f"{command}, por favor")
-            yield sentence(f"please {english}", f"por favor, {command}")
+            yield grammar.sentence(f"{english}, please", f"{command}, por favor")
+            yield grammar.sentence(f"please {english}", f"por favor, {command}")

@@ -44,6 +44,11 @@ class Phrase(NamedTuple):
     clitic: str = ""
     close: bool = False
 
+    @property
+    def plural(self) -> bool:
+        """Whether it is in the plural."""
+        return self.number >= WE
+
 
 class Frame(NamedTuple):
     """How a clause is put: its tense, denied or asked, with which adverb, time and question word.
@@ -75,9 +80,9 @@ CLITICS = ("me", "te", "le", "nos", "les")
 GOING, BEING = VERBS["go_to"].present, VERBS["be_ser"].auxiliary
 WHO = Phrase("who", "quién")
 NO_OBJECT = Phrase("", "")
-SPEAKER, LISTENER = Phrase("I", "", ME), Phrase("you", "", YOU)
 HE, SHE, SEVERAL = Phrase("he", "él"), Phrase("she", "ella", gender="f"), Phrase("they", "", THEY)
-PRONOUNS = (SPEAKER, LISTENER, HE, SHE, Phrase("we", "", WE), SEVERAL, Phrase("you all", "ustedes", THEY))
+I_AND_YOU = (Phrase("I", "", ME), Phrase("you", "", YOU))
+PRONOUNS = (*I_AND_YOU, HE, SHE, Phrase("we", "", WE), SEVERAL, Phrase("you all", "ustedes", THEY))
 
 
 def spaced(*parts: str) -> str:
@@ -94,7 +99,7 @@ def joined(preposition: str, spanish: str) -> str:
 
 def agreeing(forms: Sequence[str], phrase: Phrase) -> str:
     """The one of four forms, masculine and feminine in the singular and the plural, that agrees with a phrase."""
-    return forms[2 * (phrase.number >= WE) + (phrase.gender == "f")]
+    return forms[2 * phrase.plural + (phrase.gender == "f")]
 
 
 def noun_phrases(names: str, one: str = "", many: str = "", described: str = "-") -> list[Phrase]:
@@ -110,7 +115,7 @@ def noun_phrases(names: str, one: str = "", many: str = "", described: str = "-"
 
 
 def phrases(rows: str) -> list[Phrase]:
-    """The noun phrases of rows such as `foods | the this | the these | fresh`, with the arguments of `noun_phrases`."""
+    """The noun phrases of rows, divided by lines or semicolons: `nouns | singular | plural | adjectives`."""
     cells = ([cell.strip() for cell in row.split("|")] for row in re.split(r"[;\n]", rows.strip()))
     return [phrase for names, *rest in cells for phrase in noun_phrases(names, *rest)]
 

@@ -2,25 +2,15 @@
 
 from collections.abc import Sequence
 
-from glassformer.data.phrases.grammar import (
-    CLITICS,
-    NO_OBJECT,
-    Phrase,
-    beside,
-    happening_at,
-    joined,
-    noun_phrases,
-    phrases,
-    to_do,
-    together,
-)
+from glassformer.data.phrases import grammar
+from glassformer.data.phrases.grammar import Phrase, beside, happening_at, joined, noun_phrases, phrases
 from glassformer.data.phrases.words import CITIES, LANGUAGES, pairs, verbs
 
 
 def given(things: Sequence[Phrase], receivers: Sequence[Phrase]) -> list[Phrase]:
     """What is given and to whom; Spanish announces the receiver before the verb."""
     return [
-        Phrase(f"{thing} to {to.english}", f"{cosa} {joined('a', to.spanish)}", clitic=CLITICS[to.number])
+        Phrase(f"{thing} to {to.english}", f"{cosa} {joined('a', to.spanish)}", clitic=grammar.CLITICS[to.number])
         for thing, cosa, *_ in things
         for to in receivers
     ]
@@ -31,7 +21,7 @@ _MEALS = ("bread cheese", "meat rice", "fish rice", "chicken rice", "cheese frui
 EATABLE = phrases("""
     foods | the this that | - the these; dishes provisions | - the this; fish provisions | - the | | fresh
     foods | | - the | fresh
-""") + [together(*noun_phrases(meal, "-")) for meal in _MEALS]
+""") + [grammar.together(*noun_phrases(meal, "-")) for meal in _MEALS]
 ORDERED = phrases("dishes | - the this; egg | | - the these")
 DRINKABLE = phrases("""
     drinks | - the this that; water milk coffee tea | - the this | | hot
@@ -130,7 +120,7 @@ def deeds(persons: Sequence[Phrase]) -> list[Phrase]:
 def pastimes(persons: Sequence[Phrase]) -> list[Phrase]:
     """What one may like to do, some of it with these persons."""
     return _done(
-        ("read write run study sleep", [NO_OBJECT]),
+        ("read write run study sleep", [grammar.NO_OBJECT]),
         ("eat", noun_phrases("dishes provisions", "-")),
         ("drink", noun_phrases("drinks", "-")),
         ("read", noun_phrases("writings press", many="-")),
@@ -145,4 +135,4 @@ def pastimes(persons: Sequence[Phrase]) -> list[Phrase]:
 
 
 def _done(*rows: tuple[str, Sequence[Phrase]]) -> list[Phrase]:
-    return [to_do(verb, thing) for names, things in rows for verb in verbs(names) for thing in things]
+    return [grammar.to_do(verb, thing) for names, things in rows for verb in verbs(names) for thing in things]

@@ -3,42 +3,22 @@
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from glassformer.data.phrases import grammar, words
 from glassformer.data.phrases import objects as thing
 from glassformer.data.phrases import subjects as who
 from glassformer.data.phrases.actions import Template
 from glassformer.data.phrases.grammar import (
     NO_OBJECT,
-    ONE,
     PRONOUNS,
-    WE,
     Clauses,
     Frame,
     Phrase,
-    agreeing,
     beside,
-    clause,
     happening_at,
     noun_phrases,
-    owned,
     phrases,
-    sentence,
-    spaced,
 )
-from glassformer.data.phrases.words import (
-    CITIES,
-    COUNTS,
-    DAYS,
-    HUNGER,
-    PROFESSIONS,
-    VERBS,
-    VERY_HUNGRY,
-    Adjective,
-    SentencePair,
-    adjectives,
-    nouns,
-    pairs,
-    verbs,
-)
+from glassformer.data.phrases.words import COUNTS, VERBS, SentencePair, adjectives, nouns, pairs, verbs
 
 Trait = tuple[str, str, Sequence[str]]  # English of one, English of many, and the four Spanish forms
 
@@ -71,9 +51,9 @@ def _being(
 ) -> list[SentencePair]:
     """Subjects with what agrees with them: she is tired, ella está cansada."""
     return [
-        clause(subject, VERBS[verb], trait, frame)
+        grammar.clause(subject, VERBS[verb], trait, frame)
         for subject, (one, many, forms) in product(subjects, traits)
-        for trait in [Phrase(many if subject.number >= WE else one, agreeing(forms, subject), close=True)]
+        for trait in [Phrase(many if subject.plural else one, grammar.agreeing(forms, subject), close=True)]
         for frame in frames
     ]
 
@@ -82,14 +62,14 @@ def _people_states() -> dict[str, Template]:
     workers = (*PRONOUNS, *who.NAMED, *who.PAIRS, *who.KIN, *who.ELDER[::2])
     moods, lonely = _traits("moods", very=True), _traits("ready alone")
     why = who.ASKING_WHY
-    home = [Phrase(f"from {english}", f"de {spanish}") for english, spanish in CITIES]
-    needs = [Phrase(*need, close=True) for need in (*HUNGER, *VERY_HUNGRY)]
+    home = [Phrase(f"from {english}", f"de {spanish}") for english, spanish in words.CITIES]
+    needs = [Phrase(*need, close=True) for need in (*words.HUNGER, *words.VERY_HUNGRY)]
     kin = noun_phrases("father sister brother offspring elders", "your", "your")
     asked = [*who.ASKED, *who.OTHER_PAIRS, *kin, *who.CAST]
     how_old = Frame(asked=True, word=("how old", "cuántos años"))
     return {
-        "professions": _being(workers, "be_ser", PROFESSIONS, who.PLAIN),
-        "professions, questions": _being(who.ASKED, "be_ser", PROFESSIONS, [who.QUESTION]),
+        "professions": _being(workers, "be_ser", words.PROFESSIONS, who.PLAIN),
+        "professions, questions": _being(who.ASKED, "be_ser", words.PROFESSIONS, [who.QUESTION]),
         "qualities": _being(who.EVERYONE, "be_ser", _traits("personal", very=True), who.PLAIN),
         "qualities, questions": _being(who.ASKED, "be_ser", _traits("personal", very=True), [who.QUESTION]),
         "moods": _being(who.EVERYONE, "be_estar", [*moods, *lonely], (*who.PLAIN, who.TODAY)),
@@ -131,7 +111,7 @@ def _determined(names: str) -> list[Phrase]:
 def _thing_states() -> dict[str, Template]:
     owners = [*who.NAMED, *phrases("mother father elders friend | my your; teacher doctor | the")]
     belonging = noun_phrases("carriages belongings coats", "the", "the")
-    owned_things = [owned(owner, belongs) for owner in owners for belongs in belonging]
+    owned_things = [grammar.owned(owner, belongs) for owner in owners for belongs in belonging]
     served = noun_phrases("soup rice fish chicken water milk coffee tea", "the this that my your")
     bought = [*_pointed_at("goods belongings book"), *noun_phrases("goods belongings", "the", "the", "colors")]
     prices = [Phrase(f"{english} euros", f"{spanish} euros") for english, spanish in COUNTS]
@@ -209,27 +189,27 @@ def _there_is() -> Iterator[SentencePair]:
             yield from _there_are(noun.english, place, counts)
     for mass, place in product(noun_phrases("drinks dishes provisions", "-"), larders):
         some = f"hay {mass.spanish} {place.spanish}"
-        yield sentence(f"there is {mass.english} {place.english}", some)
-        yield sentence(f"there is no {mass.english} {place.english}", f"no {some}")
-        yield sentence(f"is there {mass.english} {place.english}", some, asked=True)
+        yield grammar.sentence(f"there is {mass.english} {place.english}", some)
+        yield grammar.sentence(f"there is no {mass.english} {place.english}", f"no {some}")
+        yield grammar.sentence(f"is there {mass.english} {place.english}", some, asked=True)
 
 
 def _there_are(name: str, place: Phrase, counts: str) -> Iterator[SentencePair]:
     (one,), (none,) = noun_phrases(name, "a"), noun_phrases(name, many="-")
     here, there = place[:2]
-    yield sentence(f"there is {one.english} {here}", f"hay {one.spanish} {there}")
-    yield sentence(f"is there {one.english} {here}", f"hay {one.spanish} {there}", asked=True)
-    yield sentence(f"there are no {none.english} {here}", f"no hay {none.spanish} {there}")
+    yield grammar.sentence(f"there is {one.english} {here}", f"hay {one.spanish} {there}")
+    yield grammar.sentence(f"is there {one.english} {here}", f"hay {one.spanish} {there}", asked=True)
+    yield grammar.sentence(f"there are no {none.english} {here}", f"no hay {none.spanish} {there}")
     for many in noun_phrases(name, many=counts):
-        yield sentence(f"there are {many.english} {here}", f"hay {many.spanish} {there}")
-    how_many = agreeing(("", "", "cuántos", "cuántas"), none)
-    yield sentence(f"how many {none.english} are there {here}", f"{how_many} {none.spanish} hay {there}", asked=True)
+        yield grammar.sentence(f"there are {many.english} {here}", f"hay {many.spanish} {there}")
+    how_many = grammar.agreeing(("", "", "cuántos", "cuántas"), none)
+    yield grammar.sentence(f"how many {none.english} are there {here}", f"{how_many} {none.spanish} hay {there}", True)
 
 
-def _compared(subject: Phrase, adjective: Adjective, other: Phrase) -> Iterator[SentencePair]:
-    than = f"más {agreeing(adjective.spanish, subject)} que {other.spanish}"
+def _compared(subject: Phrase, adjective: words.Adjective, other: Phrase) -> Iterator[SentencePair]:
+    than = f"más {grammar.agreeing(adjective.spanish, subject)} que {other.spanish}"
     more = Phrase(f"{adjective.comparative} than {other.english}", than)
-    yield from (clause(subject, VERBS["be_ser"], more, frame) for frame in who.STATED)
+    yield from (grammar.clause(subject, VERBS["be_ser"], more, frame) for frame in who.STATED)
 
 
 def _compare_people() -> Iterator[SentencePair]:
@@ -251,7 +231,7 @@ def _compare_things() -> Iterator[SentencePair]:
         mine, yours = ("the this", "that") if names == "sights" else ("the this my", "that your")
         firsts, seconds = noun_phrases(names, mine, "these"), noun_phrases(names, yours, "those")
         for subject, other, adjective in product(firsts, seconds, adjectives(compared)):
-            if (subject.number == ONE) == (other.number == ONE):
+            if subject.plural == other.plural:
                 yield from _compared(subject, adjective, other)
 
 
@@ -277,8 +257,8 @@ def _hour_templates() -> dict[str, Template]:
     daily = (*verbs("eat study work"), arrive, leave, back)
     what_time = [frame._replace(word=("what time", "a qué hora")) for frame in (who.QUESTION, who.FUTURE_QUESTION)]
     whole = (Frame(), who.EVERY_DAY, who.COMING, who.COMING_TOMORROW)
-    days = [Frame("future", time=(f"on {english}", f"el {spanish}")) for english, spanish in DAYS]
-    days += [Frame("past", time=(f"last {english}", f"el {spanish} pasado")) for english, spanish in DAYS[:5]]
+    days = [Frame("future", time=(f"on {english}", f"el {spanish}")) for english, spanish in words.DAYS]
+    days += [Frame("past", time=(f"last {english}", f"el {spanish} pasado")) for english, spanish in words.DAYS[:5]]
     today = (Phrase("today", "hoy"), Phrase("tomorrow", "mañana"))
     return {
         "clock": list(_clock()),
@@ -290,7 +270,7 @@ def _hour_templates() -> dict[str, Template]:
         ],
         "daily hours": Clauses((*PRONOUNS, *who.FOLK[::4]), daily, at[::3], whole),
         "weekdays": Clauses(PRONOUNS, verbs("go_to"), noun_phrases("sites", "the that"), days),
-        "dates": Clauses(today, verbs("be_ser"), [Phrase(*day) for day in DAYS], who.STATED),
+        "dates": Clauses(today, verbs("be_ser"), [Phrase(*day) for day in words.DAYS], who.STATED),
     }
 
 
@@ -299,10 +279,10 @@ def _clock() -> Iterator[SentencePair]:
     parts = pairs("in the morning = de la mañana; in the afternoon = de la tarde; at night = de la noche")
     for number, (english, spanish) in enumerate(_hours()):
         is_ = "es" if spanish.startswith("la una") else "son"
-        yield sentence(f"it is {english}", f"{is_} {spanish}")
+        yield grammar.sentence(f"it is {english}", f"{is_} {spanish}")
         for (part, parte), hours in zip(parts, (range(5, 12), range(1, 8), range(9, 12)), strict=True):
             if number // 4 + 1 in hours:
-                yield sentence(f"it is {english} {part}", f"{is_} {spanish} {parte}")
+                yield grammar.sentence(f"it is {english} {part}", f"{is_} {spanish} {parte}")
 
 
 def _weather_templates() -> dict[str, Template]:
@@ -314,7 +294,7 @@ def _weather_templates() -> dict[str, Template]:
 
     def somewhere(weather: Sequence[SentencePair]) -> list[Phrase]:
         return [
-            Phrase(spaced(english, place.english), spaced(spanish, place.spanish))
+            Phrase(grammar.spaced(english, place.english), grammar.spaced(spanish, place.spanish))
             for (english, spanish), place in product(weather, places)
         ]
 

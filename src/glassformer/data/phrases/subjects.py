@@ -4,7 +4,6 @@ from glassformer.data.phrases.grammar import (
     HE,
     PRONOUNS,
     SHE,
-    WE,
     Frame,
     Phrase,
     as_persons,
@@ -66,7 +65,7 @@ ACTING = (*NAMED, *PAIRS, *KIN, *CAST)
 FOLK = (*ACTING, *ELDER[::4], *OTHER[::3])
 ADULTS = [subject for subject in FOLK if subject not in noun_phrases("boy girl child", "the", "the")]
 MEN, WOMEN = (
-    [subject for subject in (HE, SHE, *FOLK) if subject.number < WE and subject.gender == gender] for gender in "mf"
+    [subject for subject in (HE, SHE, *FOLK) if not subject.plural and subject.gender == gender] for gender in "mf"
 )
 ASKED = (
     *(pronoun for pronoun in PRONOUNS if pronoun.english not in ("I", "we")),

@@ -7,8 +7,7 @@ from types import ModuleType
 
 from glassformer.data.batches import PairBatches
 from glassformer.data.files import TextPair, read_pairs
-from glassformer.data.phrase_book import split_phrase_book
-from glassformer.data.phrases.courtesy import courtesies
+from glassformer.data.phrase_book import courtesies, split_phrase_book
 from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError, MissingExtraError

@@ -1,10 +1,46 @@
-"""The template of a text as a model reads it: BOS, EOS and separator tokens, as the tokenizer file says."""
+"""The special tokens of a tokenizer: their roles, and the template that puts them before and after a text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
 import tokenizers
 from tokenizers import processors
+
+from glassformer.text.model_files import read_table_if_any, token_content
+
+Role = Literal["pad", "bos", "eos", "unk", "mask"]
+
+# The names of the roles in tokenizer_config.json, and the usual tokens where no such file names them.
+ROLE_KEYS: dict[Role, tuple[str, ...]] = {
+    "pad": ("pad_token",),
+    "bos": ("bos_token", "cls_token"),
+    "eos": ("eos_token", "sep_token"),
+    "unk": ("unk_token",),
+    "mask": ("mask_token",),
+}
+USUAL_TOKENS: dict[Role, tuple[str, ...]] = {
+    "pad": ("<pad>", "[PAD]", "<|pad|>"),
+    "bos": ("<start>", "<s>", "<bos>", "[CLS]", "<|begin_of_text|>", "<|startoftext|>"),
+    "eos": ("<end>", "</s>", "<eos>", "[SEP]", "<|end_of_text|>", "<|endoftext|>"),
+    "unk": ("<unk>", "[UNK]", "<|unk|>"),
+    "mask": ("<mask>", "[MASK]"),
+}
+
+
+def named_roles(folder: Path) -> dict[Role, list[str]]:
+    """The tokens that files beside a tokenizer.json name for each role, the first the one that counts."""
+    tables = [read_table_if_any(folder / name) for name in ("tokenizer_config.json", "special_tokens_map.json")]
+    return {
+        role: [content for table in tables for key in keys if (content := token_content(table.get(key))) is not None]
+        for role, keys in ROLE_KEYS.items()
+    }
+
+
+def first_of(tokens: Mapping[Role, Sequence[str]]) -> dict[Role, str]:
+    """The first token of each role that has any."""
+    return {role: some[0] for role, some in tokens.items() if some}
 
 
 @dataclass(frozen=True)
