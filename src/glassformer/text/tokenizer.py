@@ -94,9 +94,13 @@ class Tokenizer:
         """The ids of all special tokens."""
         return frozenset(id for id, token in self._inner.get_added_tokens_decoder().items() if token.special)
 
-    @cached_property
+    @property
     def fingerprint(self) -> str:
         """A hash that two tokenizers share if they turn every text into the same ids."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         whole: list[object] = [self._inner.to_str(), {role: self.roles[role] for role in sorted(self.roles)}]
         whole += [] if self._sides is None else [self._sides.source.to_str(), self._sides.target.to_str()]
         return hashlib.sha256(json.dumps(whole).encode()).hexdigest()
@@ -338,7 +342,7 @@ class Tokenizer:
             inner = tokenizers.Tokenizer.from_str(text)
         named = named_roles(file.parent) if file.name == "tokenizer.json" else {}
         vocab = inner.get_vocab()
-        known = {
+        known: dict[Role, list[str]] = {
             role: [token for token in (*named.get(role, ()), *usual) if token in vocab]
             for role, usual in USUAL_TOKENS.items()
         }

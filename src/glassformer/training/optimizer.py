@@ -200,12 +200,6 @@ class EMA:
             value.copy_(self.weights[name])
             self.weights[name].copy_(kept)
 
-    @torch.no_grad()
-    def copy_to_model(self) -> None:
-        """Leave the average in the model for good."""
-        for name, value in self.parameters.items():
-            value.copy_(self.weights[name])
-
     def state(self) -> dict[str, Tensor]:
         """The tensors that a checkpoint holds."""
         return {AVERAGE + name: unsharded(value) for name, value in self.weights.items()}

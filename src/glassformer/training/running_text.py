@@ -61,14 +61,14 @@ S = TypeVar("S", bound=TextSettings)
 
 
 class RunningText(Task[S], Generic[S]):
-    """A task on windows of running text; a subclass makes batches of them, and has a set that evaluates a model."""
+    """A task on windows of running text; a subclass makes batches of them, and has a set that evaluates a model.
+
+    `for_model` returns a tokenizer as the models of the task use it.
+    """
 
     built_in = "stdlib"
     text_set: type[TextSet]
-
-    @abstractmethod
-    def for_model(self, tokenizer: Tokenizer) -> Tokenizer:
-        """The tokenizer as the models of this task use it."""
+    for_model: Callable[[Tokenizer], Tokenizer]
 
     @abstractmethod
     def batches(

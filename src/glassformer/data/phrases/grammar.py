@@ -11,19 +11,8 @@ from itertools import product, starmap
 from math import prod
 from typing import Literal, NamedTuple, overload
 
-from glassformer.data.phrases.words import (
-    AT,
-    COUNTS,
-    VERBS,
-    Adjective,
-    Gender,
-    Noun,
-    SentencePair,
-    Verb,
-    adjectives,
-    nouns,
-    pairs,
-)
+from glassformer.data.phrases import words
+from glassformer.data.phrases.words import COUNTS, VERBS, Gender, SentencePair, Verb, adjectives, nouns, pairs
 
 NOTHING = ("", "")
 ME, YOU, ONE, WE, THEY = range(5)  # the persons of a verb; ONE is he, she, or a noun in the singular
@@ -120,7 +109,7 @@ def phrases(rows: str) -> list[Phrase]:
     return [phrase for names, *rest in cells for phrase in noun_phrases(names, *rest)]
 
 
-def _noun_phrase(noun: Noun, determiner: str, plural: bool, adjective: Adjective) -> Phrase:
+def _noun_phrase(noun: words.Noun, determiner: str, plural: bool, adjective: words.Adjective) -> Phrase:
     """A determiner, an adjective and a noun: `the red house`, `la casa roja`."""
     bare = Phrase("", "", THEY if plural else ONE, noun.gender, close=determiner == "-")
     name, nombre = (noun.english_plural, noun.spanish_plural) if plural else (noun.english, noun.spanish)
@@ -147,7 +136,7 @@ def together(first: Phrase, second: Phrase) -> Phrase:
 def happening_at(names: str, determiners: str = "the") -> list[Phrase]:
     """Places where something happens: in the park, at the station."""
     return [
-        Phrase(f"{'at' if place.english.split()[-1] in AT else 'in'} {place.english}", f"en {place.spanish}")
+        Phrase(f"{'at' if place.english.split()[-1] in words.AT else 'in'} {place.english}", f"en {place.spanish}")
         for place in noun_phrases(names, determiners)
     ]
 
