@@ -107,44 +107,30 @@ looks: old, big, small, black, white
 # verb and object. The Spanish for `be` depends: on what one is, how or where one is, what one feels or how old one is,
 # and the weather.
 _VERBS = """
-eat eats ate | comer
-drink drinks drank | beber
-buy buys bought | comprar
-sell sells sold | vender
+eat eats ate | comer; drink drinks drank | beber; buy buys bought | comprar; sell sells sold | vender
+write writes wrote | escribir; wear wears wore | llevar; wash washes washed | lavar; open opens opened | abrir
+visit visits visited | visitar; help helps helped | ayudar; call calls called | llamar; take takes took | tomar
+work works worked | trabajar; study studies studied | estudiar; live lives lived | vivir; run runs ran | correr
+speak speaks spoke | hablar; need needs needed | necesitar; like likes liked | gustar
 bring brings brought | traer | traigo traes trae traemos traen | traje trajiste trajo trajimos trajeron
 order orders ordered | pedir | pido pides pide pedimos piden | pedí pediste pidió pedimos pidieron
 read reads read | leer | | leí leíste leyó leímos leyeron
-write writes wrote | escribir
 find finds found | encontrar | encuentro encuentras encuentra encontramos encuentran
 lose loses lost | perder | pierdo pierdes pierde perdemos pierden
 look looks looked | buscar | | busqué buscaste buscó buscamos buscaron | for
-wear wears wore | llevar
-wash washes washed | lavar
-open opens opened | abrir
 close closes closed | cerrar | cierro cierras cierra cerramos cierran
 see sees saw | ver | veo ves ve vemos ven | vi viste vio vimos vieron
-visit visits visited | visitar
-help helps helped | ayudar
-call calls called | llamar
 wait waits waited | esperar | | | for
 know knows knew | conocer | conozco conoces conoce conocemos conocen
-take takes took | tomar
 go goes went | ir | voy vas va vamos van | fui fuiste fue fuimos fueron | to a
 arrive arrives arrived | llegar | | llegué llegaste llegó llegamos llegaron | at a
 return returns returned | volver | vuelvo vuelves vuelve volvemos vuelven | | from de
 leave leaves left | salir | salgo sales sale salimos salen
-work works worked | trabajar
-study studies studied | estudiar
-live lives lived | vivir
-run runs ran | correr
 play plays played | jugar | juego juegas juega jugamos juegan | jugué jugaste jugó jugamos jugaron
 sleep sleeps slept | dormir | duermo duermes duerme dormimos duermen | dormí dormiste durmió dormimos durmieron
-speak speaks spoke | hablar
 give gives gave | dar | doy das da damos dan | di diste dio dimos dieron
 have has had | tener | tengo tienes tiene tenemos tienen | tuve tuviste tuvo tuvimos tuvieron
 want wants wanted | querer | quiero quieres quiere queremos quieren | quise quisiste quiso quisimos quisieron
-need needs needed | necesitar
-like likes liked | gustar
 can can could | poder | puedo puedes puede podemos pueden | pude pudiste pudo pudimos pudieron
 cost costs cost | costar | cuesto cuestas cuesta costamos cuestan
 rain rains rained | llover | lluevo llueves llueve llovemos llueven
@@ -199,7 +185,7 @@ def _grouped(table: str, word: Callable[[str], Word]) -> dict[str, tuple[Word, .
 NOUNS, ADJECTIVES = _grouped(_NOUNS, _noun), _grouped(_ADJECTIVES, _adjective)
 VERBS = {  # by the English base and, where it has one, its preposition; forms of `be` by the Spanish infinitive
     "_".join(filter(None, (verb.base, verb.infinitive if verb.base == "be" else verb.after[0]))): verb
-    for verb in map(_verb, _VERBS.strip().splitlines())
+    for verb in map(_verb, re.split(r"[;\n] *", _VERBS.strip()))
 }
 
 
