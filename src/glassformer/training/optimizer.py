@@ -20,9 +20,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 
 INITIALIZATIONS: Mapping[str, Callable[..., Tensor]] = {
-    "he_normal": he_normal,
-    "xavier_normal": xavier_normal,
-    "xavier_uniform": xavier_uniform,
+    equation.name: equation for equation in (he_normal, xavier_normal, xavier_uniform)
 }
 
 

@@ -238,16 +238,9 @@ def _compare_things() -> Iterator[SentencePair]:
 def _hours() -> list[SentencePair]:
     """The hours of the clock, whole, half and quarter, as they stand after `it is` and `at`."""
     numbers = [("one", "la una"), *((english, f"las {spanish}") for english, spanish in COUNTS[:11])]
-    return [
-        hour
-        for english, spanish in numbers
-        for hour in (
-            (f"{english} o'clock", spanish),
-            (f"half past {english}", f"{spanish} y media"),
-            (f"a quarter past {english}", f"{spanish} y cuarto"),
-            (f"a quarter to {english}", f"{spanish} menos cuarto"),
-        )
-    ]
+    forms = pairs("""{} o'clock = {}; half past {} = {} y media; a quarter past {} = {} y cuarto;
+        a quarter to {} = {} menos cuarto""")
+    return [(hour.format(one), hora.format(uno)) for one, uno in numbers for hour, hora in forms]
 
 
 def _hour_templates() -> dict[str, Template]:
