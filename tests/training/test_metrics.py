@@ -148,7 +148,7 @@ def test_a_translator_is_evaluated_by_loss_and_by_what_it_writes() -> None:
     pairs = [("a b", "x y z w v."), ("c", "y z x w v."), ("d e f", "Z x w v u.")]
     ids = [([3, 4], [5, 6]), ([3], [6]), ([4, 5, 3], [6, 5, 4])]
     model = build(Seq2SeqConfig(vocab=8, context=8, dim=8, layers=1, heads=2, ffn_dim=8), seed=1)
-    batches = PairBatches(ids, 8, pad=0, start=1, end=2, seed=0)
+    batches = PairBatches(ids, 8, pad=0, decoder_start=1, eos=2, seed=0)
     tokenizer = learn_tokenizer(CORPUS, "characters")
     asked: list[str] = []
 
@@ -202,7 +202,7 @@ def test_lowercase_bleu_is_that_of_multi_bleu(pairs: list[tuple[str, str]]) -> N
 
 def test_without_sacrebleu_the_extra_is_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    batches = PairBatches([([3], [4])], 8, pad=0, start=1, end=2, seed=0)
+    batches = PairBatches([([3], [4])], 8, pad=0, decoder_start=1, eos=2, seed=0)
 
     with pytest.raises(MissingExtraError, match=r"pip install glassformer\[metrics\]"):
         PairSet(batches, [("a", "b")], learn_tokenizer(CORPUS, "characters")).evaluate(Stub(never), never)

@@ -216,7 +216,7 @@ class PairBatches(Batches):
     """Pairs of similar length: `source`, its `attention_mask`, `target`, and `targets`, the same one token further.
 
     A batch holds as many pairs as fit: rows times the longest side, with padding, stay within `tokens_per_batch`.
-    `target` begins with BOS; `targets` end with EOS.
+    `target` begins with the decoder start token; `targets` end with EOS.
     """
 
     def __init__(
@@ -224,15 +224,15 @@ class PairBatches(Batches):
         pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
         tokens_per_batch: int,
         pad: int,
-        start: int,
-        end: int,
+        decoder_start: int,
+        eos: int,
         seed: int,
         rank: int = 0,
         world: int = 1,
     ) -> None:
         super().__init__(seed, rank, world)
         self.pairs, self.tokens_per_batch = pairs, tokens_per_batch
-        self.pad, self.start, self.end = pad, start, end
+        self.pad, self.decoder_start, self.eos = pad, decoder_start, eos
         self._sources = _lengths([source for source, _ in pairs], "the source of pair")
         self._targets = _lengths([target for _, target in pairs], "the target of pair") + 1
         self._sides = np.maximum(self._sources, self._targets)
@@ -282,8 +282,8 @@ class PairBatches(Batches):
         return {
             "source": source,
             "attention_mask": torch.arange(sources, device=lengths.device) < lengths[:, None],
-            "target": _padded([[self.start, *target] for _, target in mine], targets, self.pad),
-            "targets": _padded([[*target, self.end] for _, target in mine], targets, IGNORE),
+            "target": _padded([[self.decoder_start, *target] for _, target in mine], targets, self.pad),
+            "targets": _padded([[*target, self.eos] for _, target in mine], targets, IGNORE),
         }
 
 

@@ -225,8 +225,8 @@ def pair_batches(
     world: int = 1,
 ) -> PairBatches:
     """Batches of encoded pairs with the special tokens of a tokenizer."""
-    pad, end = tokenizer.required("pad"), tokenizer.required("eos")
-    return PairBatches(ids, tokens_per_batch, pad, tokenizer.decoder_start, end, seed, rank, world)
+    pad, eos = tokenizer.required("pad"), tokenizer.required("eos")
+    return PairBatches(ids, tokens_per_batch, pad, tokenizer.decoder_start, eos, seed, rank, world)
 
 
 def score_translations(translations: Sequence[str], references: Sequence[str]) -> TranslationScores:
