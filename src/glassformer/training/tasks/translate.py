@@ -16,23 +16,10 @@ from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training import task
 from glassformer.training.objective import Objective
 from glassformer.training.settings import DataSettings, FilePath, Settings
-from glassformer.training.task import (
-    DataContext,
-    EvaluatedModel,
-    EvaluationSet,
-    Generate,
-    Metrics,
-    Part,
-    Progress,
-    Task,
-    TaskData,
-    predict,
-    require_context,
-    require_two,
-    silent,
-)
+from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
 NEXT_TARGET_TOKEN = Objective(inputs=("source", "target", "attention_mask"), targets="targets")
 PHRASES, VALIDATION_PHRASES = 60_000, 500  # of the built-in phrase book
@@ -107,10 +94,12 @@ class PairSet(EvaluationSet):
     tokenizer: Tokenizer
     num_beams: int = 1
 
-    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> TranslationMetrics:
+    def evaluate(
+        self, model: Model, generate: task.Generate, progress: task.Progress = task.silent
+    ) -> TranslationMetrics:
         """Loss on the references, and scores of translations at most twice as long as the longest side."""
         _sacrebleu("bleu")  # before the work, not after it
-        found = predict(model, self.batches, NEXT_TARGET_TOKEN, progress)
+        found = task.predict(model, self.batches, NEXT_TARGET_TOKEN, progress)
         longest = 2 * max(max(len(source), len(target) + 1) for source, target in self.batches.pairs)
         config = GenerationConfig(
             max_new_tokens=min(longest, model.config.context or longest),
@@ -140,13 +129,13 @@ class TranslateTask(Task[TranslateSettings]):
     built_in = "phrasebook"
     always_split = True
 
-    def read(self, settings: TranslateSettings, part: Part) -> Iterator[TextPair]:
+    def read(self, settings: TranslateSettings, part: task.Part) -> Iterator[TextPair]:
         """The pairs of a part of the data; the phrasebook is split by `split_phrase_book` instead."""
         data = settings.data
         second = {"path": data.target_path, "validation": data.validation_target_path, "test": data.test_target_path}
         return read_pairs(vars(data)[part], second[part] or None, data.fields)
 
-    def _pairs(self, settings: TranslateSettings, part: Part) -> list[TwoTexts]:
+    def _pairs(self, settings: TranslateSettings, part: task.Part) -> list[TwoTexts]:
         return [(pair.first, pair.second) for pair in self.read(settings, part)]
 
     def _split(self, settings: TranslateSettings) -> tuple[list[TwoTexts], list[TwoTexts]]:
@@ -157,7 +146,7 @@ class TranslateTask(Task[TranslateSettings]):
         else:
             train, validation = self._pairs(settings, "path"), []
             if not data.validation:
-                require_two(data.path, len(set(train)), "different pairs")
+                task.require_two(data.path, len(set(train)), "different pairs")
                 train, validation = split(train, data.validation_fraction, seed)
         validation = self._pairs(settings, "validation") if data.validation else validation
         if data.extra:
@@ -170,7 +159,7 @@ class TranslateTask(Task[TranslateSettings]):
     def prepare(self, settings: TranslateSettings, context: DataContext) -> TaskData:
         """Split the pairs, encode them, and leave out those that are too long."""
         data, seed = settings.data, settings.recipe.seed
-        require_context(settings.model, "data.max_length", data.max_length)
+        task.require_context(settings.model, "data.max_length", data.max_length)
         train, validation = self._split(settings)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: (side for pair in train for side in pair))
 
