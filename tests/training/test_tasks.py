@@ -334,7 +334,7 @@ def test_an_unknown_label_of_held_out_texts_is_named_with_its_place(tmp_path: Pa
 
 def test_two_files_of_unequal_length_are_counted(tmp_path: Path) -> None:
     one, other = write(tmp_path / "one", "a\nb\n"), write(tmp_path / "other", "c\n")
-    with pytest.raises(GlassformerError, match="one has 2 lines and .*other has 1, wanted as many"):
+    with pytest.raises(GlassformerError, match="one has 2 lines and .*other has 1, wanted the same number"):
         prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=one, target_path=other)))
 
 

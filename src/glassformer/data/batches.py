@@ -158,7 +158,7 @@ class PackedBatches(Batches):
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """How tokens are masked (Devlin et al., 2019): the fraction chosen, and what becomes of those chosen."""
+    """How tokens are masked (Devlin et al., 2019): the fraction chosen, and how many are masked or replaced."""
 
     mask: int
     vocab: int
@@ -302,7 +302,7 @@ class LabeledBatches(Batches):
     ) -> None:
         super().__init__(seed, rank, world)
         if len(texts) != len(labels):
-            raise DataError(f"{len(texts)} texts and {len(labels)} labels, wanted as many")
+            raise DataError(f"{len(texts)} texts and {len(labels)} labels, wanted the same number")
         self.texts, self.labels, self.pad = texts, np.asarray(labels, dtype=np.int64), pad
         self._lengths = _lengths(texts, "text")
         self.batch = min(batch, len(texts))

@@ -52,7 +52,7 @@ def courtesies() -> list[SentencePair]:
 
 
 def phrase_book_size() -> int:
-    """How many distinct pairs there are."""
+    """The number of distinct pairs."""
     return len(courtesies()) + sum(map(len, phrase_templates().values()))
 
 

@@ -178,7 +178,7 @@ def _appearing(path: Path) -> Iterator[BinaryIO]:
 
 
 def _sweep(folder: Path) -> None:
-    """Delete what killed programs had begun to write."""
+    """Delete the unfinished files of killed programs."""
     for left in folder.glob(".*"):
         if _SCRATCH.fullmatch(left.name):
             with suppress(OSError), left.open("rb") as file:

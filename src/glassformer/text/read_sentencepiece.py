@@ -24,7 +24,7 @@ _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5  # wire types of protocol b
 
 
 class PieceType(IntEnum):
-    """What a piece is for; only normal and user-defined ones stand for text as it is written."""
+    """The type of a piece; only normal and user-defined pieces stand for literal text."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -156,7 +156,7 @@ def layout_of(model: SentencePieceModel) -> Layout:
 
 
 def written_pieces(model: SentencePieceModel) -> set[str]:
-    """The pieces that stand for text as it is written."""
+    """The pieces that stand for literal text."""
     return {piece.text for piece in model.pieces if piece.type in (PieceType.NORMAL, PieceType.USER_DEFINED)}
 
 

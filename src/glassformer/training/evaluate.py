@@ -55,7 +55,7 @@ def load_for_evaluation(path: str, wanted: str | None = None, step: int | None =
 def _require_own_tokenizer(path: str, rows: int, tokens: int) -> None:
     """Refuse the tokenizer of another model; the embeddings of public models often have a few spare rows, for speed."""
     if rows != tokens and not (0 < rows - tokens < SPARE_ROWS and rows % 8 == 0):
-        raise TokenizerError(f"{path}: the tokenizer has {tokens:,} tokens and the model {rows:,}, wanted as many")
+        raise TokenizerError(f"{path}: the tokenizer has {tokens:,} tokens and the model {rows:,}, wanted the same")
 
 
 def evaluate_model(
