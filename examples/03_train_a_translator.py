@@ -21,8 +21,8 @@ STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 10  # 700 steps, a minute and
 known, unseen = split_phrase_book(3000 if STEPS < 100 else 60000, 100)
 tokenizer = learn_tokenizer((side for pair in known for side in pair), "bpe", 1000)
 pairs = [(tokenizer.encode(english), tokenizer.encode(spanish)) for english, spanish in known]
-pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
-batches = PairBatches(pairs, 1024, pad, start, end, seed=0)
+pad, bos, eos = (tokenizer.required(role) for role in ("pad", "bos", "eos"))
+batches = PairBatches(pairs, 1024, pad, bos, eos, seed=0)
 mask = next(batches.once())["attention_mask"]
 print(f"{1 - mask.float().mean():.1%} of the sources in a batch is padding")
 
@@ -39,6 +39,6 @@ for (english, spanish), answer in zip(unseen[:3], translate(model, tokenizer, [e
     print(f"{english} -> {answer!r}, in the book {spanish!r}")
 
 maps = gf.probes.attention_maps(
-    model, {"source": torch.tensor([pairs[0][0]]), "target": torch.tensor([[start, *pairs[0][1]]])}
+    model, {"source": torch.tensor([pairs[0][0]]), "target": torch.tensor([[bos, *pairs[0][1]]])}
 )
 print(f"{len(maps)} attentions, the last one {list(maps)[-1]} of shape {list(list(maps.values())[-1].shape)}")

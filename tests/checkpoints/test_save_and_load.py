@@ -248,7 +248,7 @@ def test_equal_models_are_equal_files(tmp_path: Path) -> None:
 
 def test_a_start_token_of_number_zero_begins_translations(tmp_path: Path) -> None:
     inner = tokenizers.Tokenizer(models.WordLevel({"<s>": 0, "<pad>": 1, "</s>": 2, "a": 3}, "a"))
-    words = Tokenizer(inner, {"start": "<s>", "pad": "<pad>", "end": "</s>"})
+    words = Tokenizer(inner, {"bos": "<s>", "pad": "<pad>", "eos": "</s>"})
     save(build(replace(ZOO["marian"], vocab=4)), tmp_path, words)
     assert json.loads((tmp_path / "config.json").read_text())["decoder_start_token_id"] == 0
 

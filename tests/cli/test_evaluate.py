@@ -237,7 +237,7 @@ def test_a_saved_model_is_measured_from_its_folder(
     assert main(["evaluate", str(tmp_path / "model"), "--data", str(pairs), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["metrics"]
     rows = [(TOKENIZER.encode(one), TOKENIZER.encode(other)) for one, other in PAIRS]
-    ends = [TOKENIZER.required(role) for role in ("pad", "start", "end")]
+    ends = [TOKENIZER.required(role) for role in ("pad", "bos", "eos")]
     loss = cross_entropy_of(model, rows, *ends)
     assert found["loss"] == pytest.approx(loss, rel=1e-5)
     assert main(["evaluate", str(tmp_path / "nowhere"), "--data", str(pairs)]) == 2

@@ -1,4 +1,4 @@
-"""Batches come in an order that seed and epoch decide, from any place on, for any number of processes."""
+"""Batches come in an order that seed and epoch decide, from any position, for any number of processes."""
 
 import random
 from collections import Counter
@@ -109,20 +109,20 @@ def test_the_parts_of_all_processes_are_the_batch(name: str, world: int) -> None
     alone = ALL[name]()
     parts = [ALL[name](0, rank, world) for rank in range(world)]
     for whole in islice(alone, 60):
-        shares = [next(part) for part in parts]
-        assert all(len(tensor) for share in shares for tensor in share.values()), "nobody is without work"
-        assert same(woven(shares), whole)
-    for whole, *shares in zip(alone.once(), *(part.once() for part in parts), strict=True):
-        assert same(woven(shares), whole)
+        parts_of_batch = [next(part) for part in parts]
+        assert all(len(tensor) for part in parts_of_batch for tensor in part.values()), "nobody is without work"
+        assert same(woven(parts_of_batch), whole)
+    for whole, *parts_of_batch in zip(alone.once(), *(part.once() for part in parts), strict=True):
+        assert same(woven(parts_of_batch), whole)
     assert parts[1].state() == alone.state(), "another number of processes can go on from here"
 
 
-def woven(shares: list[Batch]) -> Batch:
+def woven(parts_of_batch: list[Batch]) -> Batch:
     def weave(tensors: list[Tensor]) -> Tensor:
         rows = [tensors[at % len(tensors)][at // len(tensors)] for at in range(sum(map(len, tensors)))]
         return torch.stack(rows)
 
-    return {name: weave([share[name] for share in shares]) for name in shares[0]}
+    return {name: weave([part[name] for part in parts_of_batch]) for name in parts_of_batch[0]}
 
 
 @EVERY
@@ -178,10 +178,10 @@ def test_data_of_the_same_counts_is_known_by_what_it_says() -> None:
         "labeled": lambda ids: LabeledBatches([ids] * 4, [0, 1, 0, 1], 2, 0, 0),
     }
     for make in made.values():
-        place = make([3, 4, 5]).state()
-        make([3, 4, 5]).resume(place)
+        state = make([3, 4, 5]).state()
+        make([3, 4, 5]).resume(state)
         with pytest.raises(DataError, match="the data has changed since the run began"):
-            make([3, 5, 4]).resume(place)
+            make([3, 5, 4]).resume(state)
     with pytest.raises(DataError, match="the data has changed"):
         LabeledBatches([[3]] * 4, [0, 1, 0, 1], 2, 0, 0).resume(
             LabeledBatches([[3]] * 4, [0, 1, 1, 0], 2, 0, 0).state()
@@ -212,7 +212,7 @@ def test_packed_targets_are_one_further() -> None:
         assert torch.equal(batch["ids"] + 1, batch["targets"]), "the tokens here count up"
         assert torch.equal(batch["ids"] - batch["ids"][:, :1], torch.arange(8).expand(6, 8))
         starts |= {int(start) % 8 for start in batch["ids"][:, 0]}
-    assert len(starts) > 3, "windows begin at other places in other epochs"
+    assert len(starts) > 3, "windows begin at other offsets in other epochs"
 
 
 def test_packed_gives_each_window_once_an_epoch() -> None:
@@ -266,8 +266,8 @@ def test_masked_hides_what_it_says_it_does() -> None:
 def test_masked_hides_other_tokens_in_other_epochs_and_batches() -> None:
     same_everywhere = np.full(500, 7, dtype=np.uint16)
     batches = MaskedBatches(same_everywhere, 6, 8, MASKING, seed=0)
-    places = [tuple((batch["targets"] != IGNORE).flatten().tolist()) for batch in islice(batches, 60)]
-    assert len(set(places)) == 60
+    positions = [tuple((batch["targets"] != IGNORE).flatten().tolist()) for batch in islice(batches, 60)]
+    assert len(set(positions)) == 60
     short = MaskedBatches(np.full(50, 7, dtype=np.uint16), 2, 3, MASKING, seed=0)
     assert all(((batch["targets"] != IGNORE).sum(1) == 1).all() for batch in short.once()), "at least one of each row"
 

@@ -188,9 +188,9 @@ def test_a_missing_file_is_said_to_be_missing(reader: str, name: str, tmp_path: 
 
 def test_files_side_by_side_have_as_many_lines(tmp_path: Path) -> None:
     one, other = write(tmp_path / "a.en", "a\nb\nc\n"), write(tmp_path / "a.de", "x\n")
-    with pytest.raises(DataError, match=r"a\.en has 3 lines and \S*a\.de has 1, wanted as many"):
+    with pytest.raises(DataError, match=r"a\.en has 3 lines and \S*a\.de has 1, wanted the same number"):
         list(read_pairs(one, other))
-    with pytest.raises(DataError, match=r"a\.de has 1 lines and \S*a\.en has 3, wanted as many"):
+    with pytest.raises(DataError, match=r"a\.de has 1 lines and \S*a\.en has 3, wanted the same number"):
         list(read_pairs(other, one))
     empty = write(tmp_path / "empty.de", "")
     with pytest.raises(DataError, match="is empty"):

@@ -10,20 +10,16 @@ from typing import NamedTuple
 
 import pytest
 
-from glassformer.data.phrase_book import phrase_book, phrase_book_size, phrase_templates, split_phrase_book
+from glassformer.data.phrase_book import courtesies, phrase_book, phrase_book_size, phrase_templates, split_phrase_book
 from glassformer.data.phrases import words as lexicon
-from glassformer.data.phrases.courtesy import courtesies
-from glassformer.data.phrases.grammar import joined, noun_phrase
-from glassformer.data.phrases.words import Adjective, Noun, Verb
+from glassformer.data.phrases.grammar import joined, noun_phrases
 from tests.data.phrase_book_pairs import CONJUGATIONS, PAIRS
 
 WRITTEN = dict(line.split(" | ") for line in PAIRS.strip().splitlines())
 DRAWN = 20_000
-NOUNS = {noun for row in vars(lexicon).values() if isinstance(row, tuple) for noun in row if isinstance(noun, Noun)}
-ADJECTIVES = {
-    each for row in vars(lexicon).values() if isinstance(row, tuple) for each in row if isinstance(each, Adjective)
-}
-VERBS = [verb for verb in vars(lexicon).values() if isinstance(verb, Verb)]
+NOUNS = {noun for row in lexicon.NOUNS.values() for noun in row}
+ADJECTIVES = {adjective for row in lexicon.ADJECTIVES.values() for adjective in row}
+VERBS = list(lexicon.VERBS.values())
 PERSONS = {"I": 0, "You": 1, "He": 2, "She": 2, "We": 3, "They": 4, "You all": 4}
 
 
@@ -156,10 +152,8 @@ def test_prepositions_and_articles_contract() -> None:
 
 
 def test_water_is_feminine_behind_its_masculine_article() -> None:
-    said = [
-        noun_phrase(lexicon.WATER, determiner, adjective=lexicon.COLD).spanish for determiner in ("the", "a", "this")
-    ]
-    assert said == ["el agua fría", "un agua fría", "esta agua fría"]
+    said = noun_phrases("water", "the a this", described="cold")
+    assert [phrase.spanish for phrase in said] == ["el agua fría", "un agua fría", "esta agua fría"]
 
 
 Kind = tuple[str, bool]  # gender, and whether there are many
@@ -232,12 +226,12 @@ def test_verbs_agree_with_their_pronouns() -> None:
                 forms.setdefault(form, set()).add(person)
     fixed, checked = set(courtesies()), 0
     for english, spanish in sample():
-        subject = re.match(r"(You all|I|You|He|She|We|They) ", english)
-        if subject is None or (english, spanish) in fixed or " like" in english or "," in english:
+        pronoun = re.match(r"(You all|I|You|He|She|We|They) ", english)
+        if pronoun is None or (english, spanish) in fixed or " like" in english or "," in english:
             continue
         heard = [word for word in spanish_words(spanish) if word in forms]
-        assert PERSONS[subject[1]] in forms[heard[0]], (english, spanish)
-        kept = {"He": "él", "She": "ella", "You all": "ustedes"}.get(subject[1])
+        assert PERSONS[pronoun[1]] in forms[heard[0]], (english, spanish)
+        kept = {"He": "él", "She": "ella", "You all": "ustedes"}.get(pronoun[1])
         assert {"él", "ella", "ustedes"} & set(spanish_words(spanish)) == ({kept} if kept else set())
         checked += 1
     assert checked > DRAWN / 5

@@ -18,12 +18,12 @@ def documents() -> list[Document]:
 
 
 def test_modules_come_in_one_order_and_whole(documents: list[Document]) -> None:
-    places = [document.source for document in documents]
-    assert places == sorted(places)
-    assert {"abc.py", "json/decoder.py", "argparse.py"} <= set(places)
+    paths = [document.source for document in documents]
+    assert paths == sorted(paths)
+    assert {"abc.py", "json/decoder.py", "argparse.py"} <= set(paths)
     assert sum(len(document.text) for document in documents) > 5_000_000
     json_text = Path(sysconfig.get_path("stdlib"), "json", "decoder.py").read_text(encoding="utf-8")
-    assert documents[places.index("json/decoder.py")].text == json_text
+    assert documents[paths.index("json/decoder.py")].text == json_text
 
 
 def test_what_is_not_the_library_is_left_out(documents: list[Document]) -> None:
@@ -41,9 +41,9 @@ def test_snippets_bear_the_name_of_their_package(documents: list[Document]) -> N
     assert min(counts.values()) > 100
     sources = {document.source: document.text for document in documents}
     for snippet in snippets[::97]:
-        place, line = snippet.source.split(":")
-        lines = sources[place].split("\n")[int(line) - 1 :]
-        assert place.startswith(f"{snippet.label}/")
+        path, line = snippet.source.split(":")
+        lines = sources[path].split("\n")[int(line) - 1 :]
+        assert path.startswith(f"{snippet.label}/")
         assert snippet.text == "\n".join([line for line in lines if line.strip()][:SNIPPET])
     assert len({snippet.source for snippet in snippets}) == len(snippets)
     assert {snippet.text.count("\n") for snippet in snippets} == {SNIPPET - 1}

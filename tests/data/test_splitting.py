@@ -55,7 +55,7 @@ def test_copies_stay_on_one_side(items: list[int], share: float) -> None:
 
 
 def labeled(*labels: str) -> list[LabeledText]:
-    return [LabeledText(label, f"text {place}", f"file:{place}") for place, label in enumerate(labels)]
+    return [LabeledText(label, f"text {index}", f"file:{index}") for index, label in enumerate(labels)]
 
 
 @given(st.lists(st.sampled_from("aaaabbc"), min_size=4, max_size=80).filter(lambda x: len(set(x)) < len(x)), SHARES)

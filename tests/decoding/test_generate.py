@@ -304,7 +304,7 @@ def test_an_empty_prompt_begins_as_a_document_does_in_training() -> None:
     from glassformer.text.tokenizer import Tokenizer
 
     bare = Tokenizer(words()._inner, {})
-    with pytest.raises(TokenizerError, match="prompt 1 is empty, and the tokenizer has no end or start token"):
+    with pytest.raises(TokenizerError, match="prompt 1 is empty, and the tokenizer has no EOS or BOS token"):
         generate(model, bare, ["one", ""])
     assert issubclass(DecodingError, GlassformerError)
 
@@ -371,7 +371,7 @@ def with_gaps() -> Tokenizer:
     ids = [id for id in range(words().vocab_size + 2) if id not in (6, 9)]
     vocab = {words()._inner.id_to_token(number): id for number, id in enumerate(ids)}
     inner = tokenizers.Tokenizer.from_str(words()._inner.to_str())
-    inner.model = models.WordLevel(vocab, unk_token=words().roles["unknown"])
+    inner.model = models.WordLevel(vocab, unk_token=words().roles["unk"])
     return Tokenizer(inner, words().roles)
 
 

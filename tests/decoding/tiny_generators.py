@@ -34,7 +34,7 @@ def with_template(tokenizer: Tokenizer, template: str, folder: Path) -> Tokenize
     """The same tokenizer from a file that puts something around a text, as public ones do."""
     tokenizer.save(folder)
     inner = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
-    known = [("<start>", tokenizer.required("start")), ("<end>", tokenizer.required("end"))]
+    known = [("<start>", tokenizer.required("bos")), ("<end>", tokenizer.required("eos"))]
     inner.post_processor = processors.TemplateProcessing(template, "$A $B", known)
     inner.save(str(folder / "tokenizer.json"))
     return Tokenizer.load(folder)

@@ -104,8 +104,8 @@ def test_training_and_tracing_read_the_ids_of_transformers(public: Public, folde
         known = {tuple(ids) for ids in wanted}
         labels = {tuple(theirs(text_target=text).input_ids) for text in texts}
         for source, target in made.batches.pairs:
-            assert tuple(source) in known and (*target, made.batches.end) in labels
-        assert made.batches.start == transformers.AutoConfig.from_pretrained(folder).decoder_start_token_id
+            assert tuple(source) in known and (*target, made.batches.eos) in labels
+        assert made.batches.decoder_start == transformers.AutoConfig.from_pretrained(folder).decoder_start_token_id
     else:
         stream = [int(id) for id in made.batches.tokens]
         end = [] if public.task == "masked" else [theirs.eos_token_id]

@@ -63,7 +63,7 @@ def test_special_tokens_come_first(kind: TokenizerKind) -> None:
     assert (made.pad, made.bos, made.eos, made.unk, made.mask) == (0, 1, 2, 3, 4)
     assert [made.token(id) for id in range(5)] == list(SPECIALS.values())
     assert made.specials == frozenset(range(5))
-    named = learn_tokenizer(corpus(), kind, 350, specials={"unknown": "[UNK]", "end": "<|endoftext|>"})
+    named = learn_tokenizer(corpus(), kind, 350, specials={"unk": "[UNK]", "eos": "<|endoftext|>"})
     assert (named.unk, named.eos, named.pad) == (0, 1, None)
 
 
@@ -162,8 +162,8 @@ def test_bad_special_tokens_are_an_error() -> None:
     with pytest.raises(TokenizerError, match="special token is 'pad', wanted a word in brackets"):
         learn_tokenizer(["a"], "bpe", 300, specials={"pad": "pad"})
     with pytest.raises(TokenizerError, match="wanted each one once"):
-        learn_tokenizer(["a"], "bpe", 300, specials={"pad": "<x>", "end": "<x>"})
-    with pytest.raises(TokenizerError, match="no unknown token, which words needs"):
+        learn_tokenizer(["a"], "bpe", 300, specials={"pad": "<x>", "eos": "<x>"})
+    with pytest.raises(TokenizerError, match="no unk token, which words needs"):
         learn_tokenizer(["a"], "words", 300, specials={"pad": "<pad>"})
     assert learn_tokenizer(["a"], "bpe", 300, specials={}).vocab_size == 256
 

@@ -18,7 +18,7 @@ from glassformer.errors import TokenizerError
 from glassformer.text import corpus, model_files
 from glassformer.text import tokenizer as module
 from glassformer.text.learn_tokenizer import TokenizerKind, learn_tokenizer
-from glassformer.text.template import TextTemplate
+from glassformer.text.special_tokens import TextTemplate
 from glassformer.text.tokenizer import Tokenizer
 
 SCRIPTS = [
@@ -92,9 +92,11 @@ def test_tokens_are_shown_as_text(bytes_: Tokenizer) -> None:
 
 @pytest.mark.parametrize("ids", [[-1], [10**9], [2**64], [5, 290]])
 def test_ids_outside_the_vocabulary_are_an_error(bytes_: Tokenizer, ids: list[int]) -> None:
-    with pytest.raises(TokenizerError, match=rf"id {ids[-1]} at position {len(ids) - 1} is no token, wanted 0 to 289"):
+    with pytest.raises(
+        TokenizerError, match=rf"id {ids[-1]} at position {len(ids) - 1} is not a token, wanted 0 to 289"
+    ):
         bytes_.decode(ids)
-    with pytest.raises(TokenizerError, match=f"id {ids[-1]} is no token"):
+    with pytest.raises(TokenizerError, match=f"id {ids[-1]} is not a token"):
         bytes_.token(ids[-1])
 
 
@@ -199,7 +201,7 @@ def test_what_a_file_puts_around_a_text_is_known(template: str) -> None:
     inner = tokenizers.Tokenizer(models.WordLevel({"a": 0, "<s>": 1, "</s>": 2}, "a"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
     inner.post_processor = processors.TemplateProcessing(template, "$A $B", [("<s>", 1), ("</s>", 2)])
-    made = Tokenizer(inner, {"start": "<s>", "end": "</s>"})
+    made = Tokenizer(inner, {"bos": "<s>", "eos": "</s>"})
     before, after = TEMPLATES[template]
     assert made.template == TextTemplate(tuple(before), tuple(after))
     assert made.encode_inputs(["a a", ""]) == [[*before, 0, 0, *after], [*before, *after]]
@@ -209,13 +211,13 @@ def test_what_a_file_puts_around_a_text_is_known(template: str) -> None:
 def test_tokenizers_that_close_texts_differently_have_other_fingerprints() -> None:
     words = models.WordLevel({"a": 0, "<end>": 1, "<stop>": 2}, "a")
     ends = ("<end>", "<stop>")
-    made = [Tokenizer(tokenizers.Tokenizer(words), {"end": end, "pad": pad}) for end, pad in (ends, ends[::-1])]
+    made = [Tokenizer(tokenizers.Tokenizer(words), {"eos": end, "pad": pad}) for end, pad in (ends, ends[::-1])]
     assert [next(one.encode_stream(["a"])) for one in made] == [[0, 1], [0, 2]]
     assert made[0].fingerprint != made[1].fingerprint
 
 
 def test_a_special_token_that_is_needed_and_not_there_is_an_error(bytes_: Tokenizer) -> None:
-    assert bytes_.required("end") == 2
+    assert bytes_.required("eos") == 2
     with pytest.raises(TokenizerError, match="no pad token"):
         Tokenizer(tokenizers.Tokenizer(models.WordLevel({"a": 0}, "a")), {}).required("pad")
 

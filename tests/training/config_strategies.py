@@ -83,13 +83,13 @@ def is_right(key: str, value: object, kind: object) -> bool:
     return any(is_right(key, value, part) for part in get_args(kind))
 
 
-SUBJECTS = st.sampled_from([(task, family) for task in TASKS for family in families(task)])
+TASKS_AND_FAMILIES = st.sampled_from([(task, family) for task in TASKS for family in families(task)])
 
 
 @st.composite
 def choices(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
     """A task and right values for some of its keys; what the recipe checks itself stays as it is."""
-    task, family = draw(SUBJECTS)
+    task, family = draw(TASKS_AND_FAMILIES)
     kinds = {key: kind for key, kind in keys(task, family).items() if not key.startswith(("recipe.", "model.family"))}
     chosen = draw(st.lists(st.sampled_from(sorted(kinds)), unique=True, max_size=8))
     return task, {"model.family": family, **{key: draw(right(key, kinds[key])) for key in chosen}}

@@ -27,7 +27,7 @@ from tests.training.tiny_run import go, recipe
 ROOT = Path(__file__).parents[2]
 
 
-class Nursery:
+class ForkServer:
     """The program as a test sees it."""
 
     def __init__(self, program: subprocess.Popen[str]) -> None:
@@ -43,7 +43,7 @@ class Nursery:
         """The words of the next line, from a child or about its end."""
         assert self._program.stdout is not None
         words = self._program.stdout.readline().split()
-        assert words, "the nursery died"
+        assert words, "the fork server died"
         return words
 
     def rest(self) -> list[list[str]]:
@@ -55,11 +55,11 @@ class Nursery:
 
 
 @contextmanager
-def nursery() -> Iterator[Nursery]:
+def fork_server() -> Iterator[ForkServer]:
     """Run the program."""
     command = [sys.executable, "-m", "tests.training.fork_server"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as program:
-        children = Nursery(program)
+        children = ForkServer(program)
         assert children.line() == ["ready"]
         yield children
         assert program.stdin is not None

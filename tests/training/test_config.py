@@ -28,7 +28,7 @@ from glassformer.training.config import (
 )
 from glassformer.training.registry import FOLLOWS, TASKS, defaults, families, keys, values_of
 from glassformer.training.schema import as_toml, converted, in_words, toml_value
-from tests.training.config_strategies import ANYTHING, SUBJECTS, choices, is_right, nested
+from tests.training.config_strategies import ANYTHING, TASKS_AND_FAMILIES, choices, is_right, nested
 
 FILE = itertools.count()
 
@@ -228,9 +228,9 @@ def test_mistakes_on_the_command_line(word: str) -> None:
 @pytest.mark.parametrize("old", RENAMED)
 def test_an_older_name_of_a_key_is_answered_with_the_new_one(old: str, folder: Path) -> None:
     new = RENAMED[old]
-    subjects = [(task, family) for task in TASKS for family in families(task)]
-    assert not any(old in keys(*subject) for subject in subjects)
-    tasks = {task for task, family in subjects if new in keys(task, family)}
+    pairs = [(task, family) for task in TASKS for family in families(task)]
+    assert not any(old in keys(*each) for each in pairs)
+    tasks = {task for task, family in pairs if new in keys(task, family)}
     assert tasks, f"no task has {new}"
     section, _, name = old.partition(".")
     file = written(folder, f"[{section}]\n{name} = 1\n")
@@ -292,12 +292,12 @@ def test_unknown_presets_list_those_that_fit() -> None:
 def test_a_slip_of_the_finger_finds_its_key(key: str, data: st.DataObject) -> None:
     end = key.rpartition(".")[2]
     assume(len(end) > 4)
-    place = data.draw(st.integers(len(key) - len(end), len(key) - 1))
-    slip = key[:place] + data.draw(st.sampled_from(string.ascii_lowercase)) + key[place + 1 :]
+    index = data.draw(st.integers(len(key) - len(end), len(key) - 1))
+    slip = key[:index] + data.draw(st.sampled_from(string.ascii_lowercase)) + key[index + 1 :]
     assert nearest_names(slip, keys("gpt", "gpt"))[0] == key
 
 
-@given(SUBJECTS.flatmap(lambda s: st.sampled_from(list(keys(*s).items()))), ANYTHING)
+@given(TASKS_AND_FAMILIES.flatmap(lambda s: st.sampled_from(list(keys(*s).items()))), ANYTHING)
 def test_a_value_is_taken_or_refused_whole(item: tuple[str, object], value: object) -> None:
     key, kind = item
     if is_right(key, value, kind):
@@ -317,7 +317,7 @@ SOUND: list[dict[str, object]] = [
 @st.composite
 def wrong_files(draw: st.DrawFn) -> tuple[str, str, str, tuple[str, ...]]:
     """A task, a file for it with one mistake among things that are right, and what must be said."""
-    task, family = draw(SUBJECTS)
+    task, family = draw(TASKS_AND_FAMILIES)
     known = keys(task, family)
     values = {"model.family": family, **draw(st.sampled_from(SOUND))}
     what = draw(st.sampled_from(["value", "value", "value", "key", "table", "derived", "torn"]))

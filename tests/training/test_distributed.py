@@ -37,11 +37,17 @@ def found(folder: Path) -> Found:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    place = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+    processes = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
     programs = [
         subprocess.Popen(
             [sys.executable, "-m", "tests.training.two_process_worker", str(folder)],
-            env={**os.environ, **place, "RANK": str(rank), "LOCAL_RANK": str(rank), "GLASSFORMER_CACHE": str(folder)},
+            env={
+                **os.environ,
+                **processes,
+                "RANK": str(rank),
+                "LOCAL_RANK": str(rank),
+                "GLASSFORMER_CACHE": str(folder),
+            },
             cwd=ROOT,
         )
         for rank in range(2)
@@ -68,12 +74,12 @@ def assert_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("subject", ["translator", "masked"])
-def test_two_processes_learn_what_one_learns(found: Found, strategy: str, subject: str) -> None:
-    alone = learn(subject, HOW)
+@pytest.mark.parametrize("model", ["translator", "masked"])
+def test_two_processes_learn_what_one_learns(found: Found, strategy: str, model: str) -> None:
+    alone = learn(model, HOW)
     for each in found:
-        assert_alike(each[f"{strategy} {subject}"], alone)
-    assert found[0][f"{strategy} {subject}"] == found[1][f"{strategy} {subject}"]
+        assert_alike(each[f"{strategy} {model}"], alone)
+    assert found[0][f"{strategy} {model}"] == found[1][f"{strategy} {model}"]
 
 
 def test_ddp_learns_by_muon_too_and_fsdp_refuses(found: Found) -> None:
@@ -111,12 +117,12 @@ def test_a_run_goes_on_in_another_number_of_processes_and_says_so(found: Found, 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_bad_numbers_of_one_process_are_named_in_all(found: Found, strategy: str) -> None:
-    place = "feed_forward_residual.residual: residual" if strategy == "ddp" else "feed_forward.down.linear: linear"
+    module = "feed_forward_residual.residual: residual" if strategy == "ddp" else "feed_forward.down.linear: linear"
     for each in found:
         case = each[f"{strategy} spoiled"]
         assert case["kind"] == "ours"
         assert (
-            f"nothing was updated: encoder.blocks.0.{place} is the first that is not finite, at element"
+            f"nothing was updated: encoder.blocks.0.{module} is the first that is not finite, at element"
             in case["error"]
         )
 

@@ -18,7 +18,7 @@ from glassformer.models.registry import build
 from glassformer.training.loop import train
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.tasks.gpt import NEXT_TOKEN
-from tests.training.fork_server import Nursery, nursery
+from tests.training.fork_server import ForkServer, fork_server
 from tests.training.tiny_run import CONFIG, STEPS, assert_same_run, batches, copy_of, go, recipe
 
 OPTIMIZERS = ("adamw", "muon")
@@ -26,13 +26,13 @@ KILLS = 10  # of each
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[Nursery]:
-    with nursery() as program:
+def children() -> Iterator[ForkServer]:
+    with fork_server() as program:
         yield program
 
 
 @pytest.fixture(scope="module")
-def unbroken(tmp_path_factory: pytest.TempPathFactory, children: Nursery) -> dict[str, Path]:
+def unbroken(tmp_path_factory: pytest.TempPathFactory, children: ForkServer) -> dict[str, Path]:
     """The run that was never stopped, made by the same program as the others."""
     paths = {name: tmp_path_factory.mktemp("unbroken") / name for name in OPTIMIZERS}
     for number, path in enumerate(paths.values()):
@@ -43,7 +43,7 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory, children: Nursery) -> dic
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_a_run_killed_at_random_moments_ends_in_the_same_bits(
-    children: Nursery, unbroken: dict[str, Path], optimizer: str, tmp_path: Path
+    children: ForkServer, unbroken: dict[str, Path], optimizer: str, tmp_path: Path
 ) -> None:
     seed = 10 + OPTIMIZERS.index(optimizer)
     print("seed", seed)
@@ -75,7 +75,7 @@ def test_a_run_killed_at_random_moments_ends_in_the_same_bits(
     assert len(during) > 1, "all kills came at one kind of moment"
 
 
-def test_a_run_killed_at_every_file_operation_ends_in_the_same_bits(children: Nursery, tmp_path: Path) -> None:
+def test_a_run_killed_at_every_file_operation_ends_in_the_same_bits(children: ForkServer, tmp_path: Path) -> None:
     """From step 3, which is saved, to step 4, which is logged, evaluated, saved and called the best."""
     unbroken = tmp_path / "unbroken"
     go(unbroken, recipe(steps=4), keep=5)
@@ -100,7 +100,7 @@ def test_a_run_resumed_at_any_step_ends_in_the_same_bits(optimizer: str, tmp_pat
     """Twenty places in all, those between two epochs among them, where the next batch begins another order."""
     how = recipe(optimizer, save_every=1)
     go(tmp_path / "all", how, keep=STEPS)
-    size = len(batches()._plan())
+    size = len(batches()._plan(0))
     borders = {step for step in range(1, STEPS) if how.gradient_accumulation * step % size == 0}
     assert len(borders) >= 3
     chance = random.Random(OPTIMIZERS.index(optimizer))

@@ -40,8 +40,8 @@ def classifier(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A run that learned its three labels, whose order in the head is then turned round, as another library may."""
     root = tmp_path_factory.mktemp("labels")
     data = labeled(root / "data.tsv", ("a", "b", "c"))
-    wide = {"recipe.initialization": "xavier_uniform"}  # the usual one is too small for a model of this width
-    gf.train("classify", {**SETTINGS, **wide, "data.path": data, "recipe.steps": 120}, out=root / "run")
+    initialized = {"recipe.initialization": "xavier_uniform"}  # the usual one is too small for a model of this width
+    gf.train("classify", {**SETTINGS, **initialized, "data.path": data, "recipe.steps": 120}, out=root / "run")
     loaded = gf.load(root / "run")
     with torch.no_grad():
         for parameter in (loaded.model.classifier.weight, loaded.model.classifier.bias):  # pyright: ignore

@@ -118,8 +118,8 @@ def test_no_run_goes_faster_than_the_peak(monkeypatch: pytest.MonkeyPatch) -> No
     logs = list(train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE))
     assert all(0 < log.peak < 1e-3 for log in logs), "the second measurement is believed"
     monkeypatch.setattr(Device, "peak", lambda self: 1.0)
-    shares = [log.peak for log in train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE)]
-    assert max(shares) == shares[0] == 1 and min(shares) > 0
+    fractions = [log.peak for log in train(build(CONFIG), batches(), NEXT_TOKEN, RECIPE)]
+    assert max(fractions) == fractions[0] == 1 and min(fractions) > 0
 
 
 def test_the_rate_follows_its_schedule() -> None:

@@ -87,8 +87,10 @@ def test_the_loss_of_a_model_is_the_mean_over_every_token_however_windows_are_ba
     nats = []
     for start in range(0, len(tokens) - 1, 16):
         window = torch.from_numpy(tokens[start : start + 17].astype(np.int64))
-        shares = model(window[None, :-1])[0].double().softmax(-1)
-        nats += [-math.log(share[target]) for share, target in zip(shares.tolist(), window[1:].tolist(), strict=True)]
+        probabilities = model(window[None, :-1])[0].double().softmax(-1)
+        nats += [
+            -math.log(row[target]) for row, target in zip(probabilities.tolist(), window[1:].tolist(), strict=True)
+        ]
     assert found.loss == pytest.approx(sum(nats) / len(nats), rel=1e-6)
     assert found.perplexity == pytest.approx(math.exp(sum(nats) / len(nats)), rel=1e-6)
     first = len(tokenizer.decode([int(tokens[0])]).encode())
@@ -121,7 +123,7 @@ def slow_f1(right: Sequence[int], guesses: Sequence[int], c: int) -> float:
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=30), st.integers(1, 7))
 def test_a_classifier_is_counted_as_by_hand(predictions: list[tuple[int, int]], batch: int) -> None:
     right, guesses = [r for r, _ in predictions], [g for _, g in predictions]
-    texts = [[guess] * (1 + place % 3) for place, guess in enumerate(guesses)]  # the first id is what will be guessed
+    texts = [[guess] * (1 + index % 3) for index, guess in enumerate(guesses)]  # the first id is what will be guessed
     model = Stub(lambda ids: nn.functional.one_hot(ids[:, 0], 4).float())
     found = LabeledSet(LabeledBatches(texts, right, batch, pad=0, seed=0), "nesw").evaluate(model, never)
     hit = sum(r == g for r, g in predictions)
@@ -146,7 +148,7 @@ def test_a_translator_is_evaluated_by_loss_and_by_what_it_writes() -> None:
     pairs = [("a b", "x y z w v."), ("c", "y z x w v."), ("d e f", "Z x w v u.")]
     ids = [([3, 4], [5, 6]), ([3], [6]), ([4, 5, 3], [6, 5, 4])]
     model = build(Seq2SeqConfig(vocab=8, context=8, dim=8, layers=1, heads=2, ffn_dim=8), seed=1)
-    batches = PairBatches(ids, 8, pad=0, start=1, end=2, seed=0)
+    batches = PairBatches(ids, 8, pad=0, decoder_start=1, eos=2, seed=0)
     tokenizer = learn_tokenizer(CORPUS, "characters")
     asked: list[str] = []
 
@@ -200,7 +202,7 @@ def test_lowercase_bleu_is_that_of_multi_bleu(pairs: list[tuple[str, str]]) -> N
 
 def test_without_sacrebleu_the_extra_is_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sacrebleu.metrics.bleu", None)
-    batches = PairBatches([([3], [4])], 8, pad=0, start=1, end=2, seed=0)
+    batches = PairBatches([([3], [4])], 8, pad=0, decoder_start=1, eos=2, seed=0)
 
     with pytest.raises(MissingExtraError, match=r"pip install glassformer\[metrics\]"):
         PairSet(batches, [("a", "b")], learn_tokenizer(CORPUS, "characters")).evaluate(Stub(never), never)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ def notes(losses: Sequence[float], held_out: Sequence[float] = (), stop: int | N
     monitor, found = Monitor(), []
     for step, loss in enumerate(losses, 1):
         if step == stop:
-            monitor = Monitor.resumed(json.loads(json.dumps(monitor.state())))
+            monitor = msgspec.json.decode(msgspec.json.encode(monitor), type=Monitor)
         found.append((step, monitor.loss(step, loss, 0.1)))
         if held_out:
             found.append((step, monitor.validation(step, held_out[step - 1])))
@@ -77,7 +78,7 @@ def test_a_run_that_explodes_at_once_hears_so_once(first: float, vocab: int, sto
     falling = [first * vocab * 0.9**step for step in range(30)]
     for step, loss in enumerate(falling, 1):
         if step == stop:
-            monitor = Monitor.resumed(json.loads(json.dumps(monitor.state())))
+            monitor = msgspec.json.decode(msgspec.json.encode(monitor), type=Monitor)
         found += filter(None, [monitor.loss(step, loss, 0.1)])
     (note,) = found
     wanted = (

@@ -77,9 +77,9 @@ def test_a_bad_parameter_is_named_with_the_equation_it_enters(name: str, value: 
     with torch.no_grad():
         made.model.get_parameter(name).reshape(-1)[PLACES.get(name, 0)] = value
     # Minus infinity is what a mask is made of, so it counts where it turns into NaN.
-    place = ".*" if value == -torch.inf else PARAMETERS[name].replace(".", r"\.")
+    module = ".*" if value == -torch.inf else PARAMETERS[name].replace(".", r"\.")
     assert_stops_untouched(
-        made, rf"{place}.*is the first that is not finite, at element .*parameter {name} is itself not finite"
+        made, rf"{module}.*is the first that is not finite, at element .*parameter {name} is itself not finite"
     )
 
 
@@ -104,8 +104,8 @@ def test_a_bad_loss_stops_the_run(value: float, monkeypatch: pytest.MonkeyPatch)
     made = training(Device())
     forward = LossModule.forward
 
-    def spoiled(self: LossModule, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
-        loss, count = forward(self, batch, smoothing)
+    def spoiled(self: LossModule, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+        loss, count = forward(self, batch, label_smoothing)
         return loss + value, count
 
     monkeypatch.setattr(LossModule, "forward", spoiled)
@@ -151,12 +151,12 @@ def test_on_a_device_nobody_waits_for_nothing_moves_after_the_bad_step(optimizer
     assert same_tensors(dict(made.model.state_dict()), weights)
     if optimizer == "adamw":
         assert same_tensors(made.optimizers.state(), moments)
-    place = (
+    module = (
         "each equation is finite"
         if how == "gradient"
         else r"stack\.blocks\.1\.attention\.qkv\.linear: linear is the first"
     )
-    with pytest.raises(TrainingError, match=f"step 4: .*nothing was updated: {place}"):
+    with pytest.raises(TrainingError, match=f"step 4: .*nothing was updated: {module}"):
         made.log(None)
     with pytest.raises(TrainingError, match="step 4: "):
         take(made)  # nor is it saved

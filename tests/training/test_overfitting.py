@@ -21,8 +21,8 @@ def learned_share(pairs: list[tuple[str, str]], steps: int, seed: int) -> float:
     """Train on pairs; the share of them that then comes out exactly."""
     tokenizer = learn_tokenizer((side for pair in pairs for side in pair), "words", 1000)
     sides = [tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1)]
-    pad, start, end = (tokenizer.required(role) for role in ("pad", "start", "end"))
-    batches = PairBatches(list(zip(*sides, strict=True)), 600, pad, start, end, seed)
+    pad, bos, eos = (tokenizer.required(role) for role in ("pad", "bos", "eos"))
+    batches = PairBatches(list(zip(*sides, strict=True)), 600, pad, bos, eos, seed)
     config = Seq2SeqConfig(
         vocab=tokenizer.vocab_size, context=20, dim=48, layers=1, heads=4, ffn_dim=96, norm_first=True
     )

@@ -20,27 +20,27 @@ from tests.training.tiny_run import PAIR_CONFIG, pair_batches
 DROPPING = replace(PAIR_CONFIG, dropout=0.3, attention_dropout=0.1)
 
 
-def loss_and_gradients(loss_module: LossModule, batch: Batch, smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
+def loss_and_gradients(loss_module: LossModule, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
     loss_module.zero_grad()
-    loss, _ = loss_module(batch, smoothing)
+    loss, _ = loss_module(batch, label_smoothing)
     loss.backward()
     return loss, torch.cat([p.grad.flatten() for p in loss_module.parameters() if p.grad is not None])
 
 
-@given(seed=st.integers(0, 2**16), weight=st.floats(0.1, 8), smoothing=st.sampled_from([0.0, 0.1]))
+@given(seed=st.integers(0, 2**16), weight=st.floats(0.1, 8), label_smoothing=st.sampled_from([0.0, 0.1]))
 @settings(max_examples=20)
-def test_it_is_the_published_loss(seed: int, weight: float, smoothing: float) -> None:
+def test_it_is_the_published_loss(seed: int, weight: float, label_smoothing: float) -> None:
     """Cross-entropy of both passes and their mutual divergence, by torch's own functions."""
     model, batch = build(DROPPING, seed).double(), next(pair_batches().once())
     torch.manual_seed(seed)
-    found, count = LossModule(model, NEXT_TARGET_TOKEN, weight)(batch, smoothing)
+    found, count = LossModule(model, NEXT_TARGET_TOKEN, weight)(batch, label_smoothing)
     torch.manual_seed(seed)
     both = model(*(torch.cat([batch[name]] * 2) for name in NEXT_TARGET_TOKEN.inputs))
     counts = batch["targets"] != IGNORE
     one, other = (scores[counts] for scores in both.chunk(2))
     targets = batch["targets"][counts]
     surprise = sum(
-        functional.cross_entropy(s, targets, label_smoothing=smoothing, reduction="sum") for s in (one, other)
+        functional.cross_entropy(s, targets, label_smoothing=label_smoothing, reduction="sum") for s in (one, other)
     )
     p, q = one.log_softmax(-1), other.log_softmax(-1)
     apart = sum(functional.kl_div(a, b, log_target=True, reduction="sum") for a, b in ((p, q), (q, p)))

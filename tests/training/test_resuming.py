@@ -24,19 +24,19 @@ def cache(stopped: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with data of its own for each part, and a run of each kind of data that was stopped at step 4."""
-    place = tmp_path_factory.mktemp("stopped")
+    folder = tmp_path_factory.mktemp("stopped")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("GLASSFORMER_CACHE", str(place / "cache"))
+        patch.setenv("GLASSFORMER_CACHE", str(folder / "cache"))
         for task in ("translate", "gpt", "classify"):
-            settings = settings_of(task, place)
+            settings = settings_of(task, folder)
             file = Path(settings.data.path)
-            held = {part: place / f"{task}-{part}{file.suffix}" for part in ("validation", "test")}
+            held = {part: folder / f"{task}-{part}{file.suffix}" for part in ("validation", "test")}
             held = {part: str(shutil.copy(file, copy)) for part, copy in held.items()}
-            run = started(replace(settings, data=replace(settings.data, **held)), place / task)
+            run = started(replace(settings, data=replace(settings.data, **held)), folder / task)
             for log in run.train():
                 if log.step == 4:
                     break
-    return place
+    return folder
 
 
 @pytest.mark.parametrize("part", ["validation", "test"])

@@ -21,14 +21,14 @@ from glassformer.training.checkpoint_files import FORMAT, Manifest, seal
 from glassformer.training.run_folder import BEST, LOG, RunFolder, Snapshot
 from tests.training.fake_snapshots import moment, same, whole
 from tests.training.faults import Faults, failing
-from tests.training.fork_server import ROOT, Nursery, nursery
+from tests.training.fork_server import ROOT, ForkServer, fork_server
 
 FILES = ("model.safetensors", "optimizer.safetensors", "state.json", "manifest.json")
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[Nursery]:
-    with nursery() as program:
+def children() -> Iterator[ForkServer]:
+    with fork_server() as program:
         yield program
 
 
@@ -155,11 +155,11 @@ def test_one_altered_bit_anywhere_is_found(two: RunFolder, tmp_path: Path, name:
         said: list[str] = []
         path = tmp_path / f"copy {trial}"
         shutil.copytree(two.path, path)
-        place, bit = chance.randrange(len(data)), chance.randrange(8)
-        altered = data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :]
+        index, bit = chance.randrange(len(data)), chance.randrange(8)
+        altered = data[:index] + bytes([data[index] ^ 1 << bit]) + data[index + 1 :]
         (path / "step-00000002" / name).write_bytes(altered)
         folder = RunFolder(path, report=said.append)
-        assert same(folder.latest(), moment(1)), f"byte {place}, bit {bit}"
+        assert same(folder.latest(), moment(1)), f"byte {index}, bit {bit}"
         (aside,) = path.glob("broken-*")
         assert (aside / name).read_bytes() == altered
         assert len(said) == 1 and f"step-00000002/{name}: " in said[0] and aside.name in said[0]
@@ -169,9 +169,9 @@ def test_one_altered_bit_anywhere_is_found(two: RunFolder, tmp_path: Path, name:
 def test_one_altered_bit_in_the_mark_of_the_best_is_found(two: RunFolder) -> None:
     two.mark_best(2)
     data = (two.path / BEST).read_bytes()
-    for place in range(len(data)):
+    for index in range(len(data)):
         for bit in range(8):
-            (two.path / BEST).write_bytes(data[:place] + bytes([data[place] ^ 1 << bit]) + data[place + 1 :])
+            (two.path / BEST).write_bytes(data[:index] + bytes([data[index] ^ 1 << bit]) + data[index + 1 :])
             with pytest.raises(RunFolderError, match="best.json: "):
                 two.best()
 
@@ -251,7 +251,7 @@ def test_a_reader_that_meets_pruning_looks_again(two: RunFolder, monkeypatch: py
     assert same(two.latest(), moment(4))
 
 
-def test_a_second_trainer_is_refused_and_a_dead_one_is_not_waited_for(children: Nursery, two: RunFolder) -> None:
+def test_a_second_trainer_is_refused_and_a_dead_one_is_not_waited_for(children: ForkServer, two: RunFolder) -> None:
     children.start("hold", two.path)
     child, worker = int(children.line()[1]), int(children.line()[1])
     with pytest.raises(RunFolderError, match=f"run: is in use by process {child} on .*; wait for it"), two.lock():
@@ -264,7 +264,7 @@ def test_a_second_trainer_is_refused_and_a_dead_one_is_not_waited_for(children: 
     assert whole(two) == [2, 3]
 
 
-def test_a_second_trainer_of_the_same_process_is_refused(children: Nursery, two: RunFolder, tmp_path: Path) -> None:
+def test_a_second_trainer_of_the_same_process_is_refused(children: ForkServer, two: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(two.path)
     refused: list[str] = []
 
@@ -356,8 +356,8 @@ def test_links_and_pipes_are_refused_and_what_they_point_at_is_untouched(name: s
     run.mkdir()
     if kind == "link":
         precious.write_text("precious")
-    place = run / name.split(maxsplit=1)[0]
-    os.mkfifo(place) if kind == "pipe" else place.symlink_to(precious)
+    path = run / name.split(maxsplit=1)[0]
+    os.mkfifo(path) if kind == "pipe" else path.symlink_to(precious)
     why = "it is not a regular file" if kind == "pipe" else "it is a symbolic link, which is not followed; remove"
     with pytest.raises(RunFolderError, match=why):
         IN_PLACE[name](RunFolder(run, report=pytest.fail))

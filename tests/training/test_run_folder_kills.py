@@ -15,12 +15,12 @@ from glassformer.errors import RunFolderError
 from glassformer.training.run_folder import LOG, RunFolder
 from tests.training.fake_snapshots import moment, same, whole
 from tests.training.faults import Disk, Faults, PowerCut, cutting, failing
-from tests.training.fork_server import Nursery, nursery
+from tests.training.fork_server import ForkServer, fork_server
 
 
 @pytest.fixture(scope="module")
-def children() -> Iterator[Nursery]:
-    with nursery() as program:
+def children() -> Iterator[ForkServer]:
+    with fork_server() as program:
         yield program
 
 
@@ -46,7 +46,7 @@ def sound(path: Path, least: int, most: int) -> None:
         assert [name for name in os.listdir(path) if name.startswith((".tmp", ".old", "broken"))] == []
 
 
-def assert_survives_kills(children: Nursery, path: Path, kills: int, seed: int) -> None:
+def assert_survives_kills(children: ForkServer, path: Path, kills: int, seed: int) -> None:
     chance = random.Random(seed)
     announced = 0
     for kill in range(kills):
@@ -70,16 +70,16 @@ def assert_survives_kills(children: Nursery, path: Path, kills: int, seed: int) 
     assert announced > kills / 4
 
 
-def test_a_run_killed_25_times_loses_no_save(children: Nursery, tmp_path: Path) -> None:
+def test_a_run_killed_25_times_loses_no_save(children: ForkServer, tmp_path: Path) -> None:
     assert_survives_kills(children, tmp_path / "run", 25, seed=1)
 
 
 @pytest.mark.soak
-def test_a_run_killed_1000_times_loses_no_save(children: Nursery, tmp_path: Path) -> None:
+def test_a_run_killed_1000_times_loses_no_save(children: ForkServer, tmp_path: Path) -> None:
     assert_survives_kills(children, tmp_path / "run", 1000, seed=2)
 
 
-def test_a_kill_at_any_file_operation_leaves_two_whole(children: Nursery, seasoned: Path, tmp_path: Path) -> None:
+def test_a_kill_at_any_file_operation_leaves_two_whole(children: ForkServer, seasoned: Path, tmp_path: Path) -> None:
     seen: set[int] = set()
     for number in range(1, 200):
         path = tmp_path / str(number)
@@ -96,7 +96,7 @@ def test_a_kill_at_any_file_operation_leaves_two_whole(children: Nursery, season
     assert seen == {2, 3}  # three of them: killed after the new one appeared and before the oldest went
 
 
-def test_a_kill_while_a_step_is_saved_again_loses_neither(children: Nursery, seasoned: Path, tmp_path: Path) -> None:
+def test_a_kill_while_a_step_is_saved_again_loses_neither(children: ForkServer, seasoned: Path, tmp_path: Path) -> None:
     for number in range(1, 200):
         path = tmp_path / str(number)
         shutil.copytree(seasoned, path)

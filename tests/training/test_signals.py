@@ -18,7 +18,7 @@ from glassformer.training.objective import LossModule
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
 from tests.training.faults import Faults
-from tests.training.fork_server import nursery
+from tests.training.fork_server import fork_server
 from tests.training.tiny_run import assert_same_run, go, recipe
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -169,7 +169,7 @@ def test_a_run_that_keeps_nothing_leaves_signals_alone() -> None:
 
 def test_signals_from_outside_end_a_process_with_their_status(tmp_path: Path, unbroken: Path) -> None:
     """A second signal does not wait for the save: the step it interrupted is lost, what was saved is not."""
-    with nursery() as children:
+    with fork_server() as children:
         for number, status in ((signal.SIGTERM, "143"), (signal.SIGINT, "130")):
             path = tmp_path / status
             children.start("train_on", path)

@@ -183,7 +183,7 @@ def test_a_rare_class_is_learned(tmp_path: Path) -> None:
 
 def test_each_process_gets_its_rows(tmp_path: Path) -> None:
     data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
-    alone, first = (prepared(replace(GPT, data=data), place) for place in (ALONE, ProcessGroup(0, 2)))
+    alone, first = (prepared(replace(GPT, data=data), group) for group in (ALONE, ProcessGroup(0, 2)))
     assert next(first.batches)["ids"].tolist() == next(alone.batches)["ids"][::2].tolist()
 
 
@@ -233,7 +233,7 @@ def test_too_little_to_learn_from_is_said_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize("own", [True, False], ids=["test data", "what was held out"])
 @pytest.mark.parametrize("task", ["gpt", "translate", "classify"])
 def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path: Path) -> None:
-    """The metrics at the end are the first process's work, so its test must not be cut into shares."""
+    """The metrics at the end are the first process's work, so its test must not be sharded."""
     data = {
         "gpt": TextData(
             path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2
@@ -334,7 +334,7 @@ def test_an_unknown_label_of_held_out_texts_is_named_with_its_place(tmp_path: Pa
 
 def test_two_files_of_unequal_length_are_counted(tmp_path: Path) -> None:
     one, other = write(tmp_path / "one", "a\nb\n"), write(tmp_path / "other", "c\n")
-    with pytest.raises(GlassformerError, match="one has 2 lines and .*other has 1, wanted as many"):
+    with pytest.raises(GlassformerError, match="one has 2 lines and .*other has 1, wanted the same number"):
         prepared(replace(TRANSLATE, data=pair_data(tmp_path, path=one, target_path=other)))
 
 

@@ -123,11 +123,11 @@ class Length(Task[LengthSettings]):
         held = made(validation, "validation")
         return TaskData(tokenizer, made(train, "training"), held, LengthSet(held), config_values={"classes": 1})
 
-    def evaluation_set(self, subject: EvaluatedModel, settings: LengthSettings) -> LengthSet:
+    def evaluation_set(self, evaluated: EvaluatedModel, settings: LengthSettings) -> LengthSet:
         texts = [document.text for document in self.read(settings, "path")]
         if settings.data.path == self.built_in:
             texts = split(texts, settings.data.validation_fraction, settings.recipe.seed)[1]
-        return LengthSet(batches(subject.tokenizer, texts, settings))
+        return LengthSet(batches(evaluated.tokenizer, texts, settings))
 
 
 def batches(

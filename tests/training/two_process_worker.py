@@ -36,15 +36,15 @@ from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, TOKENS, pair_batches, recipe
 
 MASKED = EncoderConfig(vocab=13, context=6, dim=8, layers=2, heads=2, ffn_dim=16, token_types=0, head="masked")
-Subject = tuple[Model, Callable[[int, int], Batches], Objective]
+TrainingParts = tuple[Model, Callable[[int, int], Batches], Objective]
 
 
-def translator() -> Subject:
+def translator() -> TrainingParts:
     """Pairs of uneven lengths, padded; some of the last batch of a pass have one row."""
     return build(PAIR_CONFIG).double(), pair_batches, NEXT_TARGET_TOKEN
 
 
-def masked() -> Subject:
+def masked() -> TrainingParts:
     """Windows with as many hidden tokens here as there, and a short one at the end of a pass."""
 
     def batches(rank: int, world: int) -> MaskedBatches:
@@ -53,16 +53,16 @@ def masked() -> Subject:
     return build(MASKED).double(), batches, MASKED_TOKENS
 
 
-SUBJECTS = {"translator": translator, "masked": masked}
+MODELS = {"translator": translator, "masked": masked}
 HOW, RESUMED = recipe(steps=10), recipe(steps=10, ema_decay=0.9)
 
 
-def learn(subject: str, how: Recipe, group: ProcessGroup = ALONE, folder: Path | None = None) -> dict[str, Any]:
+def learn(name: str, how: Recipe, group: ProcessGroup = ALONE, folder: Path | None = None) -> dict[str, Any]:
     """Train to the end; the record and the weights, whole, as numbers."""
-    model, batches, objective = SUBJECTS[subject]()
-    place = (group.rank, group.world_size)
+    model, batches, objective = MODELS[name]()
+    shard = (group.rank, group.world_size)
     kept = None if folder is None else RunFolder(folder, keep=20)
-    parts = (batches(*place), objective, how, kept, batches(*place), Device(), group)
+    parts = (batches(*shard), objective, how, kept, batches(*shard), Device(), group)
     logs = [[log.step, log.loss, log.grad_norm, log.tokens, log.validation, log.note] for log in train(model, *parts)]
     return {"logs": logs, "weights": {name: unsharded(p.detach()).tolist() for name, p in model.named_parameters()}}
 
@@ -112,7 +112,7 @@ class Stopping:
         return made
 
 
-SUBJECTS["stopping"] = lambda: (build(PAIR_CONFIG).double(), Stopping, NEXT_TARGET_TOKEN)
+MODELS["stopping"] = lambda: (build(PAIR_CONFIG).double(), Stopping, NEXT_TARGET_TOKEN)
 
 
 def spoiled(group: ProcessGroup) -> dict[str, object]:
@@ -147,8 +147,8 @@ def cases(group: ProcessGroup, path: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for strategy in ("ddp", "fsdp"):
         here = replace(group, strategy=strategy)
-        for subject in ("translator", "masked"):
-            found[f"{strategy} {subject}"] = attempt(lambda s=subject, h=here: learn(s, HOW, h))
+        for model in ("translator", "masked"):
+            found[f"{strategy} {model}"] = attempt(lambda s=model, h=here: learn(s, HOW, h))
         found[f"{strategy} resumed"] = attempt(lambda h=here, s=strategy: resumed(h, path / s))
         found[f"{strategy} spoiled"] = attempt(lambda h=here: spoiled(h))
         muon = replace(HOW, optimizer="muon")

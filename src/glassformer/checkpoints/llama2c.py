@@ -153,4 +153,4 @@ def _pieces(tokens: Sequence[tuple[str, float]]) -> Tokenizer:
             [decoders.Replace(SPACE, " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
         )
         inner.post_processor = processors.TemplateProcessing("<s> $A", "<s> $A $B", [("<s>", vocab["<s>"])])
-    return Tokenizer(inner, {"start": "<s>", "end": "</s>", "unknown": "<unk>"})
+    return Tokenizer(inner, {"bos": "<s>", "eos": "</s>", "unk": "<unk>"})

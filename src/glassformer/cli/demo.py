@@ -23,8 +23,7 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     seed
         Random seed of the sentences and the initial weights.
     """
-    from glassformer.data.phrase_book import split_phrase_book
-    from glassformer.data.phrases.courtesy import courtesies
+    from glassformer.data.phrase_book import courtesies, split_phrase_book
     from glassformer.decoding.generate import translate
     from glassformer.training.tasks.translate import score_translations
 

@@ -71,9 +71,9 @@ class Batches(ABC):
         return self
 
     def __next__(self) -> Batch:
-        if self._index == len(self._plan()):
+        if self._index == len(self._plan(self._epoch)):
             self._epoch, self._index = self._epoch + 1, 0
-        batch = self._make(self._plan()[self._index], self._epoch, self._index)
+        batch = self._make(self._plan(self._epoch)[self._index], self._epoch, self._index)
         self._index += 1
         return batch
 
@@ -97,14 +97,11 @@ class Batches(ABC):
                 raise DataError(f"the position in the data has no {name!r}")
         require_same_data(self.identity(), state)
         epoch, index = state["epoch"], state["index"]
-        if epoch < 0 or not 0 <= index <= len(self._plan_of(epoch)):
+        if epoch < 0 or not 0 <= index <= len(self._plan(epoch)):
             raise DataError(f"the position in the data is batch {index} of epoch {epoch}, which does not exist")
         self._epoch, self._index = epoch, index
 
-    def _plan(self) -> Plan:
-        return self._plan_of(self._epoch)
-
-    def _plan_of(self, epoch: int) -> Plan:
+    def _plan(self, epoch: int) -> Plan:
         if self._planned is None or self._planned[0] != epoch:
             self._planned = epoch, self._shuffled(_generator(self.seed, epoch))
         return self._planned[1]
@@ -161,7 +158,7 @@ class PackedBatches(Batches):
 
 @dataclass(frozen=True, kw_only=True)
 class Masking:
-    """How tokens are masked (Devlin et al., 2019): the fraction chosen, and what becomes of those chosen."""
+    """How tokens are masked (Devlin et al., 2019): the fraction chosen, and how many are masked or replaced."""
 
     mask: int
     vocab: int
@@ -219,7 +216,7 @@ class PairBatches(Batches):
     """Pairs of similar length: `source`, its `attention_mask`, `target`, and `targets`, the same one token further.
 
     A batch holds as many pairs as fit: rows times the longest side, with padding, stay within `tokens_per_batch`.
-    `target` begins with the start token; `targets` end with the end token.
+    `target` begins with the decoder start token; `targets` end with EOS.
     """
 
     def __init__(
@@ -227,15 +224,15 @@ class PairBatches(Batches):
         pairs: Sequence[tuple[Sequence[int], Sequence[int]]],
         tokens_per_batch: int,
         pad: int,
-        start: int,
-        end: int,
+        decoder_start: int,
+        eos: int,
         seed: int,
         rank: int = 0,
         world: int = 1,
     ) -> None:
         super().__init__(seed, rank, world)
         self.pairs, self.tokens_per_batch = pairs, tokens_per_batch
-        self.pad, self.start, self.end = pad, start, end
+        self.pad, self.decoder_start, self.eos = pad, decoder_start, eos
         self._sources = _lengths([source for source, _ in pairs], "the source of pair")
         self._targets = _lengths([target for _, target in pairs], "the target of pair") + 1
         self._sides = np.maximum(self._sources, self._targets)
@@ -285,8 +282,8 @@ class PairBatches(Batches):
         return {
             "source": source,
             "attention_mask": torch.arange(sources, device=lengths.device) < lengths[:, None],
-            "target": _padded([[self.start, *target] for _, target in mine], targets, self.pad),
-            "targets": _padded([[*target, self.end] for _, target in mine], targets, IGNORE),
+            "target": _padded([[self.decoder_start, *target] for _, target in mine], targets, self.pad),
+            "targets": _padded([[*target, self.eos] for _, target in mine], targets, IGNORE),
         }
 
 
@@ -305,7 +302,7 @@ class LabeledBatches(Batches):
     ) -> None:
         super().__init__(seed, rank, world)
         if len(texts) != len(labels):
-            raise DataError(f"{len(texts)} texts and {len(labels)} labels, wanted as many")
+            raise DataError(f"{len(texts)} texts and {len(labels)} labels, wanted the same number")
         self.texts, self.labels, self.pad = texts, np.asarray(labels, dtype=np.int64), pad
         self._lengths = _lengths(texts, "text")
         self.batch = min(batch, len(texts))
@@ -353,7 +350,7 @@ def require_same_data(now: Mapping[str, int], before: Mapping[str, int], what: s
 
 
 def _generator(seed: int, *key: int) -> np.random.Generator:
-    """A random generator of its own for every key."""
+    """A separate random generator for every key."""
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 

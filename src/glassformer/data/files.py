@@ -223,7 +223,7 @@ def _side_by_side(path: Path, second: Path) -> Iterator[tuple[str, tuple[str, st
         if one is None or other is None:
             more = 1 + sum(1 for _ in (others if one is None else ones))
             counts = (number - 1, number - 1 + more) if one is None else (number - 1 + more, number - 1)
-            raise DataError(f"{path} has {counts[0]} lines and {second} has {counts[1]}, wanted as many")
+            raise DataError(f"{path} has {counts[0]} lines and {second} has {counts[1]}, wanted the same number")
         yield one[0], (one[1], other[1])
     if number == 0:
         raise DataError(f"{path}: is empty")

@@ -102,7 +102,7 @@ def token_shard(texts: Callable[[], Iterable[str]], tokenizer: Encodes, cache: P
     """The ids of a corpus, from the cache folder if this tokenizer has encoded this text before.
 
     `texts` returns the corpus from its beginning each time it is called: once to hash it, and once more to encode it.
-    Each text ends with the tokenizer's end token where it has one.
+    Each text ends with EOS where the tokenizer has it.
     """
     count = _Count()
     for _ in count.over(texts()):
@@ -178,7 +178,7 @@ def _appearing(path: Path) -> Iterator[BinaryIO]:
 
 
 def _sweep(folder: Path) -> None:
-    """Delete what killed programs had begun to write."""
+    """Delete the unfinished files of killed programs."""
     for left in folder.glob(".*"):
         if _SCRATCH.fullmatch(left.name):
             with suppress(OSError), left.open("rb") as file:

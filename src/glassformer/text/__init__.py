@@ -1,1 +1,1 @@
-"""Words to numbers: tokenizers, learnt from text and read from files."""
+"""Words to numbers: tokenizers, trained from text and read from files."""

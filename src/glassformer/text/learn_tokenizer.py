@@ -15,13 +15,7 @@ from glassformer.text.tokenizer import Role, Tokenizer, TokenizerKind, guarded, 
 
 Learner = Callable[[Iterator[str], int, Mapping[Role, str]], tokenizers.Tokenizer]
 
-SPECIALS: Mapping[Role, str] = {
-    "pad": "<pad>",
-    "start": "<start>",
-    "end": "<end>",
-    "unknown": "<unk>",
-    "mask": "<mask>",
-}
+SPECIALS: Mapping[Role, str] = {"pad": "<pad>", "bos": "<start>", "eos": "<end>", "unk": "<unk>", "mask": "<mask>"}
 
 # A word or a run of signs, each with the space before it; other white space by itself. Nothing is lost, and since
 # letters and signs never share a token, no text can turn into a special token such as <pad>.
@@ -63,12 +57,12 @@ def _check_specials(specials: Mapping[Role, str], kind: TokenizerKind) -> None:
             raise TokenizerError(f"special token is {token!r}, wanted a word in brackets such as <pad> or [PAD]")
     if len(set(specials.values())) < len(specials):
         raise TokenizerError(f"special tokens are {', '.join(specials.values())}, wanted each one once")
-    if kind != "bpe" and "unknown" not in specials:
-        raise TokenizerError(f"specials have no unknown token, which {kind} needs")
+    if kind != "bpe" and "unk" not in specials:
+        raise TokenizerError(f"specials have no unk token, which {kind} needs")
 
 
 def _checked(texts: Iterable[str]) -> Iterator[str]:
-    """The texts, those that are not empty, long ones in pieces."""
+    """The texts that are not empty, long ones in pieces."""
     if isinstance(texts, str):
         raise TokenizerError("texts is one string, wanted several")
 
@@ -98,15 +92,14 @@ def _learn_characters(texts: Iterator[str], vocab: int, specials: Mapping[Role, 
         alphabet.update(text)
     _require_room(vocab, specials, len(alphabet))
     tokens = [*specials.values(), *sorted(alphabet)]
-    model = models.WordLevel({token: id for id, token in enumerate(tokens)}, specials["unknown"])
+    model = models.WordLevel({token: id for id, token in enumerate(tokens)}, specials["unk"])
     return _assembled(model, pre_tokenizers.Split("", "isolated"), decoders.Fuse())
 
 
 def _learn_words(texts: Iterator[str], vocab: int, specials: Mapping[Role, str]) -> tokenizers.Tokenizer:
     _require_room(vocab, specials, 1, "words")
-    inner = _assembled(models.WordLevel(unk_token=specials["unknown"]), *_with_spaces())
-    inner.normalizer = normalizers.Prepend(" ")
-    trainer = trainers.WordLevelTrainer(vocab_size=vocab, special_tokens=_list(specials), show_progress=False)
+    inner = _assembled(models.WordLevel(unk_token=specials["unk"]), *_with_spaces())
+    trainer = trainers.WordLevelTrainer(vocab_size=vocab, special_tokens=[*specials.values()], show_progress=False)
     inner.train_from_iterator(texts, trainer)
     return inner
 
@@ -117,7 +110,7 @@ def _learn_bpe(texts: Iterator[str], vocab: int, specials: Mapping[Role, str]) -
     trainer = trainers.BpeTrainer(
         vocab_size=vocab,
         min_frequency=_ONCE,
-        special_tokens=_list(specials),
+        special_tokens=[*specials.values()],
         initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
         show_progress=False,
     )
@@ -132,28 +125,25 @@ def _learn_wordpiece(
     # pieces, so BPE learns here, on words that begin with a mark, and pieces are numbered and renamed afterwards.
     words = pre_tokenizers.BertPreTokenizer()
     marked = pre_tokenizers.Metaspace(_WORD_START, prepend_scheme="always", split=False)
-    learner = _assembled(models.BPE(), pre_tokenizers.Sequence([words, marked]), decoders.Fuse())
-    learner.normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=lowercase)
+    normalizer = normalizers.BertNormalizer(strip_accents=False, lowercase=lowercase)
+    learner = _assembled(models.BPE(), pre_tokenizers.Sequence([words, marked]), decoders.Fuse(), normalizer)
     learner.train_from_iterator(
         texts, trainers.BpeTrainer(vocab_size=2 * vocab, min_frequency=_ONCE, show_progress=False)
     )
     ids = learner.get_vocab()
-    learnt = sorted(ids, key=ids.__getitem__)
-    alphabet = [token for token in learnt if len(token) == 1 and token != _WORD_START]
+    learned = sorted(ids, key=ids.__getitem__)
+    alphabet = [token for token in learned if len(token) == 1 and token != _WORD_START]
     # Signs stand alone wherever they are, so they never go on a word.
     inside = [f"##{character}" for character in alphabet if len(words.pre_tokenize_str(f"a{character}")) == 1]
     _require_room(vocab, specials, len(alphabet) + len(inside), "pieces of one character")
-    merged = [token[1:] if token.startswith(_WORD_START) else f"##{token}" for token in learnt if len(token) > 1]
+    merged = [token[1:] if token.startswith(_WORD_START) else f"##{token}" for token in learned if len(token) > 1]
     tokens = list(dict.fromkeys([*specials.values(), *alphabet, *inside, *merged]))[:vocab]
-    model = models.WordPiece({token: id for id, token in enumerate(tokens)}, unk_token=specials["unknown"])
-    inner = _assembled(model, words, decoders.WordPiece())
-    inner.normalizer = learner.normalizer
-    return inner
+    model = models.WordPiece({token: id for id, token in enumerate(tokens)}, unk_token=specials["unk"])
+    return _assembled(model, words, decoders.WordPiece(), normalizer)
 
 
 def _learn_unigram(texts: Iterator[str], vocab: int, specials: Mapping[Role, str]) -> tokenizers.Tokenizer:
     inner = _assembled(models.Unigram(), *_with_spaces())
-    inner.normalizer = normalizers.Prepend(" ")
     alphabet = {" "}
 
     def seen() -> Iterator[str]:
@@ -162,7 +152,7 @@ def _learn_unigram(texts: Iterator[str], vocab: int, specials: Mapping[Role, str
             yield text
 
     trainer = trainers.UnigramTrainer(
-        vocab_size=vocab, special_tokens=_list(specials), unk_token=specials["unknown"], show_progress=False
+        vocab_size=vocab, special_tokens=[*specials.values()], unk_token=specials["unk"], show_progress=False
     )
     try:
         inner.train_from_iterator(seen(), trainer)
@@ -170,10 +160,10 @@ def _learn_unigram(texts: Iterator[str], vocab: int, specials: Mapping[Role, str
         _require_room(vocab, specials, len(alphabet))
         raise
     _require_room(vocab, specials, len(alphabet))
-    learnt = json.loads(inner.to_str())["model"]["vocab"][len(specials) :]
-    scored = _settled([(piece, score) for piece, score in learnt], vocab - len(specials))
+    learned = json.loads(inner.to_str())["model"]["vocab"][len(specials) :]
+    scored = _settled([(piece, score) for piece, score in learned], vocab - len(specials))
     special = [(token, 0.0) for token in specials.values()]
-    inner.model = models.Unigram(special + scored, _list(specials).index(specials["unknown"]), byte_fallback=False)
+    inner.model = models.Unigram(special + scored, list(specials).index("unk"), byte_fallback=False)
     return inner
 
 
@@ -190,23 +180,23 @@ def _settled(scored: Sequence[tuple[str, float]], room: int) -> list[tuple[str, 
     return sorted(ordered[:room], key=lambda item: (-item[1], item[0]))
 
 
-def _with_spaces() -> tuple[pre_tokenizers.PreTokenizer, decoders.Decoder]:
+def _with_spaces() -> tuple[pre_tokenizers.PreTokenizer, decoders.Decoder, normalizers.Normalizer]:
     # A space is put before the text and taken away again, so that a word is the same token wherever it stands.
     words = pre_tokenizers.Split(Regex(_WORD), "isolated")
-    return words, decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    return words, decoders.Sequence([decoders.Fuse(), decoders.Strip(" ", 1, 0)]), normalizers.Prepend(" ")
 
 
 def _assembled(
-    model: models.Model, words: pre_tokenizers.PreTokenizer, decoder: decoders.Decoder
+    model: models.Model,
+    words: pre_tokenizers.PreTokenizer,
+    decoder: decoders.Decoder,
+    normalizer: normalizers.Normalizer | None = None,
 ) -> tokenizers.Tokenizer:
     inner = tokenizers.Tokenizer(model)
-    inner.pre_tokenizer = words
-    inner.decoder = decoder
+    inner.pre_tokenizer, inner.decoder = words, decoder
+    if normalizer is not None:
+        inner.normalizer = normalizer
     return inner
-
-
-def _list(specials: Mapping[Role, str]) -> list[str | tokenizers.AddedToken]:
-    return list(specials.values())
 
 
 _LEARNERS: dict[TokenizerKind, Learner] = {

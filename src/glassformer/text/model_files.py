@@ -1,4 +1,4 @@
-"""The JSON files beside a tokenizer: read with care, and what they say about using the tokenizer with its model."""
+"""The JSON files beside a tokenizer: read safely, and how the model uses its tokenizer."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +12,10 @@ LONGEST_INPUT = 2**27  # tokens; files of models without a limit name numbers fa
 
 @dataclass(frozen=True)
 class ModelUse:
-    """What the files of a model say about using its tokenizer, beyond what tokenizer.json can say.
+    """How a model uses its tokenizer, beyond what tokenizer.json can say.
 
     `decoder_start` is the id that a decoder's input begins with and `ends` are the ids that end a generated text,
-    where these are other than the tokenizer's own; `max_length` is the longest input the model was trained on.
+    where they differ from the tokenizer's; `max_length` is the longest input the model was trained on.
     """
 
     decoder_start: int | None = None
@@ -27,11 +27,10 @@ PLAIN_USE = ModelUse()
 
 
 def read_use(folder: Path) -> ModelUse:
-    """What the files of a model beside a tokenizer.json say about using it; the first that speaks of a thing counts."""
+    """The settings of a tokenizer in the files of its model; the first file that has a key decides."""
     found: dict[str, object] = {}
     for name in ("generation_config.json", "config.json", "tokenizer_config.json"):
-        path = folder / name
-        table = read_token_table(path) if path.exists() else {}
+        table = read_table_if_any(folder / name)
         found |= {key: value for key, value in table.items() if value is not None and key not in found}
     start, ends, length = (found.get(key) for key in ("decoder_start_token_id", "eos_token_id", "model_max_length"))
     listed = ends if isinstance(ends, list) else [ends]
@@ -55,6 +54,17 @@ def use_fields(use: ModelUse) -> dict[str, object]:
 def read_token_table(path: Path) -> dict[str, object]:
     """A JSON file that holds a table of names."""
     return safe_read.read_table(path, MOST_BYTES, TokenizerError)
+
+
+def read_table_if_any(path: Path) -> dict[str, object]:
+    """The same, or an empty table where there is no such file."""
+    return read_token_table(path) if path.exists() else {}
+
+
+def token_content(token: object) -> str | None:
+    """The text of a token that a file gives as text or as a table, or None."""
+    content = token.get("content") if isinstance(token, dict) else token
+    return content if isinstance(content, str) else None
 
 
 def read_whole(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""Regular expressions from strangers: one that could take forever is refused before any text meets it."""
+"""Untrusted regular expressions: one that could take forever is refused before it is used."""
 
 import json
 import re
@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from glassformer.errors import TokenizerError
 
-# The regex engine gives up after ten million steps at one place of a text, but a text has many places. What counts is
-# how often a pattern can back up before something that fails: the ways to match one part multiply with the ways to
+# The regex engine gives up after ten million steps at one position of a text, but a text has many. What counts
+# is how often a pattern can back up before something that fails: the ways to match one part multiply with the ways to
 # match the next. Weights are powers of two; an endless repeat weighs as much as a run of a thousand letters.
 REPEAT = 10
 MOST_COST = 13  # one endless repeat, and a few choices beside it
@@ -54,19 +54,19 @@ class _Span:
         return _Span(self.weight * most + max(most - least, 0).bit_length(), cost, fails, self.size * most)
 
 
-def check_patterns(text: str, place: str) -> None:
+def check_patterns(text: str, name: str) -> None:
     """Raise a `TokenizerError` if this JSON of a tokenizer holds a regular expression that could take forever."""
-    for pattern in _patterns(text, place):
+    for pattern in _patterns(text, name):
         try:
             _, end = _read_choices(pattern, 0)
             if end < len(pattern):
                 raise _TooCostlyError("its brackets do not pair")
         except (_TooCostlyError, RecursionError) as error:
             shown = pattern if len(pattern) <= 60 else pattern[:57] + "..."
-            raise TokenizerError(f"{place}: the pattern {shown!r} could take forever: {error}") from None
+            raise TokenizerError(f"{name}: the pattern {shown!r} could take forever: {error}") from None
 
 
-def _patterns(text: str, place: str) -> list[str]:
+def _patterns(text: str, name: str) -> list[str]:
     found: list[str] = []
 
     def look(pairs: list[tuple[str, object]]) -> None:
@@ -76,7 +76,7 @@ def _patterns(text: str, place: str) -> list[str]:
     try:
         json.loads(text, object_pairs_hook=look)
     except (ValueError, RecursionError) as error:
-        raise TokenizerError(f"{place}: is not JSON: {error}") from None
+        raise TokenizerError(f"{name}: is not JSON: {error}") from None
     return found
 
 

@@ -24,7 +24,7 @@ _VARINT, _FIXED64, _DELIMITED, _FIXED32 = 0, 1, 2, 5  # wire types of protocol b
 
 
 class PieceType(IntEnum):
-    """What a piece is for; only normal and user-defined ones stand for text as it is written."""
+    """The type of a piece; only normal and user-defined pieces stand for literal text."""
 
     NORMAL = 1
     UNKNOWN = 2
@@ -72,12 +72,15 @@ def read_sentencepiece(path: Path, data: bytes) -> SentencePieceModel:
         fields = list(_fields(data))
         pieces = [_piece(value) for number, value in fields if number == 1]
         trainer, normalizer = (_message(fields, number) for number in (2, 3))
+        algorithm = trainer.get(3, 1)
+        if algorithm not in (1, 2):
+            raise ValueError(f"its algorithm is number {algorithm!r}, wanted 1 (unigram) or 2 (BPE)")
         model = SentencePieceModel(
             pieces,
-            is_bpe=_algorithm(trainer.get(3, 1)) == 2,
+            is_bpe=algorithm == 2,
             byte_fallback=bool(trainer.get(35, 0)),
             unk_id=[piece.type for piece in pieces].index(PieceType.UNKNOWN),
-            map_name=_string(normalizer.get(1, b"")),
+            map_name=_raw(normalizer.get(1, b"")).decode(),
             charsmap=_raw(normalizer.get(2, b"")),
             dummy_prefix=bool(normalizer.get(3, 1)),
             collapse_spaces=bool(normalizer.get(4, 1)),
@@ -92,18 +95,12 @@ def read_sentencepiece(path: Path, data: bytes) -> SentencePieceModel:
     return model
 
 
-def _algorithm(kind: int | bytes) -> int | bytes:
-    if kind not in (1, 2):
-        raise ValueError(f"its algorithm is number {kind!r}, wanted 1 (unigram) or 2 (BPE)")
-    return kind
-
-
 def _piece(data: int | bytes) -> VocabularyPiece:
     fields = dict(_fields(_raw(data)))
     (score,) = struct.unpack("<f", _raw(fields.get(2, bytes(4))))
     if not math.isfinite(score):
         raise ValueError(f"the score of a piece is {score}")
-    text = _string(fields.get(1, b""))
+    text = _raw(fields.get(1, b"")).decode()
     if not 0 < len(text) <= MOST_PIECE_LENGTH:
         raise ValueError(f"a piece has {len(text):,} characters, wanted 1 to {MOST_PIECE_LENGTH:,}")
     return VocabularyPiece(text, score, PieceType(fields.get(3, 1)))
@@ -117,10 +114,6 @@ def _raw(value: int | bytes) -> bytes:
     if isinstance(value, int):
         raise ValueError("a number stands where bytes are wanted")
     return value
-
-
-def _string(value: int | bytes) -> str:
-    return _raw(value).decode()
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
@@ -163,7 +156,7 @@ def layout_of(model: SentencePieceModel) -> Layout:
 
 
 def written_pieces(model: SentencePieceModel) -> set[str]:
-    """The pieces that stand for text as it is written."""
+    """The pieces that stand for literal text."""
     return {piece.text for piece in model.pieces if piece.type in (PieceType.NORMAL, PieceType.USER_DEFINED)}
 
 

@@ -8,7 +8,7 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
 from glassformer.errors import TokenizerError
-from glassformer.text.model_files import read_bytes, read_token_table, read_whole
+from glassformer.text.model_files import read_bytes, read_table_if_any, read_token_table, read_whole
 from glassformer.text.read_sentencepiece import SPACE, Layout, build_sentencepiece, layout_of, read_sentencepiece
 from glassformer.text.tokenizer_families import (
     CONVERT,
@@ -157,7 +157,6 @@ def _normalized_first(family: str, settings: FileSettings) -> Iterator[normalize
         yield normalizers.Lowercase()
 
 
-TOKENIZER_CONFIG = "tokenizer_config.json"
 MARIAN_FILES = ("source.spm", "target.spm", "vocab.json")
 
 
@@ -212,7 +211,7 @@ def read_marian(folder: Path) -> tuple[Vocabulary, MarianSides]:
     inner.decoder = decoders.Sequence([decoders.Replace(SPACE, " "), decoders.Fuse(), ends])
     source, target = (_read_side(folder / name) for name in MARIAN_FILES[:2])
     files = {name: read_bytes(folder / name) for name in MARIAN_FILES}
-    config = read_token_table(folder / TOKENIZER_CONFIG) if (folder / TOKENIZER_CONFIG).exists() else {}
+    config = read_table_if_any(folder / "tokenizer_config.json")
     sides = MarianSides(source, target, ids, ids[names["unk_token"]], files, config)
     return complete(inner, TOKENIZER_FAMILIES["marian"], settings, path), sides
 

@@ -1,4 +1,4 @@
-"""Text to ids and back: one `tokenizers.Tokenizer` underneath, so that tokenizer.json is always the whole truth."""
+"""Text to ids and back: one `tokenizers.Tokenizer` underneath, so that tokenizer.json always says everything."""
 
 import hashlib
 import json
@@ -27,8 +27,16 @@ from glassformer.text.read_vocabulary import (
     read_vocabulary,
     vocabulary_files,
 )
-from glassformer.text.roles import ROLE_KEYS, USUAL_TOKENS, Role, first_of, named_roles
-from glassformer.text.template import TextTemplate, set_template, template_of
+from glassformer.text.special_tokens import (
+    ROLE_KEYS,
+    USUAL_TOKENS,
+    Role,
+    TextTemplate,
+    first_of,
+    named_roles,
+    set_template,
+    template_of,
+)
 
 TokenizerKind = Literal["characters", "words", "bpe", "wordpiece", "unigram"]  # those that can be trained
 MOST_CHARACTERS = 10_000_000  # of one text; the library takes up to 340 bytes for each
@@ -49,7 +57,7 @@ class Tokenizer:
         use: ModelUse = PLAIN_USE,
         sides: MarianSides | None = None,
     ) -> None:
-        # A file may ask for cutting and padding, which here are the business of batches.
+        # A file may ask for truncation and padding, which are done by batches here.
         inner.no_truncation()
         inner.no_padding()
         missing = [token for token in roles.values() if inner.token_to_id(token) is None]
@@ -72,7 +80,7 @@ class Tokenizer:
         return self._inner.token_to_id(self.roles[role]) if role in self.roles else None
 
     def required(self, role: Role) -> int:
-        """The id of a special token that the caller cannot do without."""
+        """The id of a special token that the caller needs."""
         found = self._id(role)
         if found is None:
             raise TokenizerError(f"the tokenizer has no {role} token, which this needs")
@@ -106,7 +114,7 @@ class Tokenizer:
         return self.encode_batch([text])[0]
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of several texts, however many."""
+        """The ids of several texts."""
         return self._encode(texts, are_targets=False)
 
     def _encode(self, texts: Sequence[str], are_targets: bool) -> list[list[int]]:
@@ -127,12 +135,12 @@ class Tokenizer:
         return rows
 
     def count_unknown(self, ids: Iterable[int]) -> int:
-        """How many of these ids stand for text that the vocabulary lacks."""
+        """The number of unknown tokens among these ids."""
         return 0 if self.unk is None else sum(id == self.unk for id in ids)
 
     @cached_property
     def template(self) -> TextTemplate:
-        """The special tokens that the file puts around a text."""
+        """The special tokens that the file puts before and after a text."""
         with guarded("encoding"):
             return template_of(self._inner)
 
@@ -154,25 +162,25 @@ class Tokenizer:
         return self.template.apply([*first, *(id for row in rest for id in (mask, *row))])
 
     def encode_prompts(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids of prompts, to be continued: with what stands before a text and nothing after it.
+        """The ids of prompts, to be continued: with the special tokens before a text and none after it.
 
-        Training separates documents by the end token, so an empty prompt begins with that where nothing else does.
+        Training separates documents by EOS, so an empty prompt begins with it where the template adds nothing.
         """
         rows = [[*self.template.before, *row] for row in self.encode_batch(texts)]
         begin = [id for id in (self.eos, self.bos) if id is not None][:1]
         for number, row in enumerate(rows):
             if not row and not begin:
                 raise TokenizerError(
-                    f"prompt {number} is empty, and the tokenizer has no end or start token to begin with"
+                    f"prompt {number} is empty, and the tokenizer has no EOS or BOS token to begin with"
                 )
         return [row or begin for row in rows]
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
-        """The ids that a decoder should write for each text, up to the end token, which is left out."""
+        """The ids that a decoder should write for each text, up to EOS, which is left out."""
         return [[*self.template.before, *row] for row in self._encode(texts, are_targets=True)]
 
     def encode_stream(self, texts: Iterable[str]) -> Iterator[list[int]]:
-        """The ids of a whole corpus in portions, each text as a model reads it and closed by the end token."""
+        """The ids of a whole corpus in portions, each text as a model reads it, followed by EOS."""
         opening, closing = self._borders
         for batch in portions(texts):
             ids: list[int] = []
@@ -183,7 +191,7 @@ class Tokenizer:
 
     @property
     def _borders(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """What stands before and after each document of a corpus."""
+        """The special tokens before and after each document of a corpus."""
         closing = self.template.after
         if self.eos is not None and self.eos not in closing[-1:]:
             closing = (*closing, self.eos)
@@ -211,7 +219,7 @@ class Tokenizer:
         return ids[skip:], [end for _, end in spans[skip:]]
 
     def text_bytes(self, texts: Iterable[str], lengths: Sequence[int], first: int) -> int:
-        """How many bytes of UTF-8 a corpus has behind its first tokens.
+        """The number of UTF-8 bytes of a corpus after its first tokens.
 
         `lengths` are the numbers of tokens in the portions that `encode_stream` gave for the same texts.
         """
@@ -237,10 +245,10 @@ class Tokenizer:
 
     @property
     def decoder_start(self) -> int:
-        """The id that a decoder's input begins with: the model's own, or the start token, or the padding token."""
+        """The id that a decoder's input begins with: the model's, else BOS, else padding."""
         known = [id for id in (self.use.decoder_start, self.bos, self.pad) if id is not None and id < self.vocab_size]
         if not known:
-            raise TokenizerError("the tokenizer has no start or padding token for a decoder's input to begin with")
+            raise TokenizerError("the tokenizer has no BOS or padding token for a decoder's input to begin with")
         return known[0]
 
     @property
@@ -250,7 +258,7 @@ class Tokenizer:
         return known or frozenset(() if self.eos is None else (self.eos,))
 
     def with_use(self, **changes: int | tuple[int, ...] | None) -> "Tokenizer":
-        """The same tokenizer for a model that uses it otherwise."""
+        """The same tokenizer with other settings of its model."""
         return Tokenizer(self._inner, self.roles, replace(self.use, **changes), self._sides)
 
     def with_template(self, template: TextTemplate) -> "Tokenizer":
@@ -260,13 +268,13 @@ class Tokenizer:
         return Tokenizer(inner, self.roles, self.use, self._sides)
 
     def for_encoder(self) -> "Tokenizer":
-        """The tokenizer of an encoder: where the file puts nothing around a text, the start and the end token."""
+        """The tokenizer of an encoder: where the file has no template, BOS and EOS around each text."""
         if self.template != TextTemplate():
             return self
-        return self.with_template(TextTemplate((self.required("start"),), () if self.eos is None else (self.eos,)))
+        return self.with_template(TextTemplate((self.required("bos"),), () if self.eos is None else (self.eos,)))
 
     def for_decoder(self) -> "Tokenizer":
-        """The tokenizer of a language model: prompts are to be continued, so nothing stands after them."""
+        """The tokenizer of a language model: prompts are to be continued, so no special tokens follow them."""
         return self.with_template(TextTemplate(self.template.before)) if self.template.after else self
 
     def decode(self, ids: Iterable[int]) -> str:
@@ -274,15 +282,17 @@ class Tokenizer:
         wanted = [int(id) for id in ids]
         for position, id in enumerate(wanted):
             if not 0 <= id < self.vocab_size or id in self._unused:
-                raise TokenizerError(f"id {id} at position {position} is no token, wanted 0 to {self.vocab_size - 1}")
+                raise TokenizerError(
+                    f"id {id} at position {position} is not a token, wanted 0 to {self.vocab_size - 1}"
+                )
         with guarded("decoding"):
             return self._inner.decode(wanted, skip_special_tokens=True)
 
     def token(self, id: int) -> str:
-        """One token as one would show it: its text, with bytes that are no text alone written as \\x escapes."""
+        """The text of one token; bytes that are not text by themselves are written as \\x escapes."""
         token = self._inner.id_to_token(id) if 0 <= id < self.vocab_size else None
         if token is None:
-            raise TokenizerError(f"id {id} is no token, wanted 0 to {self.vocab_size - 1}")
+            raise TokenizerError(f"id {id} is not a token, wanted 0 to {self.vocab_size - 1}")
         if id in self.specials or not isinstance(self._inner.decoder, decoders.ByteLevel):
             return token
         if any(character not in _BYTES for character in token):
@@ -290,7 +300,7 @@ class Tokenizer:
         return bytes(_BYTES[character] for character in token).decode("utf-8", "backslashreplace")
 
     def save(self, folder: Path | str) -> None:
-        """Write tokenizer.json, and beside it what Hugging Face needs to know which special token is which.
+        """Write tokenizer.json, and beside it the files that tell Hugging Face which special token is which.
 
         The files of a Marian tokenizer are written as they were read.
         """
@@ -332,11 +342,11 @@ class Tokenizer:
             inner = tokenizers.Tokenizer.from_str(text)
         named = named_roles(file.parent) if file.name == "tokenizer.json" else {}
         vocab = inner.get_vocab()
-        known: dict[Role, list[str]] = {}
-        for role, usual in USUAL_TOKENS.items():
-            known[role] = [token for token in (*named.get(role, ()), *usual) if token in vocab]
-        roles = first_of(known)
-        return cls(inner, roles, read_use(file.parent) if file.name == "tokenizer.json" else PLAIN_USE)
+        known: dict[Role, list[str]] = {
+            role: [token for token in (*named.get(role, ()), *usual) if token in vocab]
+            for role, usual in USUAL_TOKENS.items()
+        }
+        return cls(inner, first_of(known), read_use(file.parent) if file.name == "tokenizer.json" else PLAIN_USE)
 
     @classmethod
     def _load_older(cls, folder: Path) -> "Tokenizer":
@@ -354,7 +364,7 @@ def has_tokenizer(folder: Path) -> bool:
 
 @contextmanager
 def guarded(doing: str) -> Iterator[None]:
-    """Make whatever the library raises a `TokenizerError`, its panics too, which are not an `Exception`."""
+    """Turn whatever the library raises into a `TokenizerError`, its panics too, which are not an `Exception`."""
     try:
         yield
     except GlassformerError:
@@ -366,7 +376,7 @@ def guarded(doing: str) -> Iterator[None]:
 
 
 def require_unicode(text: str, name: str) -> None:
-    """Raise a `TokenizerError` if a text holds half of a surrogate pair, which is no character."""
+    """Raise a `TokenizerError` if a text holds half of a surrogate pair, which is not a character."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
@@ -377,10 +387,10 @@ def require_unicode(text: str, name: str) -> None:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """The byte behind each character of byte-level tokens: itself where it can be seen, else one from 256 up."""
+    """The byte of each character of byte-level tokens: printable bytes are themselves, others begin at 256."""
     seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     unseen = [byte for byte in range(256) if byte not in seen]
-    return {chr(byte): byte for byte in seen} | {chr(256 + place): byte for place, byte in enumerate(unseen)}
+    return {chr(byte): byte for byte in seen} | {chr(256 + index): byte for index, byte in enumerate(unseen)}
 
 
 _BYTES = _byte_alphabet()

@@ -1,4 +1,4 @@
-"""Tokenizer families of `transformers`: their special tokens, what stands around a text, and what files say instead."""
+"""Tokenizer families of `transformers`: their special tokens and templates, and the files that override them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import tokenizers
 from tokenizers import AddedToken, processors
 
 from glassformer.errors import TokenizerError
-from glassformer.text.model_files import read_token_table
+from glassformer.text.model_files import read_table_if_any, token_content
 
 FileSettings = Mapping[str, object]
 
@@ -19,7 +19,7 @@ CONVERT = "wanted tokenizer.json: save one with transformers, AutoTokenizer.from
 
 @dataclass(frozen=True)
 class TokenizerFamily:
-    """The special tokens of a family under the names of tokenizer_config.json, and which stand around a text.
+    """The special tokens of a family under the names of tokenizer_config.json, and which of them surround a text.
 
     Where it is `flexible`, add_bos_token and add_eos_token in tokenizer_config.json decide about that.
     """
@@ -57,47 +57,34 @@ TOKENIZER_FAMILIES: Mapping[str, TokenizerFamily] = {
     "t5": _T5_TOKENS,
     "marian": _T5_TOKENS,
 }
-_CLASSES = {
-    "BertTokenizer": "bert",
-    "DistilBertTokenizer": "bert",
-    "AlbertTokenizer": "albert",
-    "RobertaTokenizer": "roberta",
-    "BartTokenizer": "roberta",
-    "XLMRobertaTokenizer": "xlm-roberta",
-    "GPT2Tokenizer": "gpt2",
-    "Qwen2Tokenizer": "qwen2",
-    "LlamaTokenizer": "llama",
-    "T5Tokenizer": "t5",
-    "MT5Tokenizer": "t5",
-    "MarianTokenizer": "marian",
-}
+_CLASSES = {  # by the name of the class without "Tokenizer"
+    "Bert": "bert", "DistilBert": "bert", "Albert": "albert", "Roberta": "roberta", "Bart": "roberta",
+    "XLMRoberta": "xlm-roberta", "GPT2": "gpt2", "Qwen2": "qwen2", "Llama": "llama", "T5": "t5", "MT5": "t5",
+    "Marian": "marian",
+}  # fmt: skip
 _ANY_CLASS = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend", "PythonBackend")
 _MODEL_TYPES = {"distilbert": "bert", "bart": "roberta", "mistral": "llama", "mt5": "t5"}
 
 
 def read_settings(folder: Path) -> FileSettings:
-    """What the files of a model say about its tokenizer; the first that speaks of a thing counts."""
+    """The tokenizer settings in the files of a model; the first file that has a key decides."""
     settings: dict[str, object] = {}
     for name in SETTINGS_FILES:
-        settings = _table_if_any(folder / name) | settings
-    config = _table_if_any(folder / "config.json")
+        settings = read_table_if_any(folder / name) | settings
+    config = read_table_if_any(folder / "config.json")
     if not settings.get("tokenizer_class"):
         settings["tokenizer_class"] = config.get("tokenizer_class")
     if "added_tokens_decoder" not in settings:
-        added = _table_if_any(folder / "added_tokens.json")
+        added = read_table_if_any(folder / "added_tokens.json")
         settings["added_tokens_decoder"] = {str(id): {"content": token} for token, id in added.items()}
     return settings | {"model_type": config.get("model_type")}
 
 
-def _table_if_any(path: Path) -> dict[str, object]:
-    return read_token_table(path) if path.exists() else {}
-
-
 def choose_family(settings: FileSettings, able: Sequence[str], likely: str, path: Path) -> str:
-    """Which family's tokenizer a file holds: what its class or its model says, or else the likely one."""
+    """The tokenizer family of a file: by its class or its model type, else the likely one."""
     named = settings.get("tokenizer_class")
     if isinstance(named, str) and named not in _ANY_CLASS:
-        family = _CLASSES.get(named.removesuffix("Fast"))
+        family = _CLASSES.get(named.removesuffix("Fast").removesuffix("Tokenizer"))
         if family is None or family not in able:
             raise TokenizerError(f"{path}: belongs to a {named}, which is not read from this file; {CONVERT}")
         return family
@@ -113,8 +100,8 @@ def flag(settings: FileSettings, name: str, default: bool) -> bool:
 
 
 def special_names(family: TokenizerFamily, settings: FileSettings) -> dict[str, str]:
-    """The special tokens: the family's, or what the files say instead."""
-    named = ((key, _content(settings.get(key, family.names.get(key)))) for key in SPECIAL_KEYS)
+    """The special tokens: those of the family, unless the files name others."""
+    named = ((key, token_content(settings.get(key, family.names.get(key)))) for key in SPECIAL_KEYS)
     return {key: content for key, content in named if content is not None}
 
 
@@ -127,7 +114,7 @@ def complete(inner: tokenizers.Tokenizer, family: TokenizerFamily, settings: Fil
             raise TokenizerError(f"{path}: the files add {token.content!r} as token {id}, but here it is token {found}")
     names = special_names(family, settings)
     more = settings.get("additional_special_tokens")
-    listed = [_content(token) for token in more] if isinstance(more, list) else []
+    listed = [token_content(token) for token in more] if isinstance(more, list) else []
     special = [*dict.fromkeys([*names.values(), *filter(None, listed)])]
     inner.add_special_tokens(special)
     for token in special:
@@ -144,17 +131,12 @@ def complete(inner: tokenizers.Tokenizer, family: TokenizerFamily, settings: Fil
     return Vocabulary(inner, names)
 
 
-def _content(token: object) -> str | None:
-    content = token.get("content") if isinstance(token, dict) else token
-    return content if isinstance(content, str) else None
-
-
 def _added_tokens(settings: FileSettings, path: Path) -> list[tuple[int, AddedToken]]:
     """The tokens that files add to the vocabulary, by their ids."""
     table = settings.get("added_tokens_decoder")
     found: list[tuple[int, AddedToken]] = []
     for id, fields in table.items() if isinstance(table, dict) else ():
-        content = _content(fields)
+        content = token_content(fields)
         if not id.isdecimal() or content is None or not isinstance(fields, dict):
             raise TokenizerError(f"{path}: the files add a token that has no id or no name: {id!r}")
         flags = {key: flag(fields, key, False) for key in ("special", "lstrip", "rstrip", "single_word", "normalized")}

@@ -12,18 +12,8 @@ from glassformer.errors import ConfigError
 from glassformer.layers.config import LARGEST_WHOLE, Config
 from glassformer.models.registry import architecture_of, presets
 from glassformer.suggestions import did_you_mean, nearest_names
-from glassformer.training.registry import (
-    FAMILY,
-    FOLLOWS,
-    SECTIONS,
-    TASKS,
-    defaults,
-    families,
-    family_config,
-    keys,
-    task_of,
-    values_of,
-)
+from glassformer.training import registry
+from glassformer.training.registry import FAMILY, FOLLOWS, SECTIONS, TASKS, defaults, families, keys, values_of
 from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
 from glassformer.training.settings import FilePath, Settings
 
@@ -99,7 +89,7 @@ def resolve(
 
 def from_settings(settings: Settings) -> Resolved:
     """Settings that were made in Python, every value with the origin "default"."""
-    return Resolved(task_of(settings), settings, dict.fromkeys(values_of(settings), DEFAULT))
+    return Resolved(registry.task_of(settings), settings, dict.fromkeys(values_of(settings), DEFAULT))
 
 
 def tables(resolved: Resolved) -> dict[str, object]:
@@ -232,7 +222,7 @@ def _choose_family(
     if preset is not None:
         what = f"{FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out"
         raise ConfigError(f"{given[FAMILY].origin}: {what}")
-    _start_model(values, origins, family_config(family)(), DEFAULT)
+    _start_model(values, origins, registry.family_config(family)(), DEFAULT)
 
 
 def _default_warmup(values: Mapping[str, object]) -> int:
@@ -284,7 +274,7 @@ def _build_settings(task: str, values: Mapping[str, object], origins: Mapping[st
     for section in SECTIONS:
         part, prefix = vars(start)[section], f"{section}."
         if section == "model" and architecture_of(part) != values[FAMILY]:
-            part = family_config(str(values[FAMILY]))(**TASKS[task].config_values)
+            part = registry.family_config(str(values[FAMILY]))(**TASKS[task].config_values)
         chosen = {key.removeprefix(prefix): values[key] for key in values if key.startswith(prefix) and key != FAMILY}
         try:
             made[section] = replace(part, **chosen)

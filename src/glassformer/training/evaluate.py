@@ -55,28 +55,30 @@ def load_for_evaluation(path: str, wanted: str | None = None, step: int | None =
 def _require_own_tokenizer(path: str, rows: int, tokens: int) -> None:
     """Refuse the tokenizer of another model; the embeddings of public models often have a few spare rows, for speed."""
     if rows != tokens and not (0 < rows - tokens < SPARE_ROWS and rows % 8 == 0):
-        raise TokenizerError(f"{path}: the tokenizer has {tokens:,} tokens and the model {rows:,}, wanted as many")
+        raise TokenizerError(f"{path}: the tokenizer has {tokens:,} tokens and the model {rows:,}, wanted the same")
 
 
 def evaluate_model(
-    subject: EvaluatedModel,
+    evaluated: EvaluatedModel,
     data: str | None = None,
     target_path: str | None = None,
     num_beams: int = 1,
     progress: Progress = silent,
 ) -> Metrics:
     """The metrics of a model on data, or on the built-in data of its task."""
-    task = TASKS[subject.task]
-    run = _run(subject.path)
-    settings = defaults(subject.task) if run is None else run.settings
+    task = TASKS[evaluated.task]
+    run = _run(evaluated.path)
+    settings = defaults(evaluated.task) if run is None else run.settings
     if data in (None, task.built_in):
-        settings = _built_in_settings(subject, settings)
+        settings = _built_in_settings(evaluated, settings)
     options = {"target_path": target_path or "", "num_beams": num_beams}
     known = {name: value for name, value in options.items() if name in vars(settings.data)}
     if other := [name for name, value in options.items() if name not in known and value != OPTIONS[name]]:
-        raise ConfigError(f"{other[0]} is given, and {subject.path} is for {subject.task}, which has no such option")
+        raise ConfigError(
+            f"{other[0]} is given, and {evaluated.path} is for {evaluated.task}, which has no such option"
+        )
     chosen = replace(settings.data, path=data or task.built_in, **known)
-    return task.evaluation_set(subject, replace(settings, data=chosen)).evaluate(subject.model, generate, progress)
+    return task.evaluation_set(evaluated, replace(settings, data=chosen)).evaluate(evaluated.model, generate, progress)
 
 
 def _run(path: str) -> Resolved | None:
@@ -85,12 +87,12 @@ def _run(path: str) -> Resolved | None:
     return resolve(file=config) if config.is_file() else None
 
 
-def _built_in_settings(subject: EvaluatedModel, settings: Settings) -> Settings:
+def _built_in_settings(evaluated: EvaluatedModel, settings: Settings) -> Settings:
     """The settings that say which built-in data a model was not trained on: those of its run, or the defaults."""
-    task, data = TASKS[subject.task], settings.data
+    task, data = TASKS[evaluated.task], settings.data
     if data.path != task.built_in:
-        return defaults(subject.task)
+        return defaults(evaluated.task)
     if data.validation and not task.always_split:
         why = f"was trained on all of {task.built_in} (its data.validation is {data.validation})"
-        raise ConfigError(f"{subject.path}: {why}, so name other data to evaluate it on")
+        raise ConfigError(f"{evaluated.path}: {why}, so name other data to evaluate it on")
     return settings

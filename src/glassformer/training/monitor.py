@@ -1,8 +1,7 @@
 """Detect non-finite values, divergence and overfitting, and describe each in one sentence."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-import msgspec
 import torch
 from torch import Tensor
 
@@ -70,15 +69,6 @@ class Monitor:
             f"{value:.4g} while the training loss still falls; stop there, add dropout, or find more data"
         )
 
-    def state(self) -> dict[str, object]:
-        """The values that a checkpoint holds."""
-        return asdict(self)
-
-    @classmethod
-    def resumed(cls, state: object) -> "Monitor":
-        """A monitor with the values that `state` returned."""
-        return msgspec.convert(state, cls)
-
 
 def first_nonfinite(model: Model, batch: Batch, objective: Objective) -> str | None:
     """One sentence on the first equation whose result or gradient is not finite on a batch; None if all are."""
@@ -114,5 +104,5 @@ def _first_element(tensor: Tensor) -> list[int]:
 
 
 def _path(step: Step) -> str:
-    """The step's place in the model, without the loss module around it."""
+    """The step's module in the model, without the loss module around it."""
     return step.path.removeprefix("model.")

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
@@ -18,17 +17,9 @@ from glassformer.recording import Tape
 FORWARD_AND_BACKWARD = 3  # the backward pass takes about twice the operations of the forward pass
 
 
-class Loss(Protocol):
-    """The loss of a model on a batch: its sum, and the number of targets that it is the sum over.
-
-    Sums, not means, so that batches of any size on any number of devices add up to one.
-    """
-
-    def __call__(
-        self, model: Model, inputs: Sequence[Tensor], targets: Tensor, label_smoothing: float, r_drop: float
-    ) -> tuple[Tensor, Tensor]:
-        """Run the model on its inputs; a loss without a use for `label_smoothing` or `r_drop` ignores it."""
-        ...
+# From model, inputs, targets, `label_smoothing` and `r_drop` to the summed loss and the number of targets. Sums, not
+# means, so that batches of any size on any number of devices add up to one.
+Loss = Callable[[Model, Sequence[Tensor], Tensor, float, float], tuple[Tensor, Tensor]]
 
 
 def cross_entropy_loss(

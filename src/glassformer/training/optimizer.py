@@ -20,9 +20,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 
 INITIALIZATIONS: Mapping[str, Callable[..., Tensor]] = {
-    "he_normal": he_normal,
-    "xavier_normal": xavier_normal,
-    "xavier_uniform": xavier_uniform,
+    equation.name: equation for equation in (he_normal, xavier_normal, xavier_uniform)
 }
 
 
@@ -199,12 +197,6 @@ class EMA:
             kept = value.detach().clone()
             value.copy_(self.weights[name])
             self.weights[name].copy_(kept)
-
-    @torch.no_grad()
-    def copy_to_model(self) -> None:
-        """Leave the average in the model for good."""
-        for name, value in self.parameters.items():
-            value.copy_(self.weights[name])
 
     def state(self) -> dict[str, Tensor]:
         """The tensors that a checkpoint holds."""

@@ -19,7 +19,6 @@ from glassformer import durable
 from glassformer.checkpoints.run_checkpoints import BEST
 from glassformer.errors import BrokenCheckpointError, RunFolderError, RunFolderWarning
 from glassformer.training.checkpoint_files import (
-    Manifest,
     Snapshot,
     decode,
     json_bytes,
@@ -174,7 +173,9 @@ class RunFolder:
         """Truncate the log to its length when a step was saved, or empty it for step 0 of a run without checkpoints."""
         path = self.path / LOG
         with durable.explained(f"{path}: not truncated to step {step}"):
-            wanted = 0 if step == 0 and step not in self.steps() else self._manifest(step).log
+            wanted = (
+                0 if step == 0 and step not in self.steps() else read_manifest(self._require_folder(step), step).log
+            )
             size = durable.file_size(path)
             if size < wanted:
                 self._report(f"{path}: has {size} bytes, at step {step} it had {wanted}; lines are missing")
@@ -278,9 +279,6 @@ class RunFolder:
             self._report(str(error))
             return False
         return True
-
-    def _manifest(self, step: int) -> Manifest:
-        return read_manifest(self._require_folder(step), step)
 
     def _require_folder(self, step: int) -> Path:
         folder = self._folder(step)

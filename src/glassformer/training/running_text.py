@@ -16,20 +16,11 @@ from glassformer.data.splitting import split_tokens
 from glassformer.errors import DataError
 from glassformer.layers.config import Size
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training import task
 from glassformer.training.settings import DataSettings, FilePath, Settings
-from glassformer.training.task import (
-    DataContext,
-    EvaluatedModel,
-    EvaluationSet,
-    Part,
-    Task,
-    TaskData,
-    cache_folder,
-    require_context,
-    require_two,
-)
+from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Task, TaskData
 
-PARTS: tuple[Part, ...] = get_args(Part)
+PARTS: tuple[task.Part, ...] = get_args(task.Part)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,14 +52,14 @@ S = TypeVar("S", bound=TextSettings)
 
 
 class RunningText(Task[S], Generic[S]):
-    """A task on windows of running text; a subclass makes batches of them, and has a set that evaluates a model."""
+    """A task on windows of running text; a subclass makes batches of them, and has a set that evaluates a model.
+
+    `for_model` returns a tokenizer as the models of the task use it.
+    """
 
     built_in = "stdlib"
     text_set: type[TextSet]
-
-    @abstractmethod
-    def for_model(self, tokenizer: Tokenizer) -> Tokenizer:
-        """The tokenizer as the models of this task use it."""
+    for_model: Callable[[Tokenizer], Tokenizer]
 
     @abstractmethod
     def batches(
@@ -76,28 +67,28 @@ class RunningText(Task[S], Generic[S]):
     ) -> PackedBatches:
         """Batches of windows; `shard` is the seed, the rank and the world size."""
 
-    def read(self, settings: S, part: Part) -> Iterator[Document]:
+    def read(self, settings: S, part: task.Part) -> Iterator[Document]:
         """The documents of a part of the data."""
         path = vars(settings.data)[part]
         return stdlib_text() if path == self.built_in else read_texts(path, settings.data.field)
 
-    def _texts(self, settings: S, part: Part) -> Iterator[str]:
+    def _texts(self, settings: S, part: task.Part) -> Iterator[str]:
         return (document.text for document in self.read(settings, part))
 
     def prepare(self, settings: S, context: DataContext) -> TaskData:
         """Encode the text once, split it, and cut it into windows."""
         data = settings.data
-        require_context(settings.model, "data.sequence_length", data.sequence_length)
+        task.require_context(settings.model, "data.sequence_length", data.sequence_length)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: self._texts(settings, "path"))
         tokenizer = self.for_model(tokenizer).with_use(max_length=data.sequence_length)
         context.report("encoding the text")
-        used: list[Part] = [part for part in PARTS if vars(data)[part]]
+        used: list[task.Part] = [part for part in PARTS if vars(data)[part]]
         shards = {part: self._encoded(settings, part, tokenizer) for part in used}
         everything, last = shards["path"].tokens, used[-1]
         if data.validation:
             train, validation = everything, shards["validation"].tokens
         else:
-            require_two(data.path, len(everything), "tokens")
+            task.require_two(data.path, len(everything), "tokens")
             train, validation = split_tokens(everything, data.validation_fraction, tokenizer.eos)
             if copies := len(everything) - len(train) - len(validation):
                 context.report(f"{copies:,} tokens are not trained on: copies of documents in the validation data")
@@ -116,19 +107,19 @@ class RunningText(Task[S], Generic[S]):
         batches = made(train, "training"), made(validation, "validation")
         return TaskData(tokenizer, *batches, self.text_set(made(test, "test"), text_bytes))
 
-    def _encoded(self, settings: S, part: Part, tokenizer: Tokenizer) -> TokenShard:
-        return token_shard(lambda: self._texts(settings, part), tokenizer, cache_folder())
+    def _encoded(self, settings: S, part: task.Part, tokenizer: Tokenizer) -> TokenShard:
+        return token_shard(lambda: self._texts(settings, part), tokenizer, task.cache_folder())
 
-    def evaluation_set(self, subject: EvaluatedModel, settings: S) -> TextSet:
+    def evaluation_set(self, evaluated: EvaluatedModel, settings: S) -> TextSet:
         """Windows as long as those the model was trained on."""
-        tokenizer, data = subject.tokenizer, settings.data
+        tokenizer, data = evaluated.tokenizer, settings.data
         portions = [np.array(part, dtype=np.int64) for part in tokenizer.encode_stream(self._texts(settings, "path"))]
         everything = np.concatenate(portions)
         ids = split_tokens(everything, data.validation_fraction)[1] if data.path == self.built_in else everything
         if len(ids) < 2:
             raise DataError(f"{data.path}: has {len(ids)} tokens, wanted at least 2")
-        length = min(subject.max_length or len(ids), len(ids) - 1)
-        rows = max(min(subject.tokens_at_once, len(ids) - 1) // length, 1)
+        length = min(evaluated.max_length or len(ids), len(ids) - 1)
+        rows = max(min(evaluated.tokens_at_once, len(ids) - 1) // length, 1)
 
         def text_bytes() -> int:
             first = len(everything) - len(ids) + 1

@@ -26,7 +26,7 @@ class State(msgspec.Struct):
     tokens: int
     data: dict[str, int]
     random: list[str]
-    monitor: dict[str, object]
+    monitor: Monitor
     torch: str
     threads: int
     device: str
@@ -43,7 +43,7 @@ def take(training: Training, validation: Batches | None = None, begun: Mapping[s
         tokens=int(training.tokens),
         data=training.batches.state(),
         random=training.process_group.gather(_random_state(device)),
-        monitor=training.monitor.state(),
+        monitor=training.monitor,
         torch=str(torch.__version__),
         threads=torch.get_num_threads(),
         device=device.type,
@@ -72,7 +72,7 @@ def restore(
     training.optimizers.resume(snapshot.optimizer)
     if training.ema is not None:
         training.ema.resume(snapshot.optimizer)
-    training.monitor = replace(Monitor.resumed(state.monitor), uniform=training.monitor.uniform)
+    training.monitor = replace(state.monitor, uniform=training.monitor.uniform)
     training.done, training.tokens = snapshot.step, torch.full_like(training.tokens, state.tokens)
     device, group = training.device.device, training.process_group
     if group.rank < len(state.random):

@@ -159,7 +159,7 @@ class Training:
         return Log(self.done, loss, rate, float(self.norm), int(self.tokens), validation_loss, note)
 
     def evaluate(self, batches: Batches) -> float:
-        """Mean loss over one pass of validation data, with the moving average of the weights where there is one."""
+        """Mean loss over one pass of validation data, with the EMA of the weights where there is one."""
         with self._with_ema():
             return evaluate_loss(self.loss_module, batches, self.device, self.process_group)
 
@@ -174,12 +174,10 @@ class Training:
 
     @torch.no_grad()
     def load_final_weights(self, best: Mapping[str, Tensor] | None) -> None:
-        """Leave the model with the best weights if given, else their moving average if there is one, else the last."""
-        if best is not None:
-            for name, parameter in self.model.named_parameters():
-                parameter.copy_(best[name])
-        elif self.ema is not None:
-            self.ema.copy_to_model()
+        """Leave the model with the best weights if given, else their EMA if there is one, else the last."""
+        parameters, average = dict(self.model.named_parameters()), {} if self.ema is None else self.ema.weights
+        for name, value in (average if best is None else best).items():
+            parameters[name].copy_(value)
 
 
 def compile_loss_module(loss_module: LossModule) -> None:

@@ -109,7 +109,7 @@ class DataContext:
         return learn_tokenizer(texts(), settings.kind, settings.vocab_size, lowercase=settings.lowercase)
 
     def shard(self, count: int, part: str, rows: str) -> tuple[int, int]:
-        """Rank and world size for the batches of a part with so many rows; test data is for the first process alone.
+        """Rank and world size for the batches of a part of the data; only the first process reads test data.
 
         Raises on a part that would leave a process without a row.
         """
@@ -168,7 +168,7 @@ class Task(ABC, Generic[S]):
         """Read the data and make batches of it."""
 
     @abstractmethod
-    def evaluation_set(self, subject: EvaluatedModel, settings: S) -> EvaluationSet:
+    def evaluation_set(self, evaluated: EvaluatedModel, settings: S) -> EvaluationSet:
         """All of `data.path`, or of the built-in data the part that the settings leave out of training."""
 
     def check_files(self, settings: S) -> None:
@@ -195,13 +195,13 @@ def require_two(path: str, count: int, rows: str) -> None:
 
 def cache_folder() -> Path:
     """The folder of encoded texts, kept from run to run: $GLASSFORMER_CACHE, or the user's usual cache folder."""
-    place = os.environ.get("GLASSFORMER_CACHE")
-    return Path(place) if place else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
+    folder = os.environ.get("GLASSFORMER_CACHE")
+    return Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
 
 
 @dataclass(frozen=True)
 class Predictions:
-    """Every target that counts: its loss in nats, in double precision, and the likeliest class."""
+    """Every target that counts: its loss in nats, in double precision, and the most likely class."""
 
     losses: Tensor
     guesses: Tensor

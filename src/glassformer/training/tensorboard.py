@@ -1,4 +1,4 @@
-"""The record of a run as TensorBoard event files, for those who watch their runs there."""
+"""The log of a run as TensorBoard event files."""
 
 import importlib
 import math
@@ -13,7 +13,7 @@ CURVES = ("loss", "validation", "learning_rate", "grad_norm", "tokens")
 
 @contextmanager
 def tensorboard(folder: Path | str) -> Iterator[Callable[[Mapping[str, object]], None]]:
-    """Open an event file in a folder; what is given takes records of `metrics.jsonl`, one at a time."""
+    """Open an event file in a folder, and yield a function that writes a record of `metrics.jsonl` to it."""
     try:
         library = importlib.import_module("tensorboardX")
     except ModuleNotFoundError:

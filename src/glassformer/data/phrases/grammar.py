@@ -7,12 +7,13 @@ ustedes. English `you` is always tú, `you all` always ustedes, so each English 
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product, starmap
 from math import prod
 from typing import Literal, NamedTuple, overload
 
-from glassformer.data.phrases.words import AT, Adjective, Gender, Noun, Verb
+from glassformer.data.phrases import words
+from glassformer.data.phrases.words import COUNTS, VERBS, Gender, SentencePair, Verb, adjectives, nouns, pairs
 
-SentencePair = tuple[str, str]
 NOTHING = ("", "")
 ME, YOU, ONE, WE, THEY = range(5)  # the persons of a verb; ONE is he, she, or a noun in the singular
 
@@ -32,6 +33,11 @@ class Phrase(NamedTuple):
     clitic: str = ""
     close: bool = False
 
+    @property
+    def plural(self) -> bool:
+        """Whether it is in the plural."""
+        return self.number >= WE
+
 
 class Frame(NamedTuple):
     """How a clause is put: its tense, denied or asked, with which adverb, time and question word.
@@ -48,67 +54,24 @@ class Frame(NamedTuple):
     word: SentencePair = NOTHING
 
 
-ONES = {
-    "the": ("el", "la"),
-    "a": ("un", "una"),
-    "my": ("mi", "mi"),
-    "your": ("tu", "tu"),
-    "our": ("nuestro", "nuestra"),
-    "his": ("su", "su"),
-    "her": ("su", "su"),
-    "their": ("su", "su"),
-    "this": ("este", "esta"),
-    "that": ("ese", "esa"),
-    "": ("", ""),
+_DETERMINERS = {  # masculine and feminine in the singular and the plural
+    **{english: [spanish] * 4 for english, spanish in [("-", ""), *COUNTS]},
+    **{
+        english: forms.split()
+        for english, forms in pairs("""
+            the = el la los las; a = un una - -; this = este esta - -; that = ese esa - -; these = - - estos estas;
+            those = - - esos esas; many = - - muchos muchas; my = mi mi mis mis; your = tu tu tus tus;
+            our = nuestro nuestra nuestros nuestras; his = su su sus sus; her = su su sus sus; their = su su sus sus
+        """)
+    },
 }
-COUNTS = {
-    "two": "dos",
-    "three": "tres",
-    "four": "cuatro",
-    "five": "cinco",
-    "six": "seis",
-    "seven": "siete",
-    "eight": "ocho",
-    "nine": "nueve",
-    "ten": "diez",
-    "eleven": "once",
-    "twelve": "doce",
-    "twenty": "veinte",
-    "thirty": "treinta",
-    "forty": "cuarenta",
-    "fifty": "cincuenta",
-}
-MANIES = {
-    "the": ("los", "las"),
-    "my": ("mis", "mis"),
-    "your": ("tus", "tus"),
-    "our": ("nuestros", "nuestras"),
-    "his": ("sus", "sus"),
-    "her": ("sus", "sus"),
-    "their": ("sus", "sus"),
-    "these": ("estos", "estas"),
-    "those": ("esos", "esas"),
-    "many": ("muchos", "muchas"),
-    "": ("", ""),
-    **{english: (spanish, spanish) for english, spanish in COUNTS.items()},
-}
-
 CLITICS = ("me", "te", "le", "nos", "les")
-GOING = ("voy", "vas", "va", "vamos", "van")
-BEING = ("am", "are", "is", "are", "are")
+GOING, BEING = VERBS["go_to"].present, VERBS["be_ser"].auxiliary
 WHO = Phrase("who", "quién")
 NO_OBJECT = Phrase("", "")
-SPEAKER, LISTENER = Phrase("I", "", ME), Phrase("you", "", YOU)
 HE, SHE, SEVERAL = Phrase("he", "él"), Phrase("she", "ella", gender="f"), Phrase("they", "", THEY)
-PRONOUNS = (
-    SPEAKER,
-    LISTENER,
-    HE,
-    SHE,
-    Phrase("we", "", WE),
-    SEVERAL,
-    Phrase("you all", "ustedes", THEY),
-)
+I_AND_YOU = (Phrase("I", "", ME), Phrase("you", "", YOU))
+PRONOUNS = (*I_AND_YOU, HE, SHE, Phrase("we", "", WE), SEVERAL, Phrase("you all", "ustedes", THEY))
 
 
 def spaced(*parts: str) -> str:
@@ -125,34 +88,37 @@ def joined(preposition: str, spanish: str) -> str:
 
 def agreeing(forms: Sequence[str], phrase: Phrase) -> str:
     """The one of four forms, masculine and feminine in the singular and the plural, that agrees with a phrase."""
-    return forms[2 * (phrase.number >= WE) + (phrase.gender == "f")]
+    return forms[2 * phrase.plural + (phrase.gender == "f")]
 
 
-def noun_phrase(noun: Noun, determiner: str, plural: bool = False, adjective: Adjective | None = None) -> Phrase:
-    """A determiner, perhaps an adjective, and a noun: `the red house`, `la casa roja`."""
-    bare = Phrase("", "", THEY if plural else ONE, noun.gender, close=not determiner)
-    name, nombre = (noun.english_plural, noun.spanish_plural) if plural else (noun.english, noun.spanish)
-    described = spaced(adjective.english, name) if adjective else name
-    article = (MANIES if plural else ONES)[determiner][noun.gender == "f"]
-    if nombre == "agua" and determiner in ("the", "a"):
-        article = {"la": "el", "una": "un"}[article]  # before a stressed a, and feminine still: el agua fría
-    an = determiner == "a" and described[0] in "aeiou"
-    spanish = spaced(article, nombre, agreeing(adjective.spanish, bare) if adjective else "")
-    return bare._replace(english=spaced("an" if an else determiner, described), spanish=spanish)
-
-
-def noun_phrases(
-    nouns: Sequence[Noun], one: str = "", many: str = "", adjectives: Sequence[Adjective | None] = (None,)
-) -> list[Phrase]:
-    """Every noun with every determiner of its numbers and every adjective; `-` stands for no determiner."""
+def noun_phrases(names: str, one: str = "", many: str = "", described: str = "-") -> list[Phrase]:
+    """Every noun with every determiner of its numbers and every adjective; a dash stands for none."""
     return [
-        noun_phrase(noun, "" if determiner == "-" else determiner, plural, adjective)
-        for noun in nouns
+        _noun_phrase(noun, determiner, plural, adjective)
+        for noun in nouns(names)
         for plural, determiners in ((False, one), (True, many))
         if (noun.english_plural if plural else noun.english)
         for determiner in determiners.split()
-        for adjective in adjectives
+        for adjective in adjectives(described or "-")
     ]
+
+
+def phrases(rows: str) -> list[Phrase]:
+    """The noun phrases of rows, divided by lines or semicolons: `nouns | singular | plural | adjectives`."""
+    cells = ([cell.strip() for cell in row.split("|")] for row in re.split(r"[;\n]", rows.strip()))
+    return [phrase for names, *rest in cells for phrase in noun_phrases(names, *rest)]
+
+
+def _noun_phrase(noun: words.Noun, determiner: str, plural: bool, adjective: words.Adjective) -> Phrase:
+    """A determiner, an adjective and a noun: `the red house`, `la casa roja`."""
+    bare = Phrase("", "", THEY if plural else ONE, noun.gender, close=determiner == "-")
+    name, nombre = (noun.english_plural, noun.spanish_plural) if plural else (noun.english, noun.spanish)
+    article, english = agreeing(_DETERMINERS[determiner], bare), spaced(adjective.english, name)
+    if nombre == "agua" and determiner in ("the", "a"):
+        article = {"la": "el", "una": "un"}[article]  # before a stressed a, and feminine still: el agua fría
+    an = determiner == "a" and english[0] in "aeiou"
+    spanish = spaced(article, nombre, agreeing(adjective.spanish, bare))
+    return bare._replace(english=spaced("an" if an else determiner.strip("-"), english), spanish=spanish)
 
 
 def as_persons(phrases: Sequence[Phrase]) -> list[Phrase]:
@@ -167,9 +133,21 @@ def together(first: Phrase, second: Phrase) -> Phrase:
     return Phrase(english, spanish, THEY, gender, close=first.close)
 
 
-def inside(phrase: Phrase, noun: Noun) -> Phrase:
-    """Where something is or happens: in the park, at the station."""
-    return Phrase(f"{'at' if noun.english in AT else 'in'} {phrase.english}", f"en {phrase.spanish}")
+def happening_at(names: str, determiners: str = "the") -> list[Phrase]:
+    """Places where something happens: in the park, at the station."""
+    return [
+        Phrase(f"{'at' if place.english.split()[-1] in words.AT else 'in'} {place.english}", f"en {place.spanish}")
+        for place in noun_phrases(names, determiners)
+    ]
+
+
+def beside(prepositions: Sequence[SentencePair], places: Sequence[Phrase]) -> list[Phrase]:
+    """Places by what is next to them: near the park, behind the station."""
+    return [
+        Phrase(f"{english} {place.english}", joined(spanish, place.spanish))
+        for english, spanish in prepositions
+        for place in places
+    ]
 
 
 def owned(owner: Phrase, thing: Phrase) -> Phrase:
@@ -218,7 +196,7 @@ def clause(subject: Phrase, verb: Verb, thing: Phrase, frame: Frame) -> Sentence
 
 
 def liking(subject: Phrase, verb: Verb, thing: Phrase, frame: Frame) -> SentencePair:
-    """Who likes what: in Spanish the thing is the subject and pleases somebody."""
+    """Who likes what: in Spanish the thing is the subject, and it pleases the one who likes it."""
     liker = joined("a", subject.spanish).replace(" y ", " y a ") if subject.spanish else ""
     pleases = "gustan" if thing.number == THEY else "gusta"
     denial = "no" if frame.denied else ""
@@ -291,4 +269,4 @@ class Clauses(Sequence[SentencePair]):
         return self.build(self.subjects[subject], self.verbs[verb], self.things[thing], self.frames[frame])
 
     def __iter__(self) -> Iterator[SentencePair]:
-        return (self[i] for i in range(len(self)))
+        return starmap(self.build, product(self.subjects, self.verbs, self.things, self.frames))

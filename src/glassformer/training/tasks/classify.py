@@ -16,23 +16,10 @@ from glassformer.layers.config import Config, Fraction, Size
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training import task
 from glassformer.training.objective import Objective
 from glassformer.training.settings import DataSettings, FilePath, Settings
-from glassformer.training.task import (
-    DataContext,
-    EvaluatedModel,
-    EvaluationSet,
-    Generate,
-    Metrics,
-    Part,
-    Progress,
-    Task,
-    TaskData,
-    predict,
-    require_context,
-    require_two,
-    silent,
-)
+from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
 CLASSES = Objective(
     inputs=("ids", "attention_mask"), targets="labels", baseline=lambda model: math.log(model.config.classes)
@@ -87,9 +74,11 @@ class LabeledSet(EvaluationSet):
     batches: LabeledBatches
     labels: Sequence[str]
 
-    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> ClassifierMetrics:
+    def evaluate(
+        self, model: Model, generate: task.Generate, progress: task.Progress = task.silent
+    ) -> ClassifierMetrics:
         """Loss, accuracy and F1; a class without texts and predictions is left out of the macro average."""
-        found = predict(model, self.batches, CLASSES, progress)
+        found = task.predict(model, self.batches, CLASSES, progress)
         size = len(self.labels)
         highest = int(max(found.guesses.max(), found.targets.max()))
         if highest >= size:
@@ -118,7 +107,7 @@ class ClassifyTask(Task[ClassifySettings]):
     built_in = "stdlib"
     config_values = {"head": "classifier"}  # noqa: RUF012 - never changed
 
-    def read(self, settings: ClassifySettings, part: Part) -> Iterator[LabeledText]:
+    def read(self, settings: ClassifySettings, part: task.Part) -> Iterator[LabeledText]:
         """The labeled texts of a part of the data."""
         path = vars(settings.data)[part]
         return iter(stdlib_labeled()) if path == self.built_in else read_labeled(path, settings.data.fields)
@@ -126,11 +115,11 @@ class ClassifyTask(Task[ClassifySettings]):
     def prepare(self, settings: ClassifySettings, context: DataContext) -> TaskData:
         """Split the texts, and encode them with their labels."""
         data, seed = settings.data, settings.recipe.seed
-        require_context(settings.model, "data.max_length", data.max_length)
+        task.require_context(settings.model, "data.max_length", data.max_length)
         train = list(self.read(settings, "path"))
         validation = list(self.read(settings, "validation")) if data.validation else []
         if not validation:
-            require_two(data.path, len({text.text for text in train}), "different texts")
+            task.require_two(data.path, len({text.text for text in train}), "different texts")
             train, validation = split_labeled(train, data.validation_fraction, seed)
         labels, fresh = class_labels({text.label for text in train}, context.labels)
         if fresh and context.labels is not None:
@@ -153,18 +142,18 @@ class ClassifyTask(Task[ClassifySettings]):
             config_values={"classes": len(labels)}, fresh="classifier." if fresh else None,
         )  # fmt: skip
 
-    def evaluation_set(self, subject: EvaluatedModel, settings: ClassifySettings) -> LabeledSet:
+    def evaluation_set(self, evaluated: EvaluatedModel, settings: ClassifySettings) -> LabeledSet:
         """Texts cut to the length the model was trained on."""
-        texts, classes = list(self.read(settings, "path")), subject.model.config.classes
+        texts, classes = list(self.read(settings, "path")), evaluated.model.config.classes
         if settings.data.path == self.built_in:
             texts = split_labeled(texts, settings.data.validation_fraction, settings.recipe.seed)[1]
-        known = subject.labels or tuple(map(str, range(classes)))
+        known = evaluated.labels or tuple(map(str, range(classes)))
         if len(known) != classes:
-            raise CheckpointError(f"{subject.path}: has {len(known)} labels and a model of {classes} classes")
+            raise CheckpointError(f"{evaluated.path}: has {len(known)} labels and a model of {classes} classes")
         labels, unknown = class_labels({text.label for text in texts}, known)
-        size = subject.max_length
+        size = evaluated.max_length
         labels = known if unknown else labels
-        return LabeledSet(labeled_batches(subject.tokenizer, texts, labels, size, TEXTS_AT_ONCE), labels)
+        return LabeledSet(labeled_batches(evaluated.tokenizer, texts, labels, size, TEXTS_AT_ONCE), labels)
 
 
 def labeled_batches(

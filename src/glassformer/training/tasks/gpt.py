@@ -62,10 +62,7 @@ class CausalLanguageModeling(RunningText[GPTSettings]):
     protocol = CausalLM
     objective = NEXT_TOKEN
     text_set = LanguageModelSet
-
-    def for_model(self, tokenizer: Tokenizer) -> Tokenizer:
-        """The tokenizer for decoders."""
-        return tokenizer.for_decoder()
+    for_model = staticmethod(Tokenizer.for_decoder)
 
     def batches(
         self, tokenizer: Tokenizer, tokens: Integer[np.ndarray, " tokens"], rows: int, length: int, *shard: int

@@ -52,10 +52,7 @@ class MaskedLanguageModeling(RunningText[MaskedSettings]):
     objective = MASKED_TOKENS
     text_set = MaskedSet
     config_values = {"head": "masked"}  # noqa: RUF012 - never changed
-
-    def for_model(self, tokenizer: Tokenizer) -> Tokenizer:
-        """The tokenizer for encoders."""
-        return tokenizer.for_encoder()
+    for_model = staticmethod(Tokenizer.for_encoder)
 
     def batches(
         self, tokenizer: Tokenizer, tokens: Integer[np.ndarray, " tokens"], rows: int, length: int, *shard: int

@@ -7,8 +7,7 @@ from types import ModuleType
 
 from glassformer.data.batches import PairBatches
 from glassformer.data.files import TextPair, read_pairs
-from glassformer.data.phrase_book import split_phrase_book
-from glassformer.data.phrases.courtesy import courtesies
+from glassformer.data.phrase_book import courtesies, split_phrase_book
 from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError, MissingExtraError
@@ -17,23 +16,10 @@ from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training import task
 from glassformer.training.objective import Objective
 from glassformer.training.settings import DataSettings, FilePath, Settings
-from glassformer.training.task import (
-    DataContext,
-    EvaluatedModel,
-    EvaluationSet,
-    Generate,
-    Metrics,
-    Part,
-    Progress,
-    Task,
-    TaskData,
-    predict,
-    require_context,
-    require_two,
-    silent,
-)
+from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
 NEXT_TARGET_TOKEN = Objective(inputs=("source", "target", "attention_mask"), targets="targets")
 PHRASES, VALIDATION_PHRASES = 60_000, 500  # of the built-in phrase book
@@ -108,10 +94,12 @@ class PairSet(EvaluationSet):
     tokenizer: Tokenizer
     num_beams: int = 1
 
-    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> TranslationMetrics:
+    def evaluate(
+        self, model: Model, generate: task.Generate, progress: task.Progress = task.silent
+    ) -> TranslationMetrics:
         """Loss on the references, and scores of translations at most twice as long as the longest side."""
         _sacrebleu("bleu")  # before the work, not after it
-        found = predict(model, self.batches, NEXT_TARGET_TOKEN, progress)
+        found = task.predict(model, self.batches, NEXT_TARGET_TOKEN, progress)
         longest = 2 * max(max(len(source), len(target) + 1) for source, target in self.batches.pairs)
         config = GenerationConfig(
             max_new_tokens=min(longest, model.config.context or longest),
@@ -141,13 +129,13 @@ class TranslateTask(Task[TranslateSettings]):
     built_in = "phrasebook"
     always_split = True
 
-    def read(self, settings: TranslateSettings, part: Part) -> Iterator[TextPair]:
+    def read(self, settings: TranslateSettings, part: task.Part) -> Iterator[TextPair]:
         """The pairs of a part of the data; the phrasebook is split by `split_phrase_book` instead."""
         data = settings.data
         second = {"path": data.target_path, "validation": data.validation_target_path, "test": data.test_target_path}
         return read_pairs(vars(data)[part], second[part] or None, data.fields)
 
-    def _pairs(self, settings: TranslateSettings, part: Part) -> list[TwoTexts]:
+    def _pairs(self, settings: TranslateSettings, part: task.Part) -> list[TwoTexts]:
         return [(pair.first, pair.second) for pair in self.read(settings, part)]
 
     def _split(self, settings: TranslateSettings) -> tuple[list[TwoTexts], list[TwoTexts]]:
@@ -158,7 +146,7 @@ class TranslateTask(Task[TranslateSettings]):
         else:
             train, validation = self._pairs(settings, "path"), []
             if not data.validation:
-                require_two(data.path, len(set(train)), "different pairs")
+                task.require_two(data.path, len(set(train)), "different pairs")
                 train, validation = split(train, data.validation_fraction, seed)
         validation = self._pairs(settings, "validation") if data.validation else validation
         if data.extra:
@@ -171,7 +159,7 @@ class TranslateTask(Task[TranslateSettings]):
     def prepare(self, settings: TranslateSettings, context: DataContext) -> TaskData:
         """Split the pairs, encode them, and leave out those that are too long."""
         data, seed = settings.data, settings.recipe.seed
-        require_context(settings.model, "data.max_length", data.max_length)
+        task.require_context(settings.model, "data.max_length", data.max_length)
         train, validation = self._split(settings)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: (side for pair in train for side in pair))
 
@@ -192,23 +180,23 @@ class TranslateTask(Task[TranslateSettings]):
         test_set = PairSet(test, pairs, tokenizer, data.num_beams)
         return TaskData(tokenizer, made(train, "training")[0], batches, test_set)
 
-    def evaluation_set(self, subject: EvaluatedModel, settings: TranslateSettings) -> PairSet:
+    def evaluation_set(self, evaluated: EvaluatedModel, settings: TranslateSettings) -> PairSet:
         """All pairs; one that is longer than the model can read is an error."""
-        data, context = settings.data, subject.model.config.context
+        data, context = settings.data, evaluated.model.config.context
         if data.path == self.built_in:
             held_out = split_phrase_book(PHRASES, VALIDATION_PHRASES, settings.recipe.seed)[1]
             rows = [TextPair(*pair, f"{self.built_in}:{number}") for number, pair in enumerate(held_out, start=1)]
         else:
             rows = list(self.read(settings, "path"))
         pairs = [(row.first, row.second) for row in rows]
-        ids = encode_pairs(subject.tokenizer, pairs)
+        ids = encode_pairs(evaluated.tokenizer, pairs)
         lengths = [max(len(source), len(target) + 1) for source, target in ids]
         longest = max(lengths, default=0)
         if context is not None and longest > context:
             where = rows[lengths.index(longest)].source
             raise DataError(f"{where}: has {longest} tokens, wanted at most {context}, the model's context")
-        batches = pair_batches(subject.tokenizer, ids, max(longest, subject.tokens_at_once))
-        return PairSet(batches, pairs, subject.tokenizer, data.num_beams)
+        batches = pair_batches(evaluated.tokenizer, ids, max(longest, evaluated.tokens_at_once))
+        return PairSet(batches, pairs, evaluated.tokenizer, data.num_beams)
 
 
 def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[TwoTexts]) -> list[tuple[list[int], list[int]]]:
@@ -226,8 +214,8 @@ def pair_batches(
     world: int = 1,
 ) -> PairBatches:
     """Batches of encoded pairs with the special tokens of a tokenizer."""
-    pad, end = tokenizer.required("pad"), tokenizer.required("end")
-    return PairBatches(ids, tokens_per_batch, pad, tokenizer.decoder_start, end, seed, rank, world)
+    pad, eos = tokenizer.required("pad"), tokenizer.required("eos")
+    return PairBatches(ids, tokens_per_batch, pad, tokenizer.decoder_start, eos, seed, rank, world)
 
 
 def score_translations(translations: Sequence[str], references: Sequence[str]) -> TranslationScores:
