@@ -10,6 +10,17 @@ from glassformer.equations.optimizers import exponential_moving_average, gradien
 from glassformer.equations.ranges import Require, below_one, finite, not_negative, positive, same_dtype, whole
 from glassformer.equations.special_ranges import squares
 
+_MOMENTS = {
+    "theta": "parameters",
+    "g": "gradient",
+    "m": "first moment, the average of gradients, zeros at first",
+    "v": "second moment, the average of squared gradients, zeros at first",
+    "step": "t, the step, from 1",
+    "rate": "η, the learning rate",
+    "betas": "β₁ and β₂, decays of the two averages",
+}
+_UPDATED = {"theta_new": "updated parameters", "m_new": "updated first moment", "v_new": "updated second moment"}
+
 
 def _decays(require: Require, /, betas: tuple[float, float]) -> None:
     require(isinstance(betas, tuple | list) and len(betas) == 2, "betas", repr(betas), "two numbers")
@@ -162,19 +173,7 @@ def _rmsprop_cell(
     r"\theta' = \theta - \eta \frac{\hat m}{\sqrt{\hat v} + \epsilon}",
     meaning="Each parameter follows the average of its gradients, in units of their usual size.",
     intuition="A hiker with a memory: full paces where the ground falls steadily, short ones where it wavers.",
-    symbols={
-        "theta": "parameters",
-        "g": "gradient",
-        "m": "first moment, the average of gradients, zeros at first",
-        "v": "second moment, the average of squared gradients, zeros at first",
-        "step": "t, the step, from 1",
-        "rate": "η, the learning rate",
-        "betas": "β₁ and β₂, decays of the two averages",
-        "eps": "ε, keeps the division away from zero",
-        "theta_new": "updated parameters",
-        "m_new": "updated first moment",
-        "v_new": "updated second moment",
-    },
+    symbols=_MOMENTS | {"eps": "ε, keeps the division away from zero"} | _UPDATED,
     names={"theta": "parameters", "g": "gradient"},
     where={
         "step": whole,
@@ -207,19 +206,7 @@ def adam(
     r"\theta' = \text{Adam}\left((1 - \eta \lambda) \, \theta\right)",
     meaning="Decay every parameter a little, then take an Adam step; the decay stays out of the moments.",
     intuition="Prune the hedge by the same fraction everywhere, then let it grow where the sun is.",
-    symbols={
-        "theta": "parameters",
-        "g": "gradient",
-        "m": "first moment, the average of gradients, zeros at first",
-        "v": "second moment, the average of squared gradients, zeros at first",
-        "step": "t, the step, from 1",
-        "rate": "η, the learning rate",
-        "decay": "λ, strength of the decay",
-        "betas": "β₁ and β₂, decays of the two averages",
-        "theta_new": "updated parameters",
-        "m_new": "updated first moment",
-        "v_new": "updated second moment",
-    },
+    symbols=_MOMENTS | {"decay": "λ, strength of the decay"} | _UPDATED,
     names={"theta": "parameters", "g": "gradient"},
     where={
         "step": whole,

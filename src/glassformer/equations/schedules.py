@@ -6,6 +6,15 @@ from glassformer.arithmetic import number
 from glassformer.equation import equation
 from glassformer.equations.ranges import Require, at_least, below_one, not_negative, whole
 
+_WARMUP_AND_DECAY = {
+    "step": "t, the step, from 1",
+    "warmup": "w, warmup steps",
+    "total": "T, the step at which the floor is reached",
+    "peak": "p, highest rate",
+    "floor": "f, last rate",
+    "rate": "η, the learning rate",
+}
+
 
 def _falls(require: Require, /, peak: float, floor: float) -> None:
     not_negative(require, peak=peak, floor=floor)
@@ -135,14 +144,7 @@ def _warmup_stable_decay_cell(
     r"\eta = \min\left(1, \frac{t}{w}\right)\left(f + (p - f)(1 - u)\right), \quad u = \frac{t - w}{T - w} \in [0, 1]",
     meaning="The learning rate rises linearly, then falls linearly.",
     intuition="A tent: one rope up to the pole, one rope down to the ground.",
-    symbols={
-        "step": "t, the step, from 1",
-        "warmup": "w, warmup steps",
-        "total": "T, the step at which the floor is reached",
-        "peak": "p, highest rate",
-        "floor": "f, last rate",
-        "rate": "η, the learning rate",
-    },
+    symbols=_WARMUP_AND_DECAY,
     where={"step warmup total": whole, "warmup total": _after_warmup, "peak floor": _falls},
 )
 def linear_schedule(step: int, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
@@ -161,14 +163,7 @@ def _linear_schedule_cell(index: tuple[int, ...], step: int, warmup: int, total:
     r"\quad u = \frac{t - w}{T - w} \in [0, 1]",
     meaning="The learning rate rises linearly, then falls along half a cosine.",
     intuition="A swing on its way down: slow to leave the top, quick in the middle, gentle at the end.",
-    symbols={
-        "step": "t, the step, from 1",
-        "warmup": "w, warmup steps",
-        "total": "T, the step at which the floor is reached",
-        "peak": "p, highest rate",
-        "floor": "f, last rate",
-        "rate": "η, the learning rate",
-    },
+    symbols=_WARMUP_AND_DECAY,
     where={"step warmup total": whole, "warmup total": _after_warmup, "peak floor": _falls},
 )
 def cosine_schedule(step: int, warmup: int, total: int, peak: float, floor: float = 0.0) -> float:
