@@ -100,7 +100,7 @@ def test_nothing_moves_after_a_bad_step_that_nobody_saw(optimizer: str) -> None:
     for _ in range(3):
         made.train_step()
     times = iter([torch.nan])
-    made.model.get_parameter("stack.blocks.1.attention.key.weight").register_hook(lambda g: g * next(times, 1.0))
+    made.model.get_parameter("stack.blocks.1.attention.qkv.weight").register_hook(lambda g: g * next(times, 1.0))
     before = {name: value.clone() for name, value in made.model.state_dict().items()}
     for _ in range(4):
         made.train_step()
