@@ -115,7 +115,7 @@ BAD = [
     (("gpt3", "hi"), "gpt3 has 698 GB of weights"),
     (("FOLDER", "the cat", "--layer", "7"), "there is no layer 7; the model has layers 0 to 1"),
     (("FOLDER", "the cat", "--head", "7"), "there is no head 7; there are heads 0 to 1"),
-    (("FOLDER", "the cat", "--token", "70"), "there is not a token 70"),
+    (("FOLDER", "the cat", "--token", "70"), "there is no token 70"),
     (("FOLDER", "the cat", "--equation", "softmx"), "did you mean softmax"),
     (("FOLDER", "the cat", "--backward", "nothing"), "'nothing' is not a loss"),
     (("FOLDER", "the cat", "--cell", "layers.0.attention.weigths", "0", "0", "0"), "layers.0.attention.weights"),

@@ -46,7 +46,7 @@ def two(tmp_path: Path) -> RunFolder:
     [
         ("write", errno.ENOSPC, "the disk is full; free some space"),
         ("rename", errno.ENOSPC, "the disk is full; free some space"),
-        ("write", errno.EDQUOT, "the disk quota is used up; delete files"),
+        ("write", errno.EDQUOT, "the disk quota is used up; delete some of your files"),
         ("write", errno.EFBIG, "the file is larger than allowed; raise the limit"),
         ("mkdir", errno.EROFS, "the file system is read-only; choose a folder on one that can be written"),
         ("mkdir", errno.EACCES, "permission is denied; change the permissions"),
