@@ -5,6 +5,7 @@ OMP_NUM_THREADS asks for more threads, and tests that share a costly fixture run
 
 import getpass
 import os
+import signal
 import tempfile
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch starts its pool, and for the programs that tests start
@@ -15,6 +16,11 @@ import pytest
 import torch
 from hypothesis import settings
 
+# A shell that starts the suite in the background, or nohup, ignores these, and so would every program that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 
 settings.register_profile("ci", derandomize=True, deadline=None, max_examples=50, print_blob=True)
