@@ -18,7 +18,7 @@ from tokenizers import models
 from glassformer.checkpoints.atomic_save import JOURNAL
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import KIND, RENAMED_ELSEWHERE, RENAMED_FIELDS
-from glassformer.checkpoints.save import save
+from glassformer.checkpoints.save import save, write_model
 from glassformer.errors import CheckpointError, GlassformerError, TokenizerError
 from glassformer.layers.rotary import LinearScaling, NTKScaling, RopeScaling
 from glassformer.models.encoder import EncoderConfig
@@ -121,16 +121,16 @@ def test_tokenizer_labels_and_other_files(tmp_path: Path, words: Tokenizer) -> N
     )
     (tmp_path / "config.toml").write_text("steps = 3\n")
     (tmp_path / "step-00000003").mkdir()
-    save(shaken(config), tmp_path, words, ["bad", "so so", "good"])
+    write_model(shaken(config), tmp_path, words, ["bad", "so so", "good"])
     back = load(tmp_path)
     assert back.labels == ("bad", "so so", "good")
     assert back.tokenizer is not None and back.tokenizer.fingerprint == words.fingerprint
     assert (tmp_path / "config.toml").read_text() == "steps = 3\n" and (tmp_path / "step-00000003").is_dir()
-    save(shaken(config, 1), tmp_path)
+    write_model(shaken(config, 1), tmp_path)
     assert load(tmp_path).tokenizer is not None and load(tmp_path).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     with pytest.raises(CheckpointError, match="2 labels are given, but the model has 3 classes"):
-        save(shaken(config), tmp_path, labels=["no", "yes"])
-    save(shaken(RNNConfig(vocab=9, dim=4, hidden_dim=4)), tmp_path, labels=["a"])
+        write_model(shaken(config), tmp_path, labels=["no", "yes"])
+    write_model(shaken(RNNConfig(vocab=9, dim=4, hidden_dim=4)), tmp_path, labels=["a"])
     assert load(tmp_path).labels == ("a",)
 
 
@@ -371,3 +371,12 @@ def test_a_disk_that_is_full_for_the_tensors_is_said_in_one_line(tmp_path: Path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_training_run_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "step-00000010").mkdir()
+    with pytest.raises(CheckpointError, match="holds a training run, whose model would be lost: name another folder"):
+        save(shaken(GPT), tmp_path)
+    with pytest.raises(CheckpointError, match="the folder to save to is empty"):
+        save(shaken(GPT), "")
+    assert [path.name for path in tmp_path.iterdir()] == ["step-00000010"]

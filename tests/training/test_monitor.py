@@ -104,6 +104,10 @@ def test_a_run_that_gets_worse_in_both_is_not_called_overfitting() -> None:
     assert notes([1 + 0.001 * step for step in range(20)], [2 + 0.1 * step for step in range(20)]) == []
 
 
+def test_a_validation_loss_that_stays_is_not_called_overfitting() -> None:
+    assert notes([2 - 0.01 * step for step in range(20)], [219.5555] * 20) == []
+
+
 def test_sentences_are_in_the_record_of_a_run_once_over_a_stop(tmp_path: Path) -> None:
     """Random letters: what is learned of them is wrong for others."""
     chance = np.random.default_rng(0)

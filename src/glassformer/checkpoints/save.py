@@ -12,6 +12,7 @@ from glassformer.checkpoints.atomic_save import JOURNAL, atomic_save, write_json
 from glassformer.checkpoints.hf_config import HARMLESS
 from glassformer.checkpoints.huggingface import HFModel, class_count, config_table, find_hf_model
 from glassformer.checkpoints.native import native_config, read_native
+from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG, checkpoint_steps
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
 from glassformer.checkpoints.tensor_files import (
     CONFIG_FILE,
@@ -23,7 +24,7 @@ from glassformer.checkpoints.tensor_files import (
     write_tensors,
 )
 from glassformer.checkpoints.tensor_map import TensorMap, native_rows, to_hf
-from glassformer.errors import CheckpointError
+from glassformer.errors import CheckpointError, PathError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.safe_read import parse_table
@@ -48,8 +49,26 @@ def save(
 
     The format "hf" is what `transformers` opens, "native" keeps every option, and "auto" is "hf" if the model has a
     family there. Files of more than `shard_bytes` are split. Other files in the folder stay, and so does a tokenizer
-    if none is given. `like` is the `hf_model` of a loaded model, whose family and other fields are kept.
+    if none is given. `like` is the `hf_model` of a loaded model, whose family and other fields are kept. The folder of
+    a training run is refused: its model belongs to its checkpoints.
     """
+    if not str(folder):
+        raise PathError("the folder to save to is empty: name one, or . for the current folder")
+    if (Path(folder) / MODEL_CONFIG).exists() or checkpoint_steps(Path(folder)):
+        raise PathError(f"{folder}: holds a training run, whose model would be lost: name another folder")
+    write_model(model, folder, tokenizer, labels, format, like, shard_bytes)
+
+
+def write_model(
+    model: Model,
+    folder: Path | str,
+    tokenizer: Tokenizer | None = None,
+    labels: Sequence[str] | None = None,
+    format: Format = "auto",
+    like: HFModel | None = None,
+    shard_bytes: int = SHARD_BYTES,
+) -> None:
+    """Save a model as `save` does, into the folder of its own run too."""
     names = None if labels is None else tuple(labels)
     found = _hf_model(model.config, names, format, like)
     if found is None:

@@ -16,6 +16,7 @@ SMOOTHING = 0.8  # weight of the past in the smoothed loss
 DIVERGING = 1.3  # times the lowest smoothed loss
 FAR = 2.0  # times the baseline loss, plus one: no healthy run begins above
 OVERFITTING = 2  # evaluations in a row that are worse while the training loss falls
+LEAST_RISE = 0.001  # of a validation loss, to be a rise and not rounding
 
 
 @dataclass
@@ -61,7 +62,8 @@ class Monitor:
             self.overfitting = False
             return None
         self.worse += 1
-        if self.overfitting or self.worse < OVERFITTING or smooth >= self.loss_at_best:
+        rises = value > self.best * (1 + LEAST_RISE)
+        if self.overfitting or self.worse < OVERFITTING or not rises or smooth >= self.loss_at_best:
             return None
         self.overfitting = True
         return (
