@@ -4,7 +4,16 @@ import pytest
 
 from glassformer.suggestions import did_you_mean, nearest_names
 
-KEYS = ["recipe.steps", "recipe.warmup_steps", "model.dim", "model.layers", "layers.0.attention.qkv.weight"]
+KEYS = [
+    "recipe.steps",
+    "recipe.warmup_steps",
+    "model.dim",
+    "model.layers",
+    "recipe.learning_rate",
+    "tokenizer.file",
+    "tokenizer.vocab_size",
+    "layers.0.attention.qkv.weight",
+]
 
 
 @pytest.mark.parametrize(
@@ -15,6 +24,8 @@ KEYS = ["recipe.steps", "recipe.warmup_steps", "model.dim", "model.layers", "lay
         ("model.dims", ["model.dim"]),
         ("layrs", ["model.layers"]),
         ("qkv.weight", ["layers.0.attention.qkv.weight"]),
+        ("recipe.lr", ["recipe.learning_rate"]),
+        ("tokenizer.size", ["tokenizer.vocab_size"]),
         ("", []),
         ("qqqq", []),
     ],
