@@ -49,9 +49,10 @@ machines: $(READY)
 	@ATEN_CPU_CAPABILITY=avx2 $(BIN)/glassformer check > /dev/null
 
 # The Triton kernels beside the equations they fuse, in Triton's interpreter: this needs no GPU, but a large download.
+# It is not in constraints.txt, since a torch with CUDA brings the version it needs.
 TRITON := $(VENV)/triton
-$(TRITON): constraints.txt
-	@$(INSTALL) --no-deps --upgrade --target $(TRITON) triton
+$(TRITON):
+	@$(INSTALL) --no-deps --target $(TRITON) triton==3.9.0
 kernels: $(READY) $(TRITON)
 	@PYTHONPATH=$(TRITON) TRITON_INTERPRET=1 $(TEST) tests/inference/test_triton_kernels.py
 
