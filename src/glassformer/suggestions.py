@@ -7,6 +7,10 @@ from collections.abc import Iterable
 def nearest_names(name: str, names: Iterable[str]) -> list[str]:
     """Up to three known names close to a mistyped one, the closest first; dotted names may match in their last part."""
     known, end = list(names), name.rpartition(".")[2]
+    slips = difflib.get_close_matches(name, known, cutoff=0.85)
+    slips = [each for each in slips if difflib.get_close_matches(end, [each.rpartition(".")[2]], cutoff=0.8)]
+    if close := slips or sorted((each for each in known if "." in name and name in each), key=len)[:3]:
+        return close
     group = [each for each in known if "." in name and each.startswith(name[: -len(end)])]
     for among in (group, known):
         ends = {each.rpartition(".")[2]: each for each in among}

@@ -1,5 +1,6 @@
 """Triton kernels against the equations they fuse: on a GPU, or elsewhere in Triton's interpreter."""
 
+import os
 from importlib.util import find_spec
 
 import pytest
@@ -28,7 +29,10 @@ from tests.decoding.tiny_generators import PROMPTS, biased, words, writer
 ON_GPU = torch.cuda.is_available()
 DEVICE = torch.device("cuda" if ON_GPU else "cpu")
 pytestmark = [
-    pytest.mark.skipif(find_spec("triton") is None, reason="needs triton"),
+    pytest.mark.skipif(
+        find_spec("triton") is None or not (ON_GPU or os.environ.get("TRITON_INTERPRET") == "1"),
+        reason="needs triton, and a GPU or TRITON_INTERPRET=1 (make kernels)",
+    ),
     pytest.mark.filterwarnings("ignore:overflow encountered in exp:RuntimeWarning"),  # numpy's, in the interpreter
 ]
 ACTIVATIONS = {0: lambda z: z, 1: gelu, 2: gelu_tanh, 3: silu, 4: relu}
