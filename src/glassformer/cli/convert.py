@@ -34,6 +34,8 @@ def convert(
     from glassformer.checkpoints.save import model_files, save
     from glassformer.training.run import run_files
 
+    if taken := next((part for part in (target, *target.parents) if part.exists() and not part.is_dir()), None):
+        raise UsageError(f"{taken}: is a file, wanted a folder to write to")
     if found := [*model_files(target), *run_files(target)]:
         raise UsageError(f"{target}: already holds a model or a run ({found[0]}): name another folder")
     loaded = load(source, dtype=None if dtype is None else getattr(torch, dtype), step=step)

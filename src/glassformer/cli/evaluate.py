@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 from cyclopts import Parameter
 
 from glassformer.cli.config import TASK_NAMES
-from glassformer.cli.report import Json, RunStep, T, show_metrics, talk, write_json
+from glassformer.cli.report import Json, RunStep, T, require_exists, show_metrics, talk, write_json
 
 TaskName: TypeAlias = Annotated[
     str | None, Parameter(help=f"Expected task of the model ({TASK_NAMES}); another one is an error.")
@@ -42,6 +42,10 @@ def evaluate(
     from glassformer.training.evaluate import evaluate_model, load_for_evaluation
     from glassformer.training.registry import TASKS
 
+    if data is not None and data not in {each.built_in for each in TASKS.values()}:
+        require_exists(data)
+    if target_path is not None:
+        require_exists(target_path)
     loaded = load_for_evaluation(model, task, step)
     data = data or TASKS[loaded.task].built_in
     talk(f"evaluating {model} on {data}")

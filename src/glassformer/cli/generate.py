@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeAlias
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import Flag, Json, MaybePath, RunStep, UsageError, talk, write, write_json
+from glassformer.cli.report import Flag, Json, MaybePath, RunStep, UsageError, require_exists, talk, write, write_json
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError
 from glassformer.views.console import SafeConsole
@@ -138,6 +138,8 @@ def translate(
         raise UsageError("a sentence and --file are both given, wanted one of them")
     if stream and json:
         raise UsageError("--stream prints translations one by one, as text: leave out --json")
+    if file is not None:
+        require_exists(file)
     _require_sampling(config)
     loaded = _load(model, options)
     loaded.translate([])  # raises if the model does not translate, before any input is read

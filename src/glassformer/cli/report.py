@@ -48,6 +48,12 @@ RunStep: TypeAlias = Annotated[
 ]
 
 
+def require_exists(path: Path | str) -> None:
+    """Raise if an input does not exist, before any work."""
+    if not os.path.exists(path):
+        raise UsageError(f"{path or 'the path'}: {'no such file or folder' if path else 'is empty'}")
+
+
 class UsageError(GlassformerError):
     """A wrong command line: something that does not exist, or options that conflict; exit status 2."""
 

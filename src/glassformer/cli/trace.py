@@ -99,14 +99,14 @@ def trace(
 
     if output.json is not None and output.json.suffix != ".json":
         raise UsageError(f"--json: {output.json} does not end in .json; the values go into a file beside it")
+    name, *index = output.cell or ("",)
+    if not all(word.removeprefix("-").isdecimal() for word in index):
+        raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}")
     numbers = None if output.json is None else numbers_path(output.json)
     require_free([(output.html, PAGE_MARK), (output.json, TRACE_MARK), (numbers, NUMBERS_MARK)])
     try:
         found = _trace(model, step, (text, second), backward, part)
         if output.cell:
-            name, *index = output.cell
-            if not all(word.removeprefix("-").isdecimal() for word in index):
-                raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}")
             depth, width = (DEPTH, 1) if output.deep else (0, 0)
             write(str(found.explain(name, *map(int, index), depth=depth, width=width)))
     except (ModelError, TapeError) as error:  # a text that is too long; a layer, head, token or loss that is not there
