@@ -12,6 +12,9 @@ from tests.decoding.tiny_generators import words, writer
 BAD_USE = [
     "generate nowhere one",
     "generate gpt one --step 3",
+    "generate gpt2 one --step 3",
+    "generate gpt3 one",
+    "generate gtp2 one",
     "generate gpt one --max-new-tokens 0",
     "generate gpt one --num-beams 3 --stream",
     "generate gpt one --num-beams 3 --temperature .5",
@@ -44,11 +47,12 @@ BAD_USE = [
     "evaluate bare --data text.txt",
     "evaluate encoder --data text.txt",
     "parity nowhere",
-    "parity nowhere --preset",
-    "parity gpt2 --preset --step 2",
+    "parity gpt3",
+    "parity gpt2 --step 2",
     "parity --page text.txt",
     "convert nowhere copy",
     "convert gpt seq2seq",
+    "convert gpt2 copy --step 3",
     "convert gpt text.txt",
     "convert gpt text.txt/copy",
     "train nothing",
@@ -71,6 +75,7 @@ BAD_USE = [
     "equations nothing",
     "glossary nothing",
     "models nothing",
+    "models empty",
 ]
 WENT_WRONG = [
     "generate broken one",
@@ -81,6 +86,8 @@ WENT_WRONG = [
     "evaluate gpt --data bytes.txt",
     "trace cut one",
     "convert cut copy",
+    "parity cut",
+    "models cut",
 ]
 CHEAP = [  # a fault that costs nothing to see, beside one that only shows once the work has begun
     ("generate cut one --num-beams 3 --temperature 1", "num_beams is 3"),

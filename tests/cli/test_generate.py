@@ -20,8 +20,11 @@ LINES = ["one two", "four", "", "six seven eight nine", "two"]
 
 
 @pytest.fixture(autouse=True)
-def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
+def shelf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Folders that hold a model of that name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("gpt", "gpt-bare", "seq2seq", "encoder", "lstm"):
+        Path(name).mkdir()
     monkeypatch.setattr(
         "glassformer.interface.load_checkpoint",
         lambda path, device, dtype, step: Loaded(

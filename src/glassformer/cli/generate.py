@@ -3,13 +3,13 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import Flag, Json, MaybePath, RunStep, UsageError, require_exists, talk, write, write_json
+from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
+from glassformer.cli.report import Flag, Json, MaybePath, UsageError, require_exists, talk, write, write_json
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError
 from glassformer.views.console import SafeConsole
@@ -40,29 +40,11 @@ Generation: TypeAlias = Annotated[GenerationConfig, _settings("min_new_tokens|pr
 Translation: TypeAlias = Annotated[GenerationConfig, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
 
 
-@Parameter(name="*")
-@dataclass(frozen=True, kw_only=True)
-class LoadOptions:
-    """How to load the model.
-
-    Parameters
-    ----------
-    device
-        Device: auto, cpu, cuda or cuda:1; auto is a GPU if there is one.
-    weights
-        Weight dtype: as stored, float32 or bfloat16; or quantization to int8 or int4, which is faster and less precise.
-    """
-
-    step: RunStep = None
-    device: str = "auto"
-    weights: Literal["stored", "float32", "bfloat16", "int8", "int4"] = "stored"
-
-
-GREEDY, AS_STORED = GenerationConfig(), LoadOptions()
+GREEDY = GenerationConfig()
 
 
 def generate(
-    model: str,
+    model: ModelName,
     prompt: Annotated[str, Parameter(allow_leading_hyphen=True)],
     /,
     *,
@@ -75,8 +57,6 @@ def generate(
 
     Parameters
     ----------
-    model
-        Folder of a model.
     prompt
         Text to continue; - reads standard input, without its last line break.
     stream
@@ -109,7 +89,7 @@ def generate(
 
 
 def translate(
-    model: str,
+    model: ModelName,
     text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
     *,
@@ -123,8 +103,6 @@ def translate(
 
     Parameters
     ----------
-    model
-        Folder of a translation model.
     text
         A sentence; standard input is read if this is - or if both this and --file are left out.
     file
@@ -172,17 +150,9 @@ def _require_sampling(config: GenerationConfig) -> None:
         raise UsageError(f"--n {config.n} needs --num-beams or a --temperature above 0: greedy decoding has one text")
 
 
-def _load(path: str, options: LoadOptions) -> "LoadedModel":
-    """The model of a folder, with a tokenizer, on the device and in the dtype asked for."""
-    import torch
-
-    from glassformer.interface import load
-    from glassformer.training.device import choose_device
-
-    device = choose_device(options.device, "fp32", "no").device
-    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(options.weights)
-    quantization = options.weights if options.weights in ("int8", "int4") else None
-    loaded = load(path, device, dtype, options.step, quantization)
+def _load(name: str, options: LoadOptions) -> "LoadedModel":
+    """The model of this name, with a tokenizer."""
+    loaded = load_named(name, options)
     loaded.required_tokenizer()
     return loaded
 

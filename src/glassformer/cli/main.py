@@ -26,7 +26,7 @@ COMMANDS = {
     "check": "Recompute every worked example: reproduced, rounded or corrected.",
     "equations": "List all equations, or show everything about one.",
     "glossary": "Define the terms of the field, or one of them, with the lessons and equations that show it.",
-    "models": "List the model presets, or show one as a tree with shapes and parameter counts.",
+    "models": "List the model presets, or show a model as a tree with shapes and parameter counts.",
 }
 FILES = {"translate": "generate", "equations": "reference", "glossary": "reference", "models": "reference"}
 

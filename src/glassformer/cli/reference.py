@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from glassformer.cli.named_model import LoadOptions, load_named, preset_called
 from glassformer.cli.report import Json, UsageError, named, write, write_json, write_table, write_text
 from glassformer.suggestions import did_you_mean
 
@@ -78,27 +79,27 @@ def glossary(word: str | None = None, /, *, json: Json = False) -> None:
         write(f"    glassformer equations {equation}")
 
 
-def models(preset: str | None = None, /, *, json: Json = False) -> None:
-    """List the model presets, or show one as a tree with shapes and parameter counts.
+def models(model: str | None = None, /, *, json: Json = False) -> None:
+    """List the model presets, or show a model as a tree with shapes and parameter counts.
 
     Parameters
     ----------
-    preset
-        Name of a preset, such as gpt2; lists all if left out.
+    model
+        A preset such as gpt2, or the folder or file of a model; lists all presets if left out.
     """
     from glassformer.models.registry import architecture_of, build, presets
 
-    if preset is None:
+    if model is None:
         rows = [(name, architecture_of(c), build(c, device="meta").parameter_count()) for name, c in presets().items()]
         if json:
             write_json([{"name": name, "model": kind, "parameters": count} for name, kind, count in rows])
         else:
             write_table(("name", "model", "parameters"), [(name, kind, f"{count:,}") for name, kind, count in rows])
         return
-    config = named("preset", preset, presets(), "models")
-    model = build(preset, device="meta")
+    config = preset_called(model)
+    built = load_named(model, LoadOptions(device="cpu")).model if config is None else build(config, device="meta")
     if json:
-        shapes = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
-        write_json({"name": preset, "config": config, "parameters": model.parameter_count(), "shapes": shapes})
+        shapes = {name: list(parameter.shape) for name, parameter in built.named_parameters()}
+        write_json({"name": model, "config": built.config, "parameters": built.parameter_count(), "shapes": shapes})
     else:
-        write(repr(model))
+        write(repr(built))
