@@ -44,7 +44,7 @@ def test_a_folder_a_file_and_a_preset(command: str, name: str, capsys: pytest.Ca
 
 
 def test_a_name_that_is_neither_gets_the_nearest_preset(capsys: pytest.CaptureFixture[str]) -> None:
-    for command in [*COMMANDS, "parity {}", "translate {} one"]:
+    for command in [*COMMANDS, "parity {}", "evaluate {}", "translate {} one"]:
         assert main(command.format("tinny").split()) == 2
         assert "there is no folder, file or preset 'tinny'; did you mean tiny" in capsys.readouterr().err
 
