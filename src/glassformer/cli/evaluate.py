@@ -41,9 +41,9 @@ class Examples:
         Examples of a batch: windows, texts or pairs; as many as usual if left out.
     """
 
-    data: str | None = None
+    data: Annotated[str | None, Parameter(alias="-d")] = None
     target_path: str | None = None
-    num_beams: int | None = None
+    num_beams: Annotated[int | None, Parameter(alias="-b")] = None
     batch_size: int | None = None
 
 
@@ -57,7 +57,7 @@ def evaluate(
     examples: Examples = HELD_OUT,
     task: TaskName = None,
     options: LoadOptions = AS_STORED,
-    out: MaybePath = None,
+    out: Annotated[MaybePath, Parameter(alias="-o")] = None,
     json: Json = False,
 ) -> None:
     """Evaluate a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.

@@ -1,5 +1,6 @@
 """The decode loop: prefill the prompts, then read one token of each text per step and choose the next."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -70,6 +71,9 @@ class DecodeLoop:
             self.cache = model.prefill(prompts, width + config.max_new_tokens, config.prefill_chunk)
             self.steps_left = config.max_new_tokens
         else:
+            if width > self.context:
+                kept = f"the model's context is {self.context}: only its last {self.context} are read"
+                warnings.warn(f"a prompt has {width} tokens, and {kept}", stacklevel=5)
             self._read([row[-self.context :] for row in prompts])
         # a token seen twice counts once, so the first of a row can fill what a shorter one leaves empty
         self.seen = torch.tensor([[row[0]] * (width - len(row)) + list(row) for row in inputs], device=device)
@@ -138,6 +142,6 @@ class DecodeLoop:
         live = torch.tensor(rows, device=self.next.device)
         self.cache.select(live)
         self.next, self.seen = self.next[live], self.seen[live]
-        self.lengths, self.samples = ([each[row] for row in rows] for each in (self.lengths, self.samples))
+        self.lengths, self.samples = [self.lengths[row] for row in rows], [self.samples[row] for row in rows]
         self.numbers = None if self.numbers is None else self.numbers[live]
         return True
