@@ -91,6 +91,10 @@ def train(
     out
         Run folder; runs/TASK-1 if left out, or the next free number.
     """
+    if options.tensorboard:
+        from glassformer.training.tensorboard import require_tensorboard
+
+        require_tensorboard()
     given = [*words, *start.words()]
     if options.resume:
         from glassformer.training.run import resolve_resumed

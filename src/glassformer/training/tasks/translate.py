@@ -256,4 +256,4 @@ def _sacrebleu(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"sacrebleu.metrics.{name}")
     except ModuleNotFoundError:
-        raise MissingExtraError("scoring translations needs sacrebleu: pip install glassformer[metrics]") from None
+        raise MissingExtraError("scoring translations needs sacrebleu: pip install sacrebleu") from None
