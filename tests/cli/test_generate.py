@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from glassformer.checkpoints.load import Loaded
+from glassformer.cli.generate import unknown_parts
 from glassformer.cli.main import main
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
+from glassformer.text.learn_tokenizer import learn_tokenizer
 from tests.cli.test_streams import Terminal
 from tests.decoding.tiny_generators import words, writer
 
@@ -20,8 +22,11 @@ LINES = ["one two", "four", "", "six seven eight nine", "two"]
 
 
 @pytest.fixture(autouse=True)
-def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
+def shelf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Folders that hold a model of that name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("gpt", "gpt-bare", "seq2seq", "encoder", "lstm"):
+        Path(name).mkdir()
     monkeypatch.setattr(
         "glassformer.interface.load_checkpoint",
         lambda path, device, dtype, step: Loaded(
@@ -44,7 +49,9 @@ def test_it_writes_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5"]) == 0
     out, err = capsys.readouterr()
     assert out == text_of("gpt", "one two", max_new_tokens=5) + "\n"
-    assert "text 1 ends because it reached --max-new-tokens" in err
+    assert err == ""
+    assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--verbose"]) == 0
+    assert "text 1 ends because it reached --max-new-tokens" in capsys.readouterr().err
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--stream"]) == 0
     assert capsys.readouterr().out == out
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--num-beams", "3"]) == 0
@@ -119,7 +126,11 @@ REFUSED = [
         "num_beams is 2, wanted 1 with a temperature",
     ),
     (["generate", "gpt", "one", "--temperature", "1", "--top-k", "99"], 2, "top_k is 99, wanted at most 15"),
-    (["generate", "gpt", "one " * 65], 2, "tokens, wanted at most 64, the model's context"),
+    (["generate", "gpt", "one " * 65, "--num-beams", "2"], 2, "tokens, wanted at most 64, the model's context"),
+    (["generate", "gpt"], 2, "no prompt is given: give a text, - for standard input, or --file"),
+    (["generate", "gpt", "one", "--file", "x"], 2, "a prompt and --file are both given"),
+    (["generate", "gpt", "--file", "/nonexistent/x"], 2, "/nonexistent/x: no such file"),
+    (["generate", "gpt", "--file", "-", "--stream"], 2, "leave out --json, --n and --file"),
     (["generate", "encoder", "one"], 2, "Encoder does not write text"),
     (["generate", "gpt", "one", "--stream", "--json"], 2, "leave out --json"),
     (["generate", "gpt-bare", "one"], 2, "has no tokenizer, so it cannot read or write text"),
@@ -251,3 +262,49 @@ def test_a_progress_bar_leaves_standard_output_alone(tmp_path: Path, capsys: pyt
         assert main(["translate", "seq2seq", "--file", str(file), "--max-new-tokens", "5", "--stream"]) == 0
     assert capsys.readouterr().out.splitlines() == [text_of("seq2seq", line, max_new_tokens=5) for line in LINES]
     assert "translating" in terminal.text
+
+
+def test_prompts_come_from_a_file_or_standard_input(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lines.txt").write_text("one two\nfour\n")
+    wanted = [text_of("gpt", prompt, max_new_tokens=3) for prompt in ("one two", "four")]
+    for file in ("lines.txt", "-"):
+        typed(monkeypatch, b"one two\nfour\n")
+        assert main(["generate", "gpt", "-f", file, "-m", "3"]) == 0
+        assert capsys.readouterr().out == "\n---\n".join(wanted) + "\n"
+    monkeypatch.setattr("glassformer.cli.generate.BATCH", 1)
+    assert main(["generate", "gpt", "-f", "lines.txt", "-m", "3", "-b", "2", "-n", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["prompt"] for each in found] == ["one two", "four"]
+    for each in found:
+        best = generate(writer("gpt"), words(), each["prompt"], GenerationConfig(max_new_tokens=3, num_beams=2, n=2))
+        assert [text["text"] for text in each["texts"]] == [text.text for text in best]
+
+
+def test_short_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("generate gpt one -m 4 -t 1 -k 3 -p 0.9 -n 2 -s 5".split()) == 0
+    short = capsys.readouterr().out
+    assert main("generate gpt one --max-new-tokens 4 --temperature 1 --top-k 3 --top-p .9 --n 2 --seed 5".split()) == 0
+    assert capsys.readouterr().out == short
+
+
+def test_words_that_the_model_does_not_know_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "gpt", "one zebra two zebra", "-m", "3"]) == 0
+    assert "not in the model's vocabulary, and read as <unk>: 'zebra'\n" in capsys.readouterr().err
+    assert main(["translate", "seq2seq", "one zebra", "-m", "3"]) == 0
+    assert "read as <unk>: 'zebra'\n" in capsys.readouterr().err
+    assert main(["generate", "gpt", "one zebra", "-m", "3", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    letters = learn_tokenizer(["abc def"], "characters")
+    assert unknown_parts(["abz dé", "zz"], letters) == ["z", "é"]
+    assert unknown_parts(["abc"], letters) == []
+
+
+@pytest.mark.filterwarnings("always:a prompt has")
+def test_a_long_prompt_is_continued_from_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    prompt = "one two " * 40
+    assert main(["generate", "gpt", prompt, "-m", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert out == text_of("gpt", "one two " * 32, max_new_tokens=3) + "\n"
+    assert "only its last 64 are read" in err and len(err.splitlines()) == 1

@@ -29,6 +29,8 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
 
     if steps < 1:
         raise UsageError(f"--steps is {steps}, wanted at least 1")
+    if seed < 0:
+        raise UsageError(f"--seed is {seed}, wanted 0 or more")
     talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
     known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
     # The few courtesies are repeated, and some sentences appear without their full stop too.

@@ -10,7 +10,7 @@ from rich.live import Live
 from rich.panel import Panel
 from rich.text import Text
 
-from glassformer.cli.report import talk
+from glassformer.cli.report import is_quiet, talk
 from glassformer.views.charts import sparkline
 from glassformer.views.console import SafeConsole
 
@@ -94,7 +94,7 @@ def panel(steps: int, progress: bool = True) -> Iterator[PlainLines]:
     """Show a run of `steps` steps in a live panel; line by line without `progress` or a capable terminal."""
     console = SafeConsole(stderr=True, markup=False, highlight=False, emoji=False)
     fit = console.is_terminal and not console.is_dumb_terminal and console.encoding.startswith("utf")
-    if not progress or not fit or os.environ.get("NO_COLOR"):
+    if not progress or not fit or os.environ.get("NO_COLOR") or is_quiet():
         yield PlainLines(steps)
         return
     with Live(console=console, refresh_per_second=4, redirect_stdout=False) as live:  # it carries data

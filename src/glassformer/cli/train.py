@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from cyclopts import Parameter
@@ -39,7 +39,7 @@ class Start(Sources):
         Folder of a model to fine-tune (run.init).
     """
 
-    data: str | None = None
+    data: Annotated[str | None, Parameter(alias="-d")] = None
     target_path: str | None = None
     init: str | None = None
 
@@ -80,7 +80,7 @@ NO_START, NEW_RUN = Start(), RunOptions()
 def train(
     *words: Words,
     start: Start = NO_START,
-    out: MaybePath = None,
+    out: Annotated[MaybePath, Parameter(alias="-o")] = None,
     options: RunOptions = NEW_RUN,
     json: Json = False,
 ) -> int | None:
@@ -91,6 +91,10 @@ def train(
     out
         Run folder; runs/TASK-1 if left out, or the next free number.
     """
+    if options.tensorboard:
+        from glassformer.training.tensorboard import require_tensorboard
+
+        require_tensorboard()
     given = [*words, *start.words()]
     if options.resume:
         from glassformer.training.run import resolve_resumed

@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
-from glassformer.errors import DataError, PathError
+from glassformer.errors import DataError, MissingExtraError, PathError
 
 LONGEST = 2**30  # bytes of a line, or of a text file: a small compressed file can unpack to very much
 PACKED = (".gz", ".xz")
@@ -197,7 +197,7 @@ def _parquet(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError:
-        raise DataError(f"{path}: reading .parquet needs pyarrow: pip install glassformer[data]") from None
+        raise MissingExtraError(f"{path}: reading .parquet needs pyarrow: pip install glassformer[data]") from None
     try:
         with parquet.ParquetFile(path) as file:
             names: list[str] = file.schema_arrow.names

@@ -18,7 +18,7 @@ class Completion:
     """A finished text: its tokens, each one's log-probability under the model, and why it ended.
 
     `finish_reason` is "stop" after an end token or a stop text, "length" at `max_new_tokens`, and "context" where the
-    model's context is full.
+    model's context is full: that of a translator, or of beam search.
     """
 
     text: str

@@ -124,7 +124,8 @@ def _begin(
     model: Generator, tokenizer: Tokenizer, prompts: Prompts, config: GenerationConfig
 ) -> tuple[list[PartialText], GenerationConfig]:
     """Empty texts, `config.n` for each prompt, and the settings with a limit that some text can reach."""
-    texts = [begin_text(model, tokenizer, row, config) for row in prompts for _ in range(config.n)]
+    slides = config.num_beams == 1 and not model.reads_source
+    texts = [begin_text(model, tokenizer, row, config, slides) for row in prompts for _ in range(config.n)]
     limit = max(1, *(text.max_tokens for text in texts))
     return texts, replace(config, max_new_tokens=limit, min_new_tokens=min(config.min_new_tokens, limit))
 

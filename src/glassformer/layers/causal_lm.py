@@ -23,6 +23,11 @@ class CausalLM(TokenPredictor):
     reads_source = False
     can_rewind = True
 
+    @property
+    def reads_past_context(self) -> bool:
+        """Whether a text may outgrow the context as it is, by a sliding window or by ALiBi, which extrapolates."""
+        return False
+
     def embed(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Hidden states [batch, seq, dim] that enter the first block; without positions, tokens count from 0."""
         return self.embedding(ids)

@@ -48,6 +48,11 @@ class Llama(CausalLM):
         self.stack = Stack([self._block() for _ in range(config.layers)], norm=self._norm())
         self.output: nn.Module | None = None if config.tie_embeddings else Linear(config.dim, config.vocab, bias=False)
 
+    @property
+    def reads_past_context(self) -> bool:
+        """With a sliding window."""
+        return self.config.window is not None
+
     def _norm(self) -> RMSNorm:
         return RMSNorm(self.config.dim, self.config.eps)
 

@@ -58,6 +58,11 @@ class Modern(CausalLM):
         self.stack = Stack([self._block() for _ in range(config.layers)], norm=PlainRMSNorm(), bias=bias)
         self.output = Linear(config.dim, config.vocab, bias=False)
 
+    @property
+    def reads_past_context(self) -> bool:
+        """With ALiBi, or with attention that looks back only so far."""
+        return self.config.positions == "alibi" or self.config.attention in ("sliding_window", "dilated")
+
     def _block(self) -> Block:
         config = self.config
         shape = AttentionShape.of(dim=config.dim, heads=config.heads, kv_heads=config.kv_heads, bias=False)

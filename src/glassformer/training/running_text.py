@@ -1,7 +1,7 @@
 """What the tasks on running text share: data settings, encoding, splitting, and windows of tokens."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar, get_args
 
@@ -42,10 +42,11 @@ class TextSettings(Settings):
 
 @dataclass(frozen=True)
 class TextSet(EvaluationSet):
-    """Running text as batches of windows, and the number of its bytes after the first token."""
+    """Running text as batches of windows, the number of its bytes after the first token, and how ids become text."""
 
     batches: PackedBatches
     text_bytes: Callable[[], int] = int
+    decode: Callable[[Sequence[int]], str] = repr
 
 
 S = TypeVar("S", bound=TextSettings)
@@ -105,7 +106,7 @@ class RunningText(Task[S], Generic[S]):
             return tokenizer.text_bytes(self._texts(settings, last), shards[last].portions, first)
 
         batches = made(train, "training"), made(validation, "validation")
-        return TaskData(tokenizer, *batches, self.text_set(made(test, "test"), text_bytes))
+        return TaskData(tokenizer, *batches, self.text_set(made(test, "test"), text_bytes, tokenizer.decode))
 
     def _encoded(self, settings: S, part: task.Part, tokenizer: Tokenizer) -> TokenShard:
         return token_shard(lambda: self._texts(settings, part), tokenizer, task.cache_folder())
@@ -119,10 +120,11 @@ class RunningText(Task[S], Generic[S]):
         if len(ids) < 2:
             raise DataError(f"{data.path}: has {len(ids)} tokens, wanted at least 2")
         length = min(evaluated.max_length or len(ids), len(ids) - 1)
-        rows = max(min(evaluated.tokens_at_once, len(ids) - 1) // length, 1)
+        size = evaluated.tokens_at_once if evaluated.batch_size is None else evaluated.batch_size * length
+        rows = max(min(size, len(ids) - 1) // length, 1)
 
         def text_bytes() -> int:
             first = len(everything) - len(ids) + 1
             return tokenizer.text_bytes(self._texts(settings, "path"), [*map(len, portions)], first)
 
-        return self.text_set(self.batches(tokenizer, ids, rows, length, 0), text_bytes)
+        return self.text_set(self.batches(tokenizer, ids, rows, length, 0), text_bytes, tokenizer.decode)

@@ -30,6 +30,7 @@ S = TypeVar("S", bound=Settings)
 T = TypeVar("T")
 Part = Literal["path", "validation", "test"]  # of the data, by the setting that names its file
 Report = Callable[[str], None]
+Record = Callable[[Mapping[str, object]], None]
 Generate = Callable[[Model, Tokenizer, Sequence[str], GenerationConfig], list[Completion]]
 
 TOKENS_AT_ONCE = 8192  # of a batch in an evaluation
@@ -69,8 +70,13 @@ class EvaluationSet(ABC):
     batches: Batches
 
     @abstractmethod
-    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> Metrics:
-        """The metrics of a model; `generate` is for tasks that evaluate generated text."""
+    def evaluate(
+        self, model: Model, generate: Generate, progress: Progress = silent, record: Record | None = None
+    ) -> Metrics:
+        """The metrics of a model; `generate` is for tasks that evaluate generated text.
+
+        `record` gets each example in the order of the data: what was read, what was expected, what came out.
+        """
 
 
 @dataclass(frozen=True)
@@ -131,6 +137,7 @@ class EvaluatedModel:
     model: Model
     tokenizer: Tokenizer
     labels: tuple[str, ...] | None = None
+    batch_size: int | None = None  # examples of a batch; as many as fit if left out
 
     @property
     def max_length(self) -> int | None:
@@ -201,16 +208,23 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Predictions:
-    """Every target that counts: its loss in nats, in double precision, and the most likely class."""
+    """Every target that counts: its loss in nats, in double precision, the most likely class, and its example."""
 
     losses: Tensor
     guesses: Tensor
     targets: Tensor
+    examples: Tensor
 
     @property
     def loss(self) -> float:
         """The mean loss."""
         return float(self.losses.mean())
+
+    def by_example(self) -> "Iterator[Predictions]":
+        """The predictions of each row of the data, in order."""
+        counts = torch.bincount(self.examples).tolist()
+        parts = (self.losses, self.guesses, self.targets, self.examples)
+        return map(Predictions, *(part.split(counts) for part in parts))
 
     @property
     def perplexity(self) -> float:
@@ -224,7 +238,8 @@ def predict(model: Model, batches: Batches, objective: Objective, progress: Prog
     device = next(model.parameters()).device
     before = model.training
     model.eval()
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    found: list[tuple[Tensor, ...]] = []
+    rows = 0
     try:
         for batch in progress(batches.once(), "batches evaluated"):
             objective.check(model, batch)
@@ -233,14 +248,17 @@ def predict(model: Model, batches: Batches, objective: Objective, progress: Prog
             with no_checks():
                 logits = model(*(here[name] for name in objective.inputs))
                 losses = cross_entropy(logits.float(), targets, ignore_index=IGNORE, reduction="none")
-                found.append((losses.flatten(), greedy(logits).flatten(), targets.flatten()))
+                example = torch.arange(rows, rows + len(targets), device=device).view(-1, *[1] * (targets.dim() - 1))
+                parts = losses, greedy(logits), targets, example.expand_as(targets)
+                found.append(tuple(part.flatten() for part in parts))
+            rows += len(targets)
     finally:
         model.train(before)
-    losses, guesses, targets = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
+    losses, guesses, targets, examples = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
     counted = targets != IGNORE
     losses = losses[counted].double().clamp_min(0)  # rounding may put a certain token slightly below
     if not losses.numel():
         raise ModelError("no token of the data counts, so there is no loss")
     if not losses.isfinite().all():
         raise ModelError(f"the loss is not finite on {int((~losses.isfinite()).sum())} of {len(losses):,} targets")
-    return Predictions(losses, guesses[counted], targets[counted])
+    return Predictions(losses, guesses[counted], targets[counted], examples[counted])

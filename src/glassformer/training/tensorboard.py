@@ -11,14 +11,19 @@ from glassformer.errors import MissingExtraError
 CURVES = ("loss", "validation", "learning_rate", "grad_norm", "tokens")
 
 
+def require_tensorboard() -> None:
+    """Raise if the library that writes TensorBoard files is not installed."""
+    try:
+        importlib.import_module("tensorboardX")
+    except ModuleNotFoundError:
+        raise MissingExtraError("writing TensorBoard files needs tensorboardX: pip install glassformer[log]") from None
+
+
 @contextmanager
 def tensorboard(folder: Path | str) -> Iterator[Callable[[Mapping[str, object]], None]]:
     """Open an event file in a folder, and yield a function that writes a record of `metrics.jsonl` to it."""
-    try:
-        library = importlib.import_module("tensorboardX")
-    except ModuleNotFoundError:
-        raise MissingExtraError("writing TensorBoard files needs tensorboardX: pip install glassformer[log]") from None
-    with library.SummaryWriter(logdir=str(folder)) as writer:
+    require_tensorboard()
+    with importlib.import_module("tensorboardX").SummaryWriter(logdir=str(folder)) as writer:
 
         def write(record: Mapping[str, object]) -> None:
             for name in CURVES:

@@ -69,13 +69,18 @@ class ClassifierMetrics(Metrics):
 
 @dataclass(frozen=True)
 class LabeledSet(EvaluationSet):
-    """Labeled texts, and the names of the labels in the order of the classifier."""
+    """Labeled texts as token ids and as text, and the names of the labels in the order of the classifier."""
 
     batches: LabeledBatches
     labels: Sequence[str]
+    texts: Sequence[LabeledText] = ()
 
     def evaluate(
-        self, model: Model, generate: task.Generate, progress: task.Progress = task.silent
+        self,
+        model: Model,
+        generate: task.Generate,
+        progress: task.Progress = task.silent,
+        record: task.Record | None = None,
     ) -> ClassifierMetrics:
         """Loss, accuracy and F1; a class without texts and predictions is left out of the macro average."""
         found = task.predict(model, self.batches, CLASSES, progress)
@@ -83,6 +88,10 @@ class LabeledSet(EvaluationSet):
         highest = int(max(found.guesses.max(), found.targets.max()))
         if highest >= size:
             raise ModelError(f"class {highest} is among the predictions, and there are labels for {size} classes")
+        if record is not None:
+            predicted, losses = found.guesses.tolist(), found.losses.tolist()
+            for text, guess, loss in zip(self.texts, predicted, losses, strict=True):
+                record({"text": text.text, "label": text.label, "prediction": self.labels[guess], "loss": loss})
         confusion = torch.bincount(size * found.targets + found.guesses, minlength=size**2).view(size, size)
         texts, each = confusion.sum(1), f1(confusion).double()
         return ClassifierMetrics(
@@ -134,11 +143,12 @@ class ClassifyTask(Task[ClassifySettings]):
             return labeled_batches(tokenizer, texts, labels, data.max_length, data.batch_size, seed, *shard)
 
         batches = made(validation, "validation")
-        test = batches
+        test, texts = batches, validation
         if data.test or context.process_group.world_size > 1:
-            test = made(list(self.read(settings, "test")) if data.test else validation, "test")
+            texts = list(self.read(settings, "test")) if data.test else validation
+            test = made(texts, "test")
         return TaskData(
-            tokenizer, made(train, "training"), batches, LabeledSet(test, labels), labels,
+            tokenizer, made(train, "training"), batches, LabeledSet(test, labels, texts), labels,
             config_values={"classes": len(labels)}, fresh="classifier." if fresh else None,
         )  # fmt: skip
 
@@ -153,7 +163,8 @@ class ClassifyTask(Task[ClassifySettings]):
         labels, unknown = class_labels({text.label for text in texts}, known)
         size = evaluated.max_length
         labels = known if unknown else labels
-        return LabeledSet(labeled_batches(evaluated.tokenizer, texts, labels, size, TEXTS_AT_ONCE), labels)
+        at_once = evaluated.batch_size or TEXTS_AT_ONCE
+        return LabeledSet(labeled_batches(evaluated.tokenizer, texts, labels, size, at_once), labels, texts)
 
 
 def labeled_batches(

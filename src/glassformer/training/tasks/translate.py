@@ -93,9 +93,14 @@ class PairSet(EvaluationSet):
     pairs: Sequence[TwoTexts]
     tokenizer: Tokenizer
     num_beams: int = 1
+    batch_size: int | None = None  # sentences translated together
 
     def evaluate(
-        self, model: Model, generate: task.Generate, progress: task.Progress = task.silent
+        self,
+        model: Model,
+        generate: task.Generate,
+        progress: task.Progress = task.silent,
+        record: task.Record | None = None,
     ) -> TranslationMetrics:
         """Loss on the references, and scores of translations at most twice as long as the longest side."""
         _sacrebleu("bleu")  # before the work, not after it
@@ -107,9 +112,13 @@ class PairSet(EvaluationSet):
             length_penalty=LENGTH_PENALTY,
         )
         sources = [source for source, _ in self.pairs]
-        portions = [sources[at : at + SENTENCES_AT_ONCE] for at in range(0, len(sources), SENTENCES_AT_ONCE)]
+        size = self.batch_size or SENTENCES_AT_ONCE
+        portions = [sources[at : at + size] for at in range(0, len(sources), size)]
         following = progress(iter(portions), f"of {len(portions):,} portions translated")
         written = [text.text for part in following for text in generate(model, self.tokenizer, part, config)]
+        if record is not None:
+            for pair, text, of_pair in zip(self.pairs, written, found.by_example(), strict=True):
+                record({"source": pair[0], "reference": pair[1], "translation": text, "loss": of_pair.loss})
         return TranslationMetrics(
             loss=found.loss,
             perplexity=found.perplexity,
@@ -195,8 +204,10 @@ class TranslateTask(Task[TranslateSettings]):
         if context is not None and longest > context:
             where = rows[lengths.index(longest)].source
             raise DataError(f"{where}: has {longest} tokens, wanted at most {context}, the model's context")
-        batches = pair_batches(evaluated.tokenizer, ids, max(longest, evaluated.tokens_at_once))
-        return PairSet(batches, pairs, evaluated.tokenizer, data.num_beams)
+        size = evaluated.batch_size
+        tokens = max(longest, evaluated.tokens_at_once) if size is None else size * longest
+        batches = pair_batches(evaluated.tokenizer, ids, tokens)
+        return PairSet(batches, pairs, evaluated.tokenizer, data.num_beams, size)
 
 
 def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[TwoTexts]) -> list[tuple[list[int], list[int]]]:
@@ -245,4 +256,4 @@ def _sacrebleu(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"sacrebleu.metrics.{name}")
     except ModuleNotFoundError:
-        raise MissingExtraError("scoring translations needs sacrebleu: pip install glassformer[metrics]") from None
+        raise MissingExtraError("scoring translations needs sacrebleu: pip install sacrebleu") from None
