@@ -50,6 +50,9 @@ def save(
     family there. Files of more than `shard_bytes` are split. Other files in the folder stay, and so does a tokenizer
     if none is given. `like` is the `hf_model` of a loaded model, whose family and other fields are kept.
     """
+    if not isinstance(model, Model):
+        what = f"model is of the type {type(model).__name__}, wanted a model"
+        raise CheckpointError(f"{what}; what gf.load returns is saved by its own method: .save(folder)")
     names = None if labels is None else tuple(labels)
     found = _hf_model(model.config, names, format, like)
     if found is None:

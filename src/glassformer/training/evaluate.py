@@ -2,10 +2,15 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
+
+from torch import nn
 
 from glassformer.checkpoints.load import load
 from glassformer.decoding.generate import generate
 from glassformer.errors import ConfigError, PathError, TokenizerError
+from glassformer.layers.model import Model
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.config import CONFIG, Resolved, resolve
 from glassformer.training.device import choose_device
 from glassformer.training.registry import TASKS, defaults, tasks_for
@@ -16,19 +21,45 @@ SPARE_ROWS = 512  # by which a model's vocabulary may be rounded up, to a multip
 OPTIONS: dict[str, object] = {"target_path": "", "num_beams": 1}  # of tasks whose data settings have them
 
 
+class ModelWithTokenizer(Protocol):
+    """A model with its tokenizer, as `gf.load` returns it; `name` is the folder it comes from."""
+
+    @property
+    def name(self) -> str:
+        """The folder it comes from."""
+        ...
+
+    @property
+    def model(self) -> Model:
+        """The model itself."""
+        ...
+
+    tokenizer: Tokenizer | None
+    labels: tuple[str, ...] | None
+
+
 def evaluate(
-    path: Path | str,
+    model: Path | str | ModelWithTokenizer,
     data: str | None = None,
     target_path: str | None = None,
     num_beams: int = 1,
     progress: Progress = silent,
     step: int | None = None,
 ) -> Metrics:
-    """Evaluate the model in a folder on data; without data, on the part of the built-in data it was not trained on.
+    """Evaluate a model on data; without data, on the part of the built-in data it was not trained on.
 
-    `step` chooses a checkpoint of a run.
+    The model is a folder, or what `gf.load` returns. `step` chooses a checkpoint of a run.
     """
-    return evaluate_model(load_for_evaluation(str(path), step=step), data, target_path, num_beams, progress)
+    if isinstance(model, str | Path):
+        evaluated = load_for_evaluation(str(model), step=step)
+    elif isinstance(model, nn.Module) or not hasattr(model, "tokenizer"):
+        what = f"model is of the type {type(model).__name__}, wanted a folder or what gf.load returns"
+        raise ConfigError(f"{what}: evaluation needs the tokenizer too")
+    elif step is not None:
+        raise ConfigError(f"step is {step}, and the model is loaded already: give step to gf.load, or name the folder")
+    else:
+        evaluated = for_evaluation(model)
+    return evaluate_model(evaluated, data, target_path, num_beams, progress)
 
 
 def load_for_evaluation(path: str, wanted: str | None = None, step: int | None = None) -> EvaluatedModel:
@@ -36,7 +67,20 @@ def load_for_evaluation(path: str, wanted: str | None = None, step: int | None =
     if wanted not in (None, *TASKS):
         raise ConfigError(f"task is {wanted}, wanted one of {', '.join(TASKS)}")
     loaded = load(path, step=step)
-    model, tokenizer = loaded.model, loaded.tokenizer
+    evaluated = _described(path, loaded.model, loaded.tokenizer, loaded.labels, wanted)
+    evaluated.model.to(choose_device("auto", "fp32", "no").device)
+    return evaluated
+
+
+def for_evaluation(loaded: ModelWithTokenizer) -> EvaluatedModel:
+    """A model that is loaded already, evaluated on the device it is on."""
+    return _described(loaded.name, loaded.model, loaded.tokenizer, loaded.labels)
+
+
+def _described(
+    path: str, model: Model, tokenizer: Tokenizer | None, labels: tuple[str, ...] | None, wanted: str | None = None
+) -> EvaluatedModel:
+    """A model with its task, if it has a tokenizer that fits."""
     fitting = tasks_for(model)
     if not fitting:
         what = f"{type(model).__name__} of this kind"
@@ -48,8 +92,7 @@ def load_for_evaluation(path: str, wanted: str | None = None, step: int | None =
     if tokenizer is None:
         raise PathError(f"{path}: has no tokenizer, so it cannot read text")
     _require_own_tokenizer(path, model.config.vocab, tokenizer.vocab_size)
-    model.to(choose_device("auto", "fp32", "no").device)
-    return EvaluatedModel(path, task, model, tokenizer, loaded.labels)
+    return EvaluatedModel(path, task, model, tokenizer, labels)
 
 
 def _require_own_tokenizer(path: str, rows: int, tokens: int) -> None:

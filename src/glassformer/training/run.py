@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
@@ -50,7 +51,9 @@ NOT_USED = "not used, the tokenizer is that of run.init"
 
 
 class Run:
-    """A run with its data, tokenizer and model; `train` yields its log lines."""
+    """A run with its data, tokenizer and model; `train` yields its log lines, and `logs` keeps them."""
+
+    _repr_html_: ClassVar[Callable[["Run"], str]]  # how a notebook shows a run; `interactive_training` sets it
 
     def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
@@ -60,8 +63,19 @@ class Run:
         keep = max(run.keep_checkpoints, recipe.average_checkpoints)
         every = recipe.save_every if recipe.average_checkpoints > 1 else 1
         self.folder = None if out is None else RunFolder(out, keep, every=every)
+        self.logs: list[Log] = []  # of this call of `train`
         if self.folder is not None:
             self.folder.begun = {**fixed_settings(self.settings), TEST: data.test.batches.identity()}
+
+    def __repr__(self) -> str:
+        parts = [f"{self.parameters:,} parameters"]
+        if self.logs:
+            last = self.logs[-1]
+            validation = [log.validation for log in self.logs if log.validation is not None]
+            parts += [f"step {last.step:,} of {self.settings.recipe.steps:,}", f"loss {last.loss:.4g}"]
+            parts += [f"best validation {min(validation):.4g}"] if validation else []
+        parts += [] if self.folder is None else [f"in {self.folder.path}"]
+        return f"<Run {self.resolved.task}: {', '.join(parts)}>"
 
     @property
     def parameters(self) -> int:
@@ -94,7 +108,9 @@ class Run:
         data, run = self.data, self.settings.run
         with process_group(run.strategy, self.device) as group, self._opened(resume, group.first):
             parts = (data.batches, self.objective, self.settings.recipe, self.folder, data.validation, self.device)
-            yield from train(self.model, *parts, group)
+            for log in train(self.model, *parts, group):
+                self.logs.append(log)
+                yield log
             if group.first and self.folder is not None:
                 self._finish(self.folder)
             group.wait()
@@ -132,6 +148,10 @@ class Run:
         save(self.model, folder.path, self.tokenizer, self.labels)
 
 
+def _silent(text: str) -> None:
+    """Report nothing."""
+
+
 def train_task(
     task: str | None = None,
     settings: Mapping[str, object] | None = None,
@@ -142,10 +162,28 @@ def train_task(
     resume: bool = False,
     watch: Callable[[Log], None] = lambda log: None,
 ) -> Run:
-    """Train a model as `glassformer train` does: a task, settings by key, and a folder for the run.
+    """Train a model as `gf.train` does, showing nothing; `watch` gets each log line."""
+    run = prepare_task(task, settings, out=out, preset=preset, config=config, resume=resume)
+    for log in run.train(resume):
+        watch(log)
+    return run
 
-    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}.
-    """
+
+def prepare_task(
+    task: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    *,
+    out: Path | str | None = None,
+    preset: str | None = None,
+    config: Path | str | None = None,
+    resume: bool = False,
+    report: Report = _silent,
+) -> Run:
+    """A run ready to be trained: a task, settings by key, and a folder."""
+    for name, value, kinds in (("task", task, str), ("preset", preset, str), ("settings", settings, Mapping)):
+        if value is not None and not isinstance(value, kinds):
+            wanted = "a mapping of keys to values" if kinds is Mapping else "a name"
+            raise ConfigError(f"{name} is of the type {type(value).__name__}, wanted {wanted}")
     if out == "":
         raise ConfigError("out is an empty path, wanted a folder")
     words = [f"{key}={_in_toml(key, value)}" for key, value in (settings or {}).items()]
@@ -155,11 +193,8 @@ def train_task(
     elif folder is None:
         raise ConfigError("resume continues the run of a folder: say which by out")
     else:
-        resolved = resolve_resumed(folder, task, preset, config, words, _silent, PYTHON)
-    run = prepare(resolved, folder, _silent, resume)
-    for log in run.train(resume):
-        watch(log)
-    return run
+        resolved = resolve_resumed(folder, task, preset, config, words, report, PYTHON)
+    return prepare(resolved, folder, report, resume)
 
 
 def _in_toml(key: str, value: object) -> str:
@@ -168,10 +203,6 @@ def _in_toml(key: str, value: object) -> str:
     except TypeError:
         kinds = "text, a number, true or false, a list or a table"
         raise ConfigError(f"{key} is of the type {type(value).__name__}, wanted {kinds}") from None
-
-
-def _silent(text: str) -> None:
-    """Report nothing."""
 
 
 def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool = False, dry_run: bool = False) -> Run:
