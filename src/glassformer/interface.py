@@ -33,6 +33,7 @@ from glassformer.suggestions import did_you_mean
 from glassformer.text.tokenizer import Tokenizer
 
 BATCH = 256  # texts that an encoder reads at once, as in evaluation, so that the numbers are the same
+USUAL_MASKS = ("[MASK]", "<mask>")
 Texts = list[str] | tuple[str, ...]
 
 
@@ -163,13 +164,26 @@ class LoadedModel(TextModel):
         found = torch.cat(vectors)
         return found[0] if isinstance(texts, str) else found
 
-    def fill(self, text: str, top_k: int = 5) -> list[Classification]:
-        """The most likely tokens for each mask in a text, such as "the [MASK] sat"."""
+    @overload
+    def fill(self, texts: str, top_k: int = 5) -> list[Classification]: ...
+    @overload
+    def fill(self, texts: Texts, top_k: int = 5) -> list[list[Classification]]: ...
+    def fill(self, texts: str | Texts, top_k: int = 5) -> list[Classification] | list[list[Classification]]:
+        """The most likely tokens for each mask in a text such as "the [MASK] sat", or in several texts."""
         model, tokenizer = self._encoder("fill masks", "masked"), self.required_tokenizer()
+        if top_k < 1:
+            raise DecodingError(f"top_k is {top_k}, wanted at least 1")
+        found = [self._filled(model, tokenizer, text, top_k) for text in _texts(texts)]
+        return found[0] if isinstance(texts, str) else found
+
+    def _filled(self, model: Encoder, tokenizer: Tokenizer, text: str, top_k: int) -> list[Classification]:
+        tokenizer.required("mask")
+        for usual in USUAL_MASKS:  # whatever the model's own mask token is called
+            text = text.replace(usual, tokenizer.roles["mask"])
         ids = torch.tensor([tokenizer.encode_masked(text)], device=_device(model))
         masks = ids[0] == tokenizer.mask
         if not masks.any():
-            raise DecodingError(f"the text has no mask to fill, wanted at least one {tokenizer.roles['mask']}")
+            raise DecodingError(f"{text[:60]!r} has no mask to fill, wanted at least one {tokenizer.roles['mask']}")
         logits = _run(model, ids)[0, masks]
         probabilities, tokens = softmax(logits.float()).topk(min(top_k, model.config.vocab))
         rows = zip(probabilities.tolist(), tokens.tolist(), strict=True)
