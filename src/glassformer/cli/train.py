@@ -185,11 +185,14 @@ def _draw_curves(folder: Path) -> None:
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
+    from glassformer.cli.next_command import next_command
+    from glassformer.views.panel import duration
+
     if last is None:
         talk(f"the run in {folder} is already finished")
     metrics = run.evaluate()
     if json:
-        names = ("step", "loss", "validation", "tokens", "seconds")
+        names = ("step", "loss", "validation", "tokens", "seconds", "note")
         found = {"task": task, "folder": str(folder), "parameters": run.parameters, "metrics": metrics}
         seen = {} if last is None else vars(last)
         write(msgspec.json.encode({**found, **{name: seen.get(name) for name in names}}).decode())
@@ -197,7 +200,9 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
     show_metrics(task, metrics)
     if last is not None:
         validation = "" if last.validation is None else f", validation loss {last.validation:.4f}"
-        write(f"{folder}: {last.step:,} steps, loss {last.loss:.4f}{validation}")
+        early = f" of {run.settings.recipe.steps:,}, stopped early" if last.step < run.settings.recipe.steps else ""
+        write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
+    talk(f"next: {next_command(run.model, run.tokenizer, folder)}")
 
 
 def _show_plan(resolved: "Resolved", json: bool) -> None:

@@ -38,6 +38,7 @@ from glassformer.training.loop import train
 from glassformer.training.optimizer import average_checkpoints, initialize
 from glassformer.training.registry import TASKS, defaults, families, files_of, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.samples import Sample
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
 from glassformer.training.snapshots import TEST, newest
@@ -57,7 +58,8 @@ class Run:
 
     def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
-        self.objective, self.tokenizer, self.labels = TASKS[resolved.task].objective, data.tokenizer, data.labels
+        self.objective = replace(TASKS[resolved.task].objective, sample=Sample(data))
+        self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
         self.device = choose_device(run.device, run.precision, run.compile)
         keep = max(run.keep_checkpoints, recipe.average_checkpoints)

@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from glassformer.views.charts import sparkline
-from glassformer.views.console import SafeConsole
+from glassformer.views.console import SafeConsole, escaped_line
 
 if TYPE_CHECKING:
     from glassformer.training.step import Log
@@ -25,7 +25,7 @@ BESIDE = 16  # columns for the frame and the numbers beside the curve
 
 
 class PlainLines:
-    """One message for each log line, and one for each note."""
+    """One message for each log line, and one for each note and sample."""
 
     def __init__(self, steps: int, say: Callable[[str], None]) -> None:
         self.steps, self.say = steps, say
@@ -37,6 +37,8 @@ class PlainLines:
         self.say(", ".join([f"step {log.step:,} of {self.steps:,}: {losses}", *self._pace(log)]))
         if log.note:
             self.say(log.note)
+        if log.sample:
+            self.say(f"sample: {log.sample}")
         sys.stderr.flush()
 
     def _pace(self, log: "Log") -> list[str]:
@@ -55,25 +57,28 @@ class PlainLines:
 
 
 class PanelLines(PlainLines):
-    """The lines of a panel: the loss curve, the current metrics, and the latest notes."""
+    """The lines of a panel: the loss curve, the current metrics, the latest sample and notes."""
 
     def __init__(self, steps: int) -> None:
         super().__init__(steps, lambda text: None)
         self.losses: list[float] = []
         self.validation = ""  # the latest one, shown until the next
         self.notes: list[str] = []
+        self.sample: list[str] = []  # the latest one, as a line
 
     def lines(self, log: "Log", width: int) -> list[str]:
         """The lines after a log line, with a curve of this width."""
         self.losses.append(log.loss)
         if log.validation is not None:
             self.validation = f", validation {log.validation:.4g} at step {log.step:,}"
+        self.sample = [f"sample: {escaped_line(log.sample)}"] if log.sample else self.sample
         self.notes += [f"step {log.step:,}: {log.note}"] if log.note else []
         rates = f"learning rate {log.learning_rate:.3g}, gradient norm {log.grad_norm:.3g}"
         return [
             *self._curve(width),
             f"loss {log.loss:.4g}{self.validation}, {rates}",
             " · ".join(self._pace(log)),
+            *self.sample,
             *self.notes[-NOTES_KEPT:],
         ]
 
