@@ -1,7 +1,6 @@
 """A whole run: from settings to a trained model in a folder."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +14,7 @@ from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import AVERAGE, MODEL_CONFIG
 from glassformer.checkpoints.save import model_files, save
+from glassformer.data.files import paths_in
 from glassformer.decoding.generate import generate
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
@@ -282,8 +282,9 @@ def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, r
 def require_real_files(settings: Settings) -> None:
     """Refuse a pipe or a device among the files of a run: data is read more than once, and reading a pipe blocks."""
     for key, path in files_of(settings).items():
-        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-            raise ConfigError(f"{key} is {shown(path)}, a pipe or a device: wanted a file or a folder")
+        for each in paths_in(path) if path else ():
+            if each.exists() and not each.is_file() and not each.is_dir():
+                raise ConfigError(f"{key} is {shown(path)}, a pipe or a device: wanted a file or a folder")
 
 
 def run_files(folder: Path) -> list[str]:

@@ -64,9 +64,9 @@ def _svg(title: str, weights: Tensor, rows: Sequence[str], columns: Sequence[str
 def _squares(values: Sequence[Sequence[float]], rows: Sequence[str], columns: Sequence[str]) -> Iterator[str]:
     for i, row in enumerate(values):
         for j, weight in enumerate(row):
-            place = f'x="{TEXT_WIDTH + _at(j)}" y="{TEXT_HEIGHT + _at(i)}" width="{SQUARE}" height="{SQUARE}"'
+            corner = f'x="{TEXT_WIDTH + _at(j)}" y="{TEXT_HEIGHT + _at(i)}" width="{SQUARE}" height="{SQUARE}"'
             tip = html.escape(f"{rows[i]} to {columns[j]}: {weight:.3f}")
-            yield f'<rect {place} fill="rgba({COLOR}, {weight:.3f})"><title>{tip}</title></rect>'
+            yield f'<rect {corner} fill="rgba({COLOR}, {weight:.3f})"><title>{tip}</title></rect>'
 
 
 def _at(index: int) -> int:
