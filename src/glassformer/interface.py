@@ -8,7 +8,8 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
-import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces
+import glassformer.views.attention
+import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces and attention maps
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
@@ -25,14 +26,15 @@ from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
+from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
 from glassformer.probes.loss_targets import LossTarget
 from glassformer.probes.trace import Trace, trace
 from glassformer.suggestions import did_you_mean
 from glassformer.text.tokenizer import Tokenizer
 
 BATCH = 256  # texts that an encoder reads at once, as in evaluation, so that the numbers are the same
+USUAL_MASKS = ("[MASK]", "<mask>")
 Texts = list[str] | tuple[str, ...]
-Tokens = str | Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Classification:
     probabilities: dict[str, float]
 
 
-class LoadedModel:
+class LoadedModel(TextModel):
     """A model with its tokenizer and labels, and the methods to use them on text.
 
     Generation settings are those of `GenerationConfig`, as keywords or as `config`. The weights are in memory once:
@@ -70,6 +72,11 @@ class LoadedModel:
 
     def __repr__(self) -> str:
         return f"<LoadedModel {type(self._model).__name__}: {self._name}>"
+
+    @property
+    def name(self) -> str:
+        """The path it was loaded from, or the class of the model."""
+        return self._name
 
     @property
     def model(self) -> Model:
@@ -108,12 +115,14 @@ class LoadedModel:
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
         if isinstance(prompts, str) and config.n > 1:
             raise DecodingError(f"n is {config.n}, wanted 1 for a single prompt: pass a list, and get a list")
-        found = generate(self._prepare(), tokenizer, prompts, config)
+        found = generate(self._prepare(), tokenizer, _texts(prompts), config)
         return found[0] if isinstance(prompts, str) else found
 
     def stream(self, prompt: str, config: GenerationConfig | None = None, **settings: object) -> Iterator[TextChunk]:
         """Continue a prompt and yield each chunk of text as soon as it is final."""
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        if not isinstance(prompt, str):
+            raise DecodingError(f"prompt is of the type {type(prompt).__name__}, wanted one text")
         return stream(self._prepare(), tokenizer, prompt, config)
 
     @overload
@@ -125,7 +134,7 @@ class LoadedModel:
     ) -> str | list[str]:
         """Translate a sentence, or several in their order."""
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
-        found = translate(self._prepare(), tokenizer, [texts] if isinstance(texts, str) else list(texts), config=config)
+        found = translate(self._prepare(), tokenizer, _texts(texts), config=config)
         return found[0] if isinstance(texts, str) else found
 
     @overload
@@ -140,7 +149,7 @@ class LoadedModel:
             raise CheckpointError(f"{self._name}: has {len(labels)} labels for {model.config.classes} classes")
         found = [
             Classification(labels[best], row[best], dict(zip(labels, row, strict=True)))
-            for logits, _ in self._outputs(model, [texts] if isinstance(texts, str) else texts)
+            for logits, _ in self._outputs(model, _texts(texts))
             for best, row in zip(greedy(logits).tolist(), softmax(logits.float()).tolist(), strict=True)
         ]
         return found[0] if isinstance(texts, str) else found
@@ -149,19 +158,32 @@ class LoadedModel:
         """Sentence vectors [texts, dim], or [dim] for a single text: what the head pools, or else the mean token."""
         model = self._encoder("embed", "sentence", "pooled", "hidden")
         vectors = [torch.empty(0, model.config.dim)]
-        for output, attention_mask in self._outputs(model, [texts] if isinstance(texts, str) else texts):
+        for output, attention_mask in self._outputs(model, _texts(texts)):
             pooled = mean_pool(output, attention_mask) if model.config.head == "hidden" else output
             vectors.append(pooled.cpu())
         found = torch.cat(vectors)
         return found[0] if isinstance(texts, str) else found
 
-    def fill(self, text: str, top_k: int = 5) -> list[Classification]:
-        """The most likely tokens for each mask in a text, such as "the [MASK] sat"."""
+    @overload
+    def fill(self, texts: str, top_k: int = 5) -> list[Classification]: ...
+    @overload
+    def fill(self, texts: Texts, top_k: int = 5) -> list[list[Classification]]: ...
+    def fill(self, texts: str | Texts, top_k: int = 5) -> list[Classification] | list[list[Classification]]:
+        """The most likely tokens for each mask in a text such as "the [MASK] sat", or in several texts."""
         model, tokenizer = self._encoder("fill masks", "masked"), self.required_tokenizer()
+        if top_k < 1:
+            raise DecodingError(f"top_k is {top_k}, wanted at least 1")
+        found = [self._filled(model, tokenizer, text, top_k) for text in _texts(texts)]
+        return found[0] if isinstance(texts, str) else found
+
+    def _filled(self, model: Encoder, tokenizer: Tokenizer, text: str, top_k: int) -> list[Classification]:
+        tokenizer.required("mask")
+        for usual in USUAL_MASKS:  # whatever the model's own mask token is called
+            text = text.replace(usual, tokenizer.roles["mask"])
         ids = torch.tensor([tokenizer.encode_masked(text)], device=_device(model))
         masks = ids[0] == tokenizer.mask
         if not masks.any():
-            raise DecodingError(f"the text has no mask to fill, wanted at least one {tokenizer.roles['mask']}")
+            raise DecodingError(f"{text[:60]!r} has no mask to fill, wanted at least one {tokenizer.roles['mask']}")
         logits = _run(model, ids)[0, masks]
         probabilities, tokens = softmax(logits.float()).topk(min(top_k, model.config.vocab))
         rows = zip(probabilities.tolist(), tokens.tolist(), strict=True)
@@ -184,6 +206,13 @@ class LoadedModel:
 
         `second` is the target of a translator, which is its own translation if left out, or the second text of a pair.
         """
+        run = self.inputs(text, second)
+        selection = {"layer": layer, "head": head, "token": token, "equation": equation}
+        found = trace(run.model, run.values, backward, **selection, limit=limit)  # pyright: ignore[reportArgumentType]
+        return found.labeled(**run.tokens)
+
+    def inputs(self, text: Tokens, second: Tokens | None = None) -> ModelInputs:
+        """A text, or token ids, as arguments of the model: what `gf.trace` and the probes run it on."""
         model = self._plain()
         if isinstance(model, EncoderDecoder):
             rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
@@ -197,9 +226,7 @@ class LoadedModel:
             if len(lines) > 1:
                 inputs["attention_mask"] = real
         named = str if self.tokenizer is None else self.tokenizer.token
-        selection = {"layer": layer, "head": head, "token": token, "equation": equation}
-        found = trace(self.model, inputs, backward, **selection, limit=limit)  # pyright: ignore[reportArgumentType]
-        return found.labeled(**{name: [named(id) for id in lines[0]] for name, lines in rows.items()})
+        return ModelInputs(self.model, inputs, {name: [named(id) for id in rows[name][0]] for name in rows})
 
     def save(self, folder: Path | str, format: Format = "auto") -> None:
         """Save the model with its tokenizer and labels, as `gf.save` does."""
@@ -236,6 +263,8 @@ class LoadedModel:
         """Token ids of a text as the model reads it, or the ids given."""
         if isinstance(text, str):
             text = encode_prompts(self._model, self.required_tokenizer(), [text])[0]
+        if not isinstance(text, Sequence) or not all(isinstance(id, int) for id in text):
+            raise ModelError(f"text is of the type {type(text).__name__}, wanted a text or a list of token ids")
         if not text:
             raise ModelError("the text is empty, wanted at least one token")
         return list(text)
@@ -264,6 +293,8 @@ def load(
     Weights keep the dtype they are stored in unless `dtype` gives another. An unfinished run gives its best checkpoint,
     or else its latest; `step` chooses a checkpoint of any run. `quantization` rounds the weights, for inference only.
     """
+    if not isinstance(path, str | Path):
+        raise PathError(f"path is of the type {type(path).__name__}, wanted the path of a folder or a file")
     found = load_checkpoint(path, device, dtype, step)
     if quantization is not None:
         found = replace(found, model=for_inference(found.model, quantization, copy=False))
@@ -280,6 +311,14 @@ def _generation_config(config: GenerationConfig | None, settings: dict[str, obje
         if name not in known:
             raise DecodingError(f"there is no generation setting {name!r}; {did_you_mean(name, known)}")
     return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
+
+
+def _texts(texts: str | Texts) -> list[str]:
+    """The texts as a list, if they are texts."""
+    found = list(texts) if isinstance(texts, list | tuple) else [texts]
+    if wrong := [type(text).__name__ for text in found if not isinstance(text, str)]:
+        raise ModelError(f"a text is of the type {wrong[0]}, wanted a text or a list of texts")
+    return found
 
 
 def _run(model: Encoder, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:

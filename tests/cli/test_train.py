@@ -1,5 +1,6 @@
 """`glassformer train`: folders, resuming, plans, mistakes, and the status it ends with."""
 
+import io
 import json
 import os
 import signal
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.cli.report import run
 from glassformer.errors import InterruptedRunError
@@ -324,3 +326,33 @@ def test_a_run_that_was_stopped_early_says_so(capsys: pytest.CaptureFixture[str]
     words = [word for word in SMALL if not word.startswith(("recipe.warmup_steps", "recipe.evaluate_every"))]
     assert main(["train", "gpt", "--data", "text.txt", *words, "recipe.steps=100", *patient]) == 0
     assert "stopped early by recipe.patience: 1 evaluations without a better validation" in capsys.readouterr().err
+
+
+def test_data_comes_from_standard_input_or_several_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path("text.txt").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["train", "gpt", "--data", "-", *SMALL, "recipe.steps=3", "--out", "piped"]) == 0
+    shown = capsys.readouterr().err
+    kept = Path(shown.split("standard input is kept in ")[1].splitlines()[0])
+    assert kept.read_bytes() == text and "cache" in kept.parts
+    assert "long lines are duplicates of others" in shown, "and hints are said"
+    Path("more.md").write_text("another text, about the same\n" * 30)
+    assert main(["train", "gpt", "--data", "text.txt,more.md", *SMALL, "recipe.steps=3", "--out", "both"]) == 0
+    assert main(["train", "gpt", "--data", "text.txt,nope.md", *SMALL, "--out", "none"]) == 2
+    assert "there is no such file or folder nope.md" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    assert main(["train", "gpt", "--data", "-", *SMALL, "--out", "none"]) == 2
+    assert "standard input is empty" in capsys.readouterr().err
+
+
+def test_the_tokenizer_of_a_public_folder_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox", "dog", "over", "lazy"]
+    Path("bert").mkdir()
+    Path("bert/vocab.txt").write_text("\n".join(words) + "\n")
+    for number, path in enumerate(("bert", "bert/vocab.txt")):
+        others = [word for word in SMALL if not word.startswith("tokenizer.")]
+        named = [f"tokenizer.file={path}", "recipe.steps=3", "--out", f"masked-{number}"]
+        assert main(["train", "masked", "--data", "text.txt", *others, *named]) == 0, capsys.readouterr().err
+        assert gf.load(f"masked-{number}").required_tokenizer().vocab_size == len(words)

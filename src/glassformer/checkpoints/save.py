@@ -52,6 +52,9 @@ def save(
     if none is given. `like` is the `hf_model` of a loaded model, whose family and other fields are kept. The folder of
     a training run is refused: its model belongs to its checkpoints.
     """
+    if not isinstance(model, Model):
+        what = f"model is of the type {type(model).__name__}, wanted a model"
+        raise CheckpointError(f"{what}; what gf.load returns is saved by its own method: .save(folder)")
     if not str(folder):
         raise PathError("the folder to save to is empty: name one, or . for the current folder")
     if (Path(folder) / MODEL_CONFIG).exists() or checkpoint_steps(Path(folder)):

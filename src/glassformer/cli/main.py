@@ -19,6 +19,8 @@ COMMANDS = {
     "evaluate": "Evaluate a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.",
     "generate": "Continue a prompt: greedy decoding, sampling or beam search.",
     "translate": "Translate a sentence, or a file or standard input line by line.",
+    "classify": "Classify texts: the label of each, and its probability.",
+    "fill": 'Predict the masked tokens of texts such as "The [MASK] sat on the mat".',
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
     "convert": "Convert a checkpoint to the Hugging Face or the native format.",
     "trace": "Show every equation of one forward pass: its formula, values, cost and, with --backward, gradients.",

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.config import Sources, Words, settle, task_and_settings
 from glassformer.cli.report import Flag, Json, MaybePath, UsageError, show_metrics, talk, write, write_json
+from glassformer.cli.text_arguments import STANDARD_INPUT, kept_input
 
 if TYPE_CHECKING:
     from glassformer.training.config import Resolved
@@ -32,20 +33,22 @@ class Start(Sources):
     Parameters
     ----------
     data
-        A file or folder to train on (data.path); if left out, the built-in data of the task.
+        A file or folder to train on, several with commas between them, or - for standard input (data.path); if left
+        out, the built-in data of the task.
     target_path
         Target sentences, line by line, if the pairs are in two files (data.target_path).
     init
         Folder of a model to fine-tune (run.init).
     """
 
-    data: Annotated[str | None, Parameter(alias="-d")] = None
+    data: Annotated[str | None, Parameter(alias="-d", allow_leading_hyphen=True)] = None  # - is standard input
     target_path: str | None = None
     init: str | None = None
 
     def words(self) -> list[str]:
         """The same as key=value settings."""
-        given = {"data.path": self.data, "data.target_path": self.target_path, "run.init": self.init}
+        data = kept_input() if self.data == STANDARD_INPUT else self.data
+        given = {"data.path": data, "data.target_path": self.target_path, "run.init": self.init}
         if empty := [key for key, value in given.items() if value == ""]:
             raise UsageError(f"{empty[0]} is an empty path, wanted a file or folder")
         return [f"{key}={value}" for key, value in given.items() if value is not None]
@@ -145,6 +148,7 @@ def _new_folder(task: str, out: Path | None) -> Path:
 
 def _require_files(resolved: "Resolved") -> None:
     """Raise if a file named on the command line does not exist; built-in data has no file."""
+    from glassformer.data.files import paths_in
     from glassformer.training.config import COMMAND_LINE
     from glassformer.training.registry import defaults, files_of
     from glassformer.training.schema import shown
@@ -152,8 +156,9 @@ def _require_files(resolved: "Resolved") -> None:
     built_in = files_of(defaults(resolved.task))
     for key, value in files_of(resolved.settings).items():
         named = resolved.origins[key] == COMMAND_LINE and value != built_in[key]
-        if named and not os.path.exists(value):
-            raise UsageError(f"{key} is {shown(value)}, but there is no such file or folder")
+        if named and (missing := [path for path in paths_in(value) if not path.exists()]):
+            which = "" if str(missing[0]) == value else f" {missing[0]}"
+            raise UsageError(f"{key} is {shown(value)}, but there is no such file or folder{which}")
 
 
 @contextmanager
@@ -189,11 +194,14 @@ def _draw_curves(folder: Path) -> None:
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
+    from glassformer.cli.next_command import next_command
+    from glassformer.views.panel import duration
+
     if last is None:
         talk(f"the run in {folder} is already finished")
     metrics = run.evaluate()
     if json:
-        names = ("step", "loss", "validation", "tokens", "seconds")
+        names = ("step", "loss", "validation", "tokens", "seconds", "note")
         found = {"task": task, "folder": str(folder), "parameters": run.parameters, "metrics": metrics}
         seen = {} if last is None else vars(last)
         write(msgspec.json.encode({**found, **{name: seen.get(name) for name in names}}).decode())
@@ -201,7 +209,9 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
     show_metrics(task, metrics)
     if last is not None:
         validation = "" if last.validation is None else f", validation loss {last.validation:.4f}"
-        write(f"{folder}: {last.step:,} steps, loss {last.loss:.4f}{validation}")
+        early = f" of {run.settings.recipe.steps:,}, stopped early" if last.step < run.settings.recipe.steps else ""
+        write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
+    talk(f"next: {next_command(run.model, run.tokenizer, folder)}")
 
 
 def _show_plan(resolved: "Resolved", json: bool) -> None:

@@ -32,7 +32,11 @@ def generate(
 
     The translation of a blank source is empty.
     """
-    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    require_generator(model)
+    texts = [prompts] if isinstance(prompts, str) else list(prompts) if isinstance(prompts, Sequence) else [prompts]
+    for text in texts:
+        if not isinstance(text, str):
+            raise DecodingError(f"a prompt is of the type {type(text).__name__}, wanted a text or a list of texts")
     has_output = [_has_output(model, text) for text in texts]
     rows = encode_prompts(model, tokenizer, list(compress(texts, has_output)))
     completions = iter(write_all(model, tokenizer, rows, config))

@@ -29,6 +29,9 @@ FORMS: dict[Form, InferenceLinear] = {"packed": PackedLinear, "int8": Int8Linear
 
 def require_generator(model: Model) -> Generator:
     """The model, if it predicts next tokens."""
+    if not isinstance(model, nn.Module):
+        what = f"model is of the type {type(model).__name__}, wanted a model"
+        raise DecodingError(f"{what}; what gf.load returns generates by its own method: .generate(prompt)")
     if not isinstance(model, Generator):
         raise DecodingError(f"{type(model).__name__} does not write text: it has no next token to choose")
     return model

@@ -3,10 +3,15 @@
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
+
+from torch import nn
 
 from glassformer.checkpoints.load import Loaded, load
 from glassformer.decoding.generate import generate
 from glassformer.errors import ConfigError, PathError, TokenizerError
+from glassformer.layers.model import Model
+from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.config import CONFIG, Resolved, resolve
 from glassformer.training.device import choose_device
 from glassformer.training.distributed import ProcessGroup
@@ -17,8 +22,25 @@ from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet
 SPARE_ROWS = 512  # by which a model's vocabulary may be rounded up, to a multiple of eight
 
 
+class ModelWithTokenizer(Protocol):
+    """A model with its tokenizer, as `gf.load` returns it; `name` is the folder it comes from."""
+
+    @property
+    def name(self) -> str:
+        """The folder it comes from."""
+        ...
+
+    @property
+    def model(self) -> Model:
+        """The model itself."""
+        ...
+
+    tokenizer: Tokenizer | None
+    labels: tuple[str, ...] | None
+
+
 def evaluate(
-    path: Path | str,
+    model: Path | str | ModelWithTokenizer,
     data: str | None = None,
     target_path: str | None = None,
     num_beams: int | None = None,
@@ -27,20 +49,27 @@ def evaluate(
     device: str = "auto",
     record: Record | None = None,
 ) -> Metrics:
-    """Evaluate the model in a folder on data; without data, on the held-out part of the data of its run.
+    """Evaluate a model on data; without data, on the held-out part of the data of its run.
 
     That is the run's test data, or else its validation data, split off as the run did; a model that no run has made is
     evaluated on the built-in data of its task. Translations use the beams of the run unless `num_beams` gives others.
-    `step` chooses a checkpoint of a run, and `record` gets each example.
+    The model is a folder, or what `gf.load` returns. `step` chooses a checkpoint, and `record` gets each example.
     """
-    loaded = load(path, choose_device(device, "fp32", "no").device, step=step)
-    evaluated = evaluated_model(str(path), loaded)
+    if isinstance(model, str | Path):
+        evaluated = evaluated_model(str(model), load(model, choose_device(device, "fp32", "no").device, step=step))
+    elif isinstance(model, nn.Module) or not hasattr(model, "tokenizer"):
+        what = f"model is of the type {type(model).__name__}, wanted a folder or what gf.load returns"
+        raise ConfigError(f"{what}: evaluation needs the tokenizer too")
+    elif step is not None:
+        raise ConfigError(f"step is {step}, and the model is loaded already: give step to gf.load, or name the folder")
+    else:
+        evaluated = evaluated_model(model.name, model)
     require_own_tokenizer(evaluated)
     return evaluate_model(evaluated, data, target_path, num_beams, progress, record)
 
 
 def evaluated_model(
-    path: str, loaded: Loaded, wanted: str | None = None, batch_size: int | None = None
+    path: str, loaded: Loaded | ModelWithTokenizer, wanted: str | None = None, batch_size: int | None = None
 ) -> EvaluatedModel:
     """A model with its tokenizer and its task; `wanted` is the task it has to be."""
     if wanted not in (None, *TASKS):

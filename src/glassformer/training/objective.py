@@ -58,12 +58,14 @@ class Objective:
     """Names of a batch's tensors, those the model reads in its order and the targets, and the loss between them.
 
     `baseline` is the loss of a model that has learned nothing, where that is known: a loss far above it is diverging.
+    `sample` describes what a model does with one example, for the log of a run.
     """
 
     inputs: tuple[str, ...]
     targets: str
     loss: Loss = cross_entropy_loss
     baseline: Callable[[Model], float] | None = uniform_over_vocab
+    sample: Callable[[Model], str | None] | None = None
 
     @property
     def uneven(self) -> bool:

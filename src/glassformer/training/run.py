@@ -1,12 +1,12 @@
 """A whole run: from settings to a trained model in a folder."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import AVERAGE, MODEL_CONFIG
 from glassformer.checkpoints.save import model_files, write_model
+from glassformer.data.files import paths_in
 from glassformer.decoding.generate import generate
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
@@ -37,6 +38,7 @@ from glassformer.training.loop import train
 from glassformer.training.optimizer import average_checkpoints, initialize
 from glassformer.training.registry import TASKS, defaults, families, files_of, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.samples import Sample
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
 from glassformer.training.snapshots import TEST, newest
@@ -50,18 +52,32 @@ NOT_USED = "not used, the tokenizer is that of run.init"
 
 
 class Run:
-    """A run with its data, tokenizer and model; `train` yields its log lines."""
+    """A run with its data, tokenizer and model; `train` yields its log lines, and `logs` keeps them."""
+
+    _repr_html_: ClassVar[Callable[["Run"], str]]  # how a notebook shows a run; `interactive_training` sets it
 
     def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
-        self.objective, self.tokenizer, self.labels = TASKS[resolved.task].objective, data.tokenizer, data.labels
+        self.objective = replace(TASKS[resolved.task].objective, sample=Sample(data))
+        self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
         self.device = choose_device(run.device, run.precision, run.compile)
         keep = max(run.keep_checkpoints, recipe.average_checkpoints)
         every = recipe.save_every if recipe.average_checkpoints > 1 else 1
         self.folder = None if out is None else RunFolder(out, keep, every=every)
+        self.logs: list[Log] = []  # of this call of `train`
         if self.folder is not None:
             self.folder.begun = {**fixed_settings(self.settings), TEST: data.test.batches.identity()}
+
+    def __repr__(self) -> str:
+        parts = [f"{self.parameters:,} parameters"]
+        if self.logs:
+            last = self.logs[-1]
+            validation = [log.validation for log in self.logs if log.validation is not None]
+            parts += [f"step {last.step:,} of {self.settings.recipe.steps:,}", f"loss {last.loss:.4g}"]
+            parts += [f"best validation {min(validation):.4g}"] if validation else []
+        parts += [] if self.folder is None else [f"in {self.folder.path}"]
+        return f"<Run {self.resolved.task}: {', '.join(parts)}>"
 
     @property
     def parameters(self) -> int:
@@ -94,7 +110,9 @@ class Run:
         data, run = self.data, self.settings.run
         with process_group(run.strategy, self.device) as group, self._opened(resume, group.first):
             parts = (data.batches, self.objective, self.settings.recipe, self.folder, data.validation, self.device)
-            yield from train(self.model, *parts, group)
+            for log in train(self.model, *parts, group):
+                self.logs.append(log)
+                yield log
             if group.first and self.folder is not None:
                 self._finish(self.folder)
             group.wait()
@@ -132,6 +150,10 @@ class Run:
         write_model(self.model, folder.path, self.tokenizer, self.labels)
 
 
+def _silent(text: str) -> None:
+    """Report nothing."""
+
+
 def train_task(
     task: str | None = None,
     settings: Mapping[str, object] | None = None,
@@ -142,10 +164,28 @@ def train_task(
     resume: bool = False,
     watch: Callable[[Log], None] = lambda log: None,
 ) -> Run:
-    """Train a model as `glassformer train` does: a task, settings by key, and a folder for the run.
+    """Train a model as `gf.train` does, showing nothing; `watch` gets each log line."""
+    run = prepare_task(task, settings, out=out, preset=preset, config=config, resume=resume)
+    for log in run.train(resume):
+        watch(log)
+    return run
 
-    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}.
-    """
+
+def prepare_task(
+    task: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    *,
+    out: Path | str | None = None,
+    preset: str | None = None,
+    config: Path | str | None = None,
+    resume: bool = False,
+    report: Report = _silent,
+) -> Run:
+    """A run ready to be trained: a task, settings by key, and a folder."""
+    for name, value, kinds in (("task", task, str), ("preset", preset, str), ("settings", settings, Mapping)):
+        if value is not None and not isinstance(value, kinds):
+            wanted = "a mapping of keys to values" if kinds is Mapping else "a name"
+            raise ConfigError(f"{name} is of the type {type(value).__name__}, wanted {wanted}")
     if out == "":
         raise ConfigError("out is an empty path, wanted a folder")
     words = [f"{key}={_in_toml(key, value)}" for key, value in (settings or {}).items()]
@@ -155,11 +195,8 @@ def train_task(
     elif folder is None:
         raise ConfigError("resume continues the run of a folder: say which by out")
     else:
-        resolved = resolve_resumed(folder, task, preset, config, words, _silent, PYTHON)
-    run = prepare(resolved, folder, _silent, resume)
-    for log in run.train(resume):
-        watch(log)
-    return run
+        resolved = resolve_resumed(folder, task, preset, config, words, report, PYTHON)
+    return prepare(resolved, folder, report, resume)
 
 
 def _in_toml(key: str, value: object) -> str:
@@ -168,10 +205,6 @@ def _in_toml(key: str, value: object) -> str:
     except TypeError:
         kinds = "text, a number, true or false, a list or a table"
         raise ConfigError(f"{key} is of the type {type(value).__name__}, wanted {kinds}") from None
-
-
-def _silent(text: str) -> None:
-    """Report nothing."""
 
 
 def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool = False, dry_run: bool = False) -> Run:
@@ -249,8 +282,9 @@ def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, r
 def require_real_files(settings: Settings) -> None:
     """Refuse a pipe or a device among the files of a run: data is read more than once, and reading a pipe blocks."""
     for key, path in files_of(settings).items():
-        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-            raise ConfigError(f"{key} is {shown(path)}, a pipe or a device: wanted a file or a folder")
+        for each in paths_in(path) if path else ():
+            if each.exists() and not each.is_file() and not each.is_dir():
+                raise ConfigError(f"{key} is {shown(path)}, a pipe or a device: wanted a file or a folder")
 
 
 def run_files(folder: Path) -> list[str]:

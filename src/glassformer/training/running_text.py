@@ -10,6 +10,7 @@ from jaxtyping import Integer
 
 from glassformer.data.batches import PackedBatches
 from glassformer.data.files import Document, read_texts
+from glassformer.data.hints import text_hints
 from glassformer.data.python_source import stdlib_text
 from glassformer.data.shards import TokenShard, token_shard
 from glassformer.data.splitting import split_tokens
@@ -86,6 +87,8 @@ class RunningText(Task[S], Generic[S]):
         used: list[task.Part] = [part for part in PARTS if vars(data)[part]]
         shards = {part: self._encoded(settings, part, tokenizer) for part in used}
         everything, last = shards["path"].tokens, used[-1]
+        for hint in text_hints(self.read(settings, "path"), len(everything)) if data.path != self.built_in else ():
+            context.report(hint)
         if data.validation:
             train, validation = everything, shards["validation"].tokens
         else:
@@ -94,6 +97,8 @@ class RunningText(Task[S], Generic[S]):
             if copies := len(everything) - len(train) - len(validation):
                 context.report(f"{copies:,} tokens are not trained on: copies of documents in the validation data")
         test = shards["test"].tokens if data.test else validation
+        if data.validation and np.array_equal(train, validation):
+            context.report("the validation data is the training data: its loss will look better than it is")
 
         def made(tokens: Integer[np.ndarray, " tokens"], name: str) -> PackedBatches:
             length = min(data.sequence_length, len(tokens) - 1)

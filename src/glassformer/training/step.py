@@ -11,7 +11,7 @@ from torch import Tensor
 from glassformer.data.batches import Batch, Batches
 from glassformer.equation import no_checks
 from glassformer.equations.gradients import clip_gradient
-from glassformer.errors import TrainingError
+from glassformer.errors import GlassformerError, TrainingError
 from glassformer.layers.block import Block
 from glassformer.layers.model import Model
 from glassformer.torch_private import keep_sizes_apart, multiply_all
@@ -28,6 +28,7 @@ class Log:
     """One line of a run's log; fields that depend on the clock are left out of comparisons.
 
     `speed` is tokens per second since the last line, `peak` the fraction of the device's measured peak speed.
+    `sample` is what the model does with one validation example.
     """
 
     step: int
@@ -40,6 +41,7 @@ class Log:
     seconds: float = field(default=0.0, compare=False)
     speed: float = field(default=0.0, compare=False)
     peak: float = field(default=0.0, compare=False)
+    sample: str | None = None
 
 
 class Training:
@@ -156,7 +158,20 @@ class Training:
                 raise self._bad_validation(validation_loss, validation)
             notes.append(self.monitor.validation(self.done, validation_loss))
         note = "; ".join(filter(None, notes)) or None
-        return Log(self.done, loss, rate, float(self.norm), int(self.tokens), validation_loss, note)
+        sample = None if validation is None else self.sample()
+        return Log(self.done, loss, rate, float(self.norm), int(self.tokens), validation_loss, note, sample=sample)
+
+    def sample(self) -> str | None:
+        """What the model does with one example, from the first process; one that fails does not end a run."""
+        group = self.process_group
+        sharded = group.world_size > 1 and group.strategy == "fsdp"
+        if self.objective.sample is None or not group.first or sharded:
+            return None
+        try:
+            with self._with_ema(), torch.compiler.set_stance("force_eager"):
+                return self.objective.sample(self.model)
+        except GlassformerError:
+            return None
 
     def evaluate(self, batches: Batches) -> float:
         """Mean loss over one pass of validation data, with the EMA of the weights where there is one."""

@@ -10,6 +10,8 @@ from glassformer.errors import MissingExtraError
 
 CURVES = ("loss", "validation", "learning_rate", "grad_norm", "tokens")
 
+TEXTS = ("note", "sample")
+
 
 def require_tensorboard() -> None:
     """Raise if the library that writes TensorBoard files is not installed."""
@@ -30,8 +32,9 @@ def tensorboard(folder: Path | str) -> Iterator[Callable[[Mapping[str, object]],
                 value = record.get(name)
                 if isinstance(value, (int, float)) and math.isfinite(value):
                     writer.add_scalar(name, value, record["step"])
-            if record.get("note"):
-                writer.add_text("note", record["note"], record["step"])
+            for name in TEXTS:
+                if record.get(name):
+                    writer.add_text(name, record[name], record["step"])
             writer.flush()
 
         yield write

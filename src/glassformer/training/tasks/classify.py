@@ -8,6 +8,7 @@ import torch
 
 from glassformer.data.batches import LabeledBatches
 from glassformer.data.files import LabeledText, read_labeled
+from glassformer.data.hints import label_hints
 from glassformer.data.python_source import stdlib_labeled
 from glassformer.data.splitting import split_labeled
 from glassformer.equations.metrics import accuracy, f1
@@ -130,6 +131,8 @@ class ClassifyTask(Task[ClassifySettings]):
         if not validation:
             task.require_two(data.path, len({text.text for text in train}), "different texts")
             train, validation = split_labeled(train, data.validation_fraction, seed)
+        for hint in label_hints(train, validation) if data.path != self.built_in else ():
+            context.report(hint)
         labels, fresh = class_labels({text.label for text in train}, context.labels)
         if fresh and context.labels is not None:
             more = ", ..." if len(context.labels) > SHOWN_LABELS else ""

@@ -7,6 +7,7 @@ from types import ModuleType
 
 from glassformer.data.batches import PairBatches
 from glassformer.data.files import TextPair, read_pairs
+from glassformer.data.hints import pair_hints
 from glassformer.data.phrase_book import courtesies, split_phrase_book
 from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
@@ -170,6 +171,8 @@ class TranslateTask(Task[TranslateSettings]):
         data, seed = settings.data, settings.recipe.seed
         task.require_context(settings.model, "data.max_length", data.max_length)
         train, validation = self._split(settings)
+        for hint in pair_hints(train, validation) if data.path != self.built_in else ():
+            context.report(hint)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: (side for pair in train for side in pair))
 
         def made(pairs: Sequence[TwoTexts], name: str) -> tuple[PairBatches, list[TwoTexts]]:
