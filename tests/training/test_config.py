@@ -1,6 +1,7 @@
 """Settings from defaults, presets, files and words: who wins, what TOML gives back, what is said of mistakes."""
 
 import itertools
+import math
 import string
 import time
 import tomllib
@@ -243,8 +244,30 @@ def test_an_older_name_of_a_key_is_answered_with_the_new_one(old: str, folder: P
             assert "it is now" not in by_word + by_file
 
 
-def test_a_word_given_twice() -> None:
-    assert "recipe.seed is given twice" in complaint("gpt", None, None, "recipe.seed=1", "recipe.seed=2")
+def test_of_a_word_given_twice_the_later_wins() -> None:
+    assert resolve("gpt", words=["recipe.seed=1", "recipe.steps=7", "recipe.seed=2"]).settings.recipe.seed == 2
+
+
+@pytest.mark.parametrize("text", ["0.9,0.95", "0.9, 0.95", "[0.9, 0.95]"])
+def test_a_list_needs_no_brackets(text: str) -> None:
+    assert resolve("gpt", words=[f"recipe.betas={text}"]).settings.recipe.betas == (0.9, 0.95)
+    words = resolve("classify", words=["data.fields=class, review"]).settings
+    assert vars(words.data)["fields"] == ("class", "review")
+    wanted = "wanted a list of 2, each a number from 0 to just below 1"
+    assert f"recipe.betas is [0.9, 1.5], {wanted}" in complaint("gpt", None, None, "recipe.betas=0.9,1.5")
+
+
+@pytest.mark.parametrize("text", ["0", "none"])
+@pytest.mark.parametrize("schedule", ["noam", "cosine", "linear", "stable", "constant"])
+def test_clipping_and_warm_up_can_be_switched_off(text: str, schedule: str, folder: Path) -> None:
+    off = [f"recipe.max_grad_norm={text}", f"recipe.warmup_steps={text}", f"recipe.schedule={schedule}"]
+    found = resolve("gpt", words=off)
+    recipe = found.settings.recipe
+    assert (recipe.max_grad_norm, recipe.warmup_steps) == (0, 0)
+    assert recipe.gradient_limit == math.inf
+    assert recipe.learning_rate_at(1) == pytest.approx(recipe.learning_rate)
+    assert replace(recipe, steps=1).learning_rate_at(1) == pytest.approx(recipe.learning_rate)
+    assert resolve(file=written(folder, to_toml(found))).settings == found.settings
 
 
 BAD_FILES = {
@@ -370,7 +393,7 @@ def test_what_is_resolved_is_whole() -> None:
     assert found == Resolved("gpt", defaults("gpt"), dict.fromkeys(keys("gpt", "gpt"), "default"))
 
 
-@pytest.mark.parametrize(("steps", "warmup"), [(2, 1), (60, 6), (999, 99), (1000, 100), (5000, 100)])
+@pytest.mark.parametrize(("steps", "warmup"), [(1, 0), (2, 1), (60, 6), (999, 99), (1000, 100), (5000, 100)])
 def test_a_warm_up_that_nobody_chose_is_at_most_a_tenth_of_the_steps(steps: int, warmup: int, folder: Path) -> None:
     found = resolve("gpt", words=[f"recipe.steps={steps}"])
     assert found.settings.recipe.warmup_steps == warmup

@@ -59,7 +59,7 @@ class RunOptions:
     Parameters
     ----------
     resume
-        Resume the run in --out exactly where it stopped, after Ctrl-C or a crash.
+        Resume the run in --out exactly where it stopped, after Ctrl-C or a crash; recipe.steps=N adds steps.
     dry_run
         Show the settings and what the run needs (parameters, memory, tokens, disk) without training.
     no_progress
@@ -91,16 +91,16 @@ def train(
     out
         Run folder; runs/TASK-1 if left out, or the next free number.
     """
-    given = [*words, *start.words()]
+    task, others = task_and_settings(words)
+    given = [*start.words(), *others]  # key=value words win over options
     if options.resume:
         from glassformer.training.run import resolve_resumed
 
         if out is None:
             raise UsageError("--resume needs the folder of the run: give --out FOLDER")
-        task, settings = task_and_settings(given)
-        resolved = resolve_resumed(out, task, start.preset, start.config, settings, _say)
+        resolved = resolve_resumed(out, task, start.preset, start.config, given, _say)
     else:
-        resolved = settle(given, start)
+        resolved = settle(given if task is None else [task, *given], start)
     _require_files(resolved)
     if options.dry_run:
         return _show_plan(resolved, json)

@@ -5,7 +5,8 @@ import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from types import MappingProxyType
+from typing import cast, get_origin
 
 from glassformer.checkpoints.native import RENAMED_FIELDS
 from glassformer.errors import ConfigError
@@ -21,12 +22,13 @@ DEFAULT, COMMAND_LINE, PYTHON = "default", "command line", "settings"
 CONFIG = "config.toml"  # in the folder of a run
 DIM, FFN_DIM = "model.dim", "model.ffn_dim"
 CONFIG_LENGTH = 1_000_000  # characters of a file of settings
+NO_COMMENTS: Mapping[str, str] = MappingProxyType({})
 WIDEST = 40  # columns before the comments, which are aligned except after longer values
 OLD_NAMES = {  # of keys in older settings files, and their names now
     "data": {
         "second": "target_path", "validation_second": "validation_target_path", "test_second": "test_target_path",
         "beam": "num_beams", "share": "validation_fraction", "longest": "max_length", "tokens": "tokens_per_batch",
-        "batch": "batch_size", "length": "sequence_length",
+        "batch": "batch_size", "length": "max_length", "sequence_length": "max_length",
     },
     "tokenizer": {"vocab": "vocab_size"},
     "model": RENAMED_FIELDS,
@@ -101,8 +103,11 @@ def tables(resolved: Resolved) -> dict[str, object]:
     return {"task": resolved.task, **found}
 
 
-def to_toml(resolved: Resolved, *, origins: bool = False) -> str:
-    """The whole configuration as TOML, which `resolve` reads back; with origins, a comment says where from."""
+def to_toml(resolved: Resolved, *, origins: bool = False, comments: Mapping[str, str] = NO_COMMENTS) -> str:
+    """The whole configuration as TOML, which `resolve` reads back.
+
+    With origins, a comment after each value says where it comes from; `comments` are put above the keys they explain.
+    """
     lines = [f"task = {toml_value(resolved.task)}"]
     for section, values in tables(resolved).items():
         if not isinstance(values, dict):
@@ -111,6 +116,7 @@ def to_toml(resolved: Resolved, *, origins: bool = False) -> str:
         pairs = {f"{section}.{name}": f"{name} = {toml_value(value)}" for name, value in values.items()}
         width = min(max(map(len, pairs.values())), WIDEST)
         for key, pair in pairs.items():
+            lines += [comments[key]] if comments.get(key) else []
             lines.append(f"{pair:<{width}}  # {resolved.origins[key]}" if origins else pair)
     return "\n".join(lines) + "\n"
 
@@ -177,8 +183,6 @@ def _from_words(words: Iterable[str], origin: str) -> dict[str, GivenValue]:
             raise ConfigError(f"{origin}: {shown(word)} sets nothing, wanted key=value, as in recipe.steps=500")
         if any("\ud800" <= letter <= "\udfff" for letter in word):  # a byte of the command line that is not text
             raise ConfigError(f"{origin}: {_brief_key(key)} is not UTF-8, wanted text")
-        if key in given:
-            raise ConfigError(f"{origin}: {_brief_key(key)} is given twice, wanted once")
         given[key] = GivenValue(_typed_value(text), origin, text)
     return given
 
@@ -227,7 +231,8 @@ def _choose_family(
 
 def _default_warmup(values: Mapping[str, object]) -> int:
     """The default warm-up, but at most a tenth of the steps: it would be most of a short run."""
-    return min(cast(int, values["recipe.warmup_steps"]), max(cast(int, values["recipe.steps"]) // 10, 1))
+    usual, steps = cast(int, values["recipe.warmup_steps"]), cast(int, values["recipe.steps"])
+    return min(usual, max(steps // 10, 1), steps - 1)
 
 
 def _proportional_ffn_dim(usual: Mapping[str, object], values: Mapping[str, object]) -> object:
@@ -242,16 +247,20 @@ def _value_of(task: str, family: str, key: str, given: GivenValue) -> object:
     """The given value of a key, as that key's type."""
     known = keys(task, family)
     if key not in known:
-        raise ConfigError(f"{given.origin}: {_no_such_key(task, family, key)}")
+        raise ConfigError(f"{given.origin}: {unknown_key(task, family, key)}")
+    value = given.value
+    if given.typed is not None and get_origin(known[key]) is tuple and not isinstance(value, list):
+        value = [_typed_value(part.strip()) for part in given.typed.split(",")]  # 0.9,0.95 is a list too
     try:
-        return converted(key, given.value, known[key])
+        return converted(key, value, known[key])
     except ConfigError as error:
         if given.typed is not None and known[key] in (str, FilePath):
             return given.typed  # a path may look like a number
         raise ConfigError(f"{given.origin}: {error}") from None
 
 
-def _no_such_key(task: str, family: str, key: str) -> str:
+def unknown_key(task: str, family: str, key: str) -> str:
+    """What is wrong with a key that a task with this model family does not have."""
     if key in FOLLOWS:
         return f"{key} cannot be set, it follows from {FOLLOWS[key]}"
     if any(RENAMED.get(key) in keys(task, each) for each in families(task)):

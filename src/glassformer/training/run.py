@@ -39,7 +39,7 @@ from glassformer.training.registry import TASKS, defaults, families, files_of, p
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
-from glassformer.training.snapshots import TEST, newest
+from glassformer.training.snapshots import STEPS, TEST, newest
 from glassformer.training.step import Log
 from glassformer.training.task import DataContext, Metrics, Report, TaskData
 
@@ -106,13 +106,19 @@ class Run:
             yield
             return
         with self.folder.lock():
-            if not resume:  # a resumed run keeps the settings it was begun with
+            if not resume:
                 require_free(self.folder.path)
+            if not resume or self._grows(self.folder.path):  # a resumed run keeps the settings it was begun with
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
             labels = None if self.labels is None else tuple(self.labels)
             self.folder.write_text(MODEL_CONFIG, json.dumps(native_config(self.model.config, labels), indent=2) + "\n")
             self.tokenizer.save(self.folder.path)
             yield
+
+    def _grows(self, folder: Path) -> bool:
+        """Whether the run has more steps than the settings in its folder."""
+        begun = resolve(file=folder / CONFIG)
+        return self.settings.recipe.steps > begun.settings.recipe.steps
 
     def evaluate(self) -> Metrics:
         """The metrics on the test data, or on the validation data where there is none."""
@@ -277,7 +283,7 @@ def resolve_resumed(
     report: Report,
     origin: str = COMMAND_LINE,
 ) -> Resolved:
-    """The settings of a stopped run; only those may differ that affect nothing but rounding."""
+    """The settings of a stopped run; only its steps may grow, and what affects nothing but rounding may differ."""
     if not (folder / CONFIG).is_file():
         raise ConfigError(f"{folder} holds no run to resume: there is no {CONFIG} in it")
     saved = resolve(file=folder / CONFIG)
@@ -286,6 +292,8 @@ def resolve_resumed(
     if asked.task != saved.task:
         raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
     differing = differing_keys(saved, asked)
+    saved = _with_more_steps(saved, asked, report) if STEPS in differing else saved
+    differing = [key for key in differing if key != STEPS]
     if wrong := [key for key in differing if key not in MAY_DIFFER]:
         other = ", ".join(wrong)
         raise ConfigError(f"{folder} was begun with another {other}; resume it without, or begin another run")
@@ -294,6 +302,16 @@ def resolve_resumed(
     values = values_of(asked.settings)
     changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
     return replace(saved, settings=replace(saved.settings, run=changed))
+
+
+def _with_more_steps(saved: Resolved, asked: Resolved, report: Report) -> Resolved:
+    """The settings of a run that goes on for more steps than it was begun with."""
+    before, now = saved.settings.recipe, asked.settings.recipe
+    if now.steps < before.steps:
+        raise ConfigError(f"{STEPS} is {now.steps}, wanted at least {before.steps}, those the run was begun with")
+    report(f"{STEPS} grows from {before.steps} to {now.steps}: the learning rate follows the longer schedule from here")
+    settings = replace(saved.settings, recipe=replace(before, steps=now.steps))
+    return replace(saved, settings=settings, origins={**saved.origins, STEPS: asked.origins[STEPS]})
 
 
 def fixed_settings(settings: Settings) -> dict[str, str]:

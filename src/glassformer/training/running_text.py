@@ -14,7 +14,7 @@ from glassformer.data.python_source import stdlib_text
 from glassformer.data.shards import TokenShard, token_shard
 from glassformer.data.splitting import split_tokens
 from glassformer.errors import DataError
-from glassformer.layers.config import Size
+from glassformer.layers.config import Size, setting
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.settings import DataSettings, FilePath, Settings
@@ -28,9 +28,9 @@ class TextData(DataSettings):
     """Running text: a .txt, .jsonl or .parquet file, a folder of .txt files, or the built-in stdlib."""
 
     path: FilePath = "stdlib"
-    field: str = "text"
-    batch_size: Size = 32
-    sequence_length: Size = 128
+    field: str = setting("text", "Field of a .jsonl or .parquet file that holds the text.", "content")
+    batch_size: Size = setting(32, "Windows of text in a batch.", 16)
+    max_length: Size = setting(128, "Tokens of a window of text; the model's context must hold them.", 64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +78,9 @@ class RunningText(Task[S], Generic[S]):
     def prepare(self, settings: S, context: DataContext) -> TaskData:
         """Encode the text once, split it, and cut it into windows."""
         data = settings.data
-        task.require_context(settings.model, "data.sequence_length", data.sequence_length)
+        task.require_context(settings.model, "data.max_length", data.max_length)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: self._texts(settings, "path"))
-        tokenizer = self.for_model(tokenizer).with_use(max_length=data.sequence_length)
+        tokenizer = self.for_model(tokenizer).with_use(max_length=data.max_length)
         context.report("encoding the text")
         used: list[task.Part] = [part for part in PARTS if vars(data)[part]]
         shards = {part: self._encoded(settings, part, tokenizer) for part in used}
@@ -95,7 +95,7 @@ class RunningText(Task[S], Generic[S]):
         test = shards["test"].tokens if data.test else validation
 
         def made(tokens: Integer[np.ndarray, " tokens"], name: str) -> PackedBatches:
-            length = min(data.sequence_length, len(tokens) - 1)
+            length = min(data.max_length, len(tokens) - 1)
             count = (len(tokens) - 1) // length if length else 0
             shard = context.shard(count, name, "windows")
             return self.batches(tokenizer, tokens, min(data.batch_size, count), length, settings.recipe.seed, *shard)

@@ -12,7 +12,7 @@ from glassformer.data.python_source import stdlib_labeled
 from glassformer.data.splitting import split_labeled
 from glassformer.equations.metrics import accuracy, f1
 from glassformer.errors import CheckpointError, DataError, ModelError
-from glassformer.layers.config import Config, Fraction, Size
+from glassformer.layers.config import Config, Fraction, Size, setting
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
@@ -34,9 +34,11 @@ class LabeledData(DataSettings):
 
     path: FilePath = "stdlib"
     validation_fraction: Fraction = 0.1
-    fields: tuple[str, str] = ("label", "text")
-    max_length: Size = 128
-    batch_size: Size = 64
+    fields: tuple[str, str] = setting(
+        ("label", "text"), "Fields or columns that hold the label and the text.", ("class", "review")
+    )
+    max_length: Size = setting(128, "Tokens after which a text is cut; the model's context must hold them.", 64)
+    batch_size: Size = setting(64, "Texts in a batch.", 16)
 
 
 @dataclass(frozen=True, kw_only=True)
