@@ -195,7 +195,8 @@ def test_a_dry_run_shows_and_keeps_nothing(capsys: pytest.CaptureFixture[str]) -
     shown = dict(line[2:].split(": ") for line in text.splitlines() if line.startswith("# "))
     assert shown["tokens per step"] == "64"
     assert list(shown) == [
-        "device", "parameters", "tokens per step", "weights", "gradients", "optimizer", "memory", "checkpoint", "disk",
+        "device", "parameters", "tokens per step", "weights", "gradients", "optimizer", "activations", "overhead",
+        "memory", "seconds", "checkpoint", "disk",
     ]  # fmt: skip
     Path("plan.toml").write_text(text)
     words = ["data.path=text.txt", *SMALL, "recipe.steps=6"]
@@ -212,7 +213,9 @@ def test_a_plan_is_what_is_then_done(capsys: pytest.CaptureFixture[str]) -> None
     assert plan["checkpoint_bytes"] == pytest.approx(size, rel=0.01)  # each weight has its own count of steps too
     assert plan["disk_bytes"] > 3 * plan["checkpoint_bytes"]
     assert plan["weights_bytes"] == plan["gradients_bytes"] == 4 * plan["parameters"]
-    assert plan["memory_bytes"] == sum(plan[f"{part}_bytes"] for part in ("weights", "gradients", "optimizer"))
+    parts = ("weights", "gradients", "optimizer", "activations", "overhead")
+    assert plan["memory_bytes"] == sum(plan[f"{part}_bytes"] for part in parts)
+    assert "parameters, about " in capsys.readouterr().err
     assert plan["origins"]["model.dim"] == "command line"
 
 
@@ -277,7 +280,14 @@ def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str], monkeypat
 def test_a_dry_run_of_a_model_that_fits_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["train", "gpt", "--preset", "gpt3", "--data", "text.txt", "--dry-run", "--json"]
     assert main([*asked, "tokenizer.kind=characters", "data.max_length=8", "data.batch_size=2"]) == 0
-    assert json.loads(capsys.readouterr().out)["parameters"] > 170_000_000_000
+    out, err = capsys.readouterr()
+    assert json.loads(out)["parameters"] > 170_000_000_000
+    assert "this run would be refused" in err
+    too_large = [*asked[:-2], "tokenizer.kind=characters", "data.max_length=8", "data.batch_size=2", "--out", "run"]
+    assert main(too_large) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "this run needs about" in said and "try a smaller model (model.dim, model.layers, or --size tiny)" in said
+    assert not Path("run").exists()
 
 
 def test_too_little_memory_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:

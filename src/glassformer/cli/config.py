@@ -36,10 +36,13 @@ class Sources:
         Model preset to start from; `glassformer models` lists them.
     config
         TOML file of settings, such as the config.toml of a run.
+    size
+        Size of the defaults: tiny, small or base; if left out, what suits the machine and the data.
     """
 
     preset: str | None = None
     config: MaybePath = None
+    size: str | None = None
 
 
 NO_SOURCES = Sources()
@@ -97,10 +100,10 @@ def _in_lines(told: dict[str, str]) -> str:
 
 def settle(words: Sequence[str], sources: Sources) -> "Resolved":
     """The settings of a command line."""
-    from glassformer.training.config import resolve
+    from glassformer.training.config import COMMAND_LINE, resolve_for_machine
 
     task, settings = task_and_settings(words)
-    return resolve(task, sources.preset, sources.config, settings)
+    return resolve_for_machine(task, sources.preset, sources.config, settings, COMMAND_LINE, sources.size)
 
 
 def task_and_settings(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:

@@ -6,8 +6,18 @@ from dataclasses import dataclass
 from typing import Literal, get_args, get_origin
 
 from glassformer.layers.config import EXAMPLE, MEANING, field_notes
-from glassformer.training.registry import FAMILY, TASKS, declaring_class, defaults, families, keys, values_of
+from glassformer.training.registry import (
+    FAMILY,
+    TASKS,
+    declaring_class,
+    defaults,
+    families,
+    family_config,
+    keys,
+    values_of,
+)
 from glassformer.training.schema import as_toml, in_words, toml_value
+from glassformer.training.sizes import resized
 
 FAMILY_MEANING = "Architecture of the model; its other settings are those of the architecture."
 
@@ -36,8 +46,8 @@ def explain(task: str, family: str, key: str) -> Explanation:
     kind, name = keys(task, family)[key], key.partition(".")[2]
     usual = values_of(defaults(task))
     if key.startswith("model.") and usual[FAMILY] != family:
-        usual = {f"model.{field}": value for field, value in vars(declaring_class(task, family, key)()).items()}
-        usual[FAMILY] = family
+        fields = vars(resized(family_config(family)(), usual))
+        usual = {FAMILY: family, **{f"model.{field}": value for field, value in fields.items()}}
     notes = {MEANING: FAMILY_MEANING} if key == FAMILY else field_notes(declaring_class(task, family, key), name)
     example = notes.get(EXAMPLE)
     example = _other(kind, usual[key]) if example is None else example

@@ -125,3 +125,8 @@ class Recipe(Config):
                 stable = max(0, steps - warmup - decay)
                 return warmup_stable_decay(step, warmup, stable, decay, peak, floor)
         return linear_warmup(step, warmup, peak)
+
+
+TINY_RECIPE = Recipe(  # ends within two minutes on two cores, with the default models of the tasks
+    steps=600, learning_rate=2e-3, warmup_steps=60, evaluate_every=200, save_every=200
+)

@@ -29,10 +29,12 @@ from glassformer.training.config import (
     Resolved,
     differing_keys,
     resolve,
+    resolve_for_machine,
     to_toml,
 )
 from glassformer.training.device import choose_device
 from glassformer.training.distributed import expected, process_group
+from glassformer.training.estimate import Estimate, certainly_fits, estimate, largest_batch, require_memory
 from glassformer.training.loop import train
 from glassformer.training.optimizer import average_checkpoints, initialize
 from glassformer.training.registry import TASKS, defaults, families, files_of, prepare_data, values_of
@@ -75,19 +77,17 @@ class Run:
         positions = max(batch[name].numel() for name in self.objective.inputs)
         return positions * self.settings.recipe.gradient_accumulation * self.data.batches.world
 
-    @property
-    def memory(self) -> int:
-        """Bytes of weights, gradients and the optimizer's state, without activations."""
-        return self._weights * (self.settings.recipe.copies + 1)
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The memory and the time that the run will take."""
+        return estimate(
+            self.model, self.objective, self.data.batches, self.data.validation, self.settings.recipe, self.device
+        )
 
     @property
     def bytes_per_checkpoint(self) -> int:
-        """Bytes of one checkpoint, which holds everything but the gradients."""
-        return self.memory - self._weights
-
-    @property
-    def _weights(self) -> int:
-        return sum(weight.numel() * weight.element_size() for weight in self.model.parameters())
+        """Bytes of one checkpoint, which holds the weights and the optimizer's state."""
+        return self.settings.recipe.copies * sum(p.numel() * p.element_size() for p in self.model.parameters())
 
     def train(self, resume: bool = False) -> Iterator[Log]:
         """Train to the end, from the start or from the newest checkpoint; then write the model into the folder."""
@@ -146,18 +146,20 @@ def train_task(
     preset: str | None = None,
     config: Path | str | None = None,
     resume: bool = False,
+    size: str | None = None,
     watch: Callable[[Log], None] = lambda log: None,
 ) -> Run:
     """Train a model as `glassformer train` does: a task, settings by key, and a folder for the run.
 
-    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}.
+    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}; `size` is tiny, small or
+    base, and follows from the machine and the data where it is not given.
     """
     if out == "":
         raise ConfigError("out is an empty path, wanted a folder")
     words = [f"{key}={_in_toml(key, value)}" for key, value in (settings or {}).items()]
     folder = None if out is None else Path(out)
     if not resume:
-        resolved = resolve(task, preset, config, words, PYTHON)
+        resolved = resolve_for_machine(task, preset, config, words, PYTHON, size)
     elif folder is None:
         raise ConfigError("resume continues the run of a folder: say which by out")
     else:
@@ -207,10 +209,20 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     config = replace(settings.model, **data.config_values)
     if start is None:
         config = replace(config, vocab=vocab or data.tokenizer.vocab_size)
+        if not dry_run:
+            require_room(resolved, data, build(config, device="meta"))
         model = _fresh(config, settings, dry_run)
     else:
         model = _adopted(config, settings, data, start.model, report)
     return Run(resolved, data, model, out)
+
+
+def require_room(resolved: Resolved, data: TaskData, model: Model) -> None:
+    """Refuse a run that does not fit into the memory of its device, before anything is allocated."""
+    recipe, run, objective = resolved.settings.recipe, resolved.settings.run, TASKS[resolved.task].objective
+    device = choose_device(run.device, run.precision, run.compile)
+    if not certainly_fits(model, objective, largest_batch(data.batches, objective), recipe, device):
+        require_memory(estimate(model, objective, data.batches, data.validation, recipe, device), device.device)
 
 
 def require_free(folder: Path) -> None:

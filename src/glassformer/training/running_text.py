@@ -17,6 +17,7 @@ from glassformer.errors import DataError
 from glassformer.layers.config import Size, setting
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
+from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Task, TaskData
 
@@ -29,7 +30,7 @@ class TextData(DataSettings):
 
     path: FilePath = "stdlib"
     field: str = setting("text", "Field of a .jsonl or .parquet file that holds the text.", "content")
-    batch_size: Size = setting(32, "Windows of text in a batch.", 16)
+    batch_size: Size = setting(16, "Windows of text in a batch.", 32)
     max_length: Size = setting(128, "Tokens of a window of text; the model's context must hold them.", 64)
 
 
@@ -38,6 +39,7 @@ class TextSettings(Settings):
     """The settings of a task on running text."""
 
     data: TextData = TextData()
+    recipe: Recipe = TINY_RECIPE
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ class TokenizerSettings(Config):
     """A tokenizer to train on the data, or the file of one that exists."""
 
     kind: TokenizerKind = setting("bpe", "Kind of tokenizer to train on the data.", "characters")
-    vocab_size: Size = setting(8000, "Most tokens of the tokenizer to train.", 1000)
+    vocab_size: Size = setting(2000, "Most tokens of the tokenizer to train.", 1000)
     lowercase: bool = setting(False, "Whether text is lowercased first.")
     file: FilePath = setting(
         "", "A tokenizer to read instead: tokenizer.json, a SentencePiece model or vocab.txt.", "tokenizer.json"

@@ -18,6 +18,7 @@ from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.objective import Objective
+from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
@@ -38,7 +39,7 @@ class LabeledData(DataSettings):
         ("label", "text"), "Fields or columns that hold the label and the text.", ("class", "review")
     )
     max_length: Size = setting(128, "Tokens after which a text is cut; the model's context must hold them.", 64)
-    batch_size: Size = setting(64, "Texts in a batch.", 16)
+    batch_size: Size = setting(32, "Texts in a batch.", 16)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +47,7 @@ class ClassifySettings(Settings):
     """An encoder that classifies texts."""
 
     data: LabeledData = LabeledData()
+    recipe: Recipe = TINY_RECIPE
     model: Config = EncoderConfig(head="classifier", dim=128, layers=2, heads=4, ffn_dim=512, context=128)
 
 

@@ -18,6 +18,7 @@ from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.objective import Objective
+from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
@@ -49,7 +50,7 @@ class PairData(DataSettings):
         ("source", "target"), "Fields or columns that hold the source and the target.", ("en", "de")
     )
     max_length: Size = setting(128, "Tokens of a sentence from which its pair is left out.", 64)
-    tokens_per_batch: Size = setting(4096, "Tokens in a batch, padding included.", 1024)
+    tokens_per_batch: Size = setting(2048, "Tokens in a batch, padding included.", 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +58,7 @@ class TranslateSettings(Settings):
     """A translator from sentence pairs."""
 
     data: PairData = PairData()
+    recipe: Recipe = TINY_RECIPE
     model: Config = Seq2SeqConfig(dim=128, layers=2, heads=4, ffn_dim=512, context=256, norm_first=True)
 
 
