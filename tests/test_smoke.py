@@ -17,8 +17,8 @@ SMALL: dict[str, object] = {
     "run.device": "cpu", "run.precision": "fp32", "run.compile": "no",
 }  # fmt: skip
 TASKS: dict[str, tuple[str, dict[str, object]]] = {
-    "gpt": ("the cat sat on the mat. " * 40, {"data.sequence_length": 8, "data.batch_size": 4}),
-    "masked": ("the cat sat on the mat. " * 40, {"data.sequence_length": 8, "data.batch_size": 4}),
+    "gpt": ("the cat sat on the mat. " * 40, {"data.max_length": 8, "data.batch_size": 4}),
+    "masked": ("the cat sat on the mat. " * 40, {"data.max_length": 8, "data.batch_size": 4}),
     "translate": ("".join(f"one {n}\tuno {n}\n" for n in range(40)), {"data.max_length": 12}),
     "classify": (
         "".join(f"{'ab'[n % 2]}\ttext {n}\n" for n in range(40)),

@@ -23,16 +23,19 @@ def train(
     preset: str | None = None,
     config: Path | str | None = None,
     resume: bool = False,
+    size: str | None = None,
     watch: Watch | None = None,
 ) -> Run:
     """Train a model as `glassformer train` does: a task, settings by key, and a folder for the run.
 
-    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}. Progress is shown in a
-    terminal or a notebook, unless `watch` is given, which gets each log line instead.
+    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}; `size` is tiny, small or
+    base, and follows from the machine and the data where it is not given. Progress is shown in a terminal or a
+    notebook, unless `watch` is given, which gets each log line instead.
     """
     quiet = watch is not None or not (_is_terminal() or notebook_display())
     report = (lambda text: None) if quiet else _say
-    run = prepare_task(task, settings, out=out, preset=preset, config=config, resume=resume, report=report)
+    where = {"out": out, "preset": preset, "config": config}
+    run = prepare_task(task, settings, **where, resume=resume, size=size, report=report)
     with progress(run.settings.recipe.steps, watch) as show:
         for log in run.train(resume):
             show(log)

@@ -21,7 +21,7 @@ from glassformer.training.config import resolve
 from glassformer.training.run import Run
 
 SMALL = (
-    "tokenizer.kind=characters", "data.sequence_length=16", "data.batch_size=4", "model.context=16", "model.dim=8",
+    "tokenizer.kind=characters", "data.max_length=16", "data.batch_size=4", "model.context=16", "model.dim=8",
     "model.layers=1", "model.heads=2", "recipe.warmup_steps=1", "recipe.log_every=2", "recipe.evaluate_every=4",
     "recipe.save_every=4", "run.device=cpu", "run.precision=fp32", "run.compile=no",
 )  # fmt: skip
@@ -141,7 +141,6 @@ def test_resuming_with_other_settings(capsys: pytest.CaptureFixture[str]) -> Non
     assert train("--out", "run", steps=4) == 0
     begun = Path("run/config.toml").read_text()
     for words, keys in {
-        ("recipe.steps=8",): "recipe.steps",
         ("recipe.seed=1", "--data", "other.txt"): "data.path, recipe.seed",
         ("--preset", "gpt2"): "model.context, model.dim, model.layers, model.heads",
         ("gpt", "run.keep_checkpoints=3", "run.device=auto"): "run.keep_checkpoints",
@@ -157,6 +156,21 @@ def test_resuming_with_other_settings(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["train", "--config", "run/config.toml", "--resume", "--out", "run", "run.device=auto"]) == 0
     assert "run.device differ from before" in capsys.readouterr().err
     assert Path("run/config.toml").read_text() == begun
+
+
+def test_more_steps_when_resuming(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--out", "run", "recipe.schedule=constant", steps=4) == 0
+    assert train("--out", "whole", "recipe.schedule=constant", steps=8) == 0
+    capsys.readouterr()
+    assert main(["train", "--resume", "--out", "run", "recipe.steps=3"]) == 2
+    assert "recipe.steps is 3, wanted at least 4, those the run was begun with" in capsys.readouterr().err
+    assert main(["train", "--resume", "--out", "run", "recipe.steps=8"]) == 0
+    assert "recipe.steps grows from 4 to 8" in capsys.readouterr().err
+    weights = [load_file(Path(each, "model.safetensors")) for each in ("run", "whole")]
+    assert all(weights[0][name].equal(weights[1][name]) for name in weights[1])
+    assert resolve(file="run/config.toml").settings == resolve(file="whole/config.toml").settings
+    assert main(["train", "--resume", "--out", "run"]) == 0
+    assert "is already finished" in capsys.readouterr().err
 
 
 def test_there_must_be_something_to_resume(capsys: pytest.CaptureFixture[str]) -> None:
@@ -183,7 +197,8 @@ def test_a_dry_run_shows_and_keeps_nothing(capsys: pytest.CaptureFixture[str]) -
     shown = dict(line[2:].split(": ") for line in text.splitlines() if line.startswith("# "))
     assert shown["tokens per step"] == "64"
     assert list(shown) == [
-        "device", "parameters", "tokens per step", "weights", "gradients", "optimizer", "memory", "checkpoint", "disk",
+        "device", "parameters", "tokens per step", "weights", "gradients", "optimizer", "activations", "overhead",
+        "memory", "seconds", "checkpoint", "disk",
     ]  # fmt: skip
     Path("plan.toml").write_text(text)
     words = ["data.path=text.txt", *SMALL, "recipe.steps=6"]
@@ -200,7 +215,9 @@ def test_a_plan_is_what_is_then_done(capsys: pytest.CaptureFixture[str]) -> None
     assert plan["checkpoint_bytes"] == pytest.approx(size, rel=0.01)  # each weight has its own count of steps too
     assert plan["disk_bytes"] > 3 * plan["checkpoint_bytes"]
     assert plan["weights_bytes"] == plan["gradients_bytes"] == 4 * plan["parameters"]
-    assert plan["memory_bytes"] == sum(plan[f"{part}_bytes"] for part in ("weights", "gradients", "optimizer"))
+    parts = ("weights", "gradients", "optimizer", "activations", "overhead")
+    assert plan["memory_bytes"] == sum(plan[f"{part}_bytes"] for part in parts)
+    assert "parameters, about " in capsys.readouterr().err
     assert plan["origins"]["model.dim"] == "command line"
 
 
@@ -213,10 +230,10 @@ def test_a_plan_is_what_is_then_done(capsys: pytest.CaptureFixture[str]) -> None
         (["gpt", "--config", "missing.toml"], "missing.toml: cannot be read"),
         (["gpt", "--data", "missing.txt"], 'data.path is "missing.txt", but there is no such file or folder'),
         (["gpt", "--init", "missing"], 'run.init is "missing", but there is no such file or folder'),
-        (["gpt", "--data", "text.txt", "data.path=text.txt"], "data.path is given twice"),
+        (["gpt", "--data", "text.txt", "data.path=missing.txt"], 'data.path is "missing.txt", but there is no such'),
         (["masked", "--target-path", "text.txt"], "there is no key data.target_path in masked"),
         (["gpt", "--data", "text.txt", *SMALL, "model.heads=3", "--out", "run"], "heads"),
-        (["gpt", "--data", "text.txt", *SMALL, "data.sequence_length=17", "--out", "run"], "given twice"),
+        (["gpt", "--data", "text.txt", *SMALL, "data.max_length=17", "--out", "run"], "max_length, which is 17"),
         ([], "no task is named"),
     ],
 )
@@ -264,8 +281,15 @@ def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str], monkeypat
 
 def test_a_dry_run_of_a_model_that_fits_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["train", "gpt", "--preset", "gpt3", "--data", "text.txt", "--dry-run", "--json"]
-    assert main([*asked, "tokenizer.kind=characters", "data.sequence_length=8", "data.batch_size=2"]) == 0
-    assert json.loads(capsys.readouterr().out)["parameters"] > 170_000_000_000
+    assert main([*asked, "tokenizer.kind=characters", "data.max_length=8", "data.batch_size=2"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["parameters"] > 170_000_000_000
+    assert "this run would be refused" in err
+    too_large = [*asked[:-2], "tokenizer.kind=characters", "data.max_length=8", "data.batch_size=2", "--out", "run"]
+    assert main(too_large) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "this run needs about" in said and "try a smaller model (model.dim, model.layers, or --size tiny)" in said
+    assert not Path("run").exists()
 
 
 def test_too_little_memory_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -278,7 +302,7 @@ def test_too_little_memory_is_said_in_one_line(capsys: pytest.CaptureFixture[str
 
 def test_a_plan_of_fine_tuning_says_what_the_model_to_start_from_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert train("--out", "run", steps=4) == 0
-    tune = ["train", "gpt", "--init", "run", "--data", "text.txt", "data.sequence_length=16", "recipe.steps=200"]
+    tune = ["train", "gpt", "--init", "run", "--data", "text.txt", "data.max_length=16", "recipe.steps=200"]
     capsys.readouterr()
     assert main([*tune, "--dry-run", "--json", "model.dropout=0.5"]) == 0
     plan = json.loads(capsys.readouterr().out)

@@ -72,7 +72,7 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def settings(tmp_path: Path) -> dict[str, object]:
     (tmp_path / "text.txt").write_text(TEXT)
     return {
-        "model.family": "no_positions", "data.path": str(tmp_path / "text.txt"), "data.sequence_length": 16,
+        "model.family": "no_positions", "data.path": str(tmp_path / "text.txt"), "data.max_length": 16,
         "data.batch_size": 4, "data.validation_fraction": 0.2, "tokenizer.kind": "characters", "recipe.steps": 30,
         "recipe.learning_rate": 0.02, "recipe.save_every": 5, "recipe.log_every": 1, "run.device": "cpu",
         "run.precision": "fp32",

@@ -23,7 +23,7 @@ SMALL = {
     "tokenizer.kind": "characters", "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 8,
     "recipe.steps": 2, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "fp32",
 }  # fmt: skip
-WINDOWS = {"data.sequence_length": 8, "data.batch_size": 4}
+WINDOWS = {"data.max_length": 8, "data.batch_size": 4}
 SNIPPETS = [LabeledText(("rose", "thorn")[n % 2], f"a {('rose', 'thorn')[n % 2]} {n}", f"a.py:{n}") for n in range(60)]
 
 

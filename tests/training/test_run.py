@@ -43,7 +43,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settings_of(task: str, tmp_path: Path, **recipe_values: object) -> Settings:
     how = recipe(**{"steps": 6, "ema_decay": 0.0, **recipe_values})  # pyright: ignore[reportArgumentType]
-    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
+    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, max_length=8, validation_fraction=0.2)
     labeled = "".join(f"{label}\t{text} {n}\n" for n in range(8) for label, text in (("a", "rose"), ("b", "thorn")))
     data = {
         "translate": (TRANSLATE, pair_data(tmp_path, validation_fraction=0.25)),

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from glassformer.training.run import Run
     from glassformer.training.step import Log
 
-FLOAT32 = 4  # bytes
 MEGABYTE = 1e6
 
 
@@ -62,7 +61,7 @@ class RunOptions:
     Parameters
     ----------
     resume
-        Resume the run in --out exactly where it stopped, after Ctrl-C or a crash.
+        Resume the run in --out exactly where it stopped, after Ctrl-C or a crash; recipe.steps=N adds steps.
     dry_run
         Show the settings and what the run needs (parameters, memory, tokens, disk) without training.
     no_progress
@@ -98,16 +97,16 @@ def train(
         from glassformer.training.tensorboard import require_tensorboard
 
         require_tensorboard()
-    given = [*words, *start.words()]
+    task, others = task_and_settings(words)
+    given = [*start.words(), *others]  # key=value words win over options
     if options.resume:
         from glassformer.training.run import resolve_resumed
 
         if out is None:
             raise UsageError("--resume needs the folder of the run: give --out FOLDER")
-        task, settings = task_and_settings(given)
-        resolved = resolve_resumed(out, task, start.preset, start.config, settings, _say)
+        resolved = resolve_resumed(out, task, start.preset, start.config, given, _say)
     else:
-        resolved = settle(given, start)
+        resolved = settle(given if task is None else [task, *given], start)
     _require_files(resolved)
     if options.dry_run:
         return _show_plan(resolved, json)
@@ -119,6 +118,7 @@ def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) 
     from glassformer.training.run import prepare
 
     run = prepare(resolved, folder, _say, options.resume)
+    _say(_forecast(run))
     last: Log | None = None
     try:
         with _watchers(resolved.settings.recipe.steps, folder, options) as watchers:
@@ -133,6 +133,15 @@ def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) 
         _say("evaluating the model")
         _report_end(resolved.task, run, folder, last, json)
     return None
+
+
+def _forecast(run: "Run") -> str:
+    """Size, memory and time of a run, before it starts."""
+    from glassformer.training.estimate import duration, readable
+
+    needs, steps = run.estimate, run.settings.recipe.steps
+    time = f"{steps:,} steps, about {duration(needs.seconds)}"
+    return f"{run.parameters:,} parameters, about {readable(needs.memory)} of memory beside the data, {time}"
 
 
 def _new_folder(task: str, out: Path | None) -> Path:
@@ -217,27 +226,30 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
 def _show_plan(resolved: "Resolved", json: bool) -> None:
     """The settings and resources of a run; the text is valid TOML for --config."""
     from glassformer.training.config import tables, to_toml
+    from glassformer.training.estimate import memory_of
     from glassformer.training.run import prepare
     from glassformer.training.run_folder import RunFolder
 
     run = prepare(resolved, None, _say, dry_run=True)
-    weights, kept = (
-        FLOAT32 * run.parameters,
-        (run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints),
-    )
-    plan: dict[str, int | str] = {  # memory without activations
+    kept, needs = (run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints), run.estimate
+    plan: dict[str, int | str] = {
         "device": str(run.device.device),
         "parameters": run.parameters,
         "tokens_per_step": run.tokens_per_step,
-        "weights_bytes": weights,
-        "gradients_bytes": weights,
-        "optimizer_bytes": run.memory - 2 * weights,
-        "memory_bytes": run.memory,
+        "weights_bytes": needs.weights,
+        "gradients_bytes": needs.gradients,
+        "optimizer_bytes": needs.optimizer,
+        "activations_bytes": needs.activations,
+        "overhead_bytes": needs.overhead,
+        "memory_bytes": needs.memory,
+        "seconds": round(needs.seconds),
         "checkpoint_bytes": run.bytes_per_checkpoint,
         "disk_bytes": RunFolder("runs", max(kept)).room_needed(run.bytes_per_checkpoint),
     }
     if not _is_first():
         return
+    if needs.memory > memory_of(run.device.device):
+        _say(f"this run would be refused: {_forecast(run)}, more than there is")
     if json:
         write_json({"config": tables(run.resolved), "origins": run.resolved.origins, **plan})
         return

@@ -2,10 +2,11 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from types import MappingProxyType
+from typing import cast, get_origin
 
 from glassformer.checkpoints.native import RENAMED_FIELDS
 from glassformer.errors import ConfigError
@@ -16,17 +17,22 @@ from glassformer.training import registry
 from glassformer.training.registry import FAMILY, FOLLOWS, SECTIONS, TASKS, defaults, families, keys, values_of
 from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
 from glassformer.training.settings import FilePath, Settings
+from glassformer.training.sizes import SIZES, data_size, for_data, has_gpu, resized, usual_size
 
 DEFAULT, COMMAND_LINE, PYTHON = "default", "command line", "settings"
 CONFIG = "config.toml"  # in the folder of a run
 DIM, FFN_DIM = "model.dim", "model.ffn_dim"
+CONTEXT, LENGTH, HEADS, HEAD_DIM = "model.context", "data.max_length", "model.heads", "model.head_dim"
+RATE, FINE_TUNING_RATE = "recipe.learning_rate", 2e-4  # a rate for weights that are trained already
+LONGEST_WARMUP = 100  # steps of a warm-up that nobody chose
 CONFIG_LENGTH = 1_000_000  # characters of a file of settings
+NO_COMMENTS: Mapping[str, str] = MappingProxyType({})
 WIDEST = 40  # columns before the comments, which are aligned except after longer values
 OLD_NAMES = {  # of keys in older settings files, and their names now
     "data": {
         "second": "target_path", "validation_second": "validation_target_path", "test_second": "test_target_path",
         "beam": "num_beams", "share": "validation_fraction", "longest": "max_length", "tokens": "tokens_per_batch",
-        "batch": "batch_size", "length": "sequence_length",
+        "batch": "batch_size", "length": "max_length", "sequence_length": "max_length",
     },
     "tokenizer": {"vocab": "vocab_size"},
     "model": RENAMED_FIELDS,
@@ -64,16 +70,24 @@ def resolve(
     file: Path | str | None = None,
     words: Iterable[str] = (),
     origin: str = COMMAND_LINE,
+    size: str = "tiny",
 ) -> Resolved:
-    """Settings of a task from its defaults < a preset < a TOML file < words such as `recipe.steps=500`.
+    """Settings of a task from its defaults < a size < a preset < a TOML file < words such as `recipe.steps=500`.
 
     `origin` is where the words come from, for errors and for the comments of a configuration.
     """
+    if size not in SIZES:
+        raise ConfigError(f"there is no size {shown(size)}; {did_you_mean(size, SIZES)}")
     table = {} if file is None else _read_toml(file)
     task = _task(task, table.pop("task", None), file)
     given = {**_from_tables(table, printable(str(file))), **_from_words(words, origin)}
     values = values_of(defaults(task))
     origins = dict.fromkeys(values, DEFAULT)
+    for key, value in SIZES[size].items():
+        if key in values:
+            values[key], origins[key] = value, f"size {size}"
+    if FFN_DIM in values:
+        values[FFN_DIM] = _proportional_ffn_dim(values_of(defaults(task)), values)
     if preset is not None:
         _start_model(values, origins, _fitting_preset(task, preset), f"preset {preset}")
     _choose_family(task, preset, given, values, origins)
@@ -82,8 +96,11 @@ def resolve(
         values[key], origins[key] = _value_of(task, str(values[FAMILY]), key, value), value.origin
     if origins["recipe.warmup_steps"] == DEFAULT:
         values["recipe.warmup_steps"] = _default_warmup(values)
+    if RATE not in given and values["run.init"]:
+        values[RATE] = FINE_TUNING_RATE
     if FFN_DIM in usual and FFN_DIM not in given:
         values[FFN_DIM] = _proportional_ffn_dim(usual, values)
+    _follow_each_other(values, given)
     return Resolved(task, _build_settings(task, values, origins), origins)
 
 
@@ -101,8 +118,11 @@ def tables(resolved: Resolved) -> dict[str, object]:
     return {"task": resolved.task, **found}
 
 
-def to_toml(resolved: Resolved, *, origins: bool = False) -> str:
-    """The whole configuration as TOML, which `resolve` reads back; with origins, a comment says where from."""
+def to_toml(resolved: Resolved, *, origins: bool = False, comments: Mapping[str, str] = NO_COMMENTS) -> str:
+    """The whole configuration as TOML, which `resolve` reads back.
+
+    With origins, a comment after each value says where it comes from; `comments` are put above the keys they explain.
+    """
     lines = [f"task = {toml_value(resolved.task)}"]
     for section, values in tables(resolved).items():
         if not isinstance(values, dict):
@@ -111,6 +131,7 @@ def to_toml(resolved: Resolved, *, origins: bool = False) -> str:
         pairs = {f"{section}.{name}": f"{name} = {toml_value(value)}" for name, value in values.items()}
         width = min(max(map(len, pairs.values())), WIDEST)
         for key, pair in pairs.items():
+            lines += [comments[key]] if comments.get(key) else []
             lines.append(f"{pair:<{width}}  # {resolved.origins[key]}" if origins else pair)
     return "\n".join(lines) + "\n"
 
@@ -177,8 +198,6 @@ def _from_words(words: Iterable[str], origin: str) -> dict[str, GivenValue]:
             raise ConfigError(f"{origin}: {shown(word)} sets nothing, wanted key=value, as in recipe.steps=500")
         if any("\ud800" <= letter <= "\udfff" for letter in word):  # a byte of the command line that is not text
             raise ConfigError(f"{origin}: {_brief_key(key)} is not UTF-8, wanted text")
-        if key in given:
-            raise ConfigError(f"{origin}: {_brief_key(key)} is given twice, wanted once")
         given[key] = GivenValue(_typed_value(text), origin, text)
     return given
 
@@ -222,12 +241,52 @@ def _choose_family(
     if preset is not None:
         what = f"{FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out"
         raise ConfigError(f"{given[FAMILY].origin}: {what}")
-    _start_model(values, origins, registry.family_config(family)(), DEFAULT)
+    origin = origins.get(DIM, DEFAULT)
+    _start_model(values, origins, resized(registry.family_config(family)(), values), origin)
 
 
 def _default_warmup(values: Mapping[str, object]) -> int:
     """The default warm-up, but at most a tenth of the steps: it would be most of a short run."""
-    return min(cast(int, values["recipe.warmup_steps"]), max(cast(int, values["recipe.steps"]) // 10, 1))
+    steps = cast(int, values["recipe.steps"])
+    return min(LONGEST_WARMUP, max(steps // 10, 1), steps - 1)
+
+
+def _follow_each_other(values: dict[str, object], given: Mapping[str, GivenValue]) -> None:
+    """The length of the data and the model's context fit where only one of them was given; so do heads of T5."""
+    length, context = values.get(LENGTH), values.get(CONTEXT)
+    if isinstance(length, int) and isinstance(context, int) and length > context:
+        if CONTEXT in given and LENGTH not in given:
+            values[LENGTH] = context
+        if LENGTH in given and CONTEXT not in given:
+            values[CONTEXT] = length
+    if isinstance(values.get(HEAD_DIM), int) and HEAD_DIM not in given and {DIM, HEADS} & set(given):
+        values[HEAD_DIM] = max(cast(int, values[DIM]) // cast(int, values[HEADS]), 1)
+
+
+def suited(resolved: Resolved) -> Resolved:
+    """The settings with defaults that suit the size of the data; not for a model that brings its own tokenizer."""
+    values, data = values_of(resolved.settings), resolved.settings.data
+    paths = [data.path, *filter(None, [vars(data).get("target_path")])]
+    size = data_size(*paths)
+    if size is None or resolved.settings.run.init:
+        return resolved
+    free = {key for key, origin in resolved.origins.items() if origin == DEFAULT or origin.startswith("size ")}
+    chosen = {key: value for key, value in for_data(values, size).items() if key in free and value != values[key]}
+    origins = {**resolved.origins, **dict.fromkeys(chosen, f"{size / 1e6:.2g} MB of data")}
+    return Resolved(resolved.task, _build_settings(resolved.task, {**values, **chosen}, origins), origins)
+
+
+def resolve_for_machine(
+    task: str | None, preset: str | None, file: Path | str | None, words: Sequence[str], origin: str, size: str | None
+) -> Resolved:
+    """Settings with defaults that suit the machine and the data; a file of settings is taken as it is."""
+    first = resolve(task, preset, file, words, origin, size or "tiny")
+    if file is not None:
+        return first
+    run, data = first.settings.run, first.settings.data
+    if size is None and not run.init and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
+        first = resolve(task, preset, file, words, origin, size)
+    return suited(first)
 
 
 def _proportional_ffn_dim(usual: Mapping[str, object], values: Mapping[str, object]) -> object:
@@ -242,16 +301,20 @@ def _value_of(task: str, family: str, key: str, given: GivenValue) -> object:
     """The given value of a key, as that key's type."""
     known = keys(task, family)
     if key not in known:
-        raise ConfigError(f"{given.origin}: {_no_such_key(task, family, key)}")
+        raise ConfigError(f"{given.origin}: {unknown_key(task, family, key)}")
+    value = given.value
+    if given.typed is not None and get_origin(known[key]) is tuple and not isinstance(value, list):
+        value = [_typed_value(part.strip()) for part in given.typed.split(",")]  # 0.9,0.95 is a list too
     try:
-        return converted(key, given.value, known[key])
+        return converted(key, value, known[key])
     except ConfigError as error:
         if given.typed is not None and known[key] in (str, FilePath):
             return given.typed  # a path may look like a number
         raise ConfigError(f"{given.origin}: {error}") from None
 
 
-def _no_such_key(task: str, family: str, key: str) -> str:
+def unknown_key(task: str, family: str, key: str) -> str:
+    """What is wrong with a key that a task with this model family does not have."""
     if key in FOLLOWS:
         return f"{key} cannot be set, it follows from {FOLLOWS[key]}"
     if any(RENAMED.get(key) in keys(task, each) for each in families(task)):

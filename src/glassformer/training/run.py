@@ -30,10 +30,12 @@ from glassformer.training.config import (
     Resolved,
     differing_keys,
     resolve,
+    resolve_for_machine,
     to_toml,
 )
 from glassformer.training.device import choose_device
 from glassformer.training.distributed import expected, process_group
+from glassformer.training.estimate import Estimate, certainly_fits, estimate, largest_batch, require_memory
 from glassformer.training.loop import train
 from glassformer.training.optimizer import average_checkpoints, initialize
 from glassformer.training.registry import TASKS, defaults, families, files_of, prepare_data, values_of
@@ -41,7 +43,7 @@ from glassformer.training.run_folder import RunFolder
 from glassformer.training.samples import Sample
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
-from glassformer.training.snapshots import TEST, newest
+from glassformer.training.snapshots import STEPS, TEST, newest
 from glassformer.training.step import Log
 from glassformer.training.task import DataContext, Metrics, Report, TaskData
 
@@ -91,19 +93,17 @@ class Run:
         positions = max(batch[name].numel() for name in self.objective.inputs)
         return positions * self.settings.recipe.gradient_accumulation * self.data.batches.world
 
-    @property
-    def memory(self) -> int:
-        """Bytes of weights, gradients and the optimizer's state, without activations."""
-        return self._weights * (self.settings.recipe.copies + 1)
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The memory and the time that the run will take."""
+        return estimate(
+            self.model, self.objective, self.data.batches, self.data.validation, self.settings.recipe, self.device
+        )
 
     @property
     def bytes_per_checkpoint(self) -> int:
-        """Bytes of one checkpoint, which holds everything but the gradients."""
-        return self.memory - self._weights
-
-    @property
-    def _weights(self) -> int:
-        return sum(weight.numel() * weight.element_size() for weight in self.model.parameters())
+        """Bytes of one checkpoint, which holds the weights and the optimizer's state."""
+        return self.settings.recipe.copies * sum(p.numel() * p.element_size() for p in self.model.parameters())
 
     def train(self, resume: bool = False) -> Iterator[Log]:
         """Train to the end, from the start or from the newest checkpoint; then write the model into the folder."""
@@ -124,13 +124,19 @@ class Run:
             yield
             return
         with self.folder.lock():
-            if not resume:  # a resumed run keeps the settings it was begun with
+            if not resume:
                 require_free(self.folder.path)
+            if not resume or self._grows(self.folder.path):  # a resumed run keeps the settings it was begun with
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
             labels = None if self.labels is None else tuple(self.labels)
             self.folder.write_text(MODEL_CONFIG, json.dumps(native_config(self.model.config, labels), indent=2) + "\n")
             self.tokenizer.save(self.folder.path)
             yield
+
+    def _grows(self, folder: Path) -> bool:
+        """Whether the run has more steps than the settings in its folder."""
+        begun = resolve(file=folder / CONFIG)
+        return self.settings.recipe.steps > begun.settings.recipe.steps
 
     def evaluate(self) -> Metrics:
         """The metrics on the test data, or on the validation data where there is none."""
@@ -162,10 +168,11 @@ def train_task(
     preset: str | None = None,
     config: Path | str | None = None,
     resume: bool = False,
+    size: str | None = None,
     watch: Callable[[Log], None] = lambda log: None,
 ) -> Run:
     """Train a model as `gf.train` does, showing nothing; `watch` gets each log line."""
-    run = prepare_task(task, settings, out=out, preset=preset, config=config, resume=resume)
+    run = prepare_task(task, settings, out=out, preset=preset, config=config, resume=resume, size=size)
     for log in run.train(resume):
         watch(log)
     return run
@@ -179,9 +186,14 @@ def prepare_task(
     preset: str | None = None,
     config: Path | str | None = None,
     resume: bool = False,
+    size: str | None = None,
     report: Report = _silent,
 ) -> Run:
-    """A run ready to be trained: a task, settings by key, and a folder."""
+    """A run ready to be trained: a task, settings by key, and a folder.
+
+    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}; `size` is tiny, small or
+    base, and follows from the machine and the data where it is not given.
+    """
     for name, value, kinds in (("task", task, str), ("preset", preset, str), ("settings", settings, Mapping)):
         if value is not None and not isinstance(value, kinds):
             wanted = "a mapping of keys to values" if kinds is Mapping else "a name"
@@ -191,7 +203,7 @@ def prepare_task(
     words = [f"{key}={_in_toml(key, value)}" for key, value in (settings or {}).items()]
     folder = None if out is None else Path(out)
     if not resume:
-        resolved = resolve(task, preset, config, words, PYTHON)
+        resolved = resolve_for_machine(task, preset, config, words, PYTHON, size)
     elif folder is None:
         raise ConfigError("resume continues the run of a folder: say which by out")
     else:
@@ -234,10 +246,20 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     config = replace(settings.model, **data.config_values)
     if start is None:
         config = replace(config, vocab=vocab or data.tokenizer.vocab_size)
+        if not dry_run:
+            require_room(resolved, data, build(config, device="meta"))
         model = _fresh(config, settings, dry_run)
     else:
         model = _adopted(config, settings, data, start.model, report)
     return Run(resolved, data, model, out)
+
+
+def require_room(resolved: Resolved, data: TaskData, model: Model) -> None:
+    """Refuse a run that does not fit into the memory of its device, before anything is allocated."""
+    recipe, run, objective = resolved.settings.recipe, resolved.settings.run, TASKS[resolved.task].objective
+    device = choose_device(run.device, run.precision, run.compile)
+    if not certainly_fits(model, objective, largest_batch(data.batches, objective), recipe, device):
+        require_memory(estimate(model, objective, data.batches, data.validation, recipe, device), device.device)
 
 
 def require_free(folder: Path) -> None:
@@ -311,7 +333,7 @@ def resolve_resumed(
     report: Report,
     origin: str = COMMAND_LINE,
 ) -> Resolved:
-    """The settings of a stopped run; only those may differ that affect nothing but rounding."""
+    """The settings of a stopped run; only its steps may grow, and what affects nothing but rounding may differ."""
     if not (folder / CONFIG).is_file():
         raise ConfigError(f"{folder} holds no run to resume: there is no {CONFIG} in it")
     saved = resolve(file=folder / CONFIG)
@@ -320,6 +342,8 @@ def resolve_resumed(
     if asked.task != saved.task:
         raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
     differing = differing_keys(saved, asked)
+    saved = _with_more_steps(saved, asked, report) if STEPS in differing else saved
+    differing = [key for key in differing if key != STEPS]
     if wrong := [key for key in differing if key not in MAY_DIFFER]:
         other = ", ".join(wrong)
         raise ConfigError(f"{folder} was begun with another {other}; resume it without, or begin another run")
@@ -328,6 +352,16 @@ def resolve_resumed(
     values = values_of(asked.settings)
     changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
     return replace(saved, settings=replace(saved.settings, run=changed))
+
+
+def _with_more_steps(saved: Resolved, asked: Resolved, report: Report) -> Resolved:
+    """The settings of a run that goes on for more steps than it was begun with."""
+    before, now = saved.settings.recipe, asked.settings.recipe
+    if now.steps < before.steps:
+        raise ConfigError(f"{STEPS} is {now.steps}, wanted at least {before.steps}, those the run was begun with")
+    report(f"{STEPS} grows from {before.steps} to {now.steps}: the learning rate follows the longer schedule from here")
+    settings = replace(saved.settings, recipe=replace(before, steps=now.steps))
+    return replace(saved, settings=settings, origins={**saved.origins, STEPS: asked.origins[STEPS]})
 
 
 def fixed_settings(settings: Settings) -> dict[str, str]:

@@ -15,9 +15,10 @@ from glassformer.data.python_source import stdlib_text
 from glassformer.data.shards import TokenShard, token_shard
 from glassformer.data.splitting import split_tokens
 from glassformer.errors import DataError
-from glassformer.layers.config import Size
+from glassformer.layers.config import Size, setting
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
+from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Task, TaskData
 
@@ -29,9 +30,9 @@ class TextData(DataSettings):
     """Running text: a .txt, .jsonl or .parquet file, a folder of .txt files, or the built-in stdlib."""
 
     path: FilePath = "stdlib"
-    field: str = "text"
-    batch_size: Size = 32
-    sequence_length: Size = 128
+    field: str = setting("text", "Field of a .jsonl or .parquet file that holds the text.", "content")
+    batch_size: Size = setting(16, "Windows of text in a batch.", 32)
+    max_length: Size = setting(128, "Tokens of a window of text; the model's context must hold them.", 64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +40,7 @@ class TextSettings(Settings):
     """The settings of a task on running text."""
 
     data: TextData = TextData()
+    recipe: Recipe = TINY_RECIPE
 
 
 @dataclass(frozen=True)
@@ -80,9 +82,9 @@ class RunningText(Task[S], Generic[S]):
     def prepare(self, settings: S, context: DataContext) -> TaskData:
         """Encode the text once, split it, and cut it into windows."""
         data = settings.data
-        task.require_context(settings.model, "data.sequence_length", data.sequence_length)
+        task.require_context(settings.model, "data.max_length", data.max_length)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: self._texts(settings, "path"))
-        tokenizer = self.for_model(tokenizer).with_use(max_length=data.sequence_length)
+        tokenizer = self.for_model(tokenizer).with_use(max_length=data.max_length)
         context.report("encoding the text")
         used: list[task.Part] = [part for part in PARTS if vars(data)[part]]
         shards = {part: self._encoded(settings, part, tokenizer) for part in used}
@@ -101,7 +103,7 @@ class RunningText(Task[S], Generic[S]):
             context.report("the validation data is the training data: its loss will look better than it is")
 
         def made(tokens: Integer[np.ndarray, " tokens"], name: str) -> PackedBatches:
-            length = min(data.sequence_length, len(tokens) - 1)
+            length = min(data.max_length, len(tokens) - 1)
             count = (len(tokens) - 1) // length if length else 0
             shard = context.shard(count, name, "windows")
             return self.batches(tokenizer, tokens, min(data.batch_size, count), length, settings.recipe.seed, *shard)

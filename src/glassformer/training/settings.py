@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from glassformer.layers.config import LARGEST_WHOLE, Config, Fraction, Size
+from glassformer.layers.config import LARGEST_WHOLE, Config, Fraction, Size, setting
 from glassformer.text.tokenizer import TokenizerKind
 from glassformer.training.recipe import Recipe
 
@@ -21,32 +21,42 @@ class DataSettings(Config):
     is evaluated once, at the end of a run; without it, validation data is.
     """
 
-    path: FilePath
-    validation: FilePath = ""
-    test: FilePath = ""
-    validation_fraction: Fraction = 0.02
+    path: FilePath = setting("", "Training data: a file, a folder, or the name of built-in data.", "notes.txt")
+    validation: FilePath = setting("", "Validation data; if empty, a part of the training data.", "valid.txt")
+    test: FilePath = setting("", "Test data, evaluated once at the end; if empty, the validation data is.", "test.txt")
+    validation_fraction: Fraction = setting(0.02, "Fraction of the training data that is held out for validation.", 0.1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSettings(Config):
     """A tokenizer to train on the data, or the file of one that exists."""
 
-    kind: TokenizerKind = "bpe"
-    vocab_size: Size = 8000
-    lowercase: bool = False
-    file: FilePath = ""
+    kind: TokenizerKind = setting("bpe", "Kind of tokenizer to train on the data.", "characters")
+    vocab_size: Size = setting(2000, "Most tokens of the tokenizer to train.", 1000)
+    lowercase: bool = setting(False, "Whether text is lowercased first.")
+    file: FilePath = setting(
+        "", "A tokenizer to read instead: tokenizer.json, a SentencePiece model or vocab.txt.", "tokenizer.json"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(Config):
     """The model to start from, and how a run computes; except for `init`, results differ only by rounding."""
 
-    init: FilePath = ""
-    device: str = "auto"
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    compile: Literal["auto", "yes", "no"] = "auto"
-    strategy: Literal["ddp", "fsdp"] = "ddp"
-    keep_checkpoints: CheckpointCount = 2
+    init: FilePath = setting("", "Model to start from (fine-tuning); its shape and tokenizer are kept.", "runs/gpt-1")
+    device: str = setting(
+        "auto", "Where to compute: auto, cpu, cuda or cuda:1; auto takes a GPU if there is one.", "cpu"
+    )
+    precision: Literal["auto", "fp32", "bf16"] = setting(
+        "auto", "Precision of the computation; auto is bf16 where the device is fast in it.", "fp32"
+    )
+    compile: Literal["auto", "yes", "no"] = setting(
+        "auto", "Whether the model is compiled; auto compiles on a GPU.", "no"
+    )
+    strategy: Literal["ddp", "fsdp"] = setting(
+        "ddp", "What several processes share: ddp copies the weights, fsdp shards them."
+    )
+    keep_checkpoints: CheckpointCount = setting(2, "Newest checkpoints to keep, besides the best.", 5)
 
 
 @dataclass(frozen=True, kw_only=True)

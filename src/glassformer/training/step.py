@@ -107,7 +107,7 @@ class Training:
         scale = (self.process_group.world_size / self.sums[1].clamp_min(1)).to(gradients[0].dtype)  # DDP averages
         with no_checks():
             self.norm = self.process_group.norm(gradients) * scale
-            factor = clip_gradient(torch.ones_like(self.norm), self.norm, self.recipe.max_grad_norm)
+            factor = clip_gradient(torch.ones_like(self.norm), self.norm, self.recipe.gradient_limit)
         multiply_all(gradients, factor * scale)
 
     def raise_if_nonfinite(self) -> None:

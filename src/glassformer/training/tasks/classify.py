@@ -13,12 +13,13 @@ from glassformer.data.python_source import stdlib_labeled
 from glassformer.data.splitting import split_labeled
 from glassformer.equations.metrics import accuracy, f1
 from glassformer.errors import CheckpointError, DataError, ModelError
-from glassformer.layers.config import Config, Fraction, Size
+from glassformer.layers.config import Config, Fraction, Size, setting
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.objective import Objective
+from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
@@ -35,9 +36,11 @@ class LabeledData(DataSettings):
 
     path: FilePath = "stdlib"
     validation_fraction: Fraction = 0.1
-    fields: tuple[str, str] = ("label", "text")
-    max_length: Size = 128
-    batch_size: Size = 64
+    fields: tuple[str, str] = setting(
+        ("label", "text"), "Fields or columns that hold the label and the text.", ("class", "review")
+    )
+    max_length: Size = setting(128, "Tokens after which a text is cut; the model's context must hold them.", 64)
+    batch_size: Size = setting(32, "Texts in a batch.", 16)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +48,7 @@ class ClassifySettings(Settings):
     """An encoder that classifies texts."""
 
     data: LabeledData = LabeledData()
+    recipe: Recipe = TINY_RECIPE
     model: Config = EncoderConfig(head="classifier", dim=128, layers=2, heads=4, ffn_dim=512, context=128)
 
 

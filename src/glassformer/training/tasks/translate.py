@@ -12,13 +12,14 @@ from glassformer.data.phrase_book import courtesies, split_phrase_book
 from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError, MissingExtraError
-from glassformer.layers.config import Config, Size
+from glassformer.layers.config import Config, Size, setting
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.objective import Objective
+from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
@@ -38,15 +39,19 @@ class PairData(DataSettings):
     """
 
     path: FilePath = "phrasebook"
-    target_path: FilePath = ""
-    extra: str = ""
-    extra_times: Size = 1
-    validation_target_path: FilePath = ""
-    test_target_path: FilePath = ""
-    num_beams: Size = 4
-    fields: tuple[str, str] = ("source", "target")
-    max_length: Size = 128
-    tokens_per_batch: Size = 4096
+    target_path: FilePath = setting("", "Target sentences, line by line, if the pairs are in two files.", "train.de")
+    extra: str = setting("", "More pairs to train on: a file, or the built-in courtesies.", "courtesies")
+    extra_times: Size = setting(1, "How often the extra pairs are repeated.", 10)
+    validation_target_path: FilePath = setting(
+        "", "Target sentences of the validation data, if it is in two files.", "valid.de"
+    )
+    test_target_path: FilePath = setting("", "Target sentences of the test data, if it is in two files.", "test.de")
+    num_beams: Size = setting(4, "Beams of the search that translates the test data.", 1)
+    fields: tuple[str, str] = setting(
+        ("source", "target"), "Fields or columns that hold the source and the target.", ("en", "de")
+    )
+    max_length: Size = setting(128, "Tokens of a sentence from which its pair is left out.", 64)
+    tokens_per_batch: Size = setting(2048, "Tokens in a batch, padding included.", 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +59,7 @@ class TranslateSettings(Settings):
     """A translator from sentence pairs."""
 
     data: PairData = PairData()
+    recipe: Recipe = TINY_RECIPE
     model: Config = Seq2SeqConfig(dim=128, layers=2, heads=4, ffn_dim=512, context=256, norm_first=True)
 
 
