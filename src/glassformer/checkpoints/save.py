@@ -8,6 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from glassformer.checkpoints.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from glassformer.checkpoints.atomic_save import JOURNAL, atomic_save, write_json
 from glassformer.checkpoints.hf_config import HARMLESS
 from glassformer.checkpoints.huggingface import HFModel, class_count, config_table, find_hf_model
@@ -25,13 +26,15 @@ from glassformer.checkpoints.tensor_files import (
 from glassformer.checkpoints.tensor_map import TensorMap, native_rows, to_hf
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config
+from glassformer.layers.lora import merged
 from glassformer.layers.model import Model
 from glassformer.safe_read import parse_table
 from glassformer.text.tokenizer import Tokenizer
 
 Format = Literal["auto", "hf", "native"]
 SHARD_BYTES = 5_000_000_000
-STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
+STALE_NAMES = (INDEX, GENERATION, MODULES, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, STALE_NAMES)))
 MODEL_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 
@@ -49,7 +52,9 @@ def save(
     The format "hf" is what `transformers` opens, "native" keeps every option, and "auto" is "hf" if the model has a
     family there. Files of more than `shard_bytes` are split. Other files in the folder stay, and so does a tokenizer
     if none is given. `like` is the `hf_model` of a loaded model, whose family and other fields are kept.
+    LoRA layers are saved merged; `save_adapter` saves them apart.
     """
+    model = merged(model)
     names = None if labels is None else tuple(labels)
     found = _hf_model(model.config, names, format, like)
     if found is None:
