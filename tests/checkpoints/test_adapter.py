@@ -12,10 +12,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 import glassformer as gf
-from glassformer.checkpoints.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS, PREFIX, save_adapter
+from glassformer.checkpoints.adapter import PREFIX, save_adapter
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
-from glassformer.checkpoints.tensor_files import write_tensors
+from glassformer.checkpoints.tensor_files import ADAPTER_CONFIG, ADAPTER_WEIGHTS, write_tensors
 from glassformer.errors import CheckpointError, GlassformerError, PathError
 from glassformer.layers.lora import add_lora, merged
 from glassformer.layers.model import Model

@@ -111,8 +111,8 @@ def test_the_first_matrix_is_drawn_from_the_seed_and_the_second_is_zero() -> Non
     assert not torch.equal(layers[0][0].lora_A, layers[2][0].lora_A)
     assert not torch.equal(layers[0][0].lora_A, layers[0][1].lora_A)
     assert not layers[0][0].lora_B.any()
-    wide = add_lora(torch.nn.ModuleDict({"up": Linear(4096, 8)}), "up", 64, 1.0)["up"]
-    assert wide.lora_A.std().item() == pytest.approx(4096**-0.5, rel=0.02)
+    layer = add_lora(torch.nn.ModuleDict({"up": Linear(4096, 8)}), "up", 64, 1.0)["up"]
+    assert layer.lora_A.std().item() == pytest.approx(4096**-0.5, rel=0.02)
 
 
 @pytest.mark.parametrize(

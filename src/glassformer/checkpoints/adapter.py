@@ -12,7 +12,14 @@ from torch import Tensor, nn
 from glassformer.checkpoints.atomic_save import atomic_save, write_json
 from glassformer.checkpoints.huggingface import HFModel, find_hf_model
 from glassformer.checkpoints.native import native_config, read_native
-from glassformer.checkpoints.tensor_files import CONFIG_FILE, CONFIG_TEXT, TensorFiles, write_tensors
+from glassformer.checkpoints.tensor_files import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    CONFIG_FILE,
+    CONFIG_TEXT,
+    TensorFiles,
+    write_tensors,
+)
 from glassformer.checkpoints.tensor_map import TensorMap, native_rows, to_hf
 from glassformer.errors import CheckpointError, PathError
 from glassformer.layers.causal_lm import CausalLM
@@ -23,7 +30,6 @@ from glassformer.models.registry import build
 from glassformer.safe_read import parse_table, pickle_refusal, read_table
 from glassformer.text.tokenizer import Tokenizer
 
-ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 BASE = "base_model_name_or_path"
 PREFIX = "base_model.model."  # of every tensor: PEFT wraps the model twice
 # Initializations that leave the base model as it is; others move a part of its weights into the adapter.

@@ -9,14 +9,21 @@ from typing import TypeAlias
 
 import torch
 
-from glassformer.checkpoints.adapter import ADAPTER_CONFIG, apply_adapter, base_folder, has_adapter
+from glassformer.checkpoints.adapter import apply_adapter, base_folder, has_adapter
 from glassformer.checkpoints.atomic_save import newest_set
 from glassformer.checkpoints.huggingface import FAMILIES, HFModel, read_hf_model
 from glassformer.checkpoints.llama2c import Llama2C, is_llama2c, read_llama2c_tokenizer
 from glassformer.checkpoints.native import KIND, read_native
-from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG, CheckpointWeights, best_checkpoint, checkpoint_steps
+from glassformer.checkpoints.run_checkpoints import (
+    LORA_ALPHA,
+    MODEL_CONFIG,
+    CheckpointWeights,
+    best_checkpoint,
+    checkpoint_steps,
+)
 from glassformer.checkpoints.sentence import is_sentence_model
 from glassformer.checkpoints.tensor_files import (
+    ADAPTER_CONFIG,
     CONFIG_FILE,
     CONFIG_TEXT,
     GENERATION,
@@ -26,6 +33,7 @@ from glassformer.checkpoints.tensor_files import (
 from glassformer.checkpoints.tensor_map import as_in_file, fill_model, native_rows
 from glassformer.errors import CheckpointError, ConfigError, PathError, RunFolderWarning
 from glassformer.layers.config import Config
+from glassformer.layers.lora import LORA_A, LORA_B, merged_weight
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
 from glassformer.safe_read import PICKLES, is_pickle, parse_table, pickle_refusal, read_table
@@ -144,12 +152,28 @@ def _load_unfinished(folder: Path, into: Into) -> Loaded:
 
 def _load_checkpoint(folder: Path, step: int, into: Into) -> Loaded:
     """The model of one step of a run."""
-    source, where = CheckpointWeights(folder, step), str(folder / MODEL_CONFIG)
-    config, labels = read_native(read_table(folder / MODEL_CONFIG), len(source.shapes), where)
+    table, where = read_table(folder / MODEL_CONFIG), str(folder / MODEL_CONFIG)
+    alpha = table.pop(LORA_ALPHA, None)
+    if alpha is not None and not (isinstance(alpha, float) and alpha > 0):
+        raise CheckpointError(f"{where}: {LORA_ALPHA} is {repr(alpha)[:80]}, wanted a number above 0")
+    source = CheckpointWeights(folder, step)
+    config, labels = read_native(table, len(source.shapes), where)
     model = empty_model(config, where)
     rows = native_rows(model)
     source.keep(row.hf for row in rows)
-    return Loaded(fill_model(model, rows, source, str(source.folder), *into), labels=labels)
+    model = fill_model(model, rows, source, str(source.folder), *into)
+    if alpha is not None:
+        _merge_updates(model, source, alpha)
+    return Loaded(model, labels=labels)
+
+
+@torch.no_grad()
+def _merge_updates(model: Model, source: CheckpointWeights, alpha: float) -> None:
+    """Merge the LoRA matrices of a checkpoint into the weights of its model."""
+    for name, weight in model.named_parameters():
+        a, b = (f"{name.removesuffix('.weight')}.{part}" for part in (LORA_A, LORA_B))
+        if source.holds(a) and source.holds(b):
+            weight.copy_(merged_weight(weight, source.read(a).to(weight), source.read(b).to(weight), alpha))
 
 
 def _load_file(path: Path, into: Into) -> Loaded:

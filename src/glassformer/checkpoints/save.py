@@ -8,13 +8,14 @@ from typing import Literal
 
 from torch import Tensor
 
-from glassformer.checkpoints.adapter import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from glassformer.checkpoints.atomic_save import JOURNAL, atomic_save, write_json
 from glassformer.checkpoints.hf_config import HARMLESS
 from glassformer.checkpoints.huggingface import HFModel, class_count, config_table, find_hf_model
 from glassformer.checkpoints.native import native_config, read_native
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
 from glassformer.checkpoints.tensor_files import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
     CONFIG_FILE,
     CONFIG_TEXT,
     GENERATION,

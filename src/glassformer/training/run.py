@@ -2,21 +2,23 @@
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 import msgspec
+from torch import Tensor
 
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
-from glassformer.checkpoints.run_checkpoints import AVERAGE, MODEL_CONFIG
-from glassformer.checkpoints.save import model_files, save
+from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_CONFIG
+from glassformer.checkpoints.save import model_files
 from glassformer.decoding.generate import generate
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
+from glassformer.layers.lora import add_lora_like, merge_layers
 from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, build
 from glassformer.safe_read import read_table
@@ -33,8 +35,9 @@ from glassformer.training.config import (
 )
 from glassformer.training.device import choose_device
 from glassformer.training.distributed import expected, process_group
+from glassformer.training.fine_tune import prepare_fine_tuning, require_start, save_fine_tuned
 from glassformer.training.loop import train
-from glassformer.training.optimizer import average_checkpoints, initialize
+from glassformer.training.optimizer import average_checkpoints, initialize, trainable
 from glassformer.training.registry import TASKS, defaults, families, files_of, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.schema import as_toml, shown, toml_value
@@ -78,16 +81,21 @@ class Run:
     @property
     def memory(self) -> int:
         """Bytes of weights, gradients and the optimizer's state, without activations."""
-        return self._weights * (self.settings.recipe.copies + 1)
+        return self._bytes(self.model.parameters()) + self._trained * self.settings.recipe.copies
 
     @property
     def bytes_per_checkpoint(self) -> int:
         """Bytes of one checkpoint, which holds everything but the gradients."""
-        return self.memory - self._weights
+        return self.memory - self._trained
 
     @property
-    def _weights(self) -> int:
-        return sum(weight.numel() * weight.element_size() for weight in self.model.parameters())
+    def _trained(self) -> int:
+        """Bytes of the parameters that are not frozen, each of which has a gradient."""
+        return self._bytes(trainable(self.model).values())
+
+    @staticmethod
+    def _bytes(weights: Iterable[Tensor]) -> int:
+        return sum(weight.numel() * weight.element_size() for weight in weights)
 
     def train(self, resume: bool = False) -> Iterator[Log]:
         """Train to the end, from the start or from the newest checkpoint; then write the model into the folder."""
@@ -97,6 +105,8 @@ class Run:
             yield from train(self.model, *parts, group)
             if group.first and self.folder is not None:
                 self._finish(self.folder)
+            elif self.folder is None:
+                merge_layers(self.model)
             group.wait()
 
     @contextmanager
@@ -110,7 +120,10 @@ class Run:
                 require_free(self.folder.path)
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
             labels = None if self.labels is None else tuple(self.labels)
-            self.folder.write_text(MODEL_CONFIG, json.dumps(native_config(self.model.config, labels), indent=2) + "\n")
+            table = native_config(self.model.config, labels)
+            if self.settings.lora.rank:
+                table[LORA_ALPHA] = self.settings.lora.alpha
+            self.folder.write_text(MODEL_CONFIG, json.dumps(table, indent=2) + "\n")
             self.tokenizer.save(self.folder.path)
             yield
 
@@ -127,9 +140,10 @@ class Run:
             best = folder.best_or_newest()
             average = {name.removeprefix(AVERAGE): v for name, v in best.optimizer.items() if name.startswith(AVERAGE)}
             weights = best.model | average
-        self.model = build(self.model.config, device="cpu").to(self.device.device)  # the trained one may be sharded
-        self.model.load_state_dict(weights)
-        save(self.model, folder.path, self.tokenizer, self.labels)
+        trained, self.model = self.model, build(self.model.config, device="cpu")  # the trained one may be sharded
+        add_lora_like(self.model, trained)
+        self.model.to(self.device.device).load_state_dict(weights)
+        save_fine_tuned(self.model, folder.path, self.settings, self.tokenizer, self.labels)
 
 
 def train_task(
@@ -180,6 +194,7 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     A dry run has sizes but no weights, and cannot be trained.
     """
     require_real_files(resolved.settings)
+    require_start(resolved.settings)
     group = expected(resolved.settings.run.strategy)
     if out is not None and group.first and not resume:
         require_free(out)
@@ -199,12 +214,14 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     settings = resolved.settings
     data = prepare_data(settings, DataContext(known, group, report, labels))
     config = replace(settings.model, **data.config_values)
+    new: Sequence[str] = ()
     if start is None:
         config = replace(config, vocab=vocab or data.tokenizer.vocab_size)
         model = _fresh(config, settings, dry_run)
     else:
-        model = _adopted(config, settings, data, start.model, report)
-    return Run(resolved, data, model, out)
+        model, new = _adopted(config, settings, data, start.model, report)
+    lora = prepare_fine_tuning(model, settings, new, report)
+    return Run(replace(resolved, settings=replace(settings, lora=lora)), data, model, out)
 
 
 def require_free(folder: Path) -> None:
@@ -229,8 +246,10 @@ def _fresh(config: Config, settings: Settings, dry_run: bool) -> Model:
     return model
 
 
-def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, report: Report) -> Model:
-    """The model to start from; where its head is not the task's, its body under a fresh head."""
+def _adopted(
+    config: Config, settings: Settings, data: TaskData, start: Model, report: Report
+) -> tuple[Model, Sequence[str]]:
+    """The model to start from, or its body under a fresh head if it has another, and the names of fresh parameters."""
     tokens, rows = data.tokenizer.vocab_size, start.config.vocab
     if tokens > rows:
         sizes = f"the tokenizer has {tokens} tokens and the model of run.init {rows}"
@@ -243,7 +262,7 @@ def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, r
     model.load_state_dict(weights | same)
     if new := sorted(weights.keys() - same.keys()):
         report(f"fresh weights, which the model to start from does not give: {', '.join(new)}")
-    return model
+    return model, new
 
 
 def require_real_files(settings: Settings) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from glassformer.layers.config import LARGEST_WHOLE, Config, Fraction, Size
+from glassformer.layers.config import LARGEST_WHOLE, Config, Count, Fraction, Positive, Probability, Size
 from glassformer.text.tokenizer import TokenizerKind
 from glassformer.training.recipe import Recipe
 
@@ -39,14 +39,36 @@ class TokenizerSettings(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(Config):
-    """The model to start from, and how a run computes; except for `init`, results differ only by rounding."""
+    """The model to start from, and how a run computes; except for `init` and `freeze`, results differ by rounding.
+
+    `freeze` names the parameters that stay as `init` has them, by patterns such as "embedding, blocks.0".
+    """
 
     init: FilePath = ""
+    freeze: str = ""
     device: str = "auto"
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     compile: Literal["auto", "yes", "no"] = "auto"
     strategy: Literal["ddp", "fsdp"] = "ddp"
     keep_checkpoints: CheckpointCount = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoRASettings(Config):
+    """Fine-tune low-rank updates of linear layers beside frozen weights (LoRA: Hu et al., 2021).
+
+    `rank` is that of the updates, 0 for none; each is multiplied by `alpha` / `rank`. `dropout` is for their inputs.
+    `targets` are patterns for the names of linear layers. Parameters that match `modules_to_save` are trained in full;
+    a head that the model to start from does not have is always among them. The run ends with a merged model, or with
+    an adapter in PEFT's format (`save`).
+    """
+
+    rank: Count = 0
+    alpha: Positive = 16.0
+    dropout: Probability = 0.0
+    targets: str = "*attention"
+    modules_to_save: str = ""
+    save: Literal["merged", "adapter"] = "merged"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,4 +79,5 @@ class Settings:
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: Config
     recipe: Recipe = Recipe()
+    lora: LoRASettings = LoRASettings()
     run: RunSettings = RunSettings()
