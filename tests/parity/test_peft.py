@@ -10,7 +10,9 @@ from torch.testing import assert_close
 from glassformer.checkpoints.adapter import save_adapter
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.save import save
+from glassformer.cli.main import main
 from glassformer.layers.lora import merged
+from glassformer.training.run import train_task
 from tests.checkpoints.parity_configs import PARITY_CONFIGS, shaken
 from tests.checkpoints.test_adapter import adapted
 from tests.parity.small import IDS, of_theirs
@@ -73,3 +75,28 @@ def test_we_open_an_adapter_of_peft_with_its_outputs(name: str, stabilized: bool
     theirs.save_pretrained(tmp_path / "adapter")
     ours = load(tmp_path / "base", adapter=tmp_path / "adapter").model
     assert_close(outputs(ours), of_theirs(theirs).values, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("kept", ["merged", "adapter"])
+def test_a_fine_tuned_run_opens_elsewhere_with_our_logits(kept: str, tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("a rose is a rose is a rose and a thorn is not. " * 20)
+    shape = {"model.dim": 16, "model.layers": 2, "model.heads": 2, "model.context": 16, "tokenizer.kind": "characters"}
+    common = {
+        "data.path": str(tmp_path / "text.txt"), "data.sequence_length": 8, "data.batch_size": 4,
+        "data.validation_fraction": 0.2, "recipe.steps": 4, "run.device": "cpu", "run.precision": "fp32",
+    }  # fmt: skip
+    train_task("gpt", {**shape, **common}, out=tmp_path / "base")
+    tuning = {"run.init": str(tmp_path / "base"), "lora.rank": 2, "lora.save": kept, "recipe.learning_rate": 0.1}
+    run = train_task("gpt", {**common, **tuning}, out=tmp_path / "tuned")
+    ids = IDS % run.tokenizer.vocab_size
+    with torch.no_grad():
+        wanted, before = run.model.eval()(ids), load(tmp_path / "base").model(ids)
+    assert not torch.allclose(wanted, before, atol=1e-3)
+    if kept == "merged":
+        assert_close(of_theirs(opened(tmp_path / "tuned"), ids).values, wanted, rtol=1e-4, atol=1e-5)
+        return
+    assert main(["convert", str(tmp_path / "tuned"), str(tmp_path / "whole")]) == 0
+    assert_close(of_theirs(opened(tmp_path / "whole"), ids).values, wanted, rtol=1e-4, atol=1e-5)
+    peft = pytest.importorskip("peft", reason="peft is not installed")
+    theirs = peft.PeftModel.from_pretrained(opened(tmp_path / "base"), tmp_path / "tuned").eval()
+    assert_close(of_theirs(theirs, ids).values, wanted, rtol=1e-4, atol=1e-5)
