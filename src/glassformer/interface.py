@@ -287,20 +287,23 @@ def load(
     dtype: torch.dtype | None = None,
     step: int | None = None,
     quantization: Literal["int8", "int4"] | None = None,
+    adapter: Path | str | None = None,
 ) -> LoadedModel:
     """Load a model from a run folder, a Hugging Face folder or a single file; nothing in it is executed.
 
     Weights keep the dtype they are stored in unless `dtype` gives another. An unfinished run gives its best checkpoint,
     or else its latest; `step` chooses a checkpoint of any run. `quantization` rounds the weights, for inference only.
+    `adapter` is the folder of a LoRA adapter, as PEFT saves it, to merge into the model; a folder that holds only an
+    adapter is loaded with the base model that it names.
     """
     if not isinstance(path, str | Path):
         raise PathError(f"path is of the type {type(path).__name__}, wanted the path of a folder or a file")
-    found = load_checkpoint(path, device, dtype, step)
+    found = load_checkpoint(path, device, dtype, step, adapter)
     if quantization is not None:
         found = replace(found, model=for_inference(found.model, quantization, copy=False))
     loaded = LoadedModel(found.model, found.tokenizer, found.labels, found.hf_model, found.left_out)
     loaded._name, loaded._quantized = str(path), quantization is not None
-    loaded._reload = None if quantization else lambda: load_checkpoint(path, device, dtype, step).model
+    loaded._reload = None if quantization else lambda: load_checkpoint(path, device, dtype, step, adapter).model
     return loaded
 
 

@@ -323,7 +323,7 @@ def test_clipping_and_warm_up_can_be_switched_off(text: str, schedule: str, fold
 BAD_FILES = {
     "recipe = 3": "recipe is 3, wanted a table: [recipe] and its keys",
     "[recipes]\nsteps = 3": "there is no table recipes; did you mean recipe?",
-    "[qqqq]": "there is no table qqqq; wanted one of data, tokenizer, model, recipe, run",
+    "[qqqq]": "there is no table qqqq; wanted one of data, tokenizer, model, recipe, lora, run",
     "steps = 3": "there is no key steps in gpt; did you mean recipe.steps (a whole number, 1 or more)?",
     'task = "translate"': 'task is "translate", but gpt was asked for',
     "task = [1]": "task is [1], wanted one of translate, gpt, masked, classify",

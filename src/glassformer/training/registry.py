@@ -19,7 +19,7 @@ TASKS: dict[str, Task] = {
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
 }
-SECTIONS = ("data", "tokenizer", "model", "recipe", "run")
+SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
 FOLLOWS = {"model.vocab": "the tokenizer", "model.classes": "the labels in the data", "model.head": "the task"}
 

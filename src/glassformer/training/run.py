@@ -12,12 +12,13 @@ import msgspec
 
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
-from glassformer.checkpoints.run_checkpoints import AVERAGE, MODEL_CONFIG
-from glassformer.checkpoints.save import model_files, write_model
+from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_CONFIG
+from glassformer.checkpoints.save import model_files
 from glassformer.data.files import paths_in
 from glassformer.decoding.generate import generate
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
+from glassformer.layers.lora import add_lora_like, merge_layers
 from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, build
 from glassformer.safe_read import read_table
@@ -36,8 +37,9 @@ from glassformer.training.config import (
 from glassformer.training.device import choose_device
 from glassformer.training.distributed import expected, process_group
 from glassformer.training.estimate import Estimate, certainly_fits, estimate, largest_batch, require_memory
+from glassformer.training.fine_tune import prepare_fine_tuning, require_start, save_fine_tuned
 from glassformer.training.loop import train
-from glassformer.training.optimizer import average_checkpoints, initialize
+from glassformer.training.optimizer import average_checkpoints, initialize, trainable
 from glassformer.training.registry import TASKS, defaults, families, files_of, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.samples import Sample
@@ -102,8 +104,10 @@ class Run:
 
     @property
     def bytes_per_checkpoint(self) -> int:
-        """Bytes of one checkpoint, which holds the weights and the optimizer's state."""
-        return self.settings.recipe.copies * sum(p.numel() * p.element_size() for p in self.model.parameters())
+        """Bytes of one checkpoint, which holds the weights and the optimizer's state of those that are trained."""
+        weights = sum(p.numel() * p.element_size() for p in self.model.parameters())
+        trained = sum(p.numel() * p.element_size() for p in trainable(self.model).values())
+        return weights + (self.settings.recipe.copies - 1) * trained
 
     def train(self, resume: bool = False) -> Iterator[Log]:
         """Train to the end, from the start or from the newest checkpoint; then write the model into the folder."""
@@ -115,6 +119,8 @@ class Run:
                 yield log
             if group.first and self.folder is not None:
                 self._finish(self.folder)
+            elif self.folder is None:
+                merge_layers(self.model)
             group.wait()
 
     @contextmanager
@@ -129,7 +135,10 @@ class Run:
             if not resume or self._grows(self.folder.path):  # a resumed run keeps the settings it was begun with
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
             labels = None if self.labels is None else tuple(self.labels)
-            self.folder.write_text(MODEL_CONFIG, json.dumps(native_config(self.model.config, labels), indent=2) + "\n")
+            table = native_config(self.model.config, labels)
+            if self.settings.lora.rank:
+                table[LORA_ALPHA] = self.settings.lora.alpha
+            self.folder.write_text(MODEL_CONFIG, json.dumps(table, indent=2) + "\n")
             self.tokenizer.save(self.folder.path)
             yield
 
@@ -151,9 +160,10 @@ class Run:
             best = folder.best_or_newest()
             average = {name.removeprefix(AVERAGE): v for name, v in best.optimizer.items() if name.startswith(AVERAGE)}
             weights = best.model | average
-        self.model = build(self.model.config, device="cpu").to(self.device.device)  # the trained one may be sharded
-        self.model.load_state_dict(weights)
-        write_model(self.model, folder.path, self.tokenizer, self.labels)
+        trained, self.model = self.model, build(self.model.config, device="cpu")  # the trained one may be sharded
+        add_lora_like(self.model, trained)
+        self.model.to(self.device.device).load_state_dict(weights)
+        save_fine_tuned(self.model, folder.path, self.settings, self.tokenizer, self.labels)
 
 
 def _silent(text: str) -> None:
@@ -225,6 +235,7 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     A dry run has sizes but no weights, and cannot be trained.
     """
     require_real_files(resolved.settings)
+    require_start(resolved.settings)
     group = expected(resolved.settings.run.strategy)
     if out is not None and group.first and not resume:
         require_free(out)
@@ -244,14 +255,16 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     settings = resolved.settings
     data = prepare_data(settings, DataContext(known, group, report, labels))
     config = replace(settings.model, **data.config_values)
+    new: Sequence[str] = ()
     if start is None:
         config = replace(config, vocab=vocab or data.tokenizer.vocab_size)
         if not dry_run:
             require_room(resolved, data, build(config, device="meta"))
         model = _fresh(config, settings, dry_run)
     else:
-        model = _adopted(config, settings, data, start.model, report)
-    return Run(resolved, data, model, out)
+        model, new = _adopted(config, settings, data, start.model, report)
+    lora = prepare_fine_tuning(model, settings, new, report)
+    return Run(replace(resolved, settings=replace(settings, lora=lora)), data, model, out)
 
 
 def require_room(resolved: Resolved, data: TaskData, model: Model) -> None:
@@ -284,8 +297,10 @@ def _fresh(config: Config, settings: Settings, dry_run: bool) -> Model:
     return model
 
 
-def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, report: Report) -> Model:
-    """The model to start from; where its head is not the task's, its body under a fresh head."""
+def _adopted(
+    config: Config, settings: Settings, data: TaskData, start: Model, report: Report
+) -> tuple[Model, Sequence[str]]:
+    """The model to start from, or its body under a fresh head if it has another, and the names of fresh parameters."""
     tokens, rows = data.tokenizer.vocab_size, start.config.vocab
     if tokens > rows:
         sizes = f"the tokenizer has {tokens} tokens and the model of run.init {rows}"
@@ -298,7 +313,7 @@ def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, r
     model.load_state_dict(weights | same)
     if new := sorted(weights.keys() - same.keys()):
         report(f"fresh weights, which the model to start from does not give: {', '.join(new)}")
-    return model
+    return model, new
 
 
 def require_real_files(settings: Settings) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from glassformer.layers.config import LARGEST_WHOLE, Config, Fraction, Size, setting
+from glassformer.layers.config import LARGEST_WHOLE, Config, Count, Fraction, Positive, Probability, Size, setting
 from glassformer.text.tokenizer import TokenizerKind
 from glassformer.training.recipe import Recipe
 
@@ -41,9 +41,15 @@ class TokenizerSettings(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(Config):
-    """The model to start from, and how a run computes; except for `init`, results differ only by rounding."""
+    """The model to start from, and how a run computes; except for `init` and `freeze`, results differ by rounding.
+
+    `freeze` names the parameters that stay as `init` has them, by patterns such as "embedding, blocks.0".
+    """
 
     init: FilePath = setting("", "Model to start from (fine-tuning); its shape and tokenizer are kept.", "runs/gpt-1")
+    freeze: str = setting(
+        "", "Parameters that stay as `init` has them, by patterns of their names.", "embedding, blocks.0"
+    )
     device: str = setting(
         "auto", "Where to compute: auto, cpu, cuda or cuda:1; auto takes a GPU if there is one.", "cpu"
     )
@@ -60,6 +66,28 @@ class RunSettings(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoRASettings(Config):
+    """Fine-tune low-rank updates of linear layers beside frozen weights (LoRA: Hu et al., 2021).
+
+    `rank` is that of the updates, 0 for none; each is multiplied by `alpha` / `rank`. `dropout` is for their inputs.
+    `targets` are patterns for the names of linear layers. Parameters that match `modules_to_save` are trained in full;
+    a head that the model to start from does not have is always among them. The run ends with a merged model, or with
+    an adapter in PEFT's format (`save`).
+    """
+
+    rank: Count = setting(0, "Rank of the low-rank updates; 0 trains without LoRA.", 8)
+    alpha: Positive = setting(16.0, "Scale of the updates: each is multiplied by alpha / rank.", 32.0)
+    dropout: Probability = setting(0.0, "Dropout on the inputs of the updates.", 0.1)
+    targets: str = setting(
+        "*attention", "Linear layers that get an update, by patterns of their names.", "*query, *value"
+    )
+    modules_to_save: str = setting("", "Parameters trained in full beside the updates, by patterns.", "embedding")
+    save: Literal["merged", "adapter"] = setting(
+        "merged", "A merged model at the end, or an adapter for PEFT.", "adapter"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Settings:
     """The settings of a run; the model's vocabulary and classes follow from the data."""
 
@@ -67,4 +95,5 @@ class Settings:
     tokenizer: TokenizerSettings = TokenizerSettings()
     model: Config
     recipe: Recipe = Recipe()
+    lora: LoRASettings = LoRASettings()
     run: RunSettings = RunSettings()

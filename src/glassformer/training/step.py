@@ -13,13 +13,14 @@ from glassformer.equation import no_checks
 from glassformer.equations.gradients import clip_gradient
 from glassformer.errors import GlassformerError, TrainingError
 from glassformer.layers.block import Block
+from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.torch_private import keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
 from glassformer.training.monitor import Monitor, first_nonfinite
 from glassformer.training.objective import LossModule, operations_per_token
-from glassformer.training.optimizer import EMA, Optimizers
+from glassformer.training.optimizer import EMA, Optimizers, trainable
 from glassformer.training.recipe import Recipe
 
 
@@ -184,7 +185,7 @@ class Training:
     @torch.no_grad()
     def evaluated_weights(self) -> dict[str, Tensor]:
         """A copy of the weights that evaluation uses: the moving average where there is one."""
-        weights = dict(self.model.named_parameters()) if self.ema is None else self.ema.weights
+        weights = trainable(self.model) if self.ema is None else self.ema.weights
         return {name: value.detach().clone() for name, value in weights.items()}
 
     @torch.no_grad()
@@ -213,6 +214,7 @@ def whole_copy(model: Model) -> Model:
     """An unsharded copy of a model on the CPU; every process has to take part."""
     with torch.device("cpu"):
         copy = type(model)(model.config).to(next(model.parameters()).dtype)
+        add_lora_like(copy, model)
     copy.load_state_dict({name: unsharded(value).cpu() for name, value in model.state_dict().items()})
     return copy.train(model.training)
 

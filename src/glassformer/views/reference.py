@@ -33,6 +33,7 @@ AXES = {
     "outputs": "output features of a linear layer",
     "pairs": "pairs of features that rotary embedding rotates together",
     "queries": "query positions, which attend",
+    "rank": "features between two low-rank matrices",
     "rows": "rows of a matrix",
     "seen": "tokens that have already appeared",
     "seq": "sequence positions, counted from 0",

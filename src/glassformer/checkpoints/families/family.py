@@ -104,7 +104,8 @@ ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
     "silu": "silu",
     "swish": "silu",
 }
-# The names of a block in models that fairseq trained, ours on the left.
+
+# Names in a block of fairseq, which Marian, BART and fairseq's RoBERTa share.
 FAIRSEQ_ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
 FAIRSEQ_BLOCK = {
     **{f"attention.{native}": f"self_attn.{hf}" for native, hf in FAIRSEQ_ATTENTION.items()},
