@@ -23,14 +23,14 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     seed
         Random seed of the sentences and the initial weights.
     """
-    from glassformer.data.phrase_book import courtesies, split_phrase_book
-    from glassformer.decoding.generate import translate
-    from glassformer.training.tasks.translate import score_translations
-
     if steps < 1:
         raise UsageError(f"--steps is {steps}, wanted at least 1")
     if seed < 0:
         raise UsageError(f"--seed is {seed}, wanted 0 or more")
+    from glassformer.data.phrase_book import courtesies, split_phrase_book
+    from glassformer.decoding.generate import translate
+    from glassformer.training.tasks.translate import score_translations
+
     talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
     known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
     # The few courtesies are repeated, and some sentences appear without their full stop too.

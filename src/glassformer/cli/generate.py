@@ -102,7 +102,7 @@ def generate(
 
 
 def _continued(
-    prompts: Sequence[str], config: GenerationConfig, loaded: "LoadedModel", json: bool
+    prompts: list[str], config: GenerationConfig, loaded: "LoadedModel", json: bool
 ) -> Iterator[dict[str, object]]:
     """Generate texts and print them, or with `json` yield each prompt with its texts as data."""
     for start in range(0, len(prompts), BATCH):
