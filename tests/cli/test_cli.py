@@ -27,10 +27,11 @@ def outcome(*words: str) -> int:
 def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """Make `glassformer equations` fail in a given way."""
 
-    def fail() -> None:
+    def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr("glassformer.views.reference.entries", fail)
+    monkeypatch.setattr("glassformer.views.reference.entry", fail)
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:

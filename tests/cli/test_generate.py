@@ -303,8 +303,8 @@ def test_words_that_the_model_does_not_know_are_said(capsys: pytest.CaptureFixtu
 
 @pytest.mark.filterwarnings("always:a prompt has")
 def test_a_long_prompt_is_continued_from_its_end(capsys: pytest.CaptureFixture[str]) -> None:
-    prompt = "one two " * 40
+    prompt = " ".join(["one two"] * 40)
     assert main(["generate", "gpt", prompt, "-m", "3"]) == 0
     out, err = capsys.readouterr()
-    assert out == text_of("gpt", "one two " * 32, max_new_tokens=3) + "\n"
+    assert out == text_of("gpt", " ".join(["one two"] * 32), max_new_tokens=3) + "\n"
     assert "only its last 64 are read" in err and len(err.splitlines()) == 1

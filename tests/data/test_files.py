@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from glassformer.data import files
 from glassformer.data.files import Document, LabeledText, TextPair, read_labeled, read_pairs, read_texts
-from glassformer.errors import DataError
+from glassformer.errors import DataError, MissingExtraError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 PYARROW = importlib.util.find_spec("pyarrow") is not None
@@ -246,7 +246,7 @@ def test_a_very_long_line_takes_memory_in_proportion(name: str, tmp_path: Path) 
 
 @pytest.mark.skipif(PYARROW, reason="pyarrow is installed")
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.parquet: .* pip install glassformer\[data\]"):
+    with pytest.raises(MissingExtraError, match=r"a\.parquet: .* pip install glassformer\[data\]"):
         list(read_texts(write(tmp_path / "a.parquet", "x")))
 
 

@@ -28,10 +28,6 @@ def demo(*, steps: int = 700, seed: int = 0, out: MaybePath = None, json: Json =
     out
         Folder to keep the trained model in.
     """
-    from glassformer.data.phrase_book import courtesies, split_phrase_book
-    from glassformer.decoding.generate import translate
-    from glassformer.training.tasks.translate import score_translations
-
     if steps < 1:
         raise UsageError(f"--steps is {steps}, wanted at least 1")
     if seed < 0:
@@ -40,6 +36,10 @@ def demo(*, steps: int = 700, seed: int = 0, out: MaybePath = None, json: Json =
         from glassformer.training.run import require_free
 
         require_free(out)
+    from glassformer.data.phrase_book import courtesies, split_phrase_book
+    from glassformer.decoding.generate import translate
+    from glassformer.training.tasks.translate import score_translations
+
     talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
     known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
     # The few courtesies are repeated, and some sentences appear without their full stop too.

@@ -1,5 +1,6 @@
 """`glassformer evaluate`: the metrics of a model on data."""
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -88,17 +89,18 @@ def evaluate(
 
 def _require_inputs(examples: Examples, out: Path | None) -> None:
     """Raise on what is wrong whatever the model is, before it is loaded."""
-    from glassformer.training.registry import TASKS
-
-    if examples.data is not None and examples.data not in {each.built_in for each in TASKS.values()}:
-        require_exists(examples.data)
-    if examples.target_path is not None:
-        require_exists(examples.target_path)
     if examples.batch_size is not None and examples.batch_size < 1:
         raise UsageError(f"--batch-size is {examples.batch_size}, wanted at least 1")
     if out is not None and out.suffix != ".jsonl":
         raise UsageError(f"--out: {out} does not end in .jsonl: it has one example per line, as JSON")
     require_free([(out, EXAMPLES_MARK)])
+    if examples.target_path is not None:
+        require_exists(examples.target_path)
+    if examples.data is not None and not os.path.exists(examples.data):
+        from glassformer.training.registry import TASKS
+
+        if examples.data not in {each.built_in for each in TASKS.values()}:
+            require_exists(examples.data)
 
 
 def _load(name: str, options: LoadOptions, task: str | None, batch_size: int | None) -> "EvaluatedModel":

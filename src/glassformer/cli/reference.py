@@ -20,23 +20,23 @@ def equations(name: str | None = None, /, *, search: str | None = None, json: Js
     search
         List only equations whose name, meaning or symbols have all of these words, such as "mask attention".
     """
-    from glassformer.views.reference import entries
+    from glassformer.equation import catalog
+    from glassformer.views.reference import entries, entry
     from glassformer.views.unicode_math import unicode_math
 
     if name is not None and search is not None:
         raise UsageError("a name and --search are both given, wanted one of them")
     if name is not None:
-        _show_equation(named("equation", name, {entry.name: entry for entry in entries()}, "equations"), json)
+        _show_equation(entry(named("equation", name, {each: each for each in catalog()}, "equations")), json)
         return
-    found = [entry for entry in entries() if search is None or _has_words(entry, search)]
+    found = [each for each in entries() if search is None or _has_words(each, search)]
     if search is not None and not found:
         raise UsageError(f"no equation has the words {search!r}; `glassformer equations` lists them all")
     if json:
         write_json(found)
         return
-    for theme in dict.fromkeys(entry.theme for entry in found):
-        members = [entry for entry in found if entry.theme == theme]
-        rows = [(entry.name, unicode_math(entry.latex), entry.meaning) for entry in members]
+    for theme in dict.fromkeys(each.theme for each in found):
+        rows = [(each.name, unicode_math(each.latex), each.meaning) for each in found if each.theme == theme]
         write_table(("name", "formula", "meaning"), rows, title=theme)
 
 

@@ -90,14 +90,14 @@ def trace(
     backward
         Loss to backpropagate from: next, token:ID, token:ID@POSITION, class:N or pair.
     """
-    from glassformer.errors import ModelError, TapeError
-    from glassformer.views.export import numbers_path, save_trace
-
     if output.json is not None and output.json.suffix != ".json":
         raise UsageError(f"--json: {output.json} does not end in .json; the values go into a file beside it")
     name, *index = output.cell or ("",)
     if not all(word.removeprefix("-").isdecimal() for word in index):
         raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}")
+    from glassformer.errors import ModelError, TapeError
+    from glassformer.views.export import numbers_path, save_trace
+
     numbers = None if output.json is None else numbers_path(output.json)
     require_free([(output.html, PAGE_MARK), (output.json, TRACE_MARK), (numbers, NUMBERS_MARK)])
     try:
