@@ -30,7 +30,7 @@ RUNS = (
     "translate recipe.r_drop=1.0 model.dropout=0.1",
     "translate model.family=t5 model.dim=256 model.heads=4 model.layers=4 model.head_dim=64",
 )
-SHORT = ("recipe.steps=4", "recipe.log_every=1", "recipe.evaluate_every=2", "recipe.warmup_steps=1")
+SHORT = ("recipe.steps=20", "recipe.log_every=1", "recipe.evaluate_every=10", "recipe.warmup_steps=1")
 COMMON = (*SHORT, "run.device=cpu", "tokenizer.vocab_size=2000")
 WORKING, HIGHEST = "VmRSS", "VmHWM"  # the memory of a process, and the most it ever had
 
