@@ -83,7 +83,8 @@ def test_only_tasks_of_its_kind_train_it() -> None:
     assert "no_positions" in families("gpt")
     assert not any("no_positions" in families(task) for task in ("translate", "masked", "classify"))
     found = resolve("gpt", words=["model.family=no_positions", "model.dim=8"])
-    assert found.settings.model == NoPositionsConfig(dim=8, vocab=found.settings.model.vocab)  # pyright: ignore
+    usual = {"layers": 4, "heads": 4, "context": 128}  # of the task's default model
+    assert found.settings.model == NoPositionsConfig(dim=8, vocab=found.settings.model.vocab, **usual)  # pyright: ignore
     assert "rnn" not in families("gpt"), "a model without a limited context has no windows to be trained on"
 
 

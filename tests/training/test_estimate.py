@@ -71,9 +71,7 @@ def test_what_does_not_fit_is_refused_with_what_to_lower(monkeypatch: pytest.Mon
     cpu = torch.device("cpu")
     small = Estimate(weights=10**9, gradients=10**9, optimizer=0, activations=10**9, overhead=0, seconds=1)
     require_memory(small, cpu)
-    with pytest.raises(
-        ConfigError, match=r"needs about 32.0 GB of memory and the machine has 10.0 GB.*a smaller batch"
-    ):
+    with pytest.raises(ConfigError, match=r"needs about 32.0 GB of memory and the machine has 10.0 GB.*smaller batch"):
         require_memory(replace(small, activations=30 * 10**9), cpu)
     with pytest.raises(ConfigError, match=r"41.0 GB for weights, gradients and optimizer.*a smaller model"):
         require_memory(replace(small, optimizer=39 * 10**9), cpu)

@@ -17,7 +17,7 @@ from glassformer.training.device import Device
 from glassformer.training.objective import FORWARD_AND_BACKWARD, LossModule, Objective, operations_per_token
 from glassformer.training.recipe import Recipe
 
-FRAGMENTATION = 0.15  # of the tensors' bytes: what an allocator does not give back at once
+FRAGMENTATION = {False: 0.2, True: 0.6}  # of the tensors: what an allocator keeps, by whether batches are uneven
 LIBRARIES = 70_000_000  # bytes of code and buffers that the first steps load
 BATCHES = 50  # of which the largest is taken
 CALL = 1e-5  # seconds of a kernel beside its arithmetic
@@ -32,7 +32,8 @@ CGROUP = Path("/sys/fs/cgroup/memory.max")  # the limit of a container
 class Estimate:
     """Bytes that a run takes at its peak beside its data, and the seconds it lasts.
 
-    `activations` is what the largest batch takes at the peak of its step, logits and their gradient included.
+    `activations` is what the largest batch takes at the peak of its step, logits and their gradient included;
+    `overhead` the copy of a checkpoint that is saved, where that is more, and what libraries and the allocator keep.
     """
 
     weights: int
@@ -66,6 +67,8 @@ def estimate(
     cost = step_cost(model, objective, batch, recipe, device)
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     activations = max(cost.peak - weights, 0)
+    held = weights * (recipe.copies + 1) + activations
+    saving = weights * (2 * recipe.copies + 1) if device.device.type == "cpu" else 0  # the state and a copy of it
     step = step_seconds(cost, device) * recipe.gradient_accumulation
     evaluations = -(-recipe.steps // recipe.evaluate_every) * sum(1 for _ in validation.once())
     return Estimate(
@@ -73,7 +76,7 @@ def estimate(
         gradients=weights,
         optimizer=weights * (recipe.copies - 1),
         activations=activations,
-        overhead=int(FRAGMENTATION * (weights * (recipe.copies + 1) + activations)) + LIBRARIES,
+        overhead=max(saving - held, 0) + int(FRAGMENTATION[objective.uneven] * max(held, saving)) + LIBRARIES,
         seconds=(recipe.steps + evaluations / FORWARD_AND_BACKWARD) * step,
     )
 
