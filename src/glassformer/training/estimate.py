@@ -17,7 +17,7 @@ from glassformer.training.device import Device
 from glassformer.training.objective import FORWARD_AND_BACKWARD, LossModule, Objective, operations_per_token
 from glassformer.training.recipe import Recipe
 
-FRAGMENTATION = {False: 0.2, True: 0.6}  # of the tensors: what an allocator keeps, by whether batches are uneven
+FRAGMENTATION = {False: 0.2, True: 0.75}  # of the tensors: what an allocator keeps, by whether batches are uneven
 LIBRARIES = 70_000_000  # bytes of code and buffers that the first steps load
 BATCHES = 50  # of which the largest is taken
 CALL = 1e-5  # seconds of a kernel beside its arithmetic
