@@ -18,7 +18,7 @@ from tokenizers import models
 from glassformer.checkpoints.atomic_save import JOURNAL
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import KIND, RENAMED_ELSEWHERE, RENAMED_FIELDS
-from glassformer.checkpoints.save import save, write_model
+from glassformer.checkpoints.save import save
 from glassformer.errors import CheckpointError, GlassformerError, TokenizerError
 from glassformer.layers.rotary import LinearScaling, NTKScaling, RopeScaling
 from glassformer.models.encoder import EncoderConfig
@@ -121,16 +121,16 @@ def test_tokenizer_labels_and_other_files(tmp_path: Path, words: Tokenizer) -> N
     )
     (tmp_path / "config.toml").write_text("steps = 3\n")
     (tmp_path / "step-00000003").mkdir()
-    write_model(shaken(config), tmp_path, words, ["bad", "so so", "good"])
+    save(shaken(config), tmp_path, words, ["bad", "so so", "good"], in_run=True)
     back = load(tmp_path)
     assert back.labels == ("bad", "so so", "good")
     assert back.tokenizer is not None and back.tokenizer.fingerprint == words.fingerprint
     assert (tmp_path / "config.toml").read_text() == "steps = 3\n" and (tmp_path / "step-00000003").is_dir()
-    write_model(shaken(config, 1), tmp_path)
+    save(shaken(config, 1), tmp_path, in_run=True)
     assert load(tmp_path).tokenizer is not None and load(tmp_path).labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     with pytest.raises(CheckpointError, match="2 labels are given, but the model has 3 classes"):
-        write_model(shaken(config), tmp_path, labels=["no", "yes"])
-    write_model(shaken(RNNConfig(vocab=9, dim=4, hidden_dim=4)), tmp_path, labels=["a"])
+        save(shaken(config), tmp_path, labels=["no", "yes"], in_run=True)
+    save(shaken(RNNConfig(vocab=9, dim=4, hidden_dim=4)), tmp_path, labels=["a"], in_run=True)
     assert load(tmp_path).labels == ("a",)
 
 

@@ -44,31 +44,16 @@ def save(
     format: Format = "auto",
     like: HFModel | None = None,
     shard_bytes: int = SHARD_BYTES,
+    in_run: bool = False,
 ) -> None:
     """Save a model to a folder atomically: after a crash at any moment, the folder holds the old or the new model.
 
     The format "hf" is what `transformers` opens, "native" keeps every option, and "auto" is "hf" if the model has a
     family there. Files of more than `shard_bytes` are split. Other files in the folder stay, and so does a tokenizer
     if none is given. `like` is the `hf_model` of a loaded model, whose family and other fields are kept. The folder of
-    a training run is refused: its model belongs to its checkpoints.
+    a training run is refused, except to the run itself (`in_run`).
     """
-    if not str(folder):
-        raise PathError("the folder to save to is empty: name one, or . for the current folder")
-    if (Path(folder) / MODEL_CONFIG).exists() or checkpoint_steps(Path(folder)):
-        raise PathError(f"{folder}: holds a training run, whose model would be lost: name another folder")
-    write_model(model, folder, tokenizer, labels, format, like, shard_bytes)
-
-
-def write_model(
-    model: Model,
-    folder: Path | str,
-    tokenizer: Tokenizer | None = None,
-    labels: Sequence[str] | None = None,
-    format: Format = "auto",
-    like: HFModel | None = None,
-    shard_bytes: int = SHARD_BYTES,
-) -> None:
-    """Save a model as `save` does, into the folder of its own run too."""
+    _require_free(folder, in_run)
     names = None if labels is None else tuple(labels)
     found = _hf_model(model.config, names, format, like)
     if found is None:
@@ -95,6 +80,13 @@ def write_model(
         return STALE.fullmatch(name) is not None or (tokenizer is not None and name == "tokenizer.json")
 
     atomic_save(Path(folder), write, is_stale)
+
+
+def _require_free(folder: Path | str, in_run: bool) -> None:
+    if not str(folder):
+        raise PathError("the folder to save to is empty: name one, or . for the current folder")
+    if not in_run and ((Path(folder) / MODEL_CONFIG).exists() or checkpoint_steps(Path(folder))):
+        raise PathError(f"{folder}: holds a training run, whose model would be lost: name another folder")
 
 
 def model_files(folder: Path) -> list[str]:

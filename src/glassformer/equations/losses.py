@@ -23,11 +23,7 @@ Reduction = Literal["mean", "sum", "none"]
     r"y'_i = (1 - \epsilon) \, y_i + \frac{\epsilon}{n}",
     meaning="A little of the target's probability is spread evenly over all classes.",
     intuition="A teacher who says almost surely instead of certainly, and so never asks for infinite confidence.",
-    symbols={
-        "y": "target probabilities",
-        "epsilon": "ε, probability spread evenly",
-        "smooth": "smoothed targets, y'",
-    },
+    symbols={"y": "target probabilities", "epsilon": "ε, probability spread evenly", "smooth": "smoothed targets, y'"},
     flops=lambda batch, n: 2 * batch * n,
     where={"y": distribution, "epsilon": below_one},
     upcast=True,

@@ -13,7 +13,7 @@ import msgspec
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import AVERAGE, MODEL_CONFIG
-from glassformer.checkpoints.save import model_files, write_model
+from glassformer.checkpoints.save import model_files, save
 from glassformer.decoding.generate import generate
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
@@ -129,7 +129,7 @@ class Run:
             weights = best.model | average
         self.model = build(self.model.config, device="cpu").to(self.device.device)  # the trained one may be sharded
         self.model.load_state_dict(weights)
-        write_model(self.model, folder.path, self.tokenizer, self.labels)
+        save(self.model, folder.path, self.tokenizer, self.labels, in_run=True)
 
 
 def train_task(
