@@ -183,11 +183,7 @@ def _cosine_schedule_cell(index: tuple[int, ...], step: int, warmup: int, total:
     r"\beta_t = \min\left(\beta,\; \frac{1 + t}{10 + t}\right)",
     meaning="A moving average of the weights forgets fast at first, so that it soon leaves the random weights behind.",
     intuition="A newcomer changes first impressions quickly; a settled opinion moves slowly.",
-    symbols={
-        "step": "t, the step, from 1",
-        "decay": "β, decay of a long average",
-        "beta_t": "decay to use at this step",
-    },
+    symbols={"step": "t, the step, from 1", "decay": "β, decay of a long average", "beta_t": "decay at this step"},
     where={"step": whole, "decay": below_one},
 )
 def ema_warmup(step: int, decay: float) -> float:
