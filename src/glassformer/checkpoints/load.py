@@ -13,7 +13,13 @@ from glassformer.checkpoints.atomic_save import newest_set
 from glassformer.checkpoints.huggingface import FAMILIES, HFModel, read_hf_model
 from glassformer.checkpoints.llama2c import Llama2C, is_llama2c, read_llama2c_tokenizer
 from glassformer.checkpoints.native import KIND, read_native
-from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG, CheckpointWeights, best_checkpoint, checkpoint_steps
+from glassformer.checkpoints.run_checkpoints import (
+    MODEL_CONFIG,
+    CheckpointWeights,
+    best_checkpoint,
+    checkpoint_steps,
+    holds_run,
+)
 from glassformer.checkpoints.sentence import is_sentence_model
 from glassformer.checkpoints.tensor_files import (
     CONFIG_FILE,
@@ -84,7 +90,7 @@ def _load_folder(folder: Path, into: Into, step: int | None) -> Loaded:
     elif (root / CONFIG_FILE).exists():
         source = TensorFiles(weight_files(root))
         loaded = _load_tensors(read_table(root / CONFIG_FILE), source, root, into)
-    elif (folder / MODEL_CONFIG).exists() or checkpoint_steps(folder):
+    elif holds_run(folder):
         loaded = _load_unfinished(folder, into)
     else:
         raise PathError(f"{folder}: has no {CONFIG_FILE}, which says what model it holds")

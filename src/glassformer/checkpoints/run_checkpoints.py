@@ -45,6 +45,11 @@ class CheckpointWeights:
         return source.read(stored)
 
 
+def holds_run(folder: Path) -> bool:
+    """Whether a folder is that of a training run."""
+    return (folder / MODEL_CONFIG).exists() or bool(checkpoint_steps(folder))
+
+
 def checkpoint_steps(folder: Path) -> list[int]:
     """The steps of a run that have a checkpoint, in order."""
     return sorted(int(found[1]) for path in folder.glob("step-*") if (found := STEP_FOLDER.fullmatch(path.name)))

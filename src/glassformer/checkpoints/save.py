@@ -12,7 +12,7 @@ from glassformer.checkpoints.atomic_save import JOURNAL, atomic_save, write_json
 from glassformer.checkpoints.hf_config import HARMLESS
 from glassformer.checkpoints.huggingface import HFModel, class_count, config_table, find_hf_model
 from glassformer.checkpoints.native import native_config, read_native
-from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG, checkpoint_steps
+from glassformer.checkpoints.run_checkpoints import holds_run
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
 from glassformer.checkpoints.tensor_files import (
     CONFIG_FILE,
@@ -85,7 +85,7 @@ def save(
 def _require_free(folder: Path | str, in_run: bool) -> None:
     if not str(folder):
         raise PathError("the folder to save to is empty: name one, or . for the current folder")
-    if not in_run and ((Path(folder) / MODEL_CONFIG).exists() or checkpoint_steps(Path(folder))):
+    if not in_run and holds_run(Path(folder)):
         raise PathError(f"{folder}: holds a training run, whose model would be lost: name another folder")
 
 
