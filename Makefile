@@ -17,7 +17,7 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV); the first time takes a few minutes." >&2
 	@$(PYTHON) -m venv $(VENV)
 	@$(INSTALL) torch
-	@$(INSTALL) --editable '.[dev,metrics]'
+	@$(INSTALL) --editable '.[dev]'
 	@touch $@
 
 demo: $(READY)

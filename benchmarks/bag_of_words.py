@@ -119,7 +119,7 @@ def main() -> None:
     packages = ClassifySettings(tokenizer=tokenizer, model=replace(MODEL, head="classifier"), recipe=RECIPE)
     data = LabeledData(path=str(folder / "turns.jsonl"))
     masked = MaskedSettings(
-        data=TextData(sequence_length=64),
+        data=TextData(max_length=64),
         tokenizer=replace(tokenizer, vocab_size=2000),
         model=replace(MODEL, head="masked"),
         recipe=RECIPE,

@@ -1,20 +1,27 @@
-"""Generate the pages of the equation catalog, or with --check name those that are out of date."""
+"""Generate the pages of the equation catalog and of the settings, or with --check name those that are out of date."""
 
 import sys
 from collections.abc import Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from glassformer.training.explain import explain
+from glassformer.training.registry import TASKS, families, keys
 from glassformer.views.concepts import Concept, concepts
 from glassformer.views.reference import AXES, Entry, entries, themes
 
 DOCS = Path(__file__).parent
+SHARED = {  # sections that are alike in all tasks
+    "recipe": "How a model is trained.",
+    "tokenizer": "A tokenizer to train on the data, or the file of one that exists.",
+    "run": "The model to start from, and how a run computes.",
+}
 NOTICE = "<!-- Written by `make docs` from the source; do not edit. -->"
 
 
 def main() -> None:
     """Write every page, or only compare."""
-    pages = {"equations.md": equations_page(), "glossary.md": glossary_page()}
+    pages = {"equations.md": equations_page(), "glossary.md": glossary_page(), "settings.md": settings_page()}
     if "--check" not in sys.argv[1:]:
         for name, text in pages.items():
             (DOCS / name).write_text(text, encoding="utf-8")
@@ -50,6 +57,34 @@ def glossary_page() -> str:
     lines += ["", "## Axes", "", "The words in shapes; a star before one stands for any number of such axes.", ""]
     lines += _table(("axis", "what it counts"), _axes())
     return "\n".join(lines) + "\n"
+
+
+def settings_page() -> str:
+    """Every setting: those that all tasks share, then the data of each task, then the model families."""
+    lines = [NOTICE, "", "# Settings", ""]
+    lines += [
+        "`glassformer config TASK` prints those of a task as TOML for `--config`; with a key, it explains that one."
+    ]
+    lines += ["They are given as `key=value`; a list may be written `0.9,0.95`, and text needs no quotes.", ""]
+    for section, meaning in SHARED.items():
+        lines += [f"## {section}", "", meaning, "", *_settings("gpt", "gpt", section), ""]
+    for task in TASKS:
+        lines += [f"## data of {task}", "", f"Without `data.path`, the built-in {TASKS[task].built_in} is used.", ""]
+        lines += [*_settings(task, families(task)[0], "data"), ""]
+    seen: dict[str, list[str]] = {}
+    for task in TASKS:
+        for family in families(task):
+            seen.setdefault(family, []).append(task)
+    for family, tasks in seen.items():
+        lines += [f"## model of the family {family}", "", f"For {', '.join(tasks)}.", ""]
+        lines += [*_settings(tasks[0], family, "model"), ""]
+    return "\n".join(lines)
+
+
+def _settings(task: str, family: str, section: str) -> list[str]:
+    found = [explain(task, family, key) for key in keys(task, family) if key.startswith(f"{section}.")]
+    rows = [(f"`{each.key}`", each.meaning, f"`{each.default}`", each.accepts, f"`{each.word}`") for each in found]
+    return _table(("key", "meaning", "default", "accepts", "example"), rows)
 
 
 def _concept(concept: Concept) -> str:

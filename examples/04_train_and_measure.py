@@ -17,7 +17,7 @@ SETTINGS = {
     "model.dim": 48,
     "model.layers": 2,
     "model.context": 64,
-    "data.sequence_length": 64,
+    "data.max_length": 64,
     "data.batch_size": 16,
     "data.validation_fraction": 0.1,
     "recipe.steps": 60,
@@ -27,7 +27,7 @@ SETTINGS = {
     "recipe.evaluate_every": 30,
     "recipe.save_every": 20,
     "run.device": "cpu",
-    "run.precision": "fp32",
+    "run.precision": "float32",
 }
 
 with tempfile.TemporaryDirectory() as name:

@@ -21,7 +21,7 @@ with tempfile.TemporaryDirectory() as name:
     (folder / "story.txt").write_text(STORY)
     (folder / "labels.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in LABELS * 8))
     text = {"data.path": str(folder / "story.txt"), "tokenizer.kind": "words", "tokenizer.vocab_size": 60}
-    sizes = {"model.context": 32, "data.sequence_length": 16, "data.batch_size": 8, "recipe.steps": 80}
+    sizes = {"model.context": 32, "data.max_length": 16, "data.batch_size": 8, "recipe.steps": 80}
     gf.train("gpt", {**TINY, **text, **sizes}, out=folder / "gpt")
     text["data.path"] = str(folder / "labels.tsv")
     gf.train("classify", {**TINY, **text, "data.max_length": 10, "recipe.steps": 60}, out=folder / "classifier")

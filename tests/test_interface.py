@@ -3,6 +3,7 @@
 import gc
 import math
 import weakref
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -166,6 +167,37 @@ def test_vectors_of_texts(tmp_path: Path, head: str) -> None:
     assert model.embed([]).shape == (0, 8)
 
 
+@pytest.mark.parametrize("head", ["masked", "classifier"])
+def test_vectors_of_texts_from_an_encoder_that_pools_nothing(tmp_path: Path, head: str) -> None:
+    """The mean of the last hidden states, which an encoder with the same weights and no head returns."""
+    model = gf.load(encoder(tmp_path, head))
+    bare = gf.build(replace(model.model.config, head="hidden"))
+    bare.load_state_dict(model.model.state_dict(), strict=False)
+    wanted = gf.LoadedModel(bare, model.tokenizer).embed(PROMPTS)
+    assert wanted.shape == (len(PROMPTS), 8)
+    torch.testing.assert_close(model.embed(PROMPTS), wanted)
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama", "seq2seq", "t5"])
+def test_vectors_of_texts_from_a_generator(name: str) -> None:
+    """The mean of what the last block that reads the text gives, alone as in a batch, before and after generating."""
+    model = gf.LoadedModel(writer(name), words())
+    found, kept = model.embed(PROMPTS), []
+    assert found.shape == (len(PROMPTS), writer(name).config.dim) and found.isfinite().all()
+    stack = writer(name).encoder if name in ("seq2seq", "t5") else writer(name).stack
+    handle = stack.register_forward_hook(lambda module, given, output: kept.append(output))
+    alone = model.embed(PROMPTS[1])
+    handle.remove()
+    torch.testing.assert_close(alone, found[1], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(alone, kept[0][0].mean(0))
+    assert model.embed("one " * 500).shape == alone.shape, "a long text is cut"
+
+
+def test_a_recurrent_network_does_not_embed() -> None:
+    with pytest.raises(gf.GlassformerError, match="RNN does not embed: it has no blocks that read a text"):
+        gf.LoadedModel(writer("lstm"), words()).embed("one")
+
+
 def test_masks_are_filled(tmp_path: Path) -> None:
     model = gf.load(encoder(tmp_path, "masked"))
     mask = readers().roles["mask"]
@@ -209,7 +241,6 @@ ERRORS = [
     (lambda model: model.generate("one", n=2, temperature=1.0), "n is 2, wanted 1 for a single prompt: pass a list"),
     (lambda model: next(model.stream("one", num_beams=2)), "num_beams is 2, wanted 1 to stream"),
     (lambda model: model.classify("one"), "GPT does not classify, wanted an encoder with a classifier head"),
-    (lambda model: model.embed("one"), "GPT does not embed, wanted an encoder with a sentence head"),
     (lambda model: model.trace([]), "the text is empty, wanted at least one token"),
 ]  # fmt: skip
 

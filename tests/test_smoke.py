@@ -14,11 +14,11 @@ SMALL: dict[str, object] = {
     "model.dim": 16, "model.layers": 1, "model.heads": 2, "model.context": 16, "tokenizer.kind": "characters",
     "recipe.steps": 4, "recipe.warmup_steps": 1, "recipe.log_every": 2, "recipe.evaluate_every": 2,
     "recipe.save_every": 2,
-    "run.device": "cpu", "run.precision": "fp32", "run.compile": "no",
+    "run.device": "cpu", "run.precision": "float32", "run.compile": "no",
 }  # fmt: skip
 TASKS: dict[str, tuple[str, dict[str, object]]] = {
-    "gpt": ("the cat sat on the mat. " * 40, {"data.sequence_length": 8, "data.batch_size": 4}),
-    "masked": ("the cat sat on the mat. " * 40, {"data.sequence_length": 8, "data.batch_size": 4}),
+    "gpt": ("the cat sat on the mat. " * 40, {"data.max_length": 8, "data.batch_size": 4}),
+    "masked": ("the cat sat on the mat. " * 40, {"data.max_length": 8, "data.batch_size": 4}),
     "translate": ("".join(f"one {n}\tuno {n}\n" for n in range(40)), {"data.max_length": 12}),
     "classify": (
         "".join(f"{'ab'[n % 2]}\ttext {n}\n" for n in range(40)),

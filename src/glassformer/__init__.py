@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from glassformer.decoding.generate import generate, translate
     from glassformer.equation import Equation, catalog
     from glassformer.errors import ConfigError, EquationError, GlassformerError, ModelError, TapeError
+    from glassformer.interactive_training import train
     from glassformer.interface import Classification, LoadedModel, load
     from glassformer.layers.config import Config
     from glassformer.models.registry import build, presets
     from glassformer.probes.trace import trace
     from glassformer.recording import Tape as tape  # noqa: N813 - reads as a word: `with gf.tape() as tape:`
     from glassformer.training.evaluate import evaluate
-    from glassformer.training.run import train_task as train
 
 __version__ = "0.1.0"
 
@@ -37,27 +37,27 @@ _MODULES = {
     "decoding.generate": ("generate", "translate"),
     "equation": ("Equation", "catalog"),
     "errors": ("ConfigError", "EquationError", "GlassformerError", "ModelError", "TapeError"),
+    "interactive_training": ("train",),
     "interface": ("Classification", "LoadedModel", "load"),
     "layers.config": ("Config",),
     "models.registry": ("build", "presets"),
     "probes.trace": ("trace",),
     "recording": ("tape",),
     "training.evaluate": ("evaluate",),
-    "training.run": ("train",),
 }
-_DEFINED_AS = {"tape": "Tape", "train": "train_task"}
+_DEFINED_AS = {"tape": "Tape"}
 # An equation is in the catalog once its file has been read; Jupyter shows a trace once the HTML view has been read.
-_ALSO_READ = {"catalog": "equations", "trace": "views.html"}
+_ALSO_READ = {"catalog": "equations", "trace": "views.html", "probes": "views.attention"}
 
 
 def __getattr__(name: str) -> object:
+    if name in _ALSO_READ:
+        import_module(f"glassformer.{_ALSO_READ[name]}")
     if name in ("equations", "probes"):
         return import_module(f"glassformer.{name}")
     module = next((module for module, names in _MODULES.items() if name in names), None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if name in _ALSO_READ:
-        import_module(f"glassformer.{_ALSO_READ[name]}")
     value: object = getattr(import_module(f"glassformer.{module}"), _DEFINED_AS.get(name, name))
     globals()[name] = value
     return value

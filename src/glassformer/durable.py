@@ -46,6 +46,12 @@ def explained(what: str) -> Iterator[None]:
         raise RunFolderError(f"{what}: {cause}; {advice}") from error
 
 
+def cache_folder() -> Path:
+    """The folder of what can be computed again: $GLASSFORMER_CACHE, or the user's usual cache folder."""
+    folder = os.environ.get("GLASSFORMER_CACHE")
+    return Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
+
+
 def scratch_name(label: str) -> str:
     """A fresh name for something that is not finished."""
     return f"{SCRATCH}{label}-{secrets.token_hex(4)}"

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
+from glassformer.entry import Symbol
 from glassformer.errors import EquationError
 from glassformer.shapes import Axes, read_parameters, read_results
 
@@ -86,16 +87,6 @@ class reference_mode:  # noqa: N801 - reads as a word: `with reference_mode():`
 
 
 @dataclass(frozen=True)
-class Symbol:
-    """A letter of an equation: its role, its shape and what it stands for."""
-
-    name: str
-    role: str
-    shape: str
-    meaning: str
-
-
-@dataclass(frozen=True)
 class Cost:
     """What one call takes: floating-point operations, and bytes read and written."""
 
@@ -161,6 +152,10 @@ class Equation(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Equation {self.name}: {self.meaning}>"
 
+    def _repr_latex_(self) -> str:
+        """The formula, as a notebook shows it."""
+        return f"$\\displaystyle {self.latex}$"
+
     def __reduce__(self) -> str:
         """Pickle by name: a copied model, or one sent to another process, holds the same equations."""
         return self.name
@@ -206,7 +201,11 @@ class Equation(Generic[P, R]):
 
     def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
         """Arguments by name, defaults filled in."""
-        bound = self._signature.bind(*args, **kwargs)
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            wanted = ", ".join(parameter.name for parameter in self.parameters)
+            raise EquationError(f"{self.name}: {error}, wanted {wanted}") from None
         bound.apply_defaults()
         return dict(bound.arguments)
 
@@ -236,9 +235,14 @@ class Equation(Generic[P, R]):
             values |= {result.name: output, f"{result.name}_bar": cotangent}
         return self.gradient(values)
 
-    def cost(self, *args: P.args, **kwargs: P.kwargs) -> Cost:
-        """Operations and bytes of one call, from shapes alone: nothing is computed."""
-        arguments = {name: _to_meta(value) for name, value in self.bind(args, kwargs).items()}
+    def cost(self, *args: object, **kwargs: object) -> Cost:
+        """Operations and bytes of one call from its arguments, or from their shapes: nothing is computed.
+
+        A shape such as (3, 4) is that of a float32 tensor where a float is wanted.
+        """
+        bound = self.bind(args, kwargs)
+        arguments = {p.name: _to_meta(p.of_shape(bound[p.name])) for p in self.parameters}
+        Axes(self.name).bind(self.parameters, arguments)
         with _Calls() as calls:
             result = self.fn(**arguments)  # pyright: ignore[reportCallIssue] - the same arguments, by name
         moved = sum(t.numel() * t.element_size() for t in tensors_in([*arguments.values(), result]))
@@ -262,14 +266,25 @@ class Equation(Generic[P, R]):
         with no_checks(), torch.no_grad():
             return self._cell(tuple(index), **{name: arguments[name] for name in self._cell_needs})
 
-    def cell(self, index: Sequence[int], *args: P.args, **kwargs: P.kwargs) -> str:
+    def cell(self, index: Sequence[int] | int, *args: P.args, **kwargs: P.kwargs) -> str:
         """How the output number at `index` was made, in arithmetic."""
-        text = self.arithmetic(index, self.bind(args, kwargs))
+        self.check(*args, **kwargs)
         with no_checks(), torch.no_grad():
             result = self.fn(*args, **kwargs)
         first = result[0] if isinstance(result, tuple) else result
-        value = first[tuple(index)] if isinstance(first, Tensor) else first
+        at = self._index(index, first.shape if isinstance(first, Tensor) else torch.Size())
+        text = self.arithmetic(at, self.bind(args, kwargs))
+        value = first[at] if isinstance(first, Tensor) else first
         return f"{text} = {number(cast(float, value))}"
+
+    def _index(self, index: Sequence[int] | int, shape: torch.Size) -> tuple[int, ...]:
+        """The index of one output number as given, if there is such a number."""
+        at = tuple(index) if isinstance(index, Sequence) else (index,)
+        fits = len(at) == len(shape) and all(isinstance(i, int) for i in at)
+        if not fits or not all(-size <= i < size for i, size in zip(at, shape, strict=True)):
+            wanted = f"{len(shape)} whole numbers" if len(shape) != 1 else "1 whole number"
+            raise EquationError(f"{self.name}: index is {index!r}, wanted {wanted} within the output {list(shape)}")
+        return at
 
 
 AnyEquation: TypeAlias = Equation[..., object]

@@ -10,6 +10,14 @@ class GlassformerError(Exception):
     status: int = FAILED
 
 
+def require_type(
+    error: type[GlassformerError], name: str, value: object, kinds: type | tuple[type, ...], wanted: str
+) -> None:
+    """Raise unless an argument has one of these types; `wanted` says them in words."""
+    if not isinstance(value, kinds):
+        raise error(f"{name} is of the type {type(value).__name__}, wanted {wanted}")
+
+
 class EquationError(GlassformerError, ValueError):
     """An equation is not defined for these inputs."""
 
@@ -27,6 +35,8 @@ class ConfigError(GlassformerError, ValueError):
 class ModelError(GlassformerError, ValueError):
     """A model cannot take these inputs."""
 
+    status = BAD_USE
+
 
 class DecodingError(GlassformerError, ValueError):
     """A model cannot generate, or cannot generate with these settings."""
@@ -35,7 +45,7 @@ class DecodingError(GlassformerError, ValueError):
 
 
 class NonFiniteError(DecodingError, ArithmeticError):
-    """A model's logits are NaN or infinite, so there is no next token to choose."""
+    """What a model computes is NaN or infinite: there is no next token to choose, or no loss."""
 
     status = FAILED
 
@@ -46,6 +56,12 @@ class CheckpointError(GlassformerError, ValueError):
 
 class TokenizerError(GlassformerError, ValueError):
     """A tokenizer cannot be read or trained, or cannot take this input."""
+
+
+class TokenizerSettingError(TokenizerError, ConfigError):
+    """A tokenizer cannot be trained with these settings, whatever the data is."""
+
+    status = BAD_USE
 
 
 class DataError(GlassformerError, ValueError):

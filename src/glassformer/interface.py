@@ -1,38 +1,41 @@
 """`gf.load`: a model with its tokenizer and labels, ready to generate, translate, classify, embed, trace and save."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from types import NoneType
 from typing import Literal, overload
 
 import torch
 from torch import Tensor
 
-import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces
+import glassformer.views.attention
+import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces and attention maps
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
 from glassformer.data.batches import LabeledBatches
 from glassformer.decoding.completion import Completion
-from glassformer.decoding.config import GenerationConfig
+from glassformer.decoding.config import GenerationConfig, require_known_settings
 from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
 from glassformer.equations.sampling import greedy
 from glassformer.equations.sequences import mean_pool
 from glassformer.equations.softmax import softmax
-from glassformer.errors import CheckpointError, DecodingError, ModelError, PathError
+from glassformer.errors import CheckpointError, ConfigError, DecodingError, ModelError, PathError, require_type
 from glassformer.inference.prepare import can_convert, for_inference, inference_mode
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
+from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
 from glassformer.probes.loss_targets import LossTarget
 from glassformer.probes.trace import Trace, trace
-from glassformer.suggestions import did_you_mean
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.device import choose_device
 
 BATCH = 256  # texts that an encoder reads at once, as in evaluation, so that the numbers are the same
+USUAL_MASKS = ("[MASK]", "<mask>")
 Texts = list[str] | tuple[str, ...]
-Tokens = str | Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class Classification:
     probabilities: dict[str, float]
 
 
-class LoadedModel:
+class LoadedModel(TextModel):
     """A model with its tokenizer and labels, and the methods to use them on text.
 
     Generation settings are those of `GenerationConfig`, as keywords or as `config`. The weights are in memory once:
@@ -70,6 +73,11 @@ class LoadedModel:
 
     def __repr__(self) -> str:
         return f"<LoadedModel {type(self._model).__name__}: {self._name}>"
+
+    @property
+    def name(self) -> str:
+        """The path it was loaded from, or the class of the model."""
+        return self._name
 
     @property
     def model(self) -> Model:
@@ -108,12 +116,13 @@ class LoadedModel:
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
         if isinstance(prompts, str) and config.n > 1:
             raise DecodingError(f"n is {config.n}, wanted 1 for a single prompt: pass a list, and get a list")
-        found = generate(self._prepare(), tokenizer, prompts, config)
+        found = generate(self._prepare(), tokenizer, _texts(prompts), config)
         return found[0] if isinstance(prompts, str) else found
 
     def stream(self, prompt: str, config: GenerationConfig | None = None, **settings: object) -> Iterator[TextChunk]:
         """Continue a prompt and yield each chunk of text as soon as it is final."""
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        require_type(DecodingError, "prompt", prompt, str, "one text")
         return stream(self._prepare(), tokenizer, prompt, config)
 
     @overload
@@ -125,7 +134,7 @@ class LoadedModel:
     ) -> str | list[str]:
         """Translate a sentence, or several in their order."""
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
-        found = translate(self._prepare(), tokenizer, [texts] if isinstance(texts, str) else list(texts), config=config)
+        found = translate(self._prepare(), tokenizer, _texts(texts), config=config)
         return found[0] if isinstance(texts, str) else found
 
     @overload
@@ -140,28 +149,45 @@ class LoadedModel:
             raise CheckpointError(f"{self._name}: has {len(labels)} labels for {model.config.classes} classes")
         found = [
             Classification(labels[best], row[best], dict(zip(labels, row, strict=True)))
-            for logits, _ in self._outputs(model, [texts] if isinstance(texts, str) else texts)
+            for logits in (_run(model, *batch) for batch in self._batches(model, _texts(texts)))
             for best, row in zip(greedy(logits).tolist(), softmax(logits.float()).tolist(), strict=True)
         ]
         return found[0] if isinstance(texts, str) else found
 
     def embed(self, texts: str | Texts) -> Tensor:
-        """Sentence vectors [texts, dim], or [dim] for a single text: what the head pools, or else the mean token."""
-        model = self._encoder("embed", "sentence", "pooled", "hidden")
+        """Sentence vectors [texts, dim], or [dim] for a single text: what the head of an encoder pools.
+
+        Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder.
+        """
+        model = self._plain()
+        if not isinstance(model, EncoderDecoder) and "stack" not in dict(model.named_children()):
+            raise ModelError(f"{type(model).__name__} does not embed: it has no blocks that read a text")
         vectors = [torch.empty(0, model.config.dim)]
-        for output, attention_mask in self._outputs(model, [texts] if isinstance(texts, str) else texts):
-            pooled = mean_pool(output, attention_mask) if model.config.head == "hidden" else output
-            vectors.append(pooled.cpu())
+        vectors += [_sentence_vectors(model, *batch).cpu() for batch in self._batches(model, _texts(texts))]
         found = torch.cat(vectors)
         return found[0] if isinstance(texts, str) else found
 
-    def fill(self, text: str, top_k: int = 5) -> list[Classification]:
-        """The most likely tokens for each mask in a text, such as "the [MASK] sat"."""
+    @overload
+    def fill(self, texts: str, top_k: int = 5) -> list[Classification]: ...
+    @overload
+    def fill(self, texts: Texts, top_k: int = 5) -> list[list[Classification]]: ...
+    def fill(self, texts: str | Texts, top_k: int = 5) -> list[Classification] | list[list[Classification]]:
+        """The most likely tokens for each mask in a text such as "the [MASK] sat", or in several texts."""
         model, tokenizer = self._encoder("fill masks", "masked"), self.required_tokenizer()
+        require_type(DecodingError, "top_k", top_k, int, "a whole number")
+        if top_k < 1:
+            raise DecodingError(f"top_k is {top_k}, wanted at least 1")
+        found = [self._filled(model, tokenizer, text, top_k) for text in _texts(texts)]
+        return found[0] if isinstance(texts, str) else found
+
+    def _filled(self, model: Encoder, tokenizer: Tokenizer, text: str, top_k: int) -> list[Classification]:
+        tokenizer.required("mask")
+        for usual in USUAL_MASKS:  # whatever the model's own mask token is called
+            text = text.replace(usual, tokenizer.roles["mask"])
         ids = torch.tensor([tokenizer.encode_masked(text)], device=_device(model))
         masks = ids[0] == tokenizer.mask
         if not masks.any():
-            raise DecodingError(f"the text has no mask to fill, wanted at least one {tokenizer.roles['mask']}")
+            raise DecodingError(f"{text[:60]!r} has no mask to fill, wanted at least one {tokenizer.roles['mask']}")
         logits = _run(model, ids)[0, masks]
         probabilities, tokens = softmax(logits.float()).topk(min(top_k, model.config.vocab))
         rows = zip(probabilities.tolist(), tokens.tolist(), strict=True)
@@ -184,11 +210,18 @@ class LoadedModel:
 
         `second` is the target of a translator, which is its own translation if left out, or the second text of a pair.
         """
+        run = self.inputs(text, second)
+        selection = {"layer": layer, "head": head, "token": token, "equation": equation}
+        found = trace(run.model, run.values, backward, **selection, limit=limit)  # pyright: ignore[reportArgumentType]
+        return found.labeled(**run.tokens)
+
+    def inputs(self, text: Tokens, second: Tokens | None = None) -> ModelInputs:
+        """A text, or token ids, as arguments of the model: what `gf.trace` and the probes run it on."""
         model = self._plain()
         if isinstance(model, EncoderDecoder):
             rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
         elif isinstance(model, CausalLM | Encoder):
-            rows = {"ids": [self._ids(each) for each in (text, second) if each is not None]}
+            rows = {"ids": [self._ids(text), *([] if second is None else [self._ids(second)])]}
         else:
             raise ModelError(f"{type(model).__name__} does not read text: trace it with gf.trace(model, inputs)")
         inputs: dict[str, object] = {}
@@ -197,14 +230,13 @@ class LoadedModel:
             if len(lines) > 1:
                 inputs["attention_mask"] = real
         named = str if self.tokenizer is None else self.tokenizer.token
-        selection = {"layer": layer, "head": head, "token": token, "equation": equation}
-        found = trace(self.model, inputs, backward, **selection, limit=limit)  # pyright: ignore[reportArgumentType]
-        return found.labeled(**{name: [named(id) for id in lines[0]] for name, lines in rows.items()})
+        return ModelInputs(self.model, inputs, {name: [named(id) for id in rows[name][0]] for name in rows})
 
     def save(self, folder: Path | str, format: Format = "auto") -> None:
         """Save the model with its tokenizer and labels, as `gf.save` does."""
         if self._quantized:
             raise CheckpointError(f"{self._name}: quantized weights cannot be saved: load it without quantization")
+        require_type(PathError, "folder", folder, (str, Path), "the path of a folder")
         save(self._plain(), folder, self.tokenizer, self.labels, format, self.hf_model)
 
     def required_tokenizer(self) -> Tokenizer:
@@ -222,20 +254,24 @@ class LoadedModel:
             raise ModelError(f"head is {model.config.head}, wanted {' or '.join(heads)} to {task}")
         return model
 
-    def _outputs(self, model: Encoder, texts: Texts) -> Iterator[tuple[Tensor, Tensor]]:
-        """What an encoder returns for texts, batch by batch, with the attention mask; encoded as in evaluation."""
+    def _batches(self, model: Model, texts: Texts) -> Iterator[tuple[Tensor, Tensor]]:
+        """Ids and attention masks of texts, batch by batch; encoded and cut as in evaluation."""
         tokenizer = self.required_tokenizer()
-        limits = [size for size in (self.max_length, tokenizer.use.max_length) if size is not None]
-        rows = tokenizer.encode_inputs(texts, min(limits, default=None))
+        limit = min((size for size in (self.max_length, tokenizer.use.max_length) if size is not None), default=None)
+        if isinstance(model, CausalLM):
+            rows = [row[:limit] for row in tokenizer.encode_prompts(texts)]
+        else:
+            rows = tokenizer.encode_inputs(texts, limit)
         pad = 0 if tokenizer.pad is None else tokenizer.pad
         for batch in LabeledBatches(rows, [0] * len(rows), BATCH, pad, seed=0).once() if rows else ():
-            ids, attention_mask = (batch[name].to(_device(model)) for name in ("ids", "attention_mask"))
-            yield _run(model, ids, attention_mask), attention_mask
+            yield batch["ids"].to(_device(model)), batch["attention_mask"].to(_device(model))
 
     def _ids(self, text: Tokens) -> list[int]:
         """Token ids of a text as the model reads it, or the ids given."""
         if isinstance(text, str):
             text = encode_prompts(self._model, self.required_tokenizer(), [text])[0]
+        if not isinstance(text, Sequence) or not all(isinstance(id, int) for id in text):
+            raise ModelError(f"text is of the type {type(text).__name__}, wanted a text or a list of token ids")
         if not text:
             raise ModelError("the text is empty, wanted at least one token")
         return list(text)
@@ -243,7 +279,7 @@ class LoadedModel:
     def _target(self, text: Tokens, second: Tokens | None) -> list[int]:
         """The decoder input of a translator: the start token, then the target given, or else its own translation."""
         if second is not None and not isinstance(second, str):
-            return [0 if self.tokenizer is None else self.tokenizer.decoder_start, *second]
+            return [0 if self.tokenizer is None else self.tokenizer.decoder_start, *self._ids(second)]
         tokenizer = self.required_tokenizer()
         if second is not None:
             return [tokenizer.decoder_start, *tokenizer.encode_targets([second])[0]]
@@ -258,28 +294,44 @@ def load(
     dtype: torch.dtype | None = None,
     step: int | None = None,
     quantization: Literal["int8", "int4"] | None = None,
+    adapter: Path | str | None = None,
 ) -> LoadedModel:
     """Load a model from a run folder, a Hugging Face folder or a single file; nothing in it is executed.
 
     Weights keep the dtype they are stored in unless `dtype` gives another. An unfinished run gives its best checkpoint,
     or else its latest; `step` chooses a checkpoint of any run. `quantization` rounds the weights, for inference only.
+    `adapter` is the folder of a LoRA adapter, as PEFT saves it, to merge into the model; a folder that holds only an
+    adapter is loaded with the base model that it names.
     """
-    found = load_checkpoint(path, device, dtype, step)
+    require_type(PathError, "path", path, (str, Path), "the path of a folder or a file")
+    require_type(PathError, "adapter", adapter, (str, Path, NoneType), "the path of a folder")
+    require_type(PathError, "step", step, (int, NoneType), "a whole number")
+    require_type(ConfigError, "dtype", dtype, (torch.dtype, NoneType), "a torch.dtype such as torch.float32")
+    require_type(ConfigError, "device", device, (str, torch.device), "cpu, cuda or cuda:1")
+    if isinstance(device, str):
+        device = choose_device(device, "float32", "no").device
+    found = load_checkpoint(path, device, dtype, step, adapter)
     if quantization is not None:
         found = replace(found, model=for_inference(found.model, quantization, copy=False))
     loaded = LoadedModel(found.model, found.tokenizer, found.labels, found.hf_model, found.left_out)
     loaded._name, loaded._quantized = str(path), quantization is not None
-    loaded._reload = None if quantization else lambda: load_checkpoint(path, device, dtype, step).model
+    loaded._reload = None if quantization else lambda: load_checkpoint(path, device, dtype, step, adapter).model
     return loaded
 
 
 def _generation_config(config: GenerationConfig | None, settings: dict[str, object]) -> GenerationConfig:
     """A config with the settings that are given as keywords replaced."""
-    known = [field.name for field in fields(GenerationConfig)]
-    for name in settings:
-        if name not in known:
-            raise DecodingError(f"there is no generation setting {name!r}; {did_you_mean(name, known)}")
+    require_known_settings(settings)
+    require_type(DecodingError, "config", config, (GenerationConfig, NoneType), "a GenerationConfig")
     return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
+
+
+def _texts(texts: str | Texts) -> list[str]:
+    """The texts as a list, if they are texts."""
+    found = list(texts) if isinstance(texts, list | tuple) else [texts]
+    if wrong := [type(text).__name__ for text in found if not isinstance(text, str)]:
+        raise ModelError(f"a text is of the type {wrong[0]}, wanted a text or a list of texts")
+    return found
 
 
 def _run(model: Encoder, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
@@ -287,6 +339,18 @@ def _run(model: Encoder, ids: Tensor, attention_mask: Tensor | None = None) -> T
     model.check(ids, attention_mask)
     with inference_mode(model):
         return model(ids, attention_mask)
+
+
+def _sentence_vectors(model: Model, ids: Tensor, attention_mask: Tensor) -> Tensor:
+    """What the head of an encoder pools, or else the mean of the last hidden states."""
+    model.check_tokens("ids", ids, model.config.vocab)
+    with inference_mode(model):
+        if isinstance(model, EncoderDecoder):
+            return mean_pool(model.encode(ids, attention_mask), attention_mask)
+        if isinstance(model, Encoder) and model.config.head in ("sentence", "pooled"):
+            return model(ids, attention_mask)
+        assert isinstance(model, CausalLM | Encoder)
+        return mean_pool(model.hidden_states(ids, attention_mask), attention_mask)
 
 
 def _device(model: Model) -> torch.device:

@@ -16,6 +16,8 @@ from glassformer.errors import TapeError
 from glassformer.provenance import Provenance
 from glassformer.steps import Gradients, Operation, Step, not_recorded, tensors_in, version_of
 
+SHOWN = 50  # steps of a tape in a notebook
+
 
 class Tape:
     """A straight-line record of equations; use it as `with gf.tape() as tape:`.
@@ -39,6 +41,16 @@ class Tape:
             return "<Tape: empty>"
         count = f"{len(self.steps)} step{'s' if len(self.steps) > 1 else ''}"
         return f"<Tape: {count}, {' to '.join(dict.fromkeys([self.steps[0].path, self.steps[-1].path]))}>"
+
+    def _repr_markdown_(self) -> str:
+        """The steps with their formulas and shapes, as a notebook shows them."""
+        shown = [
+            f"| {step.path} | {step.equation.name} | ${step.equation.latex.replace('|', chr(92) + 'vert ')}$ | "
+            f"{', '.join(str(list(tensor.shape)) for tensor in step.output_tensors)} |"
+            for step in self.steps[:SHOWN]
+        ]
+        more = [f"| and {len(self.steps) - SHOWN} more | | | |"] if len(self.steps) > SHOWN else []
+        return "\n".join(["| step | equation | formula | output |", "| --- | --- | --- | --- |", *shown, *more])
 
     def __enter__(self) -> "Tape":
         outside, MODE.dispatcher = MODE.dispatcher, self

@@ -4,7 +4,7 @@ import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NoReturn, Union, get_args, get_origin
+from typing import NoReturn, Union, cast, get_args, get_origin
 
 import torch
 from torch import Tensor
@@ -70,6 +70,19 @@ class Parameter:
     def text(self) -> str:
         """The shapes as text; empty for an argument that is not a tensor."""
         return " or ".join(dict.fromkeys(f"[{shape.text}]" for shape in self.shapes))
+
+    def of_shape(self, value: object) -> object:
+        """A tensor without values where a shape is given for one; anything else as it is."""
+        if self.several and isinstance(value, (list, tuple)) and not _is_shape(value):
+            return type(value)(torch.empty(item, device="meta") if _is_shape(item) else item for item in value)
+        if not self.is_tensor or self.several or not _is_shape(value):
+            return value
+        dtype = {"Float": torch.float32, "Bool": torch.bool}.get(self.shapes[0].kind, torch.int64)
+        return torch.empty(cast(Sequence[int], value), dtype=dtype, device="meta")
+
+
+def _is_shape(value: object) -> bool:
+    return isinstance(value, (list, tuple)) and all(isinstance(size, int) and size >= 0 for size in value)
 
 
 def read_parameters(fn: Callable[..., object]) -> tuple[Parameter, ...]:

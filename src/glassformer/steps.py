@@ -27,6 +27,14 @@ class Step:
         made = [f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}" for tensor in self.output_tensors]
         return f"<Step {self.path}: {self.equation.name}, {', '.join(made) if self.kept else 'values not kept'}>"
 
+    def _repr_markdown_(self) -> str:
+        """The formula, and every symbol with its shape, as a notebook shows them."""
+        rows = [f"**{self.path}**: {self.equation.meaning}", f"$$ {self.equation.latex} $$"]
+        results = [result.name for result in self.equation.results]
+        values = [*self.inputs.items(), *zip(results, self.outputs, strict=False)]
+        table = [f"| {name} | {described(value)} |" for name, value in values if value is not None]
+        return "\n\n".join([*rows, "\n".join(["| symbol | value |", "| --- | --- |", *table])])
+
     @property
     def kept(self) -> bool:
         """Whether the tape kept what went in and what came out."""
@@ -55,6 +63,18 @@ class Step:
         yield self
         for child in self.children:
             yield from child.walk()
+
+
+def described(value: object) -> str:
+    """A value in a few words: the shape, dtype and range of a tensor."""
+    if isinstance(value, (list, tuple)) and value and all(isinstance(item, Tensor) for item in value):
+        return f"{len(value)} tensors, the first {described(value[0])}"
+    if not isinstance(value, Tensor):
+        return str(value).replace("|", "\\|")
+    text = f"{list(value.shape)} {str(value.dtype).removeprefix('torch.')}"
+    if not value.numel() or value.is_meta:
+        return text
+    return f"{text}, {float(value.detach().min()):.4g} to {float(value.detach().max()):.4g}"
 
 
 Operation: TypeAlias = Callable[..., object]

@@ -1,10 +1,14 @@
 """Calls to private torch functions, each with a fallback for versions without it."""
 
 import importlib
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def multiply_all(tensors: list[Tensor], factor: Tensor | float) -> None:
@@ -47,3 +51,46 @@ def keep_sizes_apart() -> None:
         importlib.import_module("torch.fx.experimental._config").use_duck_shape = False  # pyright: ignore
     except (ImportError, AttributeError):
         return
+
+
+class MemoryMeter(TorchDispatchMode):
+    """Counts, while inside, the bytes of tensors that are made and alive, and the most that were alive at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.alive = self.peak = self.made = self.calls = 0
+        self._known: set[int] = set()
+
+    def __torch_dispatch__(
+        self, func: Callable[..., object], types: object, args: tuple[object, ...] = (), kwargs: object = None
+    ) -> object:
+        out = func(*args, **(kwargs if isinstance(kwargs, dict) else {}))
+        self.calls += 1
+        for leaf in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(leaf, Tensor):
+                self._count(leaf.untyped_storage())
+        return out
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        key, size = storage._cdata, storage.nbytes()
+        if key in self._known:  # a view
+            return
+        self._known.add(key)
+        self.alive, self.made = self.alive + size, self.made + size
+        self.peak = max(self.peak, self.alive)
+        weakref.finalize(storage, self._free, key, size)
+
+    def _free(self, key: int, size: int) -> None:
+        self._known.discard(key)
+        self.alive -= size
+
+
+@contextmanager
+def pretending(device: torch.device) -> Iterator[None]:
+    """Tensors that are made inside have a shape and a device, but no memory; an older torch puts them on "meta"."""
+    try:
+        mode = importlib.import_module("torch._subclasses.fake_tensor").FakeTensorMode()
+    except (ImportError, AttributeError):
+        mode, device = nullcontext(), torch.device("meta")
+    with mode, device:
+        yield

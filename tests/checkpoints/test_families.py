@@ -121,3 +121,9 @@ def test_the_order_of_families_decides(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setitem(FAMILIES, "toy", TOY)
     save(shaken(CONFIG), tmp_path / "first")
     assert load(tmp_path / "first").hf_model.family is FAMILY_GPT2
+
+
+def test_gpt2_also_has_the_name_of_the_context_that_llama_cpp_reads(tmp_path: Path) -> None:
+    save(build(CONFIG), tmp_path, format="hf")
+    written = json.loads((tmp_path / "config.json").read_text())
+    assert written["n_ctx"] == written["n_positions"] == CONFIG.context

@@ -220,7 +220,7 @@ def test_a_disk_that_fails_is_told_and_nothing_is_lost(call: str, tmp_path: Path
         (lambda path: path.mkdir(), "has no config.json"),
         (
             lambda path: (path.mkdir(), (path / "model.json").write_text("{}")),
-            "thing: holds a run without a whole checkpoint yet; go on with it by: glassformer train --resume",
+            "thing: holds a run without a whole checkpoint yet; continue it with: glassformer train --resume",
         ),
         (lambda path: path.write_text("hello"), "wanted a folder, a .safetensors file or a llama2.c checkpoint"),
     ],
@@ -323,6 +323,14 @@ def test_an_older_name_in_our_layout_is_answered_with_the_new_one(name: str, tmp
             file.write_text(json.dumps({old if key == new else key: value for key, value in table.items()}))
             with pytest.raises(CheckpointError, match=f"{kind} has no field '{old}': it is now '{new}'$"):
                 load(tmp_path)
+    both = {
+        new: old for old, new in RENAMED_FIELDS.items() if new in table and old not in RENAMED_ELSEWHERE.get(kind, {})
+    }
+    if len(both) > 1:
+        file.write_text(json.dumps({both.get(key, key): value for key, value in table.items()}))
+        names = ", ".join(f"{old!r} is now {new!r}" for new, old in sorted(both.items(), key=lambda pair: pair[1]))
+        with pytest.raises(CheckpointError, match=f"{kind} has other names for these fields: {names}$"):
+            load(tmp_path)
     older = type(model).__name__
     file.write_text(json.dumps({**table, KIND: older}))
     with pytest.raises(CheckpointError, match=f"{KIND} is '{older}', it is now '{kind}'$"):

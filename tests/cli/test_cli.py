@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,10 +27,10 @@ def outcome(*words: str) -> int:
 def failing(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     """Make `glassformer equations` fail in a given way."""
 
-    def fail() -> None:
+    def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("glassformer.views.reference.entries", fail)
+    monkeypatch.setattr("glassformer.cli.cached_reference.cached_entries", fail)
 
 
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
@@ -131,6 +132,50 @@ def test_bad_use_ends_with_two_and_one_line(
     assert len(err.splitlines()) == 1
     assert err.startswith("glassformer: error: ")
     assert message in err
+
+
+def test_quiet_and_verbose(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (["walk", "slope", "--html", "x.html"], ["walk", "slope", "--html", "x.html", "--verbose"]):
+        assert main(words) == 0
+        assert "wrote 1 lesson" in capsys.readouterr().err
+    for words in (["-q", "walk", "slope", "--html", "x.html"], ["walk", "slope", "--html", "x.html", "--quiet"]):
+        assert main(words) == 0
+        assert capsys.readouterr().err == ""
+    assert main(["equations", "nothing", "-q"]) == 2
+    assert capsys.readouterr().err.startswith("glassformer: error: ")
+    assert main(["equations", "-q", "-v"]) == 2
+    assert "--quiet and --verbose are both given" in capsys.readouterr().err
+
+
+def test_a_run_is_quiet_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "text.txt").write_text("one two three\n" * 40)
+    small = "model.dim=8 model.layers=1 model.heads=2 data.max_length=8 recipe.steps=2 tokenizer.kind=characters"
+    assert main(["train", "gpt", "-q", "-d", "text.txt", "-o", "run", *small.split()]) == 0
+    out, err = capsys.readouterr()
+    assert "perplexity" in out and err == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_names_every_command_and_its_options(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert [name for name in COMMANDS if name not in script] == []
+    assert "max-new-tokens" in script and "dry-run" in script
+
+
+def test_equations_are_found_by_words(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["equations", "--search", "Padding MASK", "--json"]) == 0
+    found = [entry["name"] for entry in json.loads(capsys.readouterr().out)]
+    assert "padding_mask" in found and len(found) < 30
+    assert main(["equations", "--search", "padding_mask"]) == 0
+    assert "padding_mask" in capsys.readouterr().out
+    for words in (["--search", "qqqq"], ["softmax", "--search", "mask"]):
+        assert main(["equations", *words]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1:strict"])

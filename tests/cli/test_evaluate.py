@@ -1,13 +1,17 @@
 """`glassformer evaluate`: the metrics of each kind of model, and one line for whatever is wrong."""
 
+import io
 import json
 import math
 from collections.abc import Callable
+from contextlib import redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
+import glassformer as gf
 from glassformer.checkpoints.load import Loaded
 from glassformer.checkpoints.save import save
 from glassformer.cli import evaluate as module
@@ -19,7 +23,7 @@ from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
-from glassformer.models.registry import build
+from glassformer.models.registry import PRESETS, build
 from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
@@ -35,12 +39,14 @@ Lend = Callable[..., None]
 
 
 @pytest.fixture
-def lend(monkeypatch: pytest.MonkeyPatch) -> Lend:
+def lend(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Lend:
     """Have the loader give a fresh small model, whatever path is asked for."""
+    monkeypatch.chdir(tmp_path)
+    Path("some-model").mkdir()
 
     def put(config: Config, **others: object) -> None:
         loaded = Loaded(build(config), **({"tokenizer": TOKENIZER} | others))
-        monkeypatch.setattr("glassformer.training.evaluate.load", lambda path, step=None: loaded)
+        monkeypatch.setattr("glassformer.interface.load_checkpoint", lambda *_: loaded)
 
     return put
 
@@ -117,6 +123,95 @@ def test_the_phrase_book_is_its_held_out_part(
     assert asked == [(60_000, 500, 0)]
 
 
+RUNS = {
+    "gpt": ("text.txt", "the cat, el gato. " * 40, "data.max_length=8 data.validation_fraction=0.2"),
+    "masked": ("text.txt", "the cat, el gato. " * 40, "data.max_length=8 data.validation_fraction=0.2"),
+    "classify": ("labels.tsv", "".join(f"{'ab'[i % 2]}\tthe cat {i}\n" for i in range(20)), "data.max_length=8"),
+    "translate": (
+        "pairs.tsv",
+        "".join(f"the cat {i}\tel gato {i}\n" for i in range(20)),
+        "data.validation_fraction=0.2",
+    ),
+}
+
+
+@pytest.fixture(scope="module", params=RUNS)
+def run(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict]:
+    """A tiny run, its task, and the metrics at its end."""
+    task, folder = request.param, tmp_path_factory.mktemp("run")
+    name, text, settings = RUNS[task]
+    (folder / name).write_text(text)
+    small = "tokenizer.kind=characters model.dim=8 model.layers=1 model.heads=2 model.context=32 recipe.steps=2"
+    small += "" if task == "gpt" else " model.ffn_dim=8"
+    longest = " data.max_length=32" if task == "translate" else ""
+    command = f"train {task} --data {folder / name} --out {folder / 'run'} {small} {settings}{longest} --json"
+    out = io.StringIO()
+    with redirect_stdout(out):
+        assert main(command.split()) == 0
+    return folder / "run", task, json.loads(out.getvalue())["metrics"]
+
+
+def test_a_run_is_evaluated_on_what_it_held_out(
+    run: tuple[Path, str, dict], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, task, at_its_end = run
+    command, out = ["evaluate", str(folder), "--json"], tmp_path / "each.jsonl"
+    assert main([*command, "--out", str(out)]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["metrics"] == at_its_end
+    assert f"evaluating {folder} on the held-out part of {folder.parent / RUNS[task][0]}" in shown.err
+    lines = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [line["example"] for line in lines] == list(range(1, len(lines) + 1))
+    fields = {"gpt": {"text", "tokens"}, "masked": {"masked", "predicted"}, "classify": {"text", "label", "prediction"}}
+    pair = {"source", "reference", "translation"}
+    assert all(set(line) == {"example", "loss"} | fields.get(task, pair) for line in lines)
+    if task == "classify":
+        assert len(lines) == at_its_end["texts"]
+        right = sum(line["label"] == line["prediction"] for line in lines)
+        assert right / len(lines) == pytest.approx(at_its_end["accuracy"])
+    assert main([*command, "--out", str(out)]) == 0, "its own file is written again"
+    capsys.readouterr()
+    if task != "masked":  # where a batch says which tokens are masked
+        assert main([*command, "--batch-size", "1"]) == 0
+        one = json.loads(capsys.readouterr().out)["metrics"]
+        assert one["loss"] == pytest.approx(at_its_end["loss"], abs=1e-5)
+    for form in ("float32", "int8"):
+        assert main([*command, "--device", "cpu", "--weights", form]) == 0
+        other = json.loads(capsys.readouterr().out)["metrics"]["loss"]
+        assert other == pytest.approx(at_its_end["loss"], abs=0.1)
+        assert (other == at_its_end["loss"]) == (form == "float32")
+
+
+def test_the_beams_are_those_of_the_run(run: tuple[Path, str, dict], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, task, at_its_end = run
+    if task != "translate":
+        pytest.skip("only translations have beams")
+    assert at_its_end["num_beams"] == 4
+    assert main(["evaluate", str(folder), "--num-beams", "2", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["num_beams"] == 2
+    assert gf.evaluate(folder).num_beams == 4  # pyright: ignore[reportAttributeAccessIssue]
+
+
+def test_data_that_is_gone_is_said(run: tuple[Path, str, dict], capsys: pytest.CaptureFixture[str]) -> None:
+    folder, task, _ = run
+    data = folder.parent / RUNS[task][0]
+    moved = data.rename(data.with_suffix(".moved"))
+    assert main(["evaluate", str(folder)]) == 2
+    assert f"data.path is {data}, and there is no such file or folder any more" in capsys.readouterr().err
+    moved.rename(data)
+
+
+def test_a_preset_is_evaluated_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("text.txt").write_text("the cat, el gato. " * 20)
+    monkeypatch.setitem(PRESETS, "tiny", GPTConfig(**(SMALL | {"vocab": 300})))
+    assert main("evaluate tiny --data text.txt --json".split()) == 0
+    shown = capsys.readouterr()
+    assert "random weights" in shown.err and json.loads(shown.out)["metrics"]["tokens"] == 360
+
+
 def test_a_language_model(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lend(LANGUAGE)
     text = "the cat, el gato. " * 20
@@ -125,6 +220,16 @@ def test_a_language_model(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixt
     assert found["bytes"] == len(text) - len(TOKENIZER.decode(TOKENIZER.encode(text)[:1]))
     assert found["tokens"] == len(TOKENIZER.encode(text))  # one less, and the end
     assert found["bits_per_byte"] == pytest.approx(found["loss"] * found["tokens"] / found["bytes"] / math.log(2))
+
+
+def test_unknown_characters_are_said(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    letters = learn_tokenizer(["the cat, el gato."], "characters")
+    lend(replace(LANGUAGE, vocab=letters.vocab_size), tokenizer=letters)
+    for text, said in (("the cat, el gato. " * 20, ""), ("the cat. 猫猫" * 20, "40 of 221 tokens (18 %) are unknown")):
+        (tmp_path / "text.txt").write_text(text, encoding="utf-8")
+        assert main(["evaluate", "some-model", "--data", str(tmp_path / "text.txt")]) == 0
+        err = capsys.readouterr().err
+        assert (said in err) if said else ("are unknown" not in err)
 
 
 def test_the_standard_library_is_its_held_out_part(
@@ -173,11 +278,11 @@ def test_snippets_of_the_standard_library(
         (
             LANGUAGE,
             {},
-            ["--target-path", "x"],
-            (2, "target_path is given, and some-model is for gpt, which has no such option"),
+            ["--target-path", "short.txt"],
+            (2, "--target-path is given, and some-model is for gpt, which has no such option"),
         ),
-        (MASKED, {}, ["--num-beams", "2"], (2, "num_beams is given, and some-model is for masked")),
-        (TRANSLATOR, {}, ["--num-beams", "0"], (2, "num_beams is 0, wanted a whole number, 1 or more")),
+        (MASKED, {}, ["--num-beams", "2"], (2, "--num-beams is given, and some-model is for masked")),
+        (TRANSLATOR, {}, ["--num-beams", "0"], (2, "--num-beams is 0, wanted a whole number, 1 or more")),
         (EncoderConfig(**SMALL, ffn_dim=8), {}, [], (2, "Encoder of this kind is not trained by any task")),
         (RNNConfig(vocab=TOKENIZER.vocab_size), {}, [], (2, "RNN of this kind is not trained by any task")),
         (GPTConfig(**(SMALL | {"vocab": 100})), {}, [], (1, "the tokenizer has 270 tokens and the model 100")),
@@ -260,7 +365,8 @@ def test_the_seed_of_a_run_says_what_it_did_not_learn_from(
     (tmp_path / "config.toml").write_text('task = "translate"\n[recipe]\nseed = 7\n')
     asked = []
     monkeypatch.setattr(
-        "glassformer.training.tasks.translate.split_phrase_book", lambda *numbers: (asked.append(numbers[2]), PAIRS)
+        "glassformer.training.tasks.translate.split_phrase_book",
+        lambda *numbers: (asked.append(numbers[2]) or PAIRS, PAIRS),
     )
     assert main(["evaluate", str(tmp_path)]) == 0
     assert asked == [7]

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from glassformer.checkpoints.load import Loaded
+from glassformer.cli.generate import unknown_parts
 from glassformer.cli.main import main
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
+from glassformer.text.learn_tokenizer import learn_tokenizer
 from tests.cli.test_streams import Terminal
 from tests.decoding.tiny_generators import words, writer
 
@@ -20,11 +22,14 @@ LINES = ["one two", "four", "", "six seven eight nine", "two"]
 
 
 @pytest.fixture(autouse=True)
-def shelf(monkeypatch: pytest.MonkeyPatch) -> None:
+def shelf(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Folders that hold a model of that name."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("gpt", "gpt-bare", "seq2seq", "encoder", "lstm"):
+        Path(name).mkdir()
     monkeypatch.setattr(
         "glassformer.interface.load_checkpoint",
-        lambda path, device, dtype, step: Loaded(
+        lambda path, device, dtype, *_: Loaded(
             copy.deepcopy(writer(path.removesuffix("-bare"))).to(device, dtype),
             None if path.endswith("-bare") else words(),
         ),
@@ -44,7 +49,9 @@ def test_it_writes_on(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5"]) == 0
     out, err = capsys.readouterr()
     assert out == text_of("gpt", "one two", max_new_tokens=5) + "\n"
-    assert "text 1 ends because it reached --max-new-tokens" in err
+    assert err == ""
+    assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--verbose"]) == 0
+    assert "text 1 ends because it reached --max-new-tokens" in capsys.readouterr().err
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--stream"]) == 0
     assert capsys.readouterr().out == out
     assert main(["generate", "gpt", "one two", "--max-new-tokens", "5", "--num-beams", "3"]) == 0
@@ -116,10 +123,14 @@ REFUSED = [
     (
         ["generate", "gpt", "one", "--temperature", "1", "--num-beams", "2"],
         2,
-        "num_beams is 2, wanted 1 with a temperature",
+        "--num-beams is 2, wanted 1 with a temperature",
     ),
-    (["generate", "gpt", "one", "--temperature", "1", "--top-k", "99"], 2, "top_k is 99, wanted at most 15"),
-    (["generate", "gpt", "one " * 65], 2, "tokens, wanted at most 64, the model's context"),
+    (["generate", "gpt", "one", "--temperature", "1", "--top-k", "99"], 2, "--top-k is 99, wanted at most 15"),
+    (["generate", "gpt", "one " * 65, "--num-beams", "2"], 2, "tokens, wanted at most 64, the model's context"),
+    (["generate", "gpt"], 2, "no prompt is given: give a text, - for standard input, or --file"),
+    (["generate", "gpt", "one", "--file", "x"], 2, "a prompt and --file are both given"),
+    (["generate", "gpt", "--file", "/nonexistent/x"], 2, "/nonexistent/x: no such file"),
+    (["generate", "gpt", "--file", "-", "--stream"], 2, "leave out --json, --n and --file"),
     (["generate", "encoder", "one"], 2, "Encoder does not write text"),
     (["generate", "gpt", "one", "--stream", "--json"], 2, "leave out --json"),
     (["generate", "gpt-bare", "one"], 2, "has no tokenizer, so it cannot read or write text"),
@@ -130,11 +141,11 @@ REFUSED = [
     (["translate", "seq2seq", "--file", "/nonexistent/x"], 2, "/nonexistent/x: no such file"),
     (["translate", "seq2seq", "one" + 64 * " one"], 2, "the sentence: has 65 tokens, wanted at most 64"),
     (["translate", "seq2seq", "one", "--stream", "--json"], 2, "leave out --json"),
-    (["generate", "gpt", "one", "--stream", "--num-beams", "3"], 2, "num_beams is 3, wanted 1 to stream"),
-    (["generate", "gpt", "one", "--n", "3"], 2, "--n 3 needs --num-beams or a --temperature above 0"),
-    (["translate", "seq2seq", "one", "--n", "3"], 2, "--n 3 needs --num-beams or a --temperature above 0"),
-    (["generate", "gpt", "one", "--top-k", "3"], 2, "--top-k 3 is for sampling: give a --temperature above 0 too"),
-    (["generate", "gpt", "one", "--min-p", ".3"], 2, "--min-p 0.3 is for sampling"),
+    (["generate", "gpt", "one", "--stream", "--num-beams", "3"], 2, "--num-beams is 3, wanted 1 with --stream"),
+    (["generate", "gpt", "one", "--n", "3"], 2, "--n is 3, wanted a --temperature above 0 or --num-beams with it"),
+    (["translate", "seq2seq", "one", "--n", "3"], 2, "--n is 3, wanted a --temperature above 0 or --num-beams with it"),
+    (["generate", "gpt", "one", "--top-k", "3"], 2, "--top-k is 3, wanted a --temperature above 0 with it"),
+    (["generate", "gpt", "one", "--min-p", ".3"], 2, "--min-p is 0.3, wanted a --temperature above 0 with it"),
     (["generate", "gpt", "one", "--temperature", "1e-40"], 2, "temperature is 1e-40, wanted 0 or at least 1e-06"),
 ]
 
@@ -154,11 +165,10 @@ def translated(capsys: pytest.CaptureFixture[str], *words_: str) -> tuple[int, l
 
 BAD_LINES = [
     (b"\xff\xfe", ":2: byte 8 is 0xff, which is not UTF-8"),
-    (b"one" + 64 * b" one", ":2: has 65 tokens, wanted at most 64, the model's context"),
 ]
 
 
-@pytest.mark.parametrize(("bad", "message"), BAD_LINES, ids=["not UTF-8", "too long"])
+@pytest.mark.parametrize(("bad", "message"), BAD_LINES, ids=["not UTF-8"])
 @pytest.mark.parametrize("at_once", [1, 2, 3, 512])
 def test_the_lines_before_a_bad_one_are_translated(
     bad: bytes,
@@ -179,6 +189,26 @@ def test_the_lines_before_a_bad_one_are_translated(
     status, out, _ = translated(capsys, "--file", str(file), "--json")
     assert status == 1
     assert [entry["source"] for entry in json.loads("\n".join(out))] == ["one two"]
+
+
+@pytest.mark.parametrize("at_once", [1, 512])
+def test_a_line_that_is_too_long_is_left_out(
+    at_once: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The others are translated, a blank line keeps their places, and the status says that something is missing."""
+    monkeypatch.setattr("glassformer.cli.generate.BATCH", at_once)
+    file = tmp_path / "lines"
+    file.write_text("one two\n" + "one" + 64 * " one" + "\nfour\n")
+    first, last = (text_of("seq2seq", line, max_new_tokens=5) for line in ("one two", "four"))
+    said = ":2: has 65 tokens, wanted at most 64, the model's context; it is not translated\n"
+    assert translated(capsys, "--file", str(file)) == (1, [first, "", last], f"glassformer: error: {file}{said}")
+    typed(monkeypatch, file.read_bytes())
+    assert translated(capsys) == (1, [first, "", last], f"glassformer: error: standard input{said}")
+    status, out, _ = translated(capsys, "--file", str(file), "--json")
+    assert status == 1
+    assert [len(entry["translations"]) for entry in json.loads("\n".join(out))] == [1, 0, 1]
+    several = translated(capsys, "--file", str(file), "--num-beams", "2", "--n", "2")
+    assert len(several[1]) == 6 and several[1][2:4] == ["", ""]
 
 
 def test_a_byte_order_mark_is_no_part_of_a_sentence(
@@ -251,3 +281,49 @@ def test_a_progress_bar_leaves_standard_output_alone(tmp_path: Path, capsys: pyt
         assert main(["translate", "seq2seq", "--file", str(file), "--max-new-tokens", "5", "--stream"]) == 0
     assert capsys.readouterr().out.splitlines() == [text_of("seq2seq", line, max_new_tokens=5) for line in LINES]
     assert "translating" in terminal.text
+
+
+def test_prompts_come_from_a_file_or_standard_input(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "lines.txt").write_text("one two\nfour\n")
+    wanted = [text_of("gpt", prompt, max_new_tokens=3) for prompt in ("one two", "four")]
+    for file in ("lines.txt", "-"):
+        typed(monkeypatch, b"one two\nfour\n")
+        assert main(["generate", "gpt", "-f", file, "-m", "3"]) == 0
+        assert capsys.readouterr().out == "\n---\n".join(wanted) + "\n"
+    monkeypatch.setattr("glassformer.cli.generate.BATCH", 1)
+    assert main(["generate", "gpt", "-f", "lines.txt", "-m", "3", "-b", "2", "-n", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [each["prompt"] for each in found] == ["one two", "four"]
+    for each in found:
+        best = generate(writer("gpt"), words(), each["prompt"], GenerationConfig(max_new_tokens=3, num_beams=2, n=2))
+        assert [text["text"] for text in each["texts"]] == [text.text for text in best]
+
+
+def test_short_forms(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("generate gpt one -m 4 -t 1 -k 3 -p 0.9 -n 2 -s 5".split()) == 0
+    short = capsys.readouterr().out
+    assert main("generate gpt one --max-new-tokens 4 --temperature 1 --top-k 3 --top-p .9 --n 2 --seed 5".split()) == 0
+    assert capsys.readouterr().out == short
+
+
+def test_words_that_the_model_does_not_know_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["generate", "gpt", "one zebra two zebra", "-m", "3"]) == 0
+    assert "not in the model's vocabulary, and read as <unk>: 'zebra'\n" in capsys.readouterr().err
+    assert main(["translate", "seq2seq", "one zebra", "-m", "3"]) == 0
+    assert "read as <unk>: 'zebra'\n" in capsys.readouterr().err
+    assert main(["generate", "gpt", "one zebra", "-m", "3", "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    letters = learn_tokenizer(["abc def"], "characters")
+    assert unknown_parts(["abz dé", "zz"], letters) == ["z", "é"]
+    assert unknown_parts(["abc"], letters) == []
+
+
+@pytest.mark.filterwarnings("always:a prompt has")
+def test_a_long_prompt_is_continued_from_its_end(capsys: pytest.CaptureFixture[str]) -> None:
+    prompt = " ".join(["one two"] * 40)
+    assert main(["generate", "gpt", prompt, "-m", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert out == text_of("gpt", " ".join(["one two"] * 32), max_new_tokens=3) + "\n"
+    assert "only its last 64 are read" in err and len(err.splitlines()) == 1

@@ -5,10 +5,11 @@ import re
 
 import pytest
 
-from glassformer.cli import panel as module
-from glassformer.cli.panel import LivePanel, PlainLines, duration, panel
+from glassformer.cli.panel import panel
 from glassformer.training.loop import Log
+from glassformer.views import panel as module
 from glassformer.views.console import SafeConsole
+from glassformer.views.panel import LivePanel, PlainLines, duration
 
 LOGS = [
     Log(100, 3.0, 1e-3, 2.0, 6400, seconds=10.0, speed=640.0),
@@ -25,10 +26,11 @@ def test_lines_are_plain_where_nobody_watches(capsys: pytest.CaptureFixture[str]
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err.splitlines() == [
-        "glassformer: step 100 of 1,000: loss 3, 640 tokens/s",
-        "glassformer: step 200 of 1,000: loss 2, validation 2.25, 320 tokens/s, 12.3 % of peak, 2 min 40 s left",
+        "glassformer: step 100 of 1,000: loss 3, 640 tokens/s, 10 s elapsed",
+        "glassformer: step 200 of 1,000: loss 2, validation 2.25, 320 tokens/s, MFU 12.3 %, 30 s elapsed, "
+        "2 min 40 s left",
         "glassformer: the loss is [red]diverging[/red]",
-        "glassformer: step 600 of 1,000: loss 1.5, 1,234 tokens/s, 50 % of peak, 1 min 20 s left",
+        "glassformer: step 600 of 1,000: loss 1.5, 1,234 tokens/s, MFU 50 %, 1 min 50 s elapsed, 1 min 20 s left",
     ]
 
 
@@ -53,7 +55,7 @@ def test_a_terminal_gets_a_curve_and_where_the_run_stands(screen: io.StringIO) -
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
     last = text[text.rindex("step 600 of 1,000") :]
     assert "loss 1.5, validation 2.25 at step 200, learning rate 0.001, gradient norm 1" in last
-    assert "1,234 tokens/s · 50 % of peak · 1 min 20 s left" in last
+    assert "1,234 tokens/s · MFU 50 % · 1 min 50 s elapsed · 1 min 20 s left" in last
     assert "step 200: the loss is [red]diverging[/red]" in last
     curve = [line for line in last.splitlines() if re.search("[\u2801-\u28ff]", line)]
     assert len(curve) >= 2 and curve[0].rstrip("│ ").endswith(" 3")

@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     tokenizer = learn_tokenizer(TEXTS, "bpe", 300)
     config: Config = getattr(request, "param", GPTConfig(**SIZES, vocab=tokenizer.vocab_size))
     loaded = Loaded(build(config), tokenizer)
-    monkeypatch.setattr("glassformer.interface.load_checkpoint", lambda path, device, dtype, step: loaded)
+    monkeypatch.setattr("glassformer.interface.load_checkpoint", lambda *_: loaded)
     return str(tmp_path)
 
 

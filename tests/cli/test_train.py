@@ -1,5 +1,6 @@
 """`glassformer train`: folders, resuming, plans, mistakes, and the status it ends with."""
 
+import io
 import json
 import os
 import signal
@@ -12,16 +13,18 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
+import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.cli.report import run
 from glassformer.errors import InterruptedRunError
 from glassformer.training.config import resolve
+from glassformer.training.registry import TASKS
 from glassformer.training.run import Run
 
 SMALL = (
-    "tokenizer.kind=characters", "data.sequence_length=16", "data.batch_size=4", "model.context=16", "model.dim=8",
+    "tokenizer.kind=characters", "data.max_length=16", "data.batch_size=4", "model.context=16", "model.dim=8",
     "model.layers=1", "model.heads=2", "recipe.warmup_steps=1", "recipe.log_every=2", "recipe.evaluate_every=4",
-    "recipe.save_every=4", "run.device=cpu", "run.precision=fp32", "run.compile=no",
+    "recipe.save_every=4", "run.device=cpu", "run.precision=float32", "run.compile=no",
 )  # fmt: skip
 
 
@@ -58,6 +61,13 @@ def test_a_run_leaves_a_folder_that_repeats_it(capsys: pytest.CaptureFixture[str
     logs = [Path(f"runs/gpt-{n}/metrics.jsonl").read_text() for n in (1, 2)]
     assert logs[0] == logs[1]
     assert figures["loss"] == json.loads(logs[1].splitlines()[-1])["loss"]
+
+
+def test_losses_in_another_precision_than_the_table_are_said_to_be(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train() == 0
+    assert "bfloat16" not in capsys.readouterr().out
+    assert train("run.precision=bfloat16") == 0
+    assert " (computed in bfloat16, the table in float32), " in capsys.readouterr().out
 
 
 def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, status: int = 130) -> None:
@@ -139,7 +149,6 @@ def test_resuming_with_other_settings(capsys: pytest.CaptureFixture[str]) -> Non
     assert train("--out", "run", steps=4) == 0
     begun = Path("run/config.toml").read_text()
     for words, keys in {
-        ("recipe.steps=8",): "recipe.steps",
         ("recipe.seed=1", "--data", "other.txt"): "data.path, recipe.seed",
         ("--preset", "gpt2"): "model.context, model.dim, model.layers, model.heads",
         ("gpt", "run.keep_checkpoints=3", "run.device=auto"): "run.keep_checkpoints",
@@ -155,6 +164,21 @@ def test_resuming_with_other_settings(capsys: pytest.CaptureFixture[str]) -> Non
     assert main(["train", "--config", "run/config.toml", "--resume", "--out", "run", "run.device=auto"]) == 0
     assert "run.device differ from before" in capsys.readouterr().err
     assert Path("run/config.toml").read_text() == begun
+
+
+def test_more_steps_when_resuming(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("--out", "run", "recipe.schedule=constant", steps=4) == 0
+    assert train("--out", "whole", "recipe.schedule=constant", steps=8) == 0
+    capsys.readouterr()
+    assert main(["train", "--resume", "--out", "run", "recipe.steps=3"]) == 2
+    assert "recipe.steps is 3, wanted at least 4, those the run was begun with" in capsys.readouterr().err
+    assert main(["train", "--resume", "--out", "run", "recipe.steps=8"]) == 0
+    assert "recipe.steps grows from 4 to 8" in capsys.readouterr().err
+    weights = [load_file(Path(each, "model.safetensors")) for each in ("run", "whole")]
+    assert all(weights[0][name].equal(weights[1][name]) for name in weights[1])
+    assert resolve(file="run/config.toml").settings == resolve(file="whole/config.toml").settings
+    assert main(["train", "--resume", "--out", "run"]) == 0
+    assert "is already finished" in capsys.readouterr().err
 
 
 def test_there_must_be_something_to_resume(capsys: pytest.CaptureFixture[str]) -> None:
@@ -181,7 +205,8 @@ def test_a_dry_run_shows_and_keeps_nothing(capsys: pytest.CaptureFixture[str]) -
     shown = dict(line[2:].split(": ") for line in text.splitlines() if line.startswith("# "))
     assert shown["tokens per step"] == "64"
     assert list(shown) == [
-        "device", "parameters", "tokens per step", "weights", "gradients", "optimizer", "memory", "checkpoint", "disk",
+        "device", "parameters", "tokens per step", "weights", "gradients", "optimizer", "activations", "overhead",
+        "memory", "seconds", "checkpoint", "disk",
     ]  # fmt: skip
     Path("plan.toml").write_text(text)
     words = ["data.path=text.txt", *SMALL, "recipe.steps=6"]
@@ -198,7 +223,9 @@ def test_a_plan_is_what_is_then_done(capsys: pytest.CaptureFixture[str]) -> None
     assert plan["checkpoint_bytes"] == pytest.approx(size, rel=0.01)  # each weight has its own count of steps too
     assert plan["disk_bytes"] > 3 * plan["checkpoint_bytes"]
     assert plan["weights_bytes"] == plan["gradients_bytes"] == 4 * plan["parameters"]
-    assert plan["memory_bytes"] == sum(plan[f"{part}_bytes"] for part in ("weights", "gradients", "optimizer"))
+    parts = ("weights", "gradients", "optimizer", "activations", "overhead")
+    assert plan["memory_bytes"] == sum(plan[f"{part}_bytes"] for part in parts)
+    assert "parameters, about " in capsys.readouterr().err
     assert plan["origins"]["model.dim"] == "command line"
 
 
@@ -211,10 +238,10 @@ def test_a_plan_is_what_is_then_done(capsys: pytest.CaptureFixture[str]) -> None
         (["gpt", "--config", "missing.toml"], "missing.toml: cannot be read"),
         (["gpt", "--data", "missing.txt"], 'data.path is "missing.txt", but there is no such file or folder'),
         (["gpt", "--init", "missing"], 'run.init is "missing", but there is no such file or folder'),
-        (["gpt", "--data", "text.txt", "data.path=text.txt"], "data.path is given twice"),
+        (["gpt", "--data", "text.txt", "data.path=missing.txt"], 'data.path is "missing.txt", but there is no such'),
         (["masked", "--target-path", "text.txt"], "there is no key data.target_path in masked"),
         (["gpt", "--data", "text.txt", *SMALL, "model.heads=3", "--out", "run"], "heads"),
-        (["gpt", "--data", "text.txt", *SMALL, "data.sequence_length=17", "--out", "run"], "given twice"),
+        (["gpt", "--data", "text.txt", *SMALL, "data.max_length=17", "--out", "run"], "max_length, which is 17"),
         ([], "no task is named"),
     ],
 )
@@ -258,12 +285,21 @@ def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str], monkeypat
     assert main(["train", "--help"]) == 0
     text = capsys.readouterr().out
     assert [part for part in ("recipe.steps=500", "glassformer config TASK", "--resume") if part not in text] == []
+    opening = next(line for line in text.splitlines() if line.startswith("Train a model for a task"))
+    assert opening == f"Train a model for a task: {', '.join(sorted(TASKS))}."
 
 
 def test_a_dry_run_of_a_model_that_fits_nowhere(capsys: pytest.CaptureFixture[str]) -> None:
     asked = ["train", "gpt", "--preset", "gpt3", "--data", "text.txt", "--dry-run", "--json"]
-    assert main([*asked, "tokenizer.kind=characters", "data.sequence_length=8", "data.batch_size=2"]) == 0
-    assert json.loads(capsys.readouterr().out)["parameters"] > 170_000_000_000
+    assert main([*asked, "tokenizer.kind=characters", "data.max_length=8", "data.batch_size=2"]) == 0
+    out, err = capsys.readouterr()
+    assert json.loads(out)["parameters"] > 170_000_000_000
+    assert "this run would be refused" in err
+    too_large = [*asked[:-2], "tokenizer.kind=characters", "data.max_length=8", "data.batch_size=2", "--out", "run"]
+    assert main(too_large) == 2
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert "this run needs about" in said and "try a smaller model (model.dim, model.layers, or the size tiny)" in said
+    assert not Path("run").exists()
 
 
 def test_too_little_memory_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -276,7 +312,7 @@ def test_too_little_memory_is_said_in_one_line(capsys: pytest.CaptureFixture[str
 
 def test_a_plan_of_fine_tuning_says_what_the_model_to_start_from_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert train("--out", "run", steps=4) == 0
-    tune = ["train", "gpt", "--init", "run", "--data", "text.txt", "data.sequence_length=16", "recipe.steps=200"]
+    tune = ["train", "gpt", "--init", "run", "--data", "text.txt", "data.max_length=16", "recipe.steps=200"]
     capsys.readouterr()
     assert main([*tune, "--dry-run", "--json", "model.dropout=0.5"]) == 0
     plan = json.loads(capsys.readouterr().out)
@@ -324,3 +360,33 @@ def test_a_run_that_was_stopped_early_says_so(capsys: pytest.CaptureFixture[str]
     words = [word for word in SMALL if not word.startswith(("recipe.warmup_steps", "recipe.evaluate_every"))]
     assert main(["train", "gpt", "--data", "text.txt", *words, "recipe.steps=100", *patient]) == 0
     assert "stopped early by recipe.patience: 1 evaluations without a better validation" in capsys.readouterr().err
+
+
+def test_data_comes_from_standard_input_or_several_files(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = Path("text.txt").read_bytes()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    assert main(["train", "gpt", "--data", "-", *SMALL, "recipe.steps=3", "--out", "piped"]) == 0
+    shown = capsys.readouterr().err
+    kept = Path(shown.split("standard input is kept in ")[1].splitlines()[0])
+    assert kept.read_bytes() == text and "cache" in kept.parts
+    assert "long lines are duplicates of others" in shown, "and hints are said"
+    Path("more.md").write_text("another text, about the same\n" * 30)
+    assert main(["train", "gpt", "--data", "text.txt,more.md", *SMALL, "recipe.steps=3", "--out", "both"]) == 0
+    assert main(["train", "gpt", "--data", "text.txt,nope.md", *SMALL, "--out", "none"]) == 2
+    assert "there is no such file or folder nope.md" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
+    assert main(["train", "gpt", "--data", "-", *SMALL, "--out", "none"]) == 2
+    assert "standard input is empty" in capsys.readouterr().err
+
+
+def test_the_tokenizer_of_a_public_folder_is_used(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "quick", "brown", "fox", "dog", "over", "lazy"]
+    Path("bert").mkdir()
+    Path("bert/vocab.txt").write_text("\n".join(words) + "\n")
+    for number, path in enumerate(("bert", "bert/vocab.txt")):
+        others = [word for word in SMALL if not word.startswith("tokenizer.")]
+        named = [f"tokenizer.file={path}", "recipe.steps=3", "--out", f"masked-{number}"]
+        assert main(["train", "masked", "--data", "text.txt", *others, *named]) == 0, capsys.readouterr().err
+        assert gf.load(f"masked-{number}").required_tokenizer().vocab_size == len(words)

@@ -16,7 +16,7 @@ from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Log
 
 SMALL = {
-    "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 16, "data.sequence_length": 8,
+    "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 16, "data.max_length": 8,
     "data.batch_size": 4, "tokenizer.kind": "characters", "run.device": "cpu", "recipe.warmup_steps": 1,
     "recipe.save_every": 2, "run.keep_checkpoints": 3, "recipe.evaluate_every": 2, "recipe.steps": 100,
 }  # fmt: skip
@@ -46,7 +46,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         text = {**SMALL, "data.path": str(folder / "text.txt")}
         stopped("gpt", text, folder / "gpt")
         stopped("gpt", {**text, "recipe.ema_decay": 0.5}, folder / "averaged")
-        classes = {key: value for key, value in SMALL.items() if key != "data.sequence_length"}
+        classes = {key: value for key, value in SMALL.items() if key != "data.max_length"}
         stopped(
             "classify", {**classes, "data.path": str(folder / "texts.tsv"), "data.max_length": 8}, folder / "classes"
         )
@@ -100,7 +100,7 @@ def test_a_damaged_checkpoint_is_passed_over(runs: Path, tmp_path: Path) -> None
     assert "using its latest checkpoint" in str(said[-1].message)
     for step in steps:
         shutil.rmtree(run / f"step-{step:08d}")
-    with pytest.raises(PathError, match="holds a run without a whole checkpoint yet; go on with it by: glassformer"):
+    with pytest.raises(PathError, match="holds a run without a whole checkpoint yet; continue it with: glassformer"):
         gf.load(run)
 
 

@@ -79,7 +79,7 @@ def test_texts_longer_than_the_steps_per_sync_and_up_to_the_context() -> None:
     assert [(w.ids, w.finish_reason) for w in found] == [
         (w.ids, w.finish_reason) for w in generate(model, words(), PROMPTS[:2], over)
     ]
-    assert {w.finish_reason for w in found} == {"context"}
+    assert {w.finish_reason for w in found} == {"length"}, "past the context too"
 
 
 @pytest.mark.usefixtures("quick")

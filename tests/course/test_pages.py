@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from rich.cells import cell_len
 
+from glassformer.charts import Curve
 from glassformer.course.data import lesson_data
 from glassformer.course.drawing import TEXT_WIDTH, chart_lines
 from glassformer.course.html import contents_page, lesson_page
@@ -16,7 +17,6 @@ from glassformer.course.page import Chart, Claim, Prose, Work
 from glassformer.course.terminal import page_view
 from glassformer.course.walk import Walk
 from glassformer.course.worked.examples import examples
-from glassformer.views.charts import Curve
 from glassformer.views.terminal import render
 from tests.course.runs import NAMES, lesson, page_text, run
 

@@ -136,6 +136,19 @@ def test_once_is_the_same_every_time_and_moves_nothing(name: str) -> None:
 
 
 @EVERY
+def test_first_is_the_beginning_of_training_and_moves_nothing(name: str) -> None:
+    batches = ALL[name]()
+    epoch(batches)
+    next(batches)
+    state = batches.state()
+    first = list(batches.first(3))
+    assert batches.state() == state
+    assert len(first) == min(3, len(epoch(ALL[name]())))
+    assert all(map(same, first, ALL[name]()))
+    assert len(list(batches.first(10_000))) == len(epoch(ALL[name]()))
+
+
+@EVERY
 def test_batches_are_made_on_the_cpu_wherever_torch_puts_new_tensors(name: str) -> None:
     wanted = next(ALL[name]())
     with torch.device("meta"):
@@ -399,3 +412,10 @@ def test_bad_labeled_texts_are_an_error() -> None:
         LabeledBatches([[5], []], [0, 1], 8, PAD, seed=0)
     with pytest.raises(DataError, match="no data"):
         LabeledBatches([], [], 8, PAD, seed=0)
+
+
+def test_labeled_batches_have_few_shapes() -> None:
+    texts = [[1] * size for size in range(1, 121) for _ in range(8)]
+    batches = LabeledBatches(texts, [0] * len(texts), 8, PAD, seed=0)
+    lengths = {batch["ids"].shape[1] for batch in epoch(batches)}
+    assert len(lengths) <= 40 and max(lengths) == 120, "no longer than the longest text"

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from glassformer.data import files
 from glassformer.data.files import Document, LabeledText, TextPair, read_labeled, read_pairs, read_texts
-from glassformer.errors import DataError
+from glassformer.errors import DataError, MissingExtraError
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 PYARROW = importlib.util.find_spec("pyarrow") is not None
@@ -135,7 +135,7 @@ BAD = [
     ("labeled", "a.csv", b"text,id,label\na,b\n", "a.csv:2: has 2 columns, wanted 3: as in the first row"),
     ("labeled", "a.csv", b'label,text\na,"b\nc\n', "a.csv:2: is not a row of a .csv file"),
     ("labeled", "a.csv", b'label,text\n,"b"\n', "a.csv:2: label is empty"),
-    ("pairs", "a", b"a", "a: is without an ending, wanted .tsv"),
+    ("pairs", "a", b"a", "a:1: has 1 columns, wanted 2: source, target; a tab separates columns"),
     ("texts", "a.jsonl", b"", "a.jsonl: is empty"),
     ("texts", "a.jsonl", b"\n\n", "a.jsonl: is empty"),
     ("texts", "a.jsonl", b'{"text": "a"}\n{"text": "b"', "a.jsonl:2: is not JSON"),
@@ -157,11 +157,11 @@ BAD = [
     ("pairs", "a.tsv", b"a\tb\nc\xe9\td", "a.tsv:2: byte 5 is 0xe9, which is not UTF-8"),
     ("pairs", "a.jsonl", b'{"source": "a"}', "a.jsonl:1: has no field 'target', only 'source'"),
     ("pairs", "a.jsonl", b'{"source": "a", "target": ""}', "a.jsonl:1: target is empty"),
-    ("pairs", "a.txt", b"a", "a.txt: is .txt, wanted .tsv, .csv, .jsonl, .parquet or two files"),
+    ("pairs", "a.md", b"a", "a.md: is .md, wanted .tsv, .csv, .jsonl, .parquet or two files"),
     ("labeled", "a.tsv", b"only text", "a.tsv:1: has 1 columns, wanted 2: label, text"),
     ("labeled", "a.tsv", b"\ttext", "a.tsv:1: label is empty"),
     ("labeled", "a.jsonl", b'{"label": [1], "text": "a"}', "a.jsonl:1: 'label' is [1], wanted text"),
-    ("labeled", "a.txt", b"a", "a.txt: is .txt, wanted .tsv, .csv, .jsonl or .parquet"),
+    ("labeled", "a.md", b"a", "a.md: is .md, wanted .tsv, .csv, .jsonl or .parquet"),
 ]
 
 
@@ -216,7 +216,7 @@ def test_a_damaged_archive_is_an_error(name: str, tmp_path: Path) -> None:
 
 def test_a_folder_is_no_file_and_too_much_is_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.tsv").mkdir()
-    with pytest.raises(DataError, match=r"a\.tsv: cannot be read"):
+    with pytest.raises(DataError, match=r"a\.tsv: holds no \.tsv or \.csv"):
         list(read_pairs(tmp_path / "a.tsv"))
     monkeypatch.setattr(files, "LONGEST", 100)
     with pytest.raises(DataError, match=r"a\.txt\.gz: is longer than 100 bytes, too much for one document"):
@@ -246,7 +246,7 @@ def test_a_very_long_line_takes_memory_in_proportion(name: str, tmp_path: Path) 
 
 @pytest.mark.skipif(PYARROW, reason="pyarrow is installed")
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"a\.parquet: .* pip install glassformer\[data\]"):
+    with pytest.raises(MissingExtraError, match=r"a\.parquet: .* pip install glassformer\[data\]"):
         list(read_texts(write(tmp_path / "a.parquet", "x")))
 
 
@@ -294,3 +294,24 @@ def test_a_first_row_that_names_the_fields_is_a_header(name: str, sign: str, tmp
         rows = [columns, *(("good", "a rose") if columns[0] == "label" else ("a rose", "good") for _ in range(2))]
         (tmp_path / name).write_text("".join(sign.join(row) + "\n" for row in rows))
         assert {(text.label, text.text) for text in read_labeled(tmp_path / name)} == {("good", "a rose")}
+
+
+def test_several_files_have_commas_between_them(tmp_path: Path) -> None:
+    one, other = write(tmp_path / "a.txt", "one"), write(tmp_path / "b.csv", "text\ntwo\n")
+    assert [document.text for document in read_texts(f"{one}, {other}")] == ["one", "two"]
+    named = write(tmp_path / "x,y.txt", "with a comma")
+    assert [document.text for document in read_texts(named)] == ["with a comma"], "a file of that name comes first"
+    with pytest.raises(DataError, match="has nothing between two commas"):
+        list(read_texts(f"{one},,{other}"))
+    write(tmp_path / "tables" / "a.tsv", "good\tfine\n")
+    write(tmp_path / "tables" / "b.csv", "label,text\nbad,poor\n")
+    assert [text.label for text in read_labeled(tmp_path / "tables")] == ["good", "bad"]
+    with pytest.raises(DataError, match="holds no .tsv or .csv or .jsonl or .parquet file"):
+        list(read_labeled(write(tmp_path / "empty" / "a.md", "x").parent))
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a", "a.text"])
+def test_tables_with_tabs_need_no_ending(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path / name, "good\tI like it\n")
+    assert list(read_labeled(path)) == [LabeledText("good", "I like it", f"{path}:1")]
+    assert [(pair.first, pair.second) for pair in read_pairs(path)] == [("good", "I like it")]

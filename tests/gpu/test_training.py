@@ -50,7 +50,7 @@ def training(device: Device, recipe: Recipe) -> Training:
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
-@pytest.mark.parametrize("half", [False, True], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("half", [False, True], ids=["float32", "bfloat16"])
 def test_nobody_waits_for_the_device_between_log_lines(optimizer: str, compiled: bool, half: bool) -> None:
     recipe = replace(RECIPE, optimizer=optimizer)  # pyright: ignore[reportArgumentType]
     made = training(replace(CUDA, compile=compiled, bf16=half), recipe)
@@ -133,7 +133,7 @@ def test_half_precision_learns_as_full_precision_does(compiled: bool) -> None:
     assert losses(Device()) == pytest.approx(full, rel=2e-3)
 
 
-@pytest.mark.parametrize("device", [CUDA, replace(CUDA, bf16=True)], ids=["fp32", "bf16"])
+@pytest.mark.parametrize("device", [CUDA, replace(CUDA, bf16=True)], ids=["float32", "bfloat16"])
 def test_a_stopped_run_goes_on_with_the_same_dropout_on_the_device(device: Device, tmp_path: Path) -> None:
     whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
     learned(device, whole)

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -29,3 +30,35 @@ def test_help_loads_no_torch(words: list[str]) -> None:
     modules = loaded(HELP, *words)
     assert "cyclopts" in modules
     assert not {"torch", "numpy", "transformers"} & set(modules)
+
+
+LIGHT = [  # what needs no model: text that is there already, and faults that show at once
+    "glossary logit",
+    "completion bash",
+    "nothing",
+    "equations --jsn",
+    "train --out=",
+    "generate",
+    "generate model text --num-beams 2 --temperature 1",
+    "generate model text --top-k 3",
+    "generate model --file nowhere.txt",
+    "translate model --file nowhere.txt",
+    "trace model text --json steps.txt",
+    "evaluate model --batch-size 0",
+    "evaluate model --out steps.txt",
+    "demo --steps 0",
+]
+
+
+@pytest.mark.parametrize("words", LIGHT)
+def test_what_needs_no_model_loads_no_torch(words: str) -> None:
+    assert not {"torch", "numpy", "transformers"} & set(loaded(HELP, *words.split()))
+
+
+def test_one_equation_loads_torch_and_no_model_and_then_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GLASSFORMER_CACHE", str(tmp_path))
+    modules = loaded(HELP, "equations", "softmax")
+    assert "torch" in modules and not {"tokenizers", "safetensors", "sacrebleu", "math_core"} & set(modules)
+    assert not {"torch", "numpy"} & set(loaded(HELP, "equations", "softmax"))

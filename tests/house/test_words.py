@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.source import ROOT
+from tests.house.source import ROOT, trees
 
 # Names no class, function, argument, field or variable may have again, with what the field calls it.
 NAMES = {
@@ -137,5 +137,28 @@ def test_no_retired_phrase_is_written() -> None:
         for path in tracked()
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
         for match in pattern.finditer(GIVEN.sub("", line))
+    ]
+    assert not found, "\n".join(found)
+
+
+def texts_in(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Every text that is not a docstring, with its line."""
+    standing = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in standing:
+            yield node.value, node.lineno
+
+
+def test_what_python_says_does_not_speak_of_options() -> None:
+    """Below the commands no message names an option such as `--init`, unless it is a whole command to type."""
+    option = re.compile(r"(?<![\w-])--[a-z]")
+    found = [
+        f"{name}:{line}: {text}"
+        for name, tree in trees().items()
+        if not name.startswith(
+            ("glassformer.cli", "glassformer.course", "glassformer.views", "glassformer.charts")
+        )  # CSS
+        for text, line in texts_in(tree)
+        if option.search(text) and not text.startswith("glassformer ")
     ]
     assert not found, "\n".join(found)

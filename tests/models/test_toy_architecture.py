@@ -72,10 +72,10 @@ def registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def settings(tmp_path: Path) -> dict[str, object]:
     (tmp_path / "text.txt").write_text(TEXT)
     return {
-        "model.family": "no_positions", "data.path": str(tmp_path / "text.txt"), "data.sequence_length": 16,
+        "model.family": "no_positions", "data.path": str(tmp_path / "text.txt"), "data.max_length": 16,
         "data.batch_size": 4, "data.validation_fraction": 0.2, "tokenizer.kind": "characters", "recipe.steps": 30,
         "recipe.learning_rate": 0.02, "recipe.save_every": 5, "recipe.log_every": 1, "run.device": "cpu",
-        "run.precision": "fp32",
+        "run.precision": "float32",
     }  # fmt: skip
 
 
@@ -83,7 +83,8 @@ def test_only_tasks_of_its_kind_train_it() -> None:
     assert "no_positions" in families("gpt")
     assert not any("no_positions" in families(task) for task in ("translate", "masked", "classify"))
     found = resolve("gpt", words=["model.family=no_positions", "model.dim=8"])
-    assert found.settings.model == NoPositionsConfig(dim=8, vocab=found.settings.model.vocab)  # pyright: ignore
+    usual = {"layers": 4, "heads": 4, "context": 128}  # of the task's default model
+    assert found.settings.model == NoPositionsConfig(dim=8, vocab=found.settings.model.vocab, **usual)  # pyright: ignore
     assert "rnn" not in families("gpt"), "a model without a limited context has no windows to be trained on"
 
 

@@ -110,9 +110,9 @@ PUBLIC = [
 
 SMALL = {
     "tokenizer.vocab_size": 400, "model.dim": 32, "model.heads": 4, "model.layers": 2, 
-    "recipe.warmup_steps": 3, "recipe.learning_rate": 0.01, "run.device": "cpu", "run.precision": "fp32",
+    "recipe.warmup_steps": 3, "recipe.learning_rate": 0.01, "run.device": "cpu", "run.precision": "float32",
 }  # fmt: skip
-_RUNNING = {"model.context": 64, "data.sequence_length": 24, "data.batch_size": 8, "data.validation_fraction": 0.1}
+_RUNNING = {"model.context": 64, "data.max_length": 24, "data.batch_size": 8, "data.validation_fraction": 0.1}
 _TRANSLATE = {"data.tokens_per_batch": 512, "data.max_length": 48, "data.validation_fraction": 0.1, "data.num_beams": 1}
 _LIKE_MARIAN = {"model.positions": "halves", "model.norm_first": False, "model.output_bias": True, "model.ffn_dim": 64}
 TRAINED: dict[str, tuple[Task, dict[str, object]]] = {

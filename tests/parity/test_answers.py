@@ -82,7 +82,7 @@ def data_of(public: Public, folder: Path, data: Path) -> TaskData:
         given["data.max_length"] = 64
     else:
         data.write_text("\n".join(lines))
-        given |= {"data.sequence_length": 32, "data.batch_size": 2}
+        given |= {"data.max_length": 32, "data.batch_size": 2}
     words = [f"{key}={json.dumps(value)}" for key, value in given.items()]
     settings = resolve(public.task, None, None, words).settings
     return prepare_data(settings, DataContext(loaded.tokenizer, ALONE, [].append, loaded.labels))

@@ -17,7 +17,7 @@ SETTINGS = {
     "model.layers": 2,
     "model.heads": 2,
     "model.context": 64,
-    "data.sequence_length": 32,
+    "data.max_length": 32,
     "data.batch_size": 8,
     "data.validation_fraction": 0.2,
     "recipe.steps": 150,
@@ -25,7 +25,7 @@ SETTINGS = {
     "recipe.learning_rate": 0.005,
     "recipe.ema_decay": 0.9,
     "run.device": "cpu",
-    "run.precision": "fp32",
+    "run.precision": "float32",
 }
 
 

@@ -147,7 +147,9 @@ def test_a_vocabulary_too_small_is_an_error_that_says_how_large(kind: TokenizerK
         "abc bca!"
     ] * 3  # five characters; for WordPiece a, b, c at the beginning and inside of words, and the sign
     for vocab in (0, 5, least - 1):
-        with pytest.raises(TokenizerError, match=f"vocab is {vocab}, wanted at least {least}: 5 special tokens and"):
+        with pytest.raises(
+            TokenizerError, match=f"vocab_size is {vocab}, wanted at least {least}: 5 special tokens and"
+        ):
             learn_tokenizer(texts, kind, vocab)
     assert learn_tokenizer(texts, kind, least).vocab_size == least
 

@@ -56,7 +56,8 @@ RANGES = {
     "decoder_layers": ("[0", "4096]"), "position_offset": ("[0", "∞)"), "token_types": ("[0", "∞)"),
     "dropout": ("[0", "1)"), "attention_dropout": ("[0", "1)"), "label_smoothing": ("[0", "1)"),
     "ema_decay": ("[0", "1)"), "min_lr_ratio": ("[0", "1)"), "betas": ("[0", "1)"), "validation_fraction": ("(0", "1)"),
-    "eps": ("[0", "∞)"), "weight_decay": ("[0", "∞)"), "max_grad_norm": ("(0", "∞]"), "r_drop": ("[0", "∞)"),
+    "warmup_steps": ("[0", "∞)"), "eps": ("[0", "∞)"), "weight_decay": ("[0", "∞)"), "max_grad_norm": ("[0", "∞]"),
+    "r_drop": ("[0", "∞)"),
 }  # fmt: skip
 
 

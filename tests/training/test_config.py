@@ -1,6 +1,7 @@
 """Settings from defaults, presets, files and words: who wins, what TOML gives back, what is said of mistakes."""
 
 import itertools
+import math
 import string
 import time
 import tomllib
@@ -16,18 +17,21 @@ from glassformer.errors import ConfigError
 from glassformer.layers.rotary import Llama3Scaling, YarnScaling
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
-from glassformer.models.registry import architecture_of, presets
+from glassformer.models.registry import architecture_of, build, presets
 from glassformer.suggestions import nearest_names
+from glassformer.training import config as config_module
 from glassformer.training.config import (
-    RENAMED,
     Resolved,
     differing_keys,
     resolve,
+    resolve_for_machine,
     tables,
     to_toml,
 )
 from glassformer.training.registry import FOLLOWS, TASKS, defaults, families, keys, values_of
+from glassformer.training.renamed import RENAMED, RENAMED_VALUES
 from glassformer.training.schema import as_toml, converted, in_words, toml_value
+from glassformer.training.sizes import SIZES
 from tests.training.config_strategies import ANYTHING, TASKS_AND_FAMILIES, choices, is_right, nested
 
 FILE = itertools.count()
@@ -75,7 +79,7 @@ def test_later_wins(folder: Path) -> None:
     file = written(folder, "[model]\nlayers = 3\nheads = 3\n[recipe]\nsteps = 2000\nseed = 7\n")
     found = resolve("gpt", "gpt2", file, ["model.heads=6", "recipe.seed=9"])
     assert found.settings.model == replace(GPTConfig(), layers=3, heads=6)
-    assert found.settings.recipe == replace(defaults("gpt").recipe, steps=2000, seed=9)
+    assert found.settings.recipe == replace(defaults("gpt").recipe, steps=2000, warmup_steps=100, seed=9)
     wanted = {"model.dim": "preset gpt2", "model.layers": str(file), "model.heads": "command line",
               "recipe.steps": str(file), "recipe.seed": "command line", "recipe.learning_rate": "default"}  # fmt: skip
     assert {key: found.origins[key] for key in wanted} == wanted
@@ -134,11 +138,58 @@ def test_presets_fit_or_say_which_do(task: str, name: str, folder: Path) -> None
         assert listed == [other for other in presets() if architecture_of(presets()[other]) in families(task)]
 
 
-def test_another_family_starts_from_its_own_defaults() -> None:
+def test_another_family_has_the_shape_of_the_tasks_default() -> None:
     found = resolve("gpt", words=["model.layers=2", "model.family=llama"])
-    assert found.settings.model == LlamaConfig(layers=2)
+    assert found.settings.model == LlamaConfig(layers=2, dim=128, heads=4, context=128, ffn_dim=344)
     assert found.origins["model.dim"] == "default"
     assert "leave one out" in complaint("gpt", "gpt2", None, "model.family=llama")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("task", "family"), [(task, family) for task in TASKS for family in families(task)])
+def test_every_size_of_every_family_can_be_built(task: str, family: str, size: str, folder: Path) -> None:
+    found = resolve(task, words=[f"model.family={family}"], size=size)
+    model, data = found.settings.model, found.settings.data
+    assert model.context is None if family == "t5" else vars(data)["max_length"] <= model.context  # T5 has no limit
+    assert (model.ffn_dim or 4 * model.dim) in range(2 * model.dim, 4 * model.dim + 1)
+    assert build(model, device="meta").parameter_count() < 120_000_000
+    assert size == "tiny" or found.origins["model.dim"] == f"size {size}"
+    assert resolve(file=written(folder, to_toml(found))).settings == found.settings
+
+
+def test_an_unknown_size_is_said() -> None:
+    with pytest.raises(ConfigError, match='there is no size "smal"; did you mean small'):
+        resolve("gpt", size="smal")
+
+
+def test_what_was_not_given_follows_what_was() -> None:
+    assert vars(resolve("gpt", words=["model.context=64"]).settings.data)["max_length"] == 64
+    assert resolve("gpt", words=["data.max_length=512"]).settings.model.context == 512
+    t5 = resolve("translate", words=["model.family=t5", "model.dim=64", "model.heads=2"]).settings.model
+    assert (t5.head_dim, t5.ffn_dim) == (32, 256)
+
+
+def test_fine_tuning_has_a_lower_learning_rate() -> None:
+    assert resolve("gpt", words=["run.init=x"]).settings.recipe.learning_rate == 2e-4
+    given = ["run.init=x", "recipe.learning_rate=1e-3"]
+    assert resolve("gpt", words=given).settings.recipe.learning_rate == 1e-3
+
+
+def test_defaults_suit_the_size_of_the_data(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = written(folder, "to be or not to be\n" * 20_000)  # 380 kB
+    words = [f"data.path={text}"]
+    found = resolve_for_machine("gpt", None, None, words, "command line", "small")
+    assert found.settings.tokenizer.vocab_size == 760
+    assert (vars(found.settings.model)["dropout"], found.settings.recipe.weight_decay) == (0.1, 0.1)
+    assert found.origins["tokenizer.vocab_size"] == found.origins["model.dropout"] == "0.38 MB of data"
+    given = [*words, "tokenizer.vocab_size=5000", "model.dropout=0", "recipe.weight_decay=0"]
+    kept = resolve_for_machine("gpt", None, None, given, "command line", "small")
+    assert kept.settings.tokenizer.vocab_size == 5000 and kept.settings.recipe.weight_decay == 0
+    file = written(folder, to_toml(resolve("gpt", words=words)))
+    assert resolve_for_machine(None, None, file, [], "command line", None) == resolve(file=file)
+    monkeypatch.setattr(config_module, "has_gpu", lambda device: True)
+    assert resolve_for_machine("gpt", None, None, [], "command line", None).settings.model.dim == 512
+    assert resolve_for_machine("gpt", None, None, words, "command line", None).settings.model.dim == 256
 
 
 def test_a_head_follows_from_the_task() -> None:
@@ -209,7 +260,7 @@ MISTAKES = {
     "run.keep_checkpoints=1": "run.keep_checkpoints is 1, wanted a whole number, 2 or more",
     "model.dropout=1": "model.dropout is 1, wanted a number from 0 to just below 1",
     "data.validation_fraction=0": "data.validation_fraction is 0, wanted a number between 0 and 1",
-    "recipe.warmup_steps=1000": "recipe: warmup_steps is 1000, wanted less than steps, which is 1000 "
+    "recipe.warmup_steps=1000": "recipe: warmup_steps is 1000, wanted less than steps, which is 600 "
     "(recipe.steps: default, recipe.warmup_steps: command line)",
     "model.ffn_dim.x=1": "model.ffn_dim is one value and has no key model.ffn_dim.x, wanted a whole number, 1 or more",
     "qqqq=1": "there is no key qqqq in gpt; `glassformer config gpt` lists them all",
@@ -243,14 +294,54 @@ def test_an_older_name_of_a_key_is_answered_with_the_new_one(old: str, folder: P
             assert "it is now" not in by_word + by_file
 
 
-def test_a_word_given_twice() -> None:
-    assert "recipe.seed is given twice" in complaint("gpt", None, None, "recipe.seed=1", "recipe.seed=2")
+@pytest.mark.parametrize(("key", "old"), [(key, old) for key, values in RENAMED_VALUES.items() for old in values])
+def test_an_older_value_is_answered_with_the_new_one(key: str, old: str, folder: Path) -> None:
+    new = RENAMED_VALUES[key][old]
+    assert values_of(resolve("gpt", words=[f"{key}={new}"]).settings)[key] == new
+    section, _, name = key.partition(".")
+    file = written(folder, f'[{section}]\n{name} = "{old}"\n')
+    said = f'{key}="{old}" is now "{new}"'
+    assert complaint("gpt", None, None, f"{key}={old}") == f"command line: {said}"
+    assert complaint("gpt", None, file) == f"{file}: {said}"
+
+
+def test_all_older_names_of_a_file_are_answered_at_once(folder: Path) -> None:
+    file = written(folder, '[data]\nlongest = 8\n[recipe]\nrate = 1\nclip = 1\n[run]\nprecision = "fp32"\n')
+    said = "data.longest is now data.max_length, recipe.rate is now recipe.learning_rate, "
+    said += 'recipe.clip is now recipe.max_grad_norm, run.precision="fp32" is now "float32"'
+    assert complaint("gpt", None, file) == f"{file}: {said}"
+
+
+def test_of_a_word_given_twice_the_later_wins() -> None:
+    assert resolve("gpt", words=["recipe.seed=1", "recipe.steps=7", "recipe.seed=2"]).settings.recipe.seed == 2
+
+
+@pytest.mark.parametrize("text", ["0.9,0.95", "0.9, 0.95", "[0.9, 0.95]"])
+def test_a_list_needs_no_brackets(text: str) -> None:
+    assert resolve("gpt", words=[f"recipe.betas={text}"]).settings.recipe.betas == (0.9, 0.95)
+    words = resolve("classify", words=["data.fields=class, review"]).settings
+    assert vars(words.data)["fields"] == ("class", "review")
+    wanted = "wanted a list of 2, each a number from 0 to just below 1"
+    assert f"recipe.betas is [0.9, 1.5], {wanted}" in complaint("gpt", None, None, "recipe.betas=0.9,1.5")
+
+
+@pytest.mark.parametrize("text", ["0", "none"])
+@pytest.mark.parametrize("schedule", ["noam", "cosine", "linear", "stable", "constant"])
+def test_clipping_and_warm_up_can_be_switched_off(text: str, schedule: str, folder: Path) -> None:
+    off = [f"recipe.max_grad_norm={text}", f"recipe.warmup_steps={text}", f"recipe.schedule={schedule}"]
+    found = resolve("gpt", words=off)
+    recipe = found.settings.recipe
+    assert (recipe.max_grad_norm, recipe.warmup_steps) == (0, 0)
+    assert recipe.gradient_limit == math.inf
+    assert recipe.learning_rate_at(1) == pytest.approx(recipe.learning_rate)
+    assert replace(recipe, steps=1).learning_rate_at(1) == pytest.approx(recipe.learning_rate)
+    assert resolve(file=written(folder, to_toml(found))).settings == found.settings
 
 
 BAD_FILES = {
     "recipe = 3": "recipe is 3, wanted a table: [recipe] and its keys",
     "[recipes]\nsteps = 3": "there is no table recipes; did you mean recipe?",
-    "[qqqq]": "there is no table qqqq; wanted one of data, tokenizer, model, recipe, run",
+    "[qqqq]": "there is no table qqqq; wanted one of data, tokenizer, model, recipe, lora, run",
     "steps = 3": "there is no key steps in gpt; did you mean recipe.steps (a whole number, 1 or more)?",
     'task = "translate"': 'task is "translate", but gpt was asked for',
     "task = [1]": "task is [1], wanted one of translate, gpt, masked, classify",
@@ -370,7 +461,7 @@ def test_what_is_resolved_is_whole() -> None:
     assert found == Resolved("gpt", defaults("gpt"), dict.fromkeys(keys("gpt", "gpt"), "default"))
 
 
-@pytest.mark.parametrize(("steps", "warmup"), [(2, 1), (60, 6), (999, 99), (1000, 100), (5000, 100)])
+@pytest.mark.parametrize(("steps", "warmup"), [(1, 0), (2, 1), (60, 6), (999, 99), (1000, 100), (5000, 100)])
 def test_a_warm_up_that_nobody_chose_is_at_most_a_tenth_of_the_steps(steps: int, warmup: int, folder: Path) -> None:
     found = resolve("gpt", words=[f"recipe.steps={steps}"])
     assert found.settings.recipe.warmup_steps == warmup

@@ -23,15 +23,15 @@ def bf16_units(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
 def test_a_processor_computes_in_half_only_if_it_has_units_for_it(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:
     bf16_units(monkeypatch, there)
     assert choose_device("cpu", "auto", "auto") == Device(torch.device("cpu"), bf16=there, compile=False)
-    assert choose_device("cpu", "fp32", "yes") == Device(torch.device("cpu"), bf16=False, compile=True)
-    assert choose_device("cpu", "bf16", "no").bf16
+    assert choose_device("cpu", "float32", "yes") == Device(torch.device("cpu"), bf16=False, compile=True)
+    assert choose_device("cpu", "bfloat16", "no").bf16
 
 
 @pytest.mark.usefixtures("two_gpus")
 def test_a_gpu_is_taken_if_there_is_one_and_each_process_takes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_device("auto", "auto", "auto") == Device(torch.device("cuda", 0), bf16=True, compile=True)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    assert choose_device("auto", "fp32", "no") == Device(torch.device("cuda", 1))
+    assert choose_device("auto", "float32", "no") == Device(torch.device("cuda", 1))
     assert choose_device("cuda:1", "auto", "auto").device.index == 1
     assert choose_device("cpu", "auto", "auto").device.type == "cpu"
     assert choose_device("auto", "auto", "auto").asynchronous and not Device().asynchronous

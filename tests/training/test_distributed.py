@@ -149,7 +149,7 @@ def test_torchrun_trains_and_a_signal_to_it_stops_all(tmp_path: Path) -> None:
     settings = ["gpt", "--data", str(tmp_path / "text.txt"), "--out", str(tmp_path / "run"), "--no-progress"]
     settings += ["tokenizer.kind=characters", "model.dim=8", "model.layers=1", "model.heads=2", "model.context=8"]
     settings += [
-        "data.sequence_length=8",
+        "data.max_length=8",
         "data.batch_size=4",
         "data.validation_fraction=0.2",
         "recipe.warmup_steps=1",

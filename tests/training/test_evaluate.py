@@ -21,9 +21,9 @@ from tests.training.test_tasks import TEXT, write
 
 SMALL = {
     "tokenizer.kind": "characters", "model.dim": 8, "model.layers": 1, "model.heads": 2, "model.context": 8,
-    "recipe.steps": 2, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "fp32",
+    "recipe.steps": 2, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "float32",
 }  # fmt: skip
-WINDOWS = {"data.sequence_length": 8, "data.batch_size": 4}
+WINDOWS = {"data.max_length": 8, "data.batch_size": 4}
 SNIPPETS = [LabeledText(("rose", "thorn")[n % 2], f"a {('rose', 'thorn')[n % 2]} {n}", f"a.py:{n}") for n in range(60)]
 
 
@@ -94,11 +94,12 @@ def test_a_translator_gets_the_same_metrics_at_its_end_and_from_its_folder(
         monkeypatch.setattr(f"glassformer.training.{module}.generate", heard)
     there = run.evaluate()
     assert vars(there)["pairs"] == 4 and vars(there)["num_beams"] == 3, "those too long are left out of every figure"
-    here = evaluate(tmp_path / "run", pair_file(tmp_path / "short.jsonl", PAIRS[:4]), num_beams=3)
+    here = evaluate(tmp_path / "run", pair_file(tmp_path / "short.jsonl", PAIRS[:4]))
     config = GenerationConfig(max_new_tokens=8, num_beams=3, length_penalty=1.0)
     assert asked[0] == asked[1] == ([one for one, _ in PAIRS[:4]], config)
     assert here.loss == pytest.approx(there.loss, rel=1e-6)
     assert {**vars(here), "loss": 0, "perplexity": 0} == {**vars(there), "loss": 0, "perplexity": 0}
+    assert evaluate(tmp_path / "run") == there, "without data, on what the run held out"
 
 
 def test_files_are_read_by_the_fields_of_the_run(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ def test_data_that_the_run_did_not_learn_from_is_held_out_by_the_usual_share(tmp
     path = write(tmp_path / "text.txt", TEXT)
     trained("gpt", tmp_path / "run", data__path=path, data__validation_fraction=0.3)
     usual = round(TextData().validation_fraction * (len(TEXT) + 1))
-    assert vars(evaluate(tmp_path / "run"))["tokens"] == usual - 1
+    assert vars(evaluate(tmp_path / "run", "stdlib"))["tokens"] == usual - 1
     assert vars(evaluate(tmp_path / "run", path))["tokens"] == len(TEXT), "a file that is named is read whole"
 
 
@@ -125,8 +126,9 @@ def test_a_run_that_learned_from_all_of_it_is_not_evaluated_on_it(task: str, tmp
         held = write(tmp_path / "held.tsv", "rose\ta rose\nthorn\ta thorn\n")
     run = trained(task, tmp_path / "run", data__validation=held)
     with pytest.raises(ConfigError) as found:
-        evaluate(tmp_path / "run")
+        evaluate(tmp_path / "run", "stdlib")
     why = f"was trained on all of stdlib (its data.validation is {held}), so name other data to evaluate it on"
     assert str(found.value) == f"{tmp_path / 'run'}: {why}"
     metrics = vars(evaluate(tmp_path / "run", held))
     assert metrics["loss"] == pytest.approx(run.evaluate().loss, rel=1e-6)
+    assert evaluate(tmp_path / "run") == run.evaluate(), "its own validation data is that file"

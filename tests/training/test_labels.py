@@ -18,7 +18,7 @@ WORDS = ("apple", "stone", "water")
 SETTINGS = {
     "tokenizer.kind": "words", "tokenizer.vocab_size": 60, "model.dim": 16, "model.layers": 1, "model.heads": 2,
     "model.ffn_dim": 16, "model.context": 32, "data.max_length": 8, "data.batch_size": 8, "recipe.warmup_steps": 2,
-    "recipe.learning_rate": 0.01, "model.dropout": 0.0, "run.device": "cpu", "run.precision": "fp32",
+    "recipe.learning_rate": 0.01, "model.dropout": 0.0, "run.device": "cpu", "run.precision": "float32",
 }  # fmt: skip
 
 
@@ -124,8 +124,7 @@ def test_texts_are_truncated_as_in_training_wherever_the_folder_goes(
 def test_a_language_model_is_measured_over_the_length_it_was_trained_on(tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("the water is on the stone and the apple is in the water\n" * 30)
-    asked = {**SETTINGS, "data.path": str(text), "data.sequence_length": 8, "data.batch_size": 8, "recipe.steps": 40}
-    del asked["data.max_length"]
+    asked = {**SETTINGS, "data.path": str(text), "recipe.steps": 40}
     run = gf.train("gpt", asked, out=tmp_path / "run")
     wanted = run.evaluate()
     held = [run.tokenizer.decode(run.data.validation.tokens.tolist())]  # pyright: ignore

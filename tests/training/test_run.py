@@ -32,7 +32,7 @@ from tests.training.fake_snapshots import same_tensors
 from tests.training.test_tasks import CLASSIFY, GPT, MASKED, TEXT, TRANSLATE, pair_data, write
 from tests.training.tiny_run import recipe
 
-CPU = RunSettings(device="cpu", precision="fp32")
+CPU = RunSettings(device="cpu", precision="float32")
 TASKS = ("translate", "gpt", "masked", "classify")
 
 
@@ -43,7 +43,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def settings_of(task: str, tmp_path: Path, **recipe_values: object) -> Settings:
     how = recipe(**{"steps": 6, "ema_decay": 0.0, **recipe_values})  # pyright: ignore[reportArgumentType]
-    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
+    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, max_length=8, validation_fraction=0.2)
     labeled = "".join(f"{label}\t{text} {n}\n" for n in range(8) for label, text in (("a", "rose"), ("b", "thorn")))
     data = {
         "translate": (TRANSLATE, pair_data(tmp_path, validation_fraction=0.25)),
@@ -160,13 +160,18 @@ def test_a_run_without_a_folder_keeps_nothing(tmp_path: Path) -> None:
     assert len(list(run.train())) == 6 and not (tmp_path / "run").exists()
     assert run.parameters == sum(p.numel() for p in run.model.parameters())
     assert run.tokens_per_step == 4 * 8 * 2
-    assert (run.memory, run.bytes_per_checkpoint) == (16 * run.parameters, 12 * run.parameters)
+    assert (held(run), run.bytes_per_checkpoint) == (16 * run.parameters, 12 * run.parameters)
+
+
+def held(run: Run) -> int:
+    """Bytes of weights, gradients and the optimizer's state, as estimated."""
+    return run.estimate.weights + run.estimate.gradients + run.estimate.optimizer
 
 
 def test_memory_depends_on_the_optimizer_and_weights_on_the_initialization(tmp_path: Path) -> None:
     for name, copies in {"sgd": 2, "momentum": 3, "rmsprop": 3, "adam": 4}.items():
         run = started(settings_of("gpt", tmp_path, optimizer=name, weight_decay=0.0), None)
-        assert (run.memory, run.bytes_per_checkpoint) == (
+        assert (held(run), run.bytes_per_checkpoint) == (
             4 * copies * run.parameters,
             4 * (copies - 1) * run.parameters,
         )
@@ -204,7 +209,7 @@ def test_a_masked_encoder_becomes_a_classifier_that_keeps_its_body(tmp_path: Pat
     run = started(replace(how, run=replace(CPU, init=str(tmp_path / "masked"))), tmp_path / "run", said=said)
     assert isinstance(run.model, Encoder) and run.model.config.head == "classifier" and run.model.config.classes == 2
     new = {"classifier.bias", "classifier.weight", "pooler.bias", "pooler.weight"}
-    begun = "fresh weights, which the model to start from does not give: " + ", ".join(sorted(new))
+    begun = "not in the initial model, so initialized at random: " + ", ".join(sorted(new))
     assert said[-1] == begun
     kept = {name: value for name, value in run.model.state_dict().items() if name not in new}
     assert same_tensors(kept, {name: body.state_dict()[name] for name in kept}) and len(kept) > 10
@@ -255,7 +260,7 @@ def test_a_model_that_is_started_from_keeps_its_shape(name: str, value: object, 
     other = replace(how, model=replace(how.model, **{name: value}))
     with pytest.raises(ConfigError) as found:
         prepare(asked(other, f"model.{name}"), None, print)
-    why = "a model that is started from keeps its shape"
+    why = "the initial model keeps its shape, so leave the setting out"
     assert str(found.value) == f"model.{name} is {shown(value)}, but {tmp_path / 'run'} has {has}: {why}"
     with pytest.raises(ConfigError, match=f'^model.family is "llama", but .*run has "gpt": {why}$'):
         prepare(asked(replace(how, model=LlamaConfig()), "model.family"), None, print)
@@ -263,7 +268,7 @@ def test_a_model_that_is_started_from_keeps_its_shape(name: str, value: object, 
 
 def test_fine_tuning_has_its_own_dropout_and_says_what_its_model_is(tmp_path: Path) -> None:
     data = {"data.path": pair_data(tmp_path).path, "data.max_length": 8, "data.validation_fraction": 0.25}
-    small = {"recipe.steps": 6, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "fp32", **data}
+    small = {"recipe.steps": 6, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "float32", **data}
     shape = {"model.dim": 8, "model.layers": 1, "model.heads": 2, "model.ffn_dim": 8, "model.context": 16}
     train_task("translate", {**small, **shape, "tokenizer.kind": "words"}, out=tmp_path / "run")
     more = {"run.init": str(tmp_path / "run"), "model.dropout": 0.5, "model.heads": 2}

@@ -200,7 +200,7 @@ def test_the_command_ends_with_the_status_of_its_signal_and_goes_on(tmp_path: Pa
         "model.layers=1",
         "model.heads=2",
         "model.context=16",
-        "data.sequence_length=16",
+        "data.max_length=16",
         "data.batch_size=4",
     ]
     run = [
@@ -218,7 +218,7 @@ def test_the_command_ends_with_the_status_of_its_signal_and_goes_on(tmp_path: Pa
     ) as program:  # fmt: skip
         assert program.stderr is not None
         for line in program.stderr:
-            if "step" in line:
+            if "step 1 of" in line:
                 program.send_signal(signal.SIGTERM)
                 break
         rest = program.stderr.read()

@@ -8,6 +8,7 @@ import pytest
 
 from glassformer.data.batches import LabeledBatches, MaskedBatches, PackedBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
+from glassformer.durable import cache_folder
 from glassformer.errors import DataError, GlassformerError
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
@@ -16,9 +17,9 @@ from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.distributed import ALONE, ProcessGroup
 from glassformer.training.registry import TASKS, prepare_data, task_of
-from glassformer.training.running_text import TextData
+from glassformer.training.running_text import TextData, _require_window
 from glassformer.training.settings import Settings, TokenizerSettings
-from glassformer.training.task import DataContext, TaskData, cache_folder
+from glassformer.training.task import DataContext, TaskData
 from glassformer.training.tasks.classify import ClassifySettings, LabeledData
 from glassformer.training.tasks.gpt import GPTSettings
 from glassformer.training.tasks.masked import MaskedSettings
@@ -114,7 +115,7 @@ def test_running_text_of_a_file_a_folder_and_json_lines(form: str, settings: Set
     else:
         path = str(Path(write(tmp_path / "texts" / "a.txt", TEXT[:half])).parent)
         write(tmp_path / "texts" / "deep" / "b.txt", TEXT[half:])
-    data = TextData(path=path, field="body", batch_size=4, sequence_length=8, validation_fraction=0.2)
+    data = TextData(path=path, field="body", batch_size=4, max_length=8, validation_fraction=0.2)
     made = prepared(replace(settings, data=data))
     assert isinstance(made.batches, MaskedBatches if settings is MASKED else PackedBatches)
     assert isinstance(made.validation, PackedBatches) and made.test.batches is not made.validation
@@ -134,10 +135,20 @@ def _model(settings: Settings, made: TaskData):  # noqa: ANN202 - one of several
 
 def test_running_text_with_files_to_evaluate_on(tmp_path: Path) -> None:
     paths = {name: write(tmp_path / f"{name}.txt", TEXT * times) for name, times in (("path", 3), ("test", 2))}
-    data = TextData(**paths, validation=write(tmp_path / "held.txt", TEXT), batch_size=4, sequence_length=8)
+    data = TextData(**paths, validation=write(tmp_path / "held.txt", TEXT), batch_size=4, max_length=8)
     made = prepared(replace(GPT, data=data))
     lengths = [len(each.tokens) for each in (made.batches, made.validation, made.test.batches)]  # pyright: ignore
     assert lengths == [len(TEXT) * times + 1 for times in (3, 1, 2)]
+
+
+def test_unknown_tokens_of_what_a_run_is_evaluated_on_are_said(tmp_path: Path) -> None:
+    held = write(tmp_path / "held.txt", "a rose, 猫")
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), validation=held, batch_size=4, max_length=8)
+    said: list[str] = []
+    prepared(replace(GPT, data=data), said=said)
+    assert said[-1].startswith("2 of 10 tokens (20 %) are unknown and read as <unk>: ")
+    prepared(replace(GPT, data=replace(data, validation="", validation_fraction=0.1)), said=said)
+    assert "unknown" not in said[-1]
 
 
 def test_labeled_texts(tmp_path: Path) -> None:
@@ -157,7 +168,7 @@ def test_labeled_texts(tmp_path: Path) -> None:
 def test_no_copy_of_what_is_held_out_is_learned_from(tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"document {n} {'a rose ' * n}"}) for n in range(12)]
     text = TextData(
-        path=write(tmp_path / "t.jsonl", "\n".join(lines * 2)), batch_size=2, sequence_length=4, validation_fraction=0.1
+        path=write(tmp_path / "t.jsonl", "\n".join(lines * 2)), batch_size=2, max_length=4, validation_fraction=0.1
     )
     said: list[str] = []
     made = prepared(replace(GPT, data=text), said=said)
@@ -182,7 +193,7 @@ def test_a_rare_class_is_learned(tmp_path: Path) -> None:
 
 
 def test_each_process_gets_its_rows(tmp_path: Path) -> None:
-    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, max_length=8, validation_fraction=0.2)
     alone, first = (prepared(replace(GPT, data=data), group) for group in (ALONE, ProcessGroup(0, 2)))
     assert next(first.batches)["ids"].tolist() == next(alone.batches)["ids"][::2].tolist()
 
@@ -213,7 +224,7 @@ def few_held_out(name: str, count: int, tmp_path: Path) -> PairData | TextData |
         return TextData(
             path=write(tmp_path / "text.txt", TEXT),
             batch_size=4,
-            sequence_length=16,
+            max_length=16,
             validation_fraction=count / len(TEXT),
         )
     if name == "pairs":
@@ -235,9 +246,7 @@ def test_too_little_to_learn_from_is_said_too(tmp_path: Path) -> None:
 def test_one_process_alone_tests_on_all_there_is(task: str, own: bool, tmp_path: Path) -> None:
     """The metrics at the end are the first process's work, so its test must not be sharded."""
     data = {
-        "gpt": TextData(
-            path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2
-        ),
+        "gpt": TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, max_length=8, validation_fraction=0.2),
         "translate": pair_data(tmp_path, validation_fraction=0.3),
         "classify": few_held_out("texts", 4, tmp_path),
     }[task]
@@ -262,22 +271,26 @@ def test_where_nothing_is_held_out_fewer_processes_are_no_help(tmp_path: Path) -
     data = pair_data(tmp_path, validation=long)
     with pytest.raises(DataError, match=r"^0 validation pairs, wanted at least 1, .* data.validation\)$"):
         prepared(replace(TRANSLATE, data=data))
-    text = TextData(
-        path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=16, validation_fraction=0.001
-    )
-    with pytest.raises(DataError, match="^0 validation windows, wanted at least 1, "):
+    text = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, max_length=16, validation_fraction=0.001)
+    how = r"add text, raise data.validation_fraction, or name a file \(data.validation\)$"
+    with pytest.raises(DataError, match=f"text.txt: is too short: 1 of its tokens are for validation, .* 2: {how}"):
         prepared(replace(GPT, data=text))
+    for part in ("validation", "test"):
+        with pytest.raises(
+            DataError, match=f"^x: is too short: it has 1 tokens, wanted at least 2 for {part}: add text$"
+        ):
+            _require_window(replace(text, validation="x"), part, 1)
 
 
 def test_more_processes_than_rows_of_a_batch_is_about_the_batch(tmp_path: Path) -> None:
-    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=2, sequence_length=8, validation_fraction=0.2)
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=2, max_length=8, validation_fraction=0.2)
     with pytest.raises(DataError, match="^a batch of 2 rows, wanted at least 4: one for each process$"):
         prepared(replace(GPT, data=data), ProcessGroup(0, 4))
 
 
 def test_a_tokenizer_of_a_file_is_used(tmp_path: Path) -> None:
     learn_tokenizer(["abc rose"], "characters").save(tmp_path)
-    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, sequence_length=8, validation_fraction=0.2)
+    data = TextData(path=write(tmp_path / "text.txt", TEXT), batch_size=4, max_length=8, validation_fraction=0.2)
     kept = TokenizerSettings(file=str(tmp_path / "tokenizer.json"))
     made = prepared(replace(GPT, data=data, tokenizer=kept))
     assert made.tokenizer.vocab_size == learn_tokenizer(["abc rose"], "characters").vocab_size
@@ -318,7 +331,7 @@ def test_what_is_wrong_with_a_file_is_said_in_one_line(
     settings: Settings, name: str, content: str | bytes | None, message: str, tmp_path: Path
 ) -> None:
     path = str(tmp_path / name) if content is None else write(tmp_path / name, content)
-    sizes = {"sequence_length": 8} if isinstance(settings.data, TextData) else {"max_length": 16}
+    sizes = {"max_length": 8} if isinstance(settings.data, TextData) else {"max_length": 16}
     with pytest.raises(GlassformerError) as found:
         prepared(replace(settings, data=replace(settings.data, path=path, **sizes)))  # pyright: ignore
     assert message in str(found.value) and "\n" not in str(found.value)
@@ -342,8 +355,8 @@ def test_two_files_of_unequal_length_are_counted(tmp_path: Path) -> None:
     ("settings", "data", "key"),
     [
         (TRANSLATE, PairData(max_length=17), "data.max_length, which is 17"),
-        (GPT, TextData(sequence_length=17), "data.sequence_length, which is 17"),
-        (MASKED, TextData(sequence_length=17), "data.sequence_length, which is 17"),
+        (GPT, TextData(max_length=17), "data.max_length, which is 17"),
+        (MASKED, TextData(max_length=17), "data.max_length, which is 17"),
         (CLASSIFY, LabeledData(max_length=17), "data.max_length, which is 17"),
     ],
 )

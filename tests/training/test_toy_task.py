@@ -37,6 +37,7 @@ from glassformer.training.task import (
     Metrics,
     Part,
     Progress,
+    Record,
     Task,
     TaskData,
     require_context,
@@ -48,7 +49,7 @@ BUILT_IN = ["ab " * count for count in range(1, 30)]
 
 
 def squared_error(
-    model: Model, inputs: Sequence[Tensor], targets: Tensor, label_smoothing: float, r_drop: float
+    model: Model, inputs: Sequence[Tensor], targets: Tensor, weights: object, label_smoothing: float, r_drop: float
 ) -> tuple[Tensor, Tensor]:
     predicted = model(*inputs)
     wanted = targets[:, None].to(predicted.dtype)
@@ -86,13 +87,15 @@ class LengthMetrics(Metrics):
 class LengthSet(EvaluationSet):
     """Texts with their lengths."""
 
-    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> LengthMetrics:
+    def evaluate(
+        self, model: Model, generate: Generate, progress: Progress = silent, record: Record | None = None
+    ) -> LengthMetrics:
         """The mean squared error."""
         total, count = 0.0, 0
         with torch.no_grad():
             for batch in progress(self.batches.once(), "batches evaluated"):
                 inputs = [batch[name] for name in LENGTH.inputs]
-                loss, texts = squared_error(model, inputs, batch["labels"], 0.0, 0.0)
+                loss, texts = squared_error(model, inputs, batch["labels"], None, 0.0, 0.0)
                 total, count = total + float(loss), count + int(texts)
         return LengthMetrics(loss=total / count, texts=count)
 
@@ -104,6 +107,7 @@ class Length(Task[LengthSettings]):
     protocol = Encoder
     objective = LENGTH
     built_in = "counting"
+    parts = ("path",)
     config_values = {"head": "classifier"}  # noqa: RUF012
 
     def read(self, settings: LengthSettings, part: Part) -> Iterator[Document]:
@@ -142,7 +146,7 @@ SETTINGS = LengthSettings(
     data=LengthData(validation_fraction=0.3),
     tokenizer=TokenizerSettings(kind="characters"),
     recipe=Recipe(steps=40, warmup_steps=2, learning_rate=0.1, log_every=1, evaluate_every=10, save_every=4),
-    run=RunSettings(device="cpu", precision="fp32"),
+    run=RunSettings(device="cpu", precision="float32"),
 )
 
 
@@ -196,6 +200,17 @@ def test_its_settings_are_those_of_its_data_and_of_every_model_it_trains() -> No
     assert "model.classes" not in keys("length", "encoder")
     with pytest.raises(ConfigError, match="data.batch_size is 0, wanted a whole number, 1 or more"):
         resolve("length", words=["data.batch_size=0"])
+
+
+def test_a_part_of_the_data_that_it_does_not_read_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "x.txt").write_text("ab ab")
+    for part in ("validation", "test"):
+        words = [f"data.{part}={tmp_path / 'x.txt'}", "run.device=cpu", "--out", str(tmp_path / "run")]
+        assert main(["train", "length", *words]) == 2
+        err = capsys.readouterr().err
+        assert err == f"glassformer: error: data.{part} is {tmp_path / 'x.txt'}, which this task does not read\n"
 
 
 def test_a_text_that_is_generated_can_be_evaluated_too(tmp_path: Path) -> None:

@@ -131,11 +131,11 @@ def ran(group: ProcessGroup, path: Path) -> dict[str, object]:
     """A whole run, from a file to a model in a folder, by processes that have met already."""
     strategy = group.strategy
     settings = GPTSettings(
-        data=TextData(path=str(path / "text.txt"), batch_size=4, sequence_length=8, validation_fraction=0.2),
+        data=TextData(path=str(path / "text.txt"), batch_size=4, max_length=8, validation_fraction=0.2),
         tokenizer=TokenizerSettings(kind="characters"),
         model=GPTConfig(dim=8, layers=1, heads=2, context=8),
         recipe=recipe(steps=4, ema_decay=0.5),
-        run=RunSettings(device="cpu", precision="fp32", strategy=strategy),
+        run=RunSettings(device="cpu", precision="float32", strategy=strategy),
     )
     run = run_module.prepare(from_settings(settings), path / f"run {strategy}", lambda text: None)
     with patch.object(run_module, "process_group", lambda *_: nullcontext(group)):

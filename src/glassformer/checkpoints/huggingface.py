@@ -125,6 +125,14 @@ def find_hf_model(config: Config, labels: tuple[str, ...] | None = None, first: 
     raise CheckpointError(f"this model cannot be written for Hugging Face: {why}")
 
 
+def known_hf_model(config: Config, first: object = None) -> HFModel | None:
+    """The first family that can express a configuration, or None if there is none."""
+    try:
+        return find_hf_model(config, None, first)
+    except CheckpointError:
+        return None
+
+
 def config_table(model: HFModel) -> dict[str, object]:
     """The config.json of a model, without what a tokenizer or a dtype adds; raises if the family cannot express it."""
     family, config = model.family, model.config

@@ -52,8 +52,11 @@ def read_native(table: Mapping[str, object], tensors: int, where: str) -> tuple[
     known = {field.name for field in dataclasses.fields(kinds[kind])}
     if unknown := sorted(values.keys() - known):
         renamed = RENAMED_FIELDS | RENAMED_ELSEWHERE.get(kind, {})
-        old = next((name for name in unknown if renamed.get(name) in known), None)
-        which = repr(unknown[0][:80]) if old is None else f"{old!r}: it is now {renamed[old]!r}"
+        older = [name for name in unknown if renamed.get(name) in known]
+        if len(older) > 1:
+            names = ", ".join(f"{name!r} is now {renamed[name]!r}" for name in older)
+            raise CheckpointError(f"{where}: {kind} has other names for these fields: {names}")
+        which = f"{older[0]!r}: it is now {renamed[older[0]]!r}" if older else repr(unknown[0][:80])
         raise CheckpointError(f"{where}: {kind} has no field {which}")
     try:
         scaling = _read_scaling(values.pop("rope_scaling", None))

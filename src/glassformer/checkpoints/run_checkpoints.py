@@ -13,6 +13,7 @@ from glassformer.errors import CheckpointError, PathError
 from glassformer.safe_read import read_table
 
 MODEL_CONFIG = "model.json"  # in a run folder: the model's configuration and labels, in the native format
+LORA_ALPHA = "lora_alpha"  # in the same file, if the run trains LoRA layers
 BEST, MANIFEST, OPTIMIZER = "best.json", "manifest.json", "optimizer.safetensors"
 AVERAGE = "average/"  # before the name of a weight: its moving average, among the optimizer's tensors
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
@@ -38,6 +39,10 @@ class CheckpointWeights:
     def keep(self, names: Iterable[str]) -> None:
         """Keep these tensors only: a checkpoint has tied weights under each of their names."""
         self.shapes = {name: self.shapes[name] for name in names if name in self.shapes}
+
+    def holds(self, name: str) -> bool:
+        """Whether the checkpoint has a tensor of this name, kept or not."""
+        return name in self._stored
 
     def read(self, name: str) -> Tensor:
         """One tensor, as a view of its mapped file."""

@@ -15,6 +15,8 @@ from glassformer.checkpoints.native import native_config, read_native
 from glassformer.checkpoints.run_checkpoints import holds_run
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
 from glassformer.checkpoints.tensor_files import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
     CONFIG_FILE,
     CONFIG_TEXT,
     GENERATION,
@@ -26,13 +28,15 @@ from glassformer.checkpoints.tensor_files import (
 from glassformer.checkpoints.tensor_map import TensorMap, native_rows, to_hf
 from glassformer.errors import CheckpointError, PathError
 from glassformer.layers.config import Config
+from glassformer.layers.lora import merged
 from glassformer.layers.model import Model
 from glassformer.safe_read import parse_table
 from glassformer.text.tokenizer import Tokenizer
 
 Format = Literal["auto", "hf", "native"]
 SHARD_BYTES = 5_000_000_000
-STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, (INDEX, GENERATION, MODULES))))
+STALE_NAMES = (INDEX, GENERATION, MODULES, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, STALE_NAMES)))
 MODEL_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 
@@ -51,9 +55,14 @@ def save(
     The format "hf" is what `transformers` opens, "native" keeps every option, and "auto" is "hf" if the model has a
     family there. Files of more than `shard_bytes` are split. Other files in the folder stay, and so does a tokenizer
     if none is given. `like` is the `hf_model` of a loaded model, whose family and other fields are kept. The folder of
-    a training run is refused, except to the run itself (`in_run`).
+    a training run is refused, except to the run itself (`in_run`). LoRA layers are saved merged; `save_adapter` saves
+    them apart.
     """
+    if not isinstance(model, Model):
+        what = f"model is of the type {type(model).__name__}, wanted a model"
+        raise CheckpointError(f"{what}; what gf.load returns is saved by its own method: .save(folder)")
     _require_free(folder, in_run)
+    model = merged(model)
     names = None if labels is None else tuple(labels)
     found = _hf_model(model.config, names, format, like)
     if found is None:

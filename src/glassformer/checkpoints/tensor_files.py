@@ -24,6 +24,7 @@ MOST_NAME = 300
 RENEW = 16 * 2**20
 CONFIG_FILE, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 GENERATION = "generation_config.json"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 CONFIG_TEXT = "glassformer.config"  # in a file's metadata: its config.json
 CHECKSUMS = "glassformer.crc32"  # in a file's metadata: a checksum for each tensor
 NUMBERS_SUFFIX = ".numbers.safetensors"  # of the tensors of a trace, which are not a model

@@ -2,11 +2,12 @@
 
 from typing import Literal
 
-from glassformer.cli.report import Json, RunStep, SomePath, UsageError, talk, write_json
+from glassformer.cli.named_model import ModelName, preset_called, random_model
+from glassformer.cli.report import Json, RunStep, SomePath, UsageError, named_as_options, talk, write_json
 
 
 def convert(
-    source: SomePath,
+    source: ModelName,
     target: SomePath,
     /,
     *,
@@ -19,8 +20,6 @@ def convert(
 
     Parameters
     ----------
-    source
-        A run folder, a Hugging Face folder, a .safetensors file or a llama2.c checkpoint.
     target
         Output folder, which may hold other files but neither a model nor a run.
     format
@@ -30,14 +29,23 @@ def convert(
     """
     import torch
 
-    from glassformer.checkpoints.load import load
+    from glassformer.checkpoints.load import Loaded, load
     from glassformer.checkpoints.save import model_files, save
     from glassformer.training.run import run_files
 
+    if taken := next((part for part in (target, *target.parents) if part.exists() and not part.is_dir()), None):
+        raise UsageError(f"{taken}: is a file, wanted a folder to write to")
     if found := [*model_files(target), *run_files(target)]:
         raise UsageError(f"{target}: already holds a model or a run ({found[0]}): name another folder")
-    loaded = load(source, dtype=None if dtype is None else getattr(torch, dtype), step=step)
-    save(loaded.model, target, loaded.tokenizer, loaded.labels, format, loaded.hf_model)
+    config = preset_called(source, step)
+    into = None if dtype is None else getattr(torch, dtype)
+    if config is None:
+        loaded = load(source, dtype=into, step=step)
+    else:
+        loaded = Loaded(random_model(source, config).to(into))
+        talk(f"{source} is a preset: it has random weights")
+    with named_as_options("format"):
+        save(loaded.model, target, loaded.tokenizer, loaded.labels, format, loaded.hf_model)
     for name in loaded.left_out:
         talk(f"{name} belongs to a head that was dropped")
     count = loaded.model.parameter_count()

@@ -1,10 +1,13 @@
 """`glassformer demo`: train a translator on the built-in phrase book, use it, and show its work."""
 
+import shlex
 from typing import TYPE_CHECKING
 
-from glassformer.cli.report import Json, UsageError, talk, write, write_json, write_table
+from glassformer.cli.report import Json, MaybePath, UsageError, talk, write, write_json, write_table
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from glassformer.models.seq2seq import Seq2Seq
     from glassformer.text.tokenizer import Tokenizer
 
@@ -13,7 +16,7 @@ FAINT = 0.05  # attention weights below this are left out of the table
 COURTESY = "You are welcome"
 
 
-def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
+def demo(*, steps: int = 700, seed: int = 0, out: MaybePath = None, json: Json = False) -> None:
     """Train a small translator on the built-in phrase book, translate unseen sentences, show its attention.
 
     Parameters
@@ -22,18 +25,31 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
         Number of training steps.
     seed
         Random seed of the sentences and the initial weights.
+    out
+        Folder to keep the trained model in.
     """
+    if steps < 1:
+        raise UsageError(f"--steps is {steps}, wanted at least 1")
+    if seed < 0:
+        raise UsageError(f"--seed is {seed}, wanted 0 or more")
+    if out is not None:
+        from glassformer.training.run import require_free
+
+        require_free(out)
     from glassformer.data.phrase_book import courtesies, split_phrase_book
     from glassformer.decoding.generate import translate
     from glassformer.training.tasks.translate import score_translations
 
-    if steps < 1:
-        raise UsageError(f"--steps is {steps}, wanted at least 1")
     talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
     known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
     # The few courtesies are repeated, and some sentences appear without their full stop too.
     bare = [(e.removesuffix("."), s.removesuffix(".")) for e, s in known[::8] if e.endswith(".") and s.endswith(".")]
     model, tokenizer = _train([*known, *courtesies() * 40, *bare], steps, seed)
+    if out is not None:
+        from glassformer.checkpoints.save import save
+
+        save(model, out, tokenizer)
+        talk(f"the model is kept in {out}")
     talk(f"translating {HELD_OUT} unseen sentences")
     answers = translate(model, tokenizer, [english for english, _ in unseen])
     right = sum(answer == spanish for answer, (_, spanish) in zip(answers, unseen, strict=True))
@@ -47,7 +63,14 @@ def demo(*, steps: int = 700, seed: int = 0, json: Json = False) -> None:
     write_table(("English", "translation", "phrase book"), rows)
     _show_attention(model, tokenizer, unseen[0][0], answers[0])
     write(f"{right} of {HELD_OUT} unseen sentences exactly right; BLEU {bleu.score:.1f} ({bleu.signature})")
-    write("next: `glassformer equations attention` for the formula, `glassformer models` for larger ones")
+    write(f"next: {_next(out)}")
+
+
+def _next(out: "Path | None") -> str:
+    """What to type next."""
+    if out is None:
+        return "`glassformer equations attention` for the formula; --out FOLDER keeps the model"
+    return f'glassformer translate {shlex.quote(str(out))} "The cat is small."'
 
 
 def _train(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Seq, Tokenizer]":

@@ -4,23 +4,28 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import compress, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 from cyclopts import Parameter
 
-from glassformer.cli.report import Flag, Json, MaybePath, RunStep, UsageError, talk, write, write_json
+from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
+from glassformer.cli.report import Flag, Json, MaybePath, UsageError, complain, require_exists, talk, write, write_json
 from glassformer.decoding.config import GenerationConfig
-from glassformer.errors import DataError
+from glassformer.errors import FAILED, DataError
 from glassformer.views.console import SafeConsole
 
 if TYPE_CHECKING:
     from glassformer.decoding.completion import Completion
     from glassformer.interface import LoadedModel
+    from glassformer.text.tokenizer import Tokenizer
 
 REASONS = {"length": "it reached --max-new-tokens", "context": "the model's context is full"}
 ARGUMENT = "the sentence"  # where a sentence given on the command line stands
 BATCH = 512  # lines read and translated together: enough to find sentences of similar length
+SHOWN = 5  # unknown words or characters in a message
+STANDARD_INPUT = Path("-")
 LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
 
 Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
@@ -36,38 +41,38 @@ def _settings(left_out: str) -> Parameter:
     )
 
 
-Generation: TypeAlias = Annotated[GenerationConfig, _settings("min_new_tokens|prefill_chunk|batch_tokens")]
-Translation: TypeAlias = Annotated[GenerationConfig, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
-
-
-@Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class LoadOptions:
-    """How to load the model.
+class GenerationFlags(GenerationConfig):
+    """Generation settings with short forms of the common ones."""
 
-    Parameters
-    ----------
-    device
-        Device: auto, cpu, cuda or cuda:1; auto is a GPU if there is one.
-    weights
-        Weight dtype: as stored, float32 or bfloat16; or quantization to int8 or int4, which is faster and less precise.
-    """
+    max_new_tokens: Annotated[int, Parameter(alias="-m")] = GenerationConfig.max_new_tokens
+    temperature: Annotated[float, Parameter(alias="-t")] = GenerationConfig.temperature
+    top_k: Annotated[int | None, Parameter(alias="-k")] = GenerationConfig.top_k
+    top_p: Annotated[float | None, Parameter(alias="-p")] = GenerationConfig.top_p
+    n: Annotated[int, Parameter(alias="-n")] = GenerationConfig.n
+    seed: Annotated[int, Parameter(alias="-s")] = GenerationConfig.seed
+    num_beams: Annotated[int, Parameter(alias="-b")] = GenerationConfig.num_beams
 
-    step: RunStep = None
-    device: str = "auto"
-    weights: Literal["stored", "float32", "bfloat16", "int8", "int4"] = "stored"
+    def _name(self, field: str) -> str:
+        """A setting is an option here."""
+        return f"--{field.replace('_', '-')}"
 
 
-GREEDY, AS_STORED = GenerationConfig(), LoadOptions()
+Generation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens")]
+Translation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
+TextFile: TypeAlias = Annotated[MaybePath, Parameter(alias="-f", allow_leading_hyphen=True)]
+
+GREEDY = GenerationFlags()
 
 
 def generate(
-    model: str,
-    prompt: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    model: ModelName,
+    prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
     *,
     config: Generation = GREEDY,
     options: LoadOptions = AS_STORED,
+    file: TextFile = None,
     stream: Flag = False,
     json: Json = False,
 ) -> None:
@@ -75,112 +80,125 @@ def generate(
 
     Parameters
     ----------
-    model
-        Folder of a model.
     prompt
         Text to continue; - reads standard input, without its last line break.
+    file
+        A file with one prompt per line; - is standard input.
     stream
         Print the text while it is generated.
     """
-    if stream and (json or config.n > 1):
-        raise UsageError("--stream prints one text while it is generated: leave out --json and --n")
-    _require_sampling(config)
-    prompt = _typed_prompt() if prompt == "-" else prompt
+    if (prompt is None) == (file is None):
+        given = "no prompt is given" if file is None else "a prompt and --file are both given"
+        raise UsageError(f"{given}: give a text, - for standard input, or --file")
+    if stream and (json or config.n > 1 or file is not None):
+        raise UsageError("--stream prints one text while it is generated: leave out --json, --n and --file")
+    _require_no_beams(config, stream)
+    _require_readable(file)
+    typed = _typed_prompt() if prompt == "-" else prompt or ""
     loaded = _load(model, options)
+    prompts = [typed] if file is None else [text for _, text in _lines(file)]
+    _tell_unknown(prompts, loaded)
     if stream:
-        for chunk in loaded.stream(prompt, config):
-            sys.stdout.write(chunk.text)
-            sys.stdout.flush()
-            if chunk.finish_reason is not None:
-                write()
-                if chunk.finish_reason in REASONS:
-                    talk(f"the text ends because {REASONS[chunk.finish_reason]}")
+        _stream(prompts[0], config, loaded)
         return
-    texts = loaded.generate([prompt], config)
+    found = list(_continued(prompts, config, loaded, json))
     if json:
-        write_json({"prompt": prompt, "texts": [_described(text, loaded) for text in texts]})
-        return
-    for number, text in enumerate(texts):
-        if number:
-            write("---")
-        write(text.text)
-        if text.finish_reason in REASONS:
-            talk(f"text {number + 1} ends because {REASONS[text.finish_reason]}")
+        write_json(found if file is not None else found[0])
+
+
+def _continued(
+    prompts: list[str], config: GenerationConfig, loaded: "LoadedModel", json: bool
+) -> Iterator[dict[str, object]]:
+    """Generate texts and print them, or with `json` yield each prompt with its texts as data."""
+    for start in range(0, len(prompts), BATCH):
+        batch = prompts[start : start + BATCH]
+        texts = loaded.generate(batch, config)
+        if json:
+            for number, prompt in enumerate(batch):
+                completions = texts[number * config.n : (number + 1) * config.n]
+                yield {"prompt": prompt, "texts": [_described(text, loaded) for text in completions]}
+            continue
+        for number, text in enumerate(texts, start * config.n):
+            if number:
+                write("---")
+            write(text.text)
+            if text.finish_reason in REASONS:
+                talk(f"text {number + 1} ends because {REASONS[text.finish_reason]}", verbose=True)
+
+
+def _stream(prompt: str, config: GenerationConfig, loaded: "LoadedModel") -> None:
+    """Print a text while it is generated."""
+    for chunk in loaded.stream(prompt, config):
+        sys.stdout.write(chunk.text)
+        sys.stdout.flush()
+        if chunk.finish_reason is not None:
+            write()
+            if chunk.finish_reason in REASONS:
+                talk(f"the text ends because {REASONS[chunk.finish_reason]}", verbose=True)
 
 
 def translate(
-    model: str,
+    model: ModelName,
     text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
     *,
     config: Translation = GREEDY,
     options: LoadOptions = AS_STORED,
-    file: MaybePath = None,
+    file: TextFile = None,
     stream: Flag = False,
     json: Json = False,
-) -> None:
+) -> int | None:
     """Translate a sentence, or a file or standard input line by line.
 
     Parameters
     ----------
-    model
-        Folder of a translation model.
     text
         A sentence; standard input is read if this is - or if both this and --file are left out.
     file
-        A file with one sentence per line.
+        A file with one sentence per line; - is standard input. A line too long for the model is named and left blank.
     stream
         Print each translation before the next line is read.
     """
-    from glassformer.data.files import lines_of, read_lines
-
     if text is not None and file is not None:
         raise UsageError("a sentence and --file are both given, wanted one of them")
     if stream and json:
         raise UsageError("--stream prints translations one by one, as text: leave out --json")
-    _require_sampling(config)
+    _require_readable(file)
     loaded = _load(model, options)
     loaded.translate([])  # raises if the model does not translate, before any input is read
     lines: Iterable[Line] = [(ARGUMENT, text or "")]
     if text in (None, "-"):
-        lines = lines_of(_standard_input(), "standard input") if file is None else read_lines(file)
+        lines = _lines(file or STANDARD_INPUT)
     batches = _batches(_with_progress(lines, file), 1 if stream else BATCH)
     found: list[dict[str, object]] = []
+    told, left_out = False, 0
     try:
-        for source, completions in (pair for batch in batches for pair in _translate_lines(loaded, batch, config)):
-            if json:
-                found.append({"source": source, "translations": [_described(one, loaded) for one in completions]})
-                continue
-            for one in completions:
-                write(one.text.translate(LINE_BREAKS))
-            sys.stdout.flush()
+        for batch in batches:
+            told = told or _tell_unknown([source for _, source in batch], loaded)
+            for source, completions in _translate_lines(loaded, batch, config):
+                left_out += not completions
+                if json:
+                    found.append({"source": source, "translations": [_described(one, loaded) for one in completions]})
+                    continue
+                for each in [one.text for one in completions] or [""] * config.n:
+                    write(each.translate(LINE_BREAKS))
+                sys.stdout.flush()
     finally:
         if json:
             write_json(found)
+    return FAILED if left_out else None
 
 
-def _require_sampling(config: GenerationConfig) -> None:
-    """Raise on sampling options without sampling, which greedy decoding would silently ignore."""
-    if config.temperature != 0:
-        return
-    for name, value in (("top-k", config.top_k), ("top-p", config.top_p), ("min-p", config.min_p)):
-        if value is not None:
-            raise UsageError(f"--{name} {value} is for sampling: give a --temperature above 0 too")
-    if config.n > 1 and config.num_beams == 1:
-        raise UsageError(f"--n {config.n} needs --num-beams or a --temperature above 0: greedy decoding has one text")
+def _require_no_beams(config: GenerationConfig, stream: bool) -> None:
+    """Raise on a beam search that should be streamed."""
+    if stream and config.num_beams > 1:
+        why = "beam search knows its best text only at the end"
+        raise UsageError(f"--num-beams is {config.num_beams}, wanted 1 with --stream: {why}")
 
 
-def _load(path: str, options: LoadOptions) -> "LoadedModel":
-    """The model of a folder, with a tokenizer, on the device and in the dtype asked for."""
-    import torch
-
-    from glassformer.interface import load
-    from glassformer.training.device import choose_device
-
-    device = choose_device(options.device, "fp32", "no").device
-    dtype = {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(options.weights)
-    quantization = options.weights if options.weights in ("int8", "int4") else None
-    loaded = load(path, device, dtype, options.step, quantization)
+def _load(name: str, options: LoadOptions) -> "LoadedModel":
+    """The model of this name, with a tokenizer."""
+    loaded = load_named(name, options)
     loaded.required_tokenizer()
     return loaded
 
@@ -194,6 +212,43 @@ def _described(completion: "Completion", loaded: "LoadedModel") -> dict[str, obj
     ]
     score, reason = completion.score, completion.finish_reason
     return {"text": completion.text, "finish_reason": reason, "score": score, "tokens": tokens}
+
+
+def _require_readable(file: Path | None) -> None:
+    """Raise if a file of texts does not exist."""
+    if file not in (None, STANDARD_INPUT):
+        require_exists(file)
+
+
+def _lines(file: Path) -> Iterator[Line]:
+    """The lines of a file or of standard input, and where each stands."""
+    from glassformer.data.files import lines_of, read_lines
+
+    return lines_of(_standard_input(), "standard input") if file == STANDARD_INPUT else read_lines(file)
+
+
+def _tell_unknown(texts: Sequence[str], loaded: "LoadedModel") -> bool:
+    """Say which words or characters of texts the model cannot read, if there are any."""
+    tokenizer = loaded.required_tokenizer()
+    unknown = unknown_parts(texts, tokenizer)
+    if unknown:
+        what = ", ".join(map(repr, unknown[:SHOWN])) + (", …" if len(unknown) > SHOWN else "")
+        talk(f"not in the model's vocabulary, and read as {tokenizer.roles['unk']}: {what}")
+    return bool(unknown)
+
+
+def unknown_parts(texts: Sequence[str], tokenizer: "Tokenizer") -> list[str]:
+    """The words of texts that a tokenizer does not know; their characters if its tokens are characters."""
+    unk = tokenizer.unk
+    if unk is None:
+        return []
+    found: dict[str, None] = {}
+    for word in dict.fromkeys(word for text in texts for word in text.split()):
+        ids = tokenizer.encode(word)
+        if unk in ids:
+            characters = [character for character, id in zip(word, ids, strict=False) if id == unk]
+            found.update(dict.fromkeys(characters if len(ids) == len(word) else [word]))
+    return list(found)
 
 
 def _standard_input() -> BinaryIO:
@@ -241,15 +296,16 @@ def _batches(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
 def _translate_lines(
     loaded: "LoadedModel", lines: list[Line], config: GenerationConfig
 ) -> "Iterator[tuple[str, Sequence[Completion]]]":
-    """Each source with its translations, up to one that is too long for the model, which raises an error."""
+    """Each source with its translations; one that is too long for the model has none, which is said."""
     sources = [source for _, source in lines]
     sizes = [len(row) for row in loaded.required_tokenizer().encode_inputs(sources)]
     context = loaded.max_length
-    fit = next((i for i, size in enumerate(sizes) if context is not None and size > context), len(sizes))
-    texts = loaded.generate(sources[:fit], config)
-    for number, source in enumerate(sources[:fit]):
-        yield source, texts[number * config.n : (number + 1) * config.n]
-    if fit < len(sizes):
-        where, _ = lines[fit]
-        fault = f"{where}: has {sizes[fit]} tokens, wanted at most {context}, the model's context"
-        raise UsageError(fault) if where == ARGUMENT else DataError(fault)
+    fits = [context is None or size <= context for size in sizes]
+    texts = iter(loaded.generate(list(compress(sources, fits)), config))
+    for (where, source), size, fit in zip(lines, sizes, fits, strict=True):
+        fault = f"{where}: has {size} tokens, wanted at most {context}, the model's context"
+        if not fit and where == ARGUMENT:
+            raise UsageError(fault)
+        if not fit:
+            complain(f"error: {fault}; it is not translated")
+        yield source, list(islice(texts, config.n)) if fit else []

@@ -3,22 +3,25 @@
 import sys
 from collections.abc import Sequence
 from itertools import dropwhile
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 from cyclopts import App, Parameter
 
 from glassformer import __version__
-from glassformer.cli.report import UsageError, run
+from glassformer.cli.report import Level, UsageError, run, talking
+from glassformer.cli.task_names import TASK_NAMES
 from glassformer.suggestions import did_you_mean
 from glassformer.views.console import SafeConsole
 
 COMMANDS = {
     "demo": "Train a small translator on the built-in phrase book, translate unseen sentences, show its attention.",
-    "train": "Train a translator, a language model, a masked language model or a classifier.",
-    "config": "Show every setting of a task and where its value comes from, as TOML.",
+    "train": f"Train a model for a task: {TASK_NAMES}.",
+    "config": "Show every setting of a task with its meaning and origin, as TOML; or explain some keys.",
     "evaluate": "Evaluate a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.",
     "generate": "Continue a prompt: greedy decoding, sampling or beam search.",
     "translate": "Translate a sentence, or a file or standard input line by line.",
+    "classify": "Classify texts: the label of each, and its probability.",
+    "fill": 'Predict the masked tokens of texts such as "The [MASK] sat on the mat".',
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
     "convert": "Convert a checkpoint to the Hugging Face or the native format.",
     "trace": "Show every equation of one forward pass: its formula, values, cost and, with --backward, gradients.",
@@ -26,12 +29,14 @@ COMMANDS = {
     "check": "Recompute every worked example: reproduced, rounded or corrected.",
     "equations": "List all equations, or show everything about one.",
     "glossary": "Define the terms of the field, or one of them, with the lessons and equations that show it.",
-    "models": "List the model presets, or show one as a tree with shapes and parameter counts.",
+    "completion": "Print a script that completes commands and options in a shell.",
+    "models": "List the model presets, or show a model as a tree with shapes and parameter counts.",
 }
 FILES = {"translate": "generate", "equations": "reference", "glossary": "reference", "models": "reference"}
 
 HELP_FLAGS, VERSION_FLAGS = ("--help", "-h"), ("--version", "-V")
-FLAGS = (*HELP_FLAGS, *VERSION_FLAGS, "--debug")  # also allowed before a command
+FLAGS = (*HELP_FLAGS, *VERSION_FLAGS, "--quiet", "-q", "--verbose", "-v", "--debug")  # also allowed before a command
+GlobalFlag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 
 app = App(
     name="glassformer",
@@ -53,11 +58,16 @@ app.meta.suppress_keyboard_interrupt = False  # not inherited; `run` handles int
 @app.meta.default
 def launch(
     *words: Annotated[str, Parameter(show=False, allow_leading_hyphen=True)],
-    debug: Annotated[bool, Parameter(negative="", show_default=False, help="Show the traceback of an error.")] = False,
+    quiet: Annotated[GlobalFlag, Parameter(alias="-q", help="Print nothing but results, errors and warnings.")] = False,
+    verbose: Annotated[GlobalFlag, Parameter(alias="-v", help="Print more about what is done.")] = False,
+    debug: Annotated[GlobalFlag, Parameter(help="Show the traceback of an error.")] = False,
 ) -> int | None:
     """Run the command that the words ask for."""
     del debug  # main reads it, because errors may come before this; here it is declared for the help
-    return app(words)
+    if quiet and verbose:
+        raise UsageError("--quiet and --verbose are both given, wanted one of them")
+    with talking(Level.QUIET if quiet else Level.VERBOSE if verbose else Level.NORMAL):
+        return app(words)
 
 
 def known(words: Sequence[str]) -> list[str]:

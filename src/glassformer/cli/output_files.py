@@ -15,6 +15,7 @@ NOTEBOOK_MARK = '"glassformer": {'
 TRACE_MARK = '"generator": "glassformer trace"'
 NUMBERS_MARK = '"generator":"glassformer trace"'
 PARITY_MARK = "Made by `glassformer parity"
+EXAMPLES_MARK = '{"example":1,'
 
 
 def require_free(targets: Iterable[tuple[Path | None, str]]) -> None:

@@ -1,17 +1,15 @@
 """`glassformer parity`: compare every intermediate with Hugging Face transformers, and name the first divergence."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from cyclopts import Parameter
-
+from glassformer.cli.named_model import ModelName, preset_called, random_model
 from glassformer.cli.output_files import PARITY_MARK, require_free
-from glassformer.cli.report import Json, MaybePath, RunStep, UsageError, named, talk, write, write_json, write_table
+from glassformer.cli.report import Json, MaybePath, RunStep, UsageError, talk, write, write_json, write_table
 from glassformer.errors import FAILED
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.parity import Parity
-    from glassformer.layers.config import Config
     from glassformer.layers.model import Model
 
 Dtype = Literal["float64", "float32", "float16", "bfloat16"]
@@ -19,10 +17,9 @@ MOST_ROWS = 12  # intermediates in the table, the largest difference first
 
 
 def parity(
-    model: str | None = None,
+    model: ModelName | None = None,
     /,
     *,
-    preset: Annotated[bool, Parameter(negative="")] = False,
     dtype: Dtype = "float32",
     step: RunStep = None,
     page: MaybePath = None,
@@ -35,9 +32,8 @@ def parity(
     Parameters
     ----------
     model
-        Folder of a model; if left out, a small model of every family, in float64 and float32.
-    preset
-        The model is the name of a preset, with random weights.
+        Folder or file of a model, or a preset, which has random weights; if left out, a small model of every family,
+        in float64 and float32.
     dtype
         Dtype to compute in.
     page
@@ -46,25 +42,25 @@ def parity(
     try:
         import glassformer.checkpoints.parity  # noqa: F401
     except ModuleNotFoundError as error:
-        raise UsageError(f"parity needs the package {error.name}: pip install transformers") from None
+        raise UsageError(f"parity needs the package {error.name}: pip install glassformer[parity]") from None
     require_free([(page, PARITY_MARK)])
     if model is None:
         return _every_family(page, json)
     if page is not None:
         raise UsageError("--page is a table of every family: leave the model out")
-    if preset and step is not None:
-        raise UsageError("--step chooses a checkpoint of a run, and a preset has none: leave one out")
-    return _one(model, preset, dtype, step, json)
+    return _one(model, dtype, step, json)
 
 
-def _one(model: str, preset: bool, dtype: Dtype, step: int | None, json: bool) -> int | None:
+def _one(name: str, dtype: Dtype, step: int | None, json: bool) -> int | None:
     import torch
 
     from glassformer.checkpoints.parity import parity as compare
-    from glassformer.models.registry import presets
 
-    named_model = _random(named("preset", model, presets(), "models")) if preset else model
-    found = compare(named_model, getattr(torch, dtype), step=step)
+    config = preset_called(name, step)
+    if config is not None:
+        talk(f"{name} is a preset: it has random weights")
+    model = name if config is None else _shaken(random_model(name, config))
+    found = compare(model, getattr(torch, dtype), step=step)
     first = found.first_divergence
     if json:
         write_json({"parity": found, "first_divergence": first})
@@ -81,13 +77,10 @@ def _one(model: str, preset: bool, dtype: Dtype, step: int | None, json: bool) -
     return FAILED
 
 
-def _random(config: "Config") -> "Model":
-    """A model with every parameter random, also those that start at zero or one."""
+def _shaken(model: "Model") -> "Model":
+    """The model with every parameter random, also those that start at zero or one."""
     import torch
 
-    from glassformer.models.registry import build
-
-    model = build(config).eval()
     generator = torch.Generator().manual_seed(0)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -100,10 +93,11 @@ def _every_family(page: Path | None, json: bool) -> int | None:
 
     from glassformer.checkpoints.parity import parity as compare
     from glassformer.checkpoints.parity_configs import PARITY_CONFIGS
+    from glassformer.models.registry import build
 
     found: dict[str, list[Parity]] = {}
     for name, config in PARITY_CONFIGS.items():
-        model = _random(config).double()
+        model = _shaken(build(config).eval()).double()
         found[name] = [compare(model, dtype) for dtype in (torch.float64, torch.float32)]
     if json:
         write_json(found)

@@ -2,32 +2,48 @@
 
 from typing import TYPE_CHECKING
 
+from glassformer.cli.named_model import LoadOptions, load_named, preset_called
 from glassformer.cli.report import Json, UsageError, named, write, write_json, write_table, write_text
 from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
-    from glassformer.views.reference import Entry
+    from glassformer.entry import Entry
 
 
-def equations(name: str | None = None, /, *, json: Json = False) -> None:
+def equations(name: str | None = None, /, *, search: str | None = None, json: Json = False) -> None:
     """List all equations, or show everything about one.
 
     Parameters
     ----------
     name
         Name of an equation, such as softmax; lists all if left out.
+    search
+        List only equations whose name, meaning or symbols have all of these words, such as "mask attention".
     """
-    from glassformer.views.reference import entries, themes
+    from glassformer.cli.cached_reference import cached_entries
     from glassformer.views.unicode_math import unicode_math
 
+    if name is not None and search is not None:
+        raise UsageError("a name and --search are both given, wanted one of them")
     if name is not None:
-        _show_equation(named("equation", name, {entry.name: entry for entry in entries()}, "equations"), json)
-    elif json:
-        write_json(entries())
-    else:
-        for theme, members in themes().items():
-            rows = [(entry.name, unicode_math(entry.latex), entry.meaning) for entry in members]
-            write_table(("name", "formula", "meaning"), rows, title=theme)
+        _show_equation(named("equation", name, {each.name: each for each in cached_entries()}, "equations"), json)
+        return
+    found = [each for each in cached_entries() if search is None or _has_words(each, search)]
+    if search is not None and not found:
+        raise UsageError(f"no equation has the words {search!r}; `glassformer equations` lists them all")
+    if json:
+        write_json(found)
+        return
+    for theme in dict.fromkeys(each.theme for each in found):
+        rows = [(each.name, unicode_math(each.latex), each.meaning) for each in found if each.theme == theme]
+        write_table(("name", "formula", "meaning"), rows, title=theme)
+
+
+def _has_words(entry: "Entry", words: str) -> bool:
+    """Whether an equation has all of these words, in any form that contains them."""
+    symbols = (f"{symbol.name} {symbol.meaning}" for symbol in entry.symbols)
+    text = " ".join((entry.name, entry.theme, entry.summary, entry.meaning, entry.intuition, *symbols)).casefold()
+    return all(word in text.replace("_", " ") for word in words.casefold().replace("_", " ").split())
 
 
 def _show_equation(entry: "Entry", json: bool) -> None:
@@ -78,27 +94,27 @@ def glossary(word: str | None = None, /, *, json: Json = False) -> None:
         write(f"    glassformer equations {equation}")
 
 
-def models(preset: str | None = None, /, *, json: Json = False) -> None:
-    """List the model presets, or show one as a tree with shapes and parameter counts.
+def models(model: str | None = None, /, *, json: Json = False) -> None:
+    """List the model presets, or show a model as a tree with shapes and parameter counts.
 
     Parameters
     ----------
-    preset
-        Name of a preset, such as gpt2; lists all if left out.
+    model
+        A preset such as gpt2, or the folder or file of a model; lists all presets if left out.
     """
     from glassformer.models.registry import architecture_of, build, presets
 
-    if preset is None:
+    if model is None:
         rows = [(name, architecture_of(c), build(c, device="meta").parameter_count()) for name, c in presets().items()]
         if json:
             write_json([{"name": name, "model": kind, "parameters": count} for name, kind, count in rows])
         else:
             write_table(("name", "model", "parameters"), [(name, kind, f"{count:,}") for name, kind, count in rows])
         return
-    config = named("preset", preset, presets(), "models")
-    model = build(preset, device="meta")
+    config = preset_called(model)
+    built = load_named(model, LoadOptions(device="cpu")).model if config is None else build(config, device="meta")
     if json:
-        shapes = {name: list(parameter.shape) for name, parameter in model.named_parameters()}
-        write_json({"name": preset, "config": config, "parameters": model.parameter_count(), "shapes": shapes})
+        shapes = {name: list(parameter.shape) for name, parameter in built.named_parameters()}
+        write_json({"name": model, "config": built.config, "parameters": built.parameter_count(), "shapes": shapes})
     else:
-        write(repr(model))
+        write(repr(built))

@@ -2,12 +2,16 @@
 
 import io
 import os
+import re
 import sys
 import textwrap
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import is_dataclass
+from enum import IntEnum
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Annotated, TypeAlias, TypeVar
@@ -27,6 +31,17 @@ PIPE_CLOSED = 141  # exit status after SIGPIPE
 PAGE_WIDTH = 120  # columns where there is no terminal
 
 T = TypeVar("T")
+
+
+class Level(IntEnum):
+    """How much a command says on standard error; errors and warnings always come."""
+
+    QUIET = 0
+    NORMAL = 1
+    VERBOSE = 2
+
+
+_LEVEL: ContextVar[Level] = ContextVar("level", default=Level.NORMAL)
 Flag: TypeAlias = Annotated[bool, Parameter(negative="", show_default=False)]
 Json: TypeAlias = Annotated[Flag, Parameter(help="Print JSON instead of text.")]
 
@@ -48,6 +63,12 @@ RunStep: TypeAlias = Annotated[
 ]
 
 
+def require_exists(path: Path | str) -> None:
+    """Raise if an input does not exist, before any work."""
+    if not os.path.exists(path):
+        raise UsageError(f"{path or 'the path'}: {'no such file or folder' if path else 'is empty'}")
+
+
 class UsageError(GlassformerError):
     """A wrong command line: something that does not exist, or options that conflict; exit status 2."""
 
@@ -60,6 +81,18 @@ def named(what: str, name: str, known: Mapping[str, T], command: str) -> T:
         hint = did_you_mean(name, known, f"`glassformer {command}` lists them all")
         raise UsageError(f"there is no {what} {name!r}; {hint}")
     return known[name]
+
+
+@contextmanager
+def named_as_options(*arguments: str) -> Iterator[None]:
+    """Let the errors of a function call its arguments by the options they come from."""
+    try:
+        yield
+    except GlassformerError as error:
+        option = re.compile(rf"\b({'|'.join(arguments)})\b(=\"(\w+)\")?")
+        text = option.sub(lambda found: f"--{found[1].replace('_', '-')} {found[3] or ''}".rstrip(), str(error))
+        error.args = (text,)
+        raise
 
 
 def run(command: Callable[[], int | None], debug: bool) -> int:
@@ -84,19 +117,19 @@ def run(command: Callable[[], int | None], debug: bool) -> int:
 
 def _explain(error: Exception, hint: str) -> int:
     if isinstance(error, CycloptsError):
-        talk(f"error: {_parsing_fault(error)}")
+        complain(f"error: {_parsing_fault(error)}")
         return BAD_USE
     if isinstance(error, GlassformerError):
-        talk(f"error: {error}")
+        complain(f"error: {error}")
         return error.status
     if isinstance(error, OSError) and error.filename is not None:
-        talk(f"error: {error.filename}: {error.strerror}")
+        complain(f"error: {error.filename}: {error.strerror}")
         return BAD_USE if isinstance(error, WRONG_PATHS) else FAILED
     if type(error).__name__ in ("OutOfMemoryError", "MemoryError") or "can't allocate memory" in str(error):
-        talk("error: out of memory: use a smaller model, batch or length, or another device")
+        complain("error: out of memory: use a smaller model, batch or length, or another device")
         return FAILED
     text = " ".join(str(error).split())  # messages of other libraries may have several lines
-    talk(f"unexpected error: {type(error).__name__}: {text}{hint}")
+    complain(f"unexpected error: {type(error).__name__}: {text}{hint}")
     return FAILED
 
 
@@ -115,11 +148,32 @@ def _parsing_fault(error: CycloptsError) -> str:
 def _show_warning(message: Warning | str, *where: object, **more: object) -> None:
     """A warning as one line, without the source line that raised it."""
     del where, more
-    talk(f"warning: {' '.join(str(message).split())}")
+    complain(f"warning: {' '.join(str(message).split())}")
 
 
-def talk(text: str) -> None:
-    """Print a message as one line on standard error."""
+@contextmanager
+def talking(level: Level) -> Iterator[None]:
+    """Set how much a command says on standard error while it runs."""
+    token = _LEVEL.set(level)
+    try:
+        yield
+    finally:
+        _LEVEL.reset(token)
+
+
+def is_quiet() -> bool:
+    """Whether --quiet is given."""
+    return _LEVEL.get() == Level.QUIET
+
+
+def talk(text: str, verbose: bool = False) -> None:
+    """Print a message as one line on standard error, unless --quiet is given; a verbose one only with --verbose."""
+    if _LEVEL.get() >= (Level.VERBOSE if verbose else Level.NORMAL):
+        complain(text)
+
+
+def complain(text: str) -> None:
+    """Print an error or a warning as one line on standard error."""
     print(escaped_line(f"glassformer: {text}"), file=sys.stderr)
 
 

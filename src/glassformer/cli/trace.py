@@ -2,21 +2,19 @@
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
+from glassformer.cli.named_model import LoadOptions, ModelName, load_named, preset_called, random_model
 from glassformer.cli.output_files import NUMBERS_MARK, PAGE_MARK, TRACE_MARK, require_free
 from glassformer.cli.report import Flag, MaybePath, RunStep, UsageError, page_width, talk, write, write_styled
-from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from glassformer.interface import LoadedModel
     from glassformer.probes.trace import Trace
 
 FEW = 6  # steps that are shown in full, with their matrices
-FLOAT_BYTES = 4
 DEPTH = 40  # steps back that lead from any number of a common model to its embeddings
 
 
@@ -71,7 +69,7 @@ EVERYTHING, TO_TERMINAL = Part(), Output()
 
 
 def trace(
-    model: str,
+    model: ModelName,
     text: str,
     second: str | None = None,
     /,
@@ -85,8 +83,6 @@ def trace(
 
     Parameters
     ----------
-    model
-        Folder or file of a model, or the name of a preset for random weights.
     text
         Input text.
     second
@@ -94,19 +90,19 @@ def trace(
     backward
         Loss to backpropagate from: next, token:ID, token:ID@POSITION, class:N or pair.
     """
+    if output.json is not None and output.json.suffix != ".json":
+        raise UsageError(f"--json: {output.json} does not end in .json; the values go into a file beside it")
+    name, *index = output.cell or ("",)
+    if not all(word.removeprefix("-").isdecimal() for word in index):
+        raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}")
     from glassformer.errors import ModelError, TapeError
     from glassformer.views.export import numbers_path, save_trace
 
-    if output.json is not None and output.json.suffix != ".json":
-        raise UsageError(f"--json: {output.json} does not end in .json; the values go into a file beside it")
     numbers = None if output.json is None else numbers_path(output.json)
     require_free([(output.html, PAGE_MARK), (output.json, TRACE_MARK), (numbers, NUMBERS_MARK)])
     try:
         found = _trace(model, step, (text, second), backward, part)
         if output.cell:
-            name, *index = output.cell
-            if not all(word.removeprefix("-").isdecimal() for word in index):
-                raise UsageError(f"--cell takes a step name and integers, not {' '.join(index)}")
             depth, width = (DEPTH, 1) if output.deep else (0, 0)
             write(str(found.explain(name, *map(int, index), depth=depth, width=width)))
     except (ModelError, TapeError) as error:  # a text that is too long; a layer, head, token or loss that is not there
@@ -123,24 +119,15 @@ def trace(
 
 
 def _trace(name: str, step: int | None, texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
-    """Trace the model in a folder or file, or a preset with random weights if they fit into memory."""
-    import torch
+    """Trace the model of a folder or file, or a preset with random weights."""
+    from glassformer.interface import LoadedModel
 
-    from glassformer.interface import LoadedModel, load
-    from glassformer.models.registry import build, presets
-    from glassformer.probes.trace import free_memory
-
-    if Path(name).exists():
-        return load(name, step=step).trace(*texts, backward, **vars(part))
-    if name not in presets() or step is not None:
-        near = did_you_mean(name, presets(), "`glassformer models` lists the presets")
-        raise UsageError(f"there is no folder, file or preset {name!r}; {near}")
-    needed, free = build(name, device="meta").parameter_count() * FLOAT_BYTES, free_memory(torch.device("cpu"))
-    if free is not None and needed > free:
-        sizes = f"{needed / 1e9:.0f} GB of weights and {free / 1e9:.0f} GB are free"
-        raise UsageError(f"{name} has {sizes}: choose a smaller preset")
+    config = preset_called(name, step)
+    if config is None:
+        return load_named(name, LoadOptions(step=step, device="cpu")).trace(*texts, backward, **vars(part))
+    loaded = LoadedModel(random_model(name, config))
     talk(f"{name} is a preset: it has random weights, and reads bytes because it has no tokenizer")
-    return _trace_bytes(LoadedModel(build(name).eval()), texts, backward, part)
+    return _trace_bytes(loaded, texts, backward, part)
 
 
 def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":

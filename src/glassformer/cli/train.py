@@ -7,20 +7,21 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from cyclopts import Parameter
 
 from glassformer.cli.config import Sources, Words, settle, task_and_settings
 from glassformer.cli.report import Flag, Json, MaybePath, UsageError, show_metrics, talk, write, write_json
+from glassformer.cli.task_names import TASK_NAMES
+from glassformer.cli.text_arguments import STANDARD_INPUT, kept_input
 
 if TYPE_CHECKING:
     from glassformer.training.config import Resolved
     from glassformer.training.run import Run
     from glassformer.training.step import Log
 
-FLOAT32 = 4  # bytes
 MEGABYTE = 1e6
 
 
@@ -32,20 +33,22 @@ class Start(Sources):
     Parameters
     ----------
     data
-        A file or folder to train on (data.path); if left out, the built-in data of the task.
+        A file or folder to train on, several with commas between them, or - for standard input (data.path); if left
+        out, the built-in data of the task.
     target_path
         Target sentences, line by line, if the pairs are in two files (data.target_path).
     init
         Folder of a model to fine-tune (run.init).
     """
 
-    data: str | None = None
+    data: Annotated[str | None, Parameter(alias="-d", allow_leading_hyphen=True)] = None  # - is standard input
     target_path: str | None = None
     init: str | None = None
 
     def words(self) -> list[str]:
         """The same as key=value settings."""
-        given = {"data.path": self.data, "data.target_path": self.target_path, "run.init": self.init}
+        data = kept_input() if self.data == STANDARD_INPUT else self.data
+        given = {"data.path": data, "data.target_path": self.target_path, "run.init": self.init}
         if empty := [key for key, value in given.items() if value == ""]:
             raise UsageError(f"{empty[0]} is an empty path, wanted a file or folder")
         return [f"{key}={value}" for key, value in given.items() if value is not None]
@@ -59,7 +62,7 @@ class RunOptions:
     Parameters
     ----------
     resume
-        Resume the run in --out exactly where it stopped, after Ctrl-C or a crash.
+        Resume the run in --out exactly where it stopped, after Ctrl-C or a crash; recipe.steps=N adds steps.
     dry_run
         Show the settings and what the run needs (parameters, memory, tokens, disk) without training.
     no_progress
@@ -80,31 +83,38 @@ NO_START, NEW_RUN = Start(), RunOptions()
 def train(
     *words: Words,
     start: Start = NO_START,
-    out: MaybePath = None,
+    out: Annotated[MaybePath, Parameter(alias="-o")] = None,
     options: RunOptions = NEW_RUN,
     json: Json = False,
 ) -> int | None:
-    """Train a translator, a language model, a masked language model or a classifier.
+    """Train a model for a task: TASKS.
 
     Parameters
     ----------
     out
         Run folder; runs/TASK-1 if left out, or the next free number.
     """
-    given = [*words, *start.words()]
+    if options.tensorboard:
+        from glassformer.training.tensorboard import require_tensorboard
+
+        require_tensorboard()
+    task, others = task_and_settings(words)
+    given = [*start.words(), *others]  # key=value words win over options
     if options.resume:
         from glassformer.training.run import resolve_resumed
 
         if out is None:
             raise UsageError("--resume needs the folder of the run: give --out FOLDER")
-        task, settings = task_and_settings(given)
-        resolved = resolve_resumed(out, task, start.preset, start.config, settings, _say)
+        resolved = resolve_resumed(out, task, start.preset, start.config, given, _say)
     else:
-        resolved = settle(given, start)
+        resolved = settle(given if task is None else [task, *given], start)
     _require_files(resolved)
     if options.dry_run:
         return _show_plan(resolved, json)
     return _train(resolved, out if options.resume and out else _new_folder(resolved.task, out), options, json)
+
+
+train.__doc__ = str(train.__doc__).replace("TASKS", TASK_NAMES)  # those there are, for the help
 
 
 def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) -> int | None:
@@ -112,6 +122,7 @@ def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) 
     from glassformer.training.run import prepare
 
     run = prepare(resolved, folder, _say, options.resume)
+    _say(_forecast(run))
     last: Log | None = None
     try:
         with _watchers(resolved.settings.recipe.steps, folder, options) as watchers:
@@ -128,6 +139,15 @@ def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) 
     return None
 
 
+def _forecast(run: "Run") -> str:
+    """Size, memory and time of a run, before it starts."""
+    from glassformer.training.estimate import duration, readable
+
+    needs, steps = run.estimate, run.settings.recipe.steps
+    time = f"{steps:,} steps, about {duration(needs.seconds)}"
+    return f"{run.parameters:,} parameters, about {readable(needs.memory)} of memory beside the data, {time}"
+
+
 def _new_folder(task: str, out: Path | None) -> Path:
     """The folder given, or the next free one."""
     if out is not None:
@@ -141,6 +161,7 @@ def _new_folder(task: str, out: Path | None) -> Path:
 
 def _require_files(resolved: "Resolved") -> None:
     """Raise if a file named on the command line does not exist; built-in data has no file."""
+    from glassformer.data.files import paths_in
     from glassformer.training.config import COMMAND_LINE
     from glassformer.training.registry import defaults, files_of
     from glassformer.training.schema import shown
@@ -148,8 +169,9 @@ def _require_files(resolved: "Resolved") -> None:
     built_in = files_of(defaults(resolved.task))
     for key, value in files_of(resolved.settings).items():
         named = resolved.origins[key] == COMMAND_LINE and value != built_in[key]
-        if named and not os.path.exists(value):
-            raise UsageError(f"{key} is {shown(value)}, but there is no such file or folder")
+        if named and (missing := [path for path in paths_in(value) if not path.exists()]):
+            which = "" if str(missing[0]) == value else f" {missing[0]}"
+            raise UsageError(f"{key} is {shown(value)}, but there is no such file or folder{which}")
 
 
 @contextmanager
@@ -170,8 +192,8 @@ def _watchers(steps: int, folder: Path, options: RunOptions) -> Iterator["list[C
 
 def _draw_curves(folder: Path) -> None:
     """Draw the whole log, including the part before a resume."""
+    from glassformer.charts import training_curves
     from glassformer.training.run_folder import LOG, RunFolder
-    from glassformer.views.charts import training_curves
 
     records, damaged = [], 0
     for line in (folder / LOG).read_bytes().splitlines():
@@ -185,11 +207,14 @@ def _draw_curves(folder: Path) -> None:
 
 
 def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: bool) -> None:
+    from glassformer.cli.next_command import next_command
+    from glassformer.views.panel import duration
+
     if last is None:
         talk(f"the run in {folder} is already finished")
     metrics = run.evaluate()
     if json:
-        names = ("step", "loss", "validation", "tokens", "seconds")
+        names = ("step", "loss", "validation", "tokens", "seconds", "note")
         found = {"task": task, "folder": str(folder), "parameters": run.parameters, "metrics": metrics}
         seen = {} if last is None else vars(last)
         write(msgspec.json.encode({**found, **{name: seen.get(name) for name in names}}).decode())
@@ -197,33 +222,39 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
     show_metrics(task, metrics)
     if last is not None:
         validation = "" if last.validation is None else f", validation loss {last.validation:.4f}"
-        write(f"{folder}: {last.step:,} steps, loss {last.loss:.4f}{validation}")
+        validation += " (computed in bfloat16, the table in float32)" if run.device.bf16 else ""
+        early = f" of {run.settings.recipe.steps:,}, stopped early" if last.step < run.settings.recipe.steps else ""
+        write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
+    talk(f"next: {next_command(run.model, run.tokenizer, folder)}")
 
 
 def _show_plan(resolved: "Resolved", json: bool) -> None:
     """The settings and resources of a run; the text is valid TOML for --config."""
     from glassformer.training.config import tables, to_toml
+    from glassformer.training.estimate import memory_of
     from glassformer.training.run import prepare
     from glassformer.training.run_folder import RunFolder
 
     run = prepare(resolved, None, _say, dry_run=True)
-    weights, kept = (
-        FLOAT32 * run.parameters,
-        (run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints),
-    )
-    plan: dict[str, int | str] = {  # memory without activations
+    kept, needs = (run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints), run.estimate
+    plan: dict[str, int | str] = {
         "device": str(run.device.device),
         "parameters": run.parameters,
         "tokens_per_step": run.tokens_per_step,
-        "weights_bytes": weights,
-        "gradients_bytes": weights,
-        "optimizer_bytes": run.memory - 2 * weights,
-        "memory_bytes": run.memory,
+        "weights_bytes": needs.weights,
+        "gradients_bytes": needs.gradients,
+        "optimizer_bytes": needs.optimizer,
+        "activations_bytes": needs.activations,
+        "overhead_bytes": needs.overhead,
+        "memory_bytes": needs.memory,
+        "seconds": round(needs.seconds),
         "checkpoint_bytes": run.bytes_per_checkpoint,
         "disk_bytes": RunFolder("runs", max(kept)).room_needed(run.bytes_per_checkpoint),
     }
     if not _is_first():
         return
+    if needs.memory > memory_of(run.device.device):
+        _say(f"this run would be refused: {_forecast(run)}, more than there is")
     if json:
         write_json({"config": tables(run.resolved), "origins": run.resolved.origins, **plan})
         return

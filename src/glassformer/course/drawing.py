@@ -5,8 +5,7 @@ import math
 from collections.abc import Sequence
 
 from glassformer.arithmetic import number
-from glassformer.course.page import Chart
-from glassformer.views.charts import (
+from glassformer.charts import (
     Curve,
     Scale,
     sparkline,
@@ -16,6 +15,7 @@ from glassformer.views.charts import (
     svg_picture,
     svg_text,
 )
+from glassformer.course.page import Chart
 
 SIZE, LEFT, RIGHT, ABOVE, BELOW = (640, 280), 64, 16, 28, 40
 TEXT_WIDTH, TEXT_HEIGHT = 56, 5

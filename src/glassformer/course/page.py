@@ -9,9 +9,9 @@ from typing import TypeAlias
 from torch import Tensor
 
 from glassformer.arithmetic import DIGITS, MINUS, digits_apart, number
+from glassformer.charts import Curve
 from glassformer.course.worked.comparing import Compared, Standing, entries_beside
 from glassformer.equation import Equation
-from glassformer.views.charts import Curve
 
 UNGROUPED = 9999  # larger integers are written with thousands separators, except in lists
 WRITTEN_OUT = 24  # numbers of an input that are written out; of a larger one only its shape is shown

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
+from glassformer.charts import Curve
 from glassformer.course.diagrams import flow_lines
 from glassformer.course.exercise import Answered, Exercise, gives_away, operands_given
 from glassformer.course.page import (
@@ -39,7 +40,6 @@ from glassformer.errors import LessonError
 from glassformer.probes.cells import written
 from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
-from glassformer.views.charts import Curve
 
 CLOSE_ENOUGH = 0.005  # tolerance of an answer, unless an exercise sets another
 FEW_POINTS = 12  # a curve with at most this many has each point marked

@@ -18,8 +18,10 @@ Rows = Int64[np.ndarray, " _"]  # the numbers of the rows of a batch
 Plan = Sequence[Rows]
 
 IGNORE = -100  # a target that does not count, as in cross_entropy
+WEIGHTS = "weights"  # of the targets in the loss; a batch without them weighs all alike
 SAMPLED = 2**16  # texts, pairs or tokens in the checksum of the data
 POOL = 50  # batches that are sorted by length together
+SHAPES = 8  # lengths from one power of two to the next that batches of labeled texts are padded to
 OF_THE_DATA = ("pairs", "texts", "tokens", "checksum")  # in an identity; the rest are settings
 
 
@@ -80,6 +82,11 @@ class Batches(ABC):
     def once(self) -> Iterator[Batch]:
         """One pass in the order of the data, for evaluation; the position does not change."""
         for index, rows in enumerate(self._in_order()):
+            yield self._make(rows, 0, index)
+
+    def first(self, count: int) -> Iterator[Batch]:
+        """The first batches of training, at most one epoch of them; the position does not change."""
+        for index, rows in enumerate(self._plan(0)[:count]):
             yield self._make(rows, 0, index)
 
     def identity(self) -> dict[str, int]:
@@ -288,7 +295,13 @@ class PairBatches(Batches):
 
 
 class LabeledBatches(Batches):
-    """Texts with their labels: `ids` [batch, length], `attention_mask` and `labels`."""
+    """Texts with their labels: `ids` [batch, length], `attention_mask` and `labels`.
+
+    Lengths are padded a little further, as far as the longest text: for every shape of a batch kernels are compiled.
+    Where `class_weights` are set, there are also `weights`, that of each text's class.
+    """
+
+    class_weights: Tensor | None = None
 
     def __init__(
         self,
@@ -328,12 +341,15 @@ class LabeledBatches(Batches):
         return [np.arange(at, min(at + self.batch, len(self.texts))) for at in range(0, len(self.texts), self.batch)]
 
     def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
-        mine, length = rows[self.rank :: self.world], int(self._lengths[rows].max())
-        lengths = torch.from_numpy(self._lengths[mine])
+        mine, longest = rows[self.rank :: self.world], int(self._lengths[rows].max())
+        length = min(_rounded(longest), int(self._lengths.max()))
+        lengths, labels = torch.from_numpy(self._lengths[mine]), torch.from_numpy(self.labels[mine])
+        weights = {} if self.class_weights is None else {WEIGHTS: self.class_weights[labels]}
         return {
             "ids": _padded([self.texts[row] for row in mine], length, self.pad),
             "attention_mask": torch.arange(length, device=lengths.device) < lengths[:, None],
-            "labels": torch.from_numpy(self.labels[mine]),
+            "labels": labels,
+            **weights,
         }
 
 
@@ -366,6 +382,12 @@ def _lengths(rows: Sequence[Sequence[int]], name: str) -> Rows:
     if not lengths.all():
         raise DataError(f"{name} {int(lengths.argmin())} has no tokens")
     return lengths
+
+
+def _rounded(length: int) -> int:
+    """The next of the lengths that batches may have: all up to 16, then 18, 20, ... 32, then 36, 40, ... 64."""
+    stride = max((1 << (length - 1).bit_length()) // (2 * SHAPES), 1)
+    return -(-length // stride) * stride
 
 
 def _padded(rows: Sequence[Sequence[int]], length: int, fill: int) -> Tensor:

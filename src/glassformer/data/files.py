@@ -14,11 +14,12 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import BinaryIO
 
-from glassformer.errors import DataError, PathError
+from glassformer.errors import DataError, MissingExtraError, PathError
 
 LONGEST = 2**30  # bytes of a line, or of a text file: a small compressed file can unpack to very much
 PACKED = (".gz", ".xz")
-PLAIN_ENDINGS = (".txt", ".md", "")  # endings of files that are one document
+PLAIN_ENDINGS = (".txt", ".md", "", ".text", ".markdown", ".rst", ".log")  # of files that are one document
+TABBED_ENDINGS = (".txt", "", ".text")  # of tables read as .tsv
 ROW_ENDINGS = (".csv", ".jsonl", ".parquet")  # endings of files with a text, or a field of one, on each row
 TABLE_ENDINGS = (".tsv", *ROW_ENDINGS)
 
@@ -53,16 +54,26 @@ def read_texts(path: Path | str, field: str = "text") -> Iterator[Document]:
     """Documents of a plain text file (one document), a folder of them, or a .csv, .jsonl or .parquet file (one a row).
 
     Plain are .txt, .md and files without an ending; a folder is its .txt files, or if it has none, its .md files.
+    Several files are written with commas between them.
     """
-    path = Path(path)
-    if path.is_dir():
-        for file in _text_files(path):
+    wanted = ".txt, .md, .csv, .jsonl, .parquet or a folder"
+    for file in paths_in(path):
+        if file.is_dir():
+            yield from map(_read_document, _text_files(file))
+        elif _format(file) in PLAIN_ENDINGS:
             yield _read_document(file)
-    elif _format(path) in PLAIN_ENDINGS:
-        yield _read_document(path)
-    else:
-        for source, (text,) in _rows(path, (field,), ROW_ENDINGS, ".txt, .md, .csv, .jsonl, .parquet or a folder"):
-            yield Document(text, source)
+        else:
+            yield from (Document(text, source) for source, (text,) in _rows(file, (field,), ROW_ENDINGS, wanted))
+
+
+def paths_in(path: Path | str) -> list[Path]:
+    """The files and folders that a setting names: one, or several with commas between them."""
+    if "," not in str(path) or Path(path).exists():
+        return [Path(path)]
+    parts = [part.strip() for part in str(path).split(",")]
+    if "" in parts:
+        raise PathError(f"{path}: has nothing between two commas, wanted a file")
+    return [Path(part) for part in parts]
 
 
 def read_pairs(
@@ -70,7 +81,7 @@ def read_pairs(
 ) -> Iterator[TextPair]:
     """Pairs of a .tsv or .csv file of two columns, a .jsonl or .parquet file with two fields, or two files by lines."""
     if second is None:
-        rows = _rows(Path(path), fields, TABLE_ENDINGS, ".tsv, .csv, .jsonl, .parquet or two files")
+        rows = _all_rows(path, fields, ".tsv, .csv, .jsonl, .parquet or two files")
     elif both := [file for file in (path, second) if _format(Path(file)) in TABLE_ENDINGS]:
         raise PathError(f"{both[0]}: holds both sides of its pairs, wanted a file of lines beside another")
     else:
@@ -82,7 +93,7 @@ def read_pairs(
 
 def read_labeled(path: Path | str, fields: tuple[str, str] = ("label", "text")) -> Iterator[LabeledText]:
     """Labeled texts of a .tsv or .csv file (label, text) or a .jsonl or .parquet file with two fields."""
-    for source, (label, text) in _rows(Path(path), fields, TABLE_ENDINGS, ".tsv, .csv, .jsonl or .parquet"):
+    for source, (label, text) in _all_rows(path, fields, ".tsv, .csv, .jsonl or .parquet"):
         _require_filled(source, fields, (label, text))
         yield LabeledText(label, text, source)
 
@@ -119,11 +130,25 @@ def _text_files(folder: Path) -> list[Path]:
     raise PathError(f"{folder}: holds no .txt or .md file")
 
 
+def _all_rows(path: Path | str, fields: Sequence[str], wanted: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Rows of a table, of several with commas between them, or of the tables in a folder."""
+    for file in paths_in(path):
+        tables = [file]
+        if file.is_dir():
+            tables = sorted(each for each in file.iterdir() if each.is_file() and _format(each) in TABLE_ENDINGS)
+            if not tables:
+                raise PathError(f"{file}: holds no {' or '.join(TABLE_ENDINGS)} file")
+        for table in tables:
+            yield from _rows(table, fields, TABLE_ENDINGS, wanted)
+
+
 def _rows(
     path: Path, fields: Sequence[str], formats: Sequence[str], wanted: str
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Rows of a file, each with its source; an error if there are none."""
     form = _format(path)
+    if form in TABBED_ENDINGS and ".tsv" in formats:
+        form = ".tsv"
     if form not in formats:
         raise PathError(f"{path}: is {form or 'without an ending'}, wanted {wanted}")
     if form in (".tsv", ".csv"):
@@ -148,7 +173,8 @@ def _by_header(rows: Iterator[tuple[str, list[str]]], fields: Sequence[str]) -> 
     for source, row in rows if has_header or not first[1] else chain([first], rows):
         if len(row) != count:
             wanted = "as in the first row" if has_header else ", ".join(fields)
-            raise DataError(f"{source}: has {len(row)} columns, wanted {count}: {wanted}")
+            tabs = "; a tab separates columns" if len(row) == 1 else ""
+            raise DataError(f"{source}: has {len(row)} columns, wanted {count}: {wanted}{tabs}")
         yield source, tuple(row[column] for column in columns)
 
 
@@ -197,7 +223,7 @@ def _parquet(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError:
-        raise DataError(f"{path}: reading .parquet needs pyarrow: pip install glassformer[data]") from None
+        raise MissingExtraError(f"{path}: reading .parquet needs pyarrow: pip install glassformer[data]") from None
     try:
         with parquet.ParquetFile(path) as file:
             names: list[str] = file.schema_arrow.names

@@ -1,5 +1,6 @@
 """A generated text: its tokens, why it ended, and which part of it can be streamed already."""
 
+import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,22 +10,32 @@ from glassformer.errors import NonFiniteError
 from glassformer.text.tokenizer import Tokenizer
 
 Finish = Literal["stop", "length", "context"]
+SHOWN = 60  # characters of a text in its `repr`
 PROMPT_TAIL = 4  # tokens of the prompt to decode with: the text of a token can depend on those before it
 INCOMPLETE = "\N{REPLACEMENT CHARACTER}"  # how an incomplete UTF-8 character is decoded
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Completion:
     """A finished text: its tokens, each one's log-probability under the model, and why it ended.
 
     `finish_reason` is "stop" after an end token or a stop text, "length" at `max_new_tokens`, and "context" where the
-    model's context is full.
+    model's context is full: that of a translator, or of beam search.
     """
 
     text: str
     ids: list[int]
     log_probabilities: list[float]
     finish_reason: Finish
+
+    def __repr__(self) -> str:
+        shown = self.text if len(self.text) <= SHOWN else f"{self.text[:SHOWN]}…"
+        return f"<Completion {shown!r}: {len(self.ids)} tokens, {self.finish_reason}>"
+
+    def _repr_html_(self) -> str:
+        """The text and its facts, as a notebook shows them."""
+        facts = f"{len(self.ids)} tokens, log-probability {self.score:.4g}, ended by {self.finish_reason}"
+        return f'<pre style="white-space: pre-wrap">{html.escape(self.text)}</pre><small>{facts}</small>'
 
     @property
     def score(self) -> float:

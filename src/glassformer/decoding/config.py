@@ -1,16 +1,38 @@
 """Generation settings: lengths, sampling, beam search and stopping."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import wraps
 from numbers import Integral, Real
+from typing import TypeVar
 
 from glassformer.errors import DecodingError
+from glassformer.suggestions import did_you_mean
 
 COLDEST = 1e-6  # temperature by which float32 logits can be divided without overflow
 COMPACT_BELOW = 0.75  # fraction of a batch; once no more are unfinished they are moved together
 
 
+T = TypeVar("T")
+
+
+def _names_unknown_settings(config: type[T]) -> type[T]:
+    """Let a config answer an unknown setting with the nearest ones, which Python's own error does not."""
+    init = config.__init__
+
+    @wraps(init)
+    def checked(self: T, *given: object, **settings: object) -> None:
+        if given:
+            raise DecodingError(f"{given[0]!r} has no name, wanted settings such as temperature=0.8")
+        require_known_settings(settings)
+        init(self, **settings)
+
+    config.__init__ = checked
+    return config
+
+
+@_names_unknown_settings
 @dataclass(frozen=True, kw_only=True)
 class GenerationConfig:
     """Generation settings; the default is greedy decoding.
@@ -64,17 +86,35 @@ class GenerationConfig:
             if p is not None:
                 self._require_number(name, above=True)
                 self._require(name, p <= 1, "a probability of at most 1")
-        self._require("stop", not isinstance(self.stop, str), "a list of texts and token ids")
-        self._require("stop", all(self.stop_texts) and all(id >= 0 for id in self.stop_ids), "no empty text")
-        self._require("length_penalty", math.isfinite(self.length_penalty), "a number")
+        if self.temperature == 0:
+            self._require_sampling()
+        self._require_stop()
+        self._require("seed", isinstance(self.seed, Integral), "a whole number")
+        self._require("compile", isinstance(self.compile, bool), "true or false")
+        penalty: object = self.length_penalty
+        self._require("length_penalty", isinstance(penalty, Real) and math.isfinite(penalty), "a number")
         most = self.max_new_tokens
-        self._require("min_new_tokens", self.min_new_tokens <= most, f"at most max_new_tokens, {most}")
+        self._require("min_new_tokens", self.min_new_tokens <= most, f"at most {self._name('max_new_tokens')}, {most}")
         if self.num_beams > 1:
             self._require("num_beams", self.temperature == 0, "1 with a temperature: beam search does not sample")
             unpenalized = self.repetition_penalty == 1
             self._require("repetition_penalty", unpenalized, "1 with a beam, whose scores are probabilities")
             self._require("stop", not self.stop_texts, "no texts with a beam, which ranks whole ones")
-            self._require("n", self.n <= self.num_beams, f"at most num_beams, {self.num_beams}")
+            self._require("n", self.n <= self.num_beams, f"at most {self._name('num_beams')}, {self.num_beams}")
+
+    def _require_sampling(self) -> None:
+        """Raise on sampling settings, which greedy decoding and beam search would silently ignore."""
+        for name in ("top_k", "top_p", "min_p"):
+            sampling = f"a {self._name('temperature')} above 0 with it: greedy decoding does not sample"
+            self._require(name, getattr(self, name) is None, sampling)
+        several = f"a {self._name('temperature')} above 0 or {self._name('num_beams')} with it"
+        self._require("n", self.n == 1 or self.num_beams > 1, f"{several}: greedy decoding has one text")
+
+    def _require_stop(self) -> None:
+        kinds = isinstance(self.stop, Sequence) and not isinstance(self.stop, str)
+        kinds = kinds and all(isinstance(stop, str | Integral) for stop in self.stop)
+        self._require("stop", kinds, "a list of texts and token ids")
+        self._require("stop", all(self.stop_texts) and all(id >= 0 for id in self.stop_ids), "no empty text")
 
     def check_vocabulary(self, vocab: int) -> None:
         """Raise on settings that reach beyond a model's vocabulary."""
@@ -83,7 +123,11 @@ class GenerationConfig:
 
     def _require(self, name: str, holds: bool, wanted: str) -> None:
         if not holds:
-            raise DecodingError(f"{name} is {getattr(self, name)!r}, wanted {wanted}")
+            raise DecodingError(f"{self._name(name)} is {getattr(self, name)!r}, wanted {wanted}")
+
+    def _name(self, field: str) -> str:
+        """What a setting is called in an error."""
+        return field
 
     def _require_whole(self, name: str, least: int) -> None:
         value: object = getattr(self, name)
@@ -104,3 +148,11 @@ class GenerationConfig:
     def stop_ids(self) -> tuple[int, ...]:
         """The tokens that end a text."""
         return tuple(stop for stop in self.stop if not isinstance(stop, str))
+
+
+def require_known_settings(settings: Iterable[str]) -> None:
+    """Raise on a name that is not a generation setting, with the nearest ones."""
+    known = [field.name for field in fields(GenerationConfig)]
+    for name in settings:
+        if name not in known:
+            raise DecodingError(f"there is no generation setting {name!r}; {did_you_mean(name, known)}")

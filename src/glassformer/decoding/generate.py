@@ -8,7 +8,7 @@ from glassformer.decoding.beam import BeamSearch, run_search
 from glassformer.decoding.completion import Completion, Finish, PartialText
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.loop import DecodeLoop, Prompts, begin_text, encode_prompts, special_tokens
-from glassformer.errors import DecodingError
+from glassformer.errors import DecodingError, require_type
 from glassformer.inference.prepare import Generator, inference_mode, require_generator
 from glassformer.layers.model import Model
 from glassformer.text.tokenizer import Tokenizer
@@ -32,7 +32,13 @@ def generate(
 
     The translation of a blank source is empty.
     """
-    texts = [prompts] if isinstance(prompts, str) else list(prompts)
+    require_generator(model)
+    require_type(DecodingError, "tokenizer", tokenizer, Tokenizer, "the tokenizer of the model")
+    require_type(DecodingError, "config", config, GenerationConfig, "a GenerationConfig")
+    texts = [prompts] if isinstance(prompts, str) else list(prompts) if isinstance(prompts, Sequence) else [prompts]
+    for text in texts:
+        if not isinstance(text, str):
+            raise DecodingError(f"a prompt is of the type {type(text).__name__}, wanted a text or a list of texts")
     has_output = [_has_output(model, text) for text in texts]
     rows = encode_prompts(model, tokenizer, list(compress(texts, has_output)))
     completions = iter(write_all(model, tokenizer, rows, config))
@@ -124,7 +130,8 @@ def _begin(
     model: Generator, tokenizer: Tokenizer, prompts: Prompts, config: GenerationConfig
 ) -> tuple[list[PartialText], GenerationConfig]:
     """Empty texts, `config.n` for each prompt, and the settings with a limit that some text can reach."""
-    texts = [begin_text(model, tokenizer, row, config) for row in prompts for _ in range(config.n)]
+    slides = config.num_beams == 1 and not model.reads_source
+    texts = [begin_text(model, tokenizer, row, config, slides) for row in prompts for _ in range(config.n)]
     limit = max(1, *(text.max_tokens for text in texts))
     return texts, replace(config, max_new_tokens=limit, min_new_tokens=min(config.min_new_tokens, limit))
 

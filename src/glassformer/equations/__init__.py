@@ -12,7 +12,9 @@ from glassformer.equations.gradients import clip_gradient, difference_quotient, 
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
 from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, one_hot, softmax_jacobian
 from glassformer.equations.initialization import normal, scaled_normal
+from glassformer.equations.lora import lora, merge_lora
 from glassformer.equations.losses import (
+    balanced_class_weights,
     bits_per_byte,
     contrastive_loss,
     cross_entropy,
@@ -137,6 +139,7 @@ __all__ = [
     "attention_macs",
     "attention_parameters",
     "attention_scores",
+    "balanced_class_weights",
     "base_scaled_frequencies",
     "batch_norm",
     "bias_correction",
@@ -193,10 +196,12 @@ __all__ = [
     "llama3_scaled_frequencies",
     "log_softmax",
     "logsumexp",
+    "lora",
     "matmul",
     "mean_pool",
     "mean_squared_error",
     "merge_heads",
+    "merge_lora",
     "min_p",
     "model_macs",
     "momentum",

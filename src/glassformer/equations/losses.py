@@ -14,7 +14,7 @@ from glassformer.equations.information import one_hot
 from glassformer.equations.ranges import Require, below_one, finite, not_negative, positive, valid_logits
 from glassformer.equations.similarity import along_sphere, l2_norm, normalize
 from glassformer.equations.softmax import log_softmax, softmax
-from glassformer.equations.special_ranges import distribution, one_of
+from glassformer.equations.special_ranges import counts, distribution, one_of
 
 Reduction = Literal["mean", "sum", "none"]
 
@@ -153,6 +153,23 @@ def _cross_entropy_check(logits: Tensor, targets: Tensor, ignore_index: int | No
         "" if ignore_index is None else f", or {ignore_index} to be left out"
     )
     require(not wrong.any(), "targets", f"{targets[wrong].tolist()[:3]} in some entries", wanted)
+
+
+@equation(
+    r"w_c = \frac{N}{C \, \max(n_c, 1)}, \quad N = \sum_c n_c",
+    meaning="The rarer a class, the more each of its examples counts in the loss; together all classes count alike.",
+    intuition="A parliament in which every state has as many votes, however few people live there.",
+    symbols={"n": "number of examples of each class, C of them", "w": "weight of an example of each class"},
+    names={"w": "class_weights"},
+    flops=lambda classes: classes,
+    where={"n": counts},
+)
+def balanced_class_weights(n: Int[Tensor, " classes"]) -> Float[Tensor, " classes"]:
+    """Class weights inversely proportional to class frequencies (King and Zeng, 2001), as scikit-learn's balanced."""
+    return n.sum() / (len(n) * n.clamp_min(1))
+
+
+balanced_class_weights.def_cell(lambda index, n: f"{int(n.sum())} / ({len(n)}·{max(int(n[index]), 1)})")
 
 
 def _finite_logits(require: Require, /, **tensors: Tensor) -> None:

@@ -4,7 +4,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require
+from glassformer.equations.special_ranges import counts
 
 
 @equation(
@@ -42,10 +42,6 @@ def _accuracy_check(predictions: Tensor, mask: Tensor | None) -> None:
     accuracy.require(count > 0, symbol, "empty", "at least one example that counts")
 
 
-def _counts(require: Require, /, confusion: Tensor) -> None:
-    require(bool((confusion >= 0).all()), "confusion", "negative in some entries", "counts, zero or more")
-
-
 @equation(
     r"F_c = \frac{2 C_{cc}}{\sum_j C_{cj} + \sum_i C_{ic}} = \frac{2 \, p_c r_c}{p_c + r_c}, \quad "
     r"p_c = \frac{C_{cc}}{\sum_i C_{ic}}, \quad r_c = \frac{C_{cc}}{\sum_j C_{cj}}",
@@ -56,7 +52,7 @@ def _counts(require: Require, /, confusion: Tensor) -> None:
         "F": "F1 of each class; zero for a class that neither occurs nor is predicted",
     },
     flops=lambda classes: classes,
-    where={"confusion": _counts},
+    where={"confusion": counts},
 )
 def f1(confusion: Int[Tensor, "classes classes"]) -> Float[Tensor, " classes"]:
     """F1 of each class from a confusion matrix (van Rijsbergen, 1979)."""

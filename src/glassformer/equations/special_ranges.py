@@ -1,4 +1,4 @@
-"""Conditions that few equations need: even dimensions, squares, distributions, named options."""
+"""Conditions that few equations need: even dimensions, squares, counts, distributions, named options."""
 
 from numbers import Integral
 
@@ -30,6 +30,12 @@ def squares(require: Require, /, **tensors: Tensor) -> None:
     for symbol, tensor in tensors.items():
         holds = bool((tensor >= 0).all())
         require(holds, symbol, "negative or NaN in some entries", "averages of squares, zero or more")
+
+
+def counts(require: Require, /, **tensors: Tensor) -> None:
+    """Each holds numbers of examples: none is negative."""
+    for symbol, tensor in tensors.items():
+        require(bool((tensor >= 0).all()), symbol, "negative in some entries", "counts, zero or more")
 
 
 def distribution(require: Require, /, **tensors: Tensor) -> None:

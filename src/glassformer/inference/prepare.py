@@ -19,6 +19,7 @@ from glassformer.layers.basic import Linear
 from glassformer.layers.block import Attention, Block
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.lora import merge_layers
 from glassformer.layers.model import Model
 
 Generator = CausalLM | EncoderDecoder
@@ -29,6 +30,9 @@ FORMS: dict[Form, InferenceLinear] = {"packed": PackedLinear, "int8": Int8Linear
 
 def require_generator(model: Model) -> Generator:
     """The model, if it predicts next tokens."""
+    if not isinstance(model, nn.Module):
+        what = f"model is of the type {type(model).__name__}, wanted a model"
+        raise DecodingError(f"{what}; what gf.load returns generates by its own method: .generate(prompt)")
     if not isinstance(model, Generator):
         raise DecodingError(f"{type(model).__name__} does not write text: it has no next token to choose")
     return model
@@ -53,7 +57,7 @@ def inference_mode(model: Model, modules: Sequence[nn.Module] | None = None) -> 
 
 @torch.no_grad()
 def for_inference(model: Model, form: Form, copy: bool = True) -> Model:
-    """Convert the linear layers of a model, and a tied embedding's output, to another form.
+    """Convert the linear layers of a model, and a tied embedding's output, to another form; LoRA layers are merged.
 
     Without `copy` the model itself is converted, and each weight is freed as soon as it is replaced.
     """
@@ -61,7 +65,9 @@ def for_inference(model: Model, form: Form, copy: bool = True) -> Model:
         raise DecodingError(f"form is {form!r}, wanted {', '.join(FORMS)}")
     if not can_convert(model):
         raise DecodingError(f"{type(model).__name__} has no blocks to convert for inference; run it as it is")
-    model = (deepcopy(model) if copy else model).requires_grad_(False)
+    model = deepcopy(model) if copy else model
+    merge_layers(model)
+    model.requires_grad_(False)
     _convert(model, FORMS[form])
     if isinstance(model, Generator) and model.output is None:
         weight, scale = model.embedding.weight.data.T, model.tied_output_scale

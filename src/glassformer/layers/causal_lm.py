@@ -23,6 +23,11 @@ class CausalLM(TokenPredictor):
     reads_source = False
     can_rewind = True
 
+    @property
+    def reads_past_context(self) -> bool:
+        """Whether a text may outgrow the context as it is, by a sliding window or by ALiBi, which extrapolates."""
+        return False
+
     def embed(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Hidden states [batch, seq, dim] that enter the first block; without positions, tokens count from 0."""
         return self.embedding(ids)
@@ -39,6 +44,11 @@ class CausalLM(TokenPredictor):
         if context is not None and wanted > context:
             raise ModelError(f"{where}: {wanted} tokens with those in the cache, wanted at most {context}, the context")
 
+    def hidden_states(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Hidden states [batch, seq, dim] after the last block, from which logits are computed."""
+        x = self.embed(ids, None)
+        return self.stack(x, None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype))
+
     @checks_inputs(check)
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> Tensor:
         """Logits [batch, seq, vocab] from token ids [batch, seq]; `attention_mask` is false for padding.
@@ -46,9 +56,7 @@ class CausalLM(TokenPredictor):
         With a cache, the tokens continue those it holds, and are added to it.
         """
         if cache is None:
-            x = self.embed(ids, None)
-            mask = None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype)
-            return self.unembed(self.stack(x, mask))
+            return self.unembed(self.hidden_states(ids, attention_mask))
         if not isinstance(cache, KVCache):
             raise ModelError(f"{type(self).__name__}: cache is a {type(cache).__name__}, wanted a KVCache")
         context = cache.attention_context(ids.shape[1])

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from types import NoneType
-from typing import Annotated, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Literal, TypeVar, cast, get_args, get_origin, get_type_hints
 
 import msgspec
 import numpy as np
@@ -24,9 +24,20 @@ Layers = Annotated[int, Meta(ge=0, le=MOST_LAYERS)]
 OneOrMoreLayers = Annotated[int, Meta(ge=1, le=MOST_LAYERS)]
 Probability = Annotated[float, Meta(ge=0, lt=1)]
 Positive = Annotated[float, Meta(gt=0, le=LARGEST_NUMBER)]
-PositiveOrInfinite = Annotated[float, Meta(gt=0)]
+LimitOrNone = Annotated[float, Meta(ge=0)] | None  # 0 or none is no limit, and so is infinity
 NotNegative = Annotated[float, Meta(ge=0, le=LARGEST_NUMBER)]
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
+MEANING, EXAMPLE = "meaning", "example"  # of a field, in its metadata
+T = TypeVar("T")
+
+
+def setting(default: T, meaning: str, example: object = None) -> T:
+    """A field of a configuration with its default, one line that says what it means, and another value to try.
+
+    Without an example, one follows from the default and the type. A subclass that only changes the default of a
+    field keeps its meaning.
+    """
+    return cast(T, dataclasses.field(default=default, metadata={MEANING: meaning, EXAMPLE: example}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,6 +55,15 @@ def field_types(config: type) -> Mapping[str, object]:
     """The declared type of every field, its range included."""
     hints = get_type_hints(config, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(config)}
+
+
+def field_notes(config: type, name: str) -> Mapping[str, object]:
+    """What `setting` says of a field, in the class or in the nearest one above it; nothing where nobody says it."""
+    for each in config.__mro__:
+        field = vars(each).get("__dataclass_fields__", {}).get(name)
+        if field is not None and field.metadata:
+            return field.metadata
+    return {}
 
 
 def as_declared(where: str, value: object, kind: object) -> object:
@@ -80,7 +100,7 @@ def in_plain_words(kind: object) -> str:
 
 def _limits_in_words(kind: type, limits: Meta) -> str:
     if kind is str:
-        return in_plain_words(kind)
+        return limits.title or in_plain_words(kind)
     noun = "a whole number" if kind is int else "a number"
     if limits.gt is not None and limits.lt is not None:
         return f"{noun} between {limits.gt} and {limits.lt}"
@@ -88,7 +108,7 @@ def _limits_in_words(kind: type, limits: Meta) -> str:
         return f"{noun} above {limits.gt}"
     if limits.lt is not None:
         return f"{noun} from {limits.ge} to just below {limits.lt}"
-    endless = limits.le in (LARGEST_WHOLE, LARGEST_NUMBER)
+    endless = limits.le in (LARGEST_WHOLE, LARGEST_NUMBER, None)
     return f"{noun}, {limits.ge} or more" if endless else f"{noun} from {limits.ge} to {limits.le}"
 
 

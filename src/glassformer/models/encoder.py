@@ -15,7 +15,7 @@ from glassformer.equations.similarity import normalize
 from glassformer.equations.variance_scaling import truncated_normal
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
 from glassformer.layers.block import Attention, AttentionShape, Block, Stack
-from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size
+from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, setting
 from glassformer.layers.model import Model, checks_inputs
 
 
@@ -27,22 +27,24 @@ class EncoderConfig(Config):
     and a ReLU to `pool` by a DistilBERT.
     """
 
-    vocab: Size = 30522
-    context: Size = 512
-    dim: Size = 768
-    layers: Layers = 12
-    heads: Size = 12
-    ffn_dim: Size = 3072
-    token_types: Count = 2
-    embedding_dim: Size | None = None
-    position_offset: Count = 0
-    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = "gelu"
-    share_layers: bool = False
-    head: Literal["hidden", "pooled", "sentence", "masked", "classifier"] = "hidden"
-    pool: Literal["tanh", "relu"] = "tanh"
-    classes: Size = 2
-    dropout: Probability = 0.0
-    eps: NotNegative = 1e-12
+    vocab: Size = setting(30522, "Tokens in the vocabulary.")
+    context: Size = setting(512, "Most tokens the model can read at once.", 256)
+    dim: Size = setting(768, "Dimension of the hidden states.", 256)
+    layers: Layers = setting(12, "Number of blocks.", 6)
+    heads: Size = setting(12, "Attention heads; they divide dim.", 8)
+    ffn_dim: Size = setting(3072, "Inner dimension of the feed-forward layers.", 1024)
+    token_types: Count = setting(2, "Token types (segments), each with an embedding; 0 is none.", 1)
+    embedding_dim: Size | None = setting(
+        None, "Dimension of the token embeddings if smaller than dim, as in ALBERT; none is dim.", 64
+    )
+    position_offset: Count = setting(0, "Position number of the first token.", 2)
+    activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = setting("gelu", "Activation of the feed-forward layers.")
+    share_layers: bool = setting(False, "Whether all blocks share their weights, as in ALBERT.")
+    head: Literal["hidden", "pooled", "sentence", "masked", "classifier"] = setting("hidden", "What the model returns.")
+    pool: Literal["tanh", "relu"] = setting("tanh", "Activation of the pooled first token.")
+    classes: Size = setting(2, "Number of classes of a classifier.", 5)
+    dropout: Probability = setting(0.0, "Dropout of embeddings, sublayers and attention weights.", 0.1)
+    eps: NotNegative = setting(1e-12, "Added to the variance under a norm, against division by zero.", 1e-6)
 
 
 class MaskedHead(nn.Module):
@@ -100,9 +102,10 @@ class Encoder(Model):
         if token_types is not None:
             self.check_tokens("token_types", token_types, self.config.token_types)
 
-    @checks_inputs(check)
-    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None) -> Tensor:
-        """What the head returns; `attention_mask` is false for padding, `token_types` says first or second text."""
+    def hidden_states(
+        self, ids: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None
+    ) -> Tensor:
+        """Hidden states [batch, seq, dim] after the last block, which the head reads."""
         x = self.embedding(ids)
         if self.token_types is not None:
             x = add(x, self.token_types(torch.zeros_like(ids) if token_types is None else token_types))
@@ -110,7 +113,12 @@ class Encoder(Model):
         if self.training and self.config.dropout > 0:
             x = dropout(x, self.config.dropout)
         x = x if self.widen is None else self.widen(x)
-        x = self.stack(x, None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype))
+        return self.stack(x, None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype))
+
+    @checks_inputs(check)
+    def forward(self, ids: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None) -> Tensor:
+        """What the head returns; `attention_mask` is false for padding, `token_types` says first or second text."""
+        x = self.hidden_states(ids, attention_mask, token_types)
         if self.masked_head is not None:
             return self.masked_head(x, self.embedding.weight)
         if self.config.head == "sentence":

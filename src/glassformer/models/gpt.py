@@ -11,23 +11,25 @@ from glassformer.equations.regularization import dropout
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
 from glassformer.layers.block import Attention, AttentionShape, Block, Causal, Stack
 from glassformer.layers.causal_lm import CausalLM
-from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size
+from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size, setting
 
 
 @dataclass(frozen=True, kw_only=True)
 class GPTConfig(Config):
     """Sizes of a GPT-2; minGPT does not tie embeddings."""
 
-    vocab: Size = 50257
-    context: Size = 1024
-    dim: Size = 768
-    layers: Layers = 12
-    heads: Size = 12
-    ffn_dim: Size | None = None
-    activation: Literal["gelu_tanh", "gelu", "relu", "silu"] = "gelu_tanh"
-    tie_embeddings: bool = True
-    dropout: Probability = 0.0
-    eps: NotNegative = 1e-5
+    vocab: Size = setting(50257, "Tokens in the vocabulary.")
+    context: Size = setting(1024, "Most tokens the model can read at once.", 256)
+    dim: Size = setting(768, "Dimension of the hidden states.", 256)
+    layers: Layers = setting(12, "Number of blocks.", 6)
+    heads: Size = setting(12, "Attention heads; they divide dim.", 8)
+    ffn_dim: Size | None = setting(None, "Inner dimension of the feed-forward layers; none is 4 × dim.", 1024)
+    activation: Literal["gelu_tanh", "gelu", "relu", "silu"] = setting(
+        "gelu_tanh", "Activation of the feed-forward layers."
+    )
+    tie_embeddings: bool = setting(True, "Whether the output layer shares the embedding's weights.")
+    dropout: Probability = setting(0.0, "Dropout of embeddings, sublayers and attention weights.", 0.1)
+    eps: NotNegative = setting(1e-5, "Added to the variance under a norm, against division by zero.", 1e-6)
 
 
 class GPT(CausalLM):

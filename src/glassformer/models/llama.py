@@ -10,7 +10,7 @@ from glassformer.equations.initialization import normal
 from glassformer.layers.basic import Embedding, GatedFeedForward, Linear, RMSNorm
 from glassformer.layers.block import Attention, AttentionShape, Block, Causal, Stack
 from glassformer.layers.causal_lm import CausalLM
-from glassformer.layers.config import Config, Layers, NotNegative, Positive, Size
+from glassformer.layers.config import Config, Layers, NotNegative, Positive, Size, setting
 from glassformer.layers.rotary import RopeScaling, Rotary
 from glassformer.layers.sparse_attention import SlidingWindow
 
@@ -19,22 +19,26 @@ from glassformer.layers.sparse_attention import SlidingWindow
 class LlamaConfig(Config):
     """Sizes of a Llama; a `window` makes it a Mistral, `qkv_bias` a Qwen2."""
 
-    vocab: Size = 32000
-    context: Size = 2048
-    dim: Size = 4096
-    layers: Layers = 32
-    heads: Size = 32
-    kv_heads: Size | None = None
-    head_dim: Size | None = None
-    ffn_dim: Size = 11008
-    rope_theta: Positive = 10000.0
-    rope_scaling: RopeScaling | None = None
-    window: Size | None = None
-    qkv_bias: bool = False
-    output_bias: bool = False
-    feed_forward_bias: bool = False
-    tie_embeddings: bool = False
-    eps: NotNegative = 1e-5
+    vocab: Size = setting(32000, "Tokens in the vocabulary.")
+    context: Size = setting(2048, "Most tokens the model can read at once.", 256)
+    dim: Size = setting(4096, "Dimension of the hidden states.", 256)
+    layers: Layers = setting(32, "Number of blocks.", 6)
+    heads: Size = setting(32, "Attention heads; they divide dim.", 8)
+    kv_heads: Size | None = setting(
+        None, "Heads of keys and values (grouped-query attention); none is as many as heads.", 2
+    )
+    head_dim: Size | None = setting(None, "Dimension of one head; none is dim / heads.", 64)
+    ffn_dim: Size = setting(11008, "Inner dimension of the feed-forward layers.", 1024)
+    rope_theta: Positive = setting(10000.0, "Base of the rotary frequencies; larger for longer contexts.", 500000.0)
+    rope_scaling: RopeScaling | None = setting(
+        None, "Stretches rotary positions to a longer context: a table.", {"kind": "linear", "factor": 2.0}
+    )
+    window: Size | None = setting(None, "Positions each token attends to (sliding window); none is all before it.", 256)
+    qkv_bias: bool = setting(False, "Whether queries, keys and values have a bias, as in Qwen2.")
+    output_bias: bool = setting(False, "Whether the output projection of attention has a bias.")
+    feed_forward_bias: bool = setting(False, "Whether the feed-forward layers have a bias.")
+    tie_embeddings: bool = setting(False, "Whether the output layer shares the embedding's weights.")
+    eps: NotNegative = setting(1e-5, "Added to the mean square under a norm, against division by zero.", 1e-6)
 
 
 class Llama(CausalLM):
@@ -47,6 +51,11 @@ class Llama(CausalLM):
         self.embedding = Embedding(config.vocab, config.dim)
         self.stack = Stack([self._block() for _ in range(config.layers)], norm=self._norm())
         self.output: nn.Module | None = None if config.tie_embeddings else Linear(config.dim, config.vocab, bias=False)
+
+    @property
+    def reads_past_context(self) -> bool:
+        """With a sliding window."""
+        return self.config.window is not None
 
     def _norm(self) -> RMSNorm:
         return RMSNorm(self.config.dim, self.config.eps)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.errors import ModelError
 from glassformer.layers.basic import ACTIVATIONS, Linear
-from glassformer.layers.config import Config, Size
+from glassformer.layers.config import Config, Size, setting
 from glassformer.layers.model import Model, checks_inputs
 
 
@@ -18,10 +18,10 @@ from glassformer.layers.model import Model, checks_inputs
 class MLPConfig(Config):
     """Widths of a perceptron, from inputs to outputs."""
 
-    inputs: Size = 2
-    hidden_dims: tuple[Size, ...] = (2,)
-    outputs: Size = 1
-    activation: Literal["sigmoid", "tanh", "relu", "gelu"] = "relu"
+    inputs: Size = setting(2, "Number of inputs.", 4)
+    hidden_dims: tuple[Size, ...] = setting((2,), "Widths of the hidden layers.", (8, 8))
+    outputs: Size = setting(1, "Number of outputs.", 2)
+    activation: Literal["sigmoid", "tanh", "relu", "gelu"] = setting("relu", "Activation of the hidden layers.")
 
 
 class MLP(Model):

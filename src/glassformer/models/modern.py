@@ -13,7 +13,7 @@ from glassformer.equations.regularization import dropout
 from glassformer.layers.basic import Embedding, FeedForward, Linear, PlainRMSNorm
 from glassformer.layers.block import Attention, AttentionShape, Bidirectional, Block, Causal, Stack
 from glassformer.layers.causal_lm import CausalLM
-from glassformer.layers.config import Config, Layers, Positive, Probability, Size
+from glassformer.layers.config import Config, Layers, Positive, Probability, Size, setting
 from glassformer.layers.positions import AlibiBias
 from glassformer.layers.rotary import Rotary
 from glassformer.layers.sparse_attention import BlockSparse, Dilated, SlidingWindow
@@ -27,22 +27,26 @@ class ModernConfig(Config):
     length of a block of block-sparse attention.
     """
 
-    vocab: Size = 32768
-    context: Size = 1024
-    dim: Size = 768
-    layers: Layers = 12
-    heads: Size = 6
-    kv_heads: Size | None = None
-    ffn_dim: Size | None = None
-    positions: Literal["rotary", "alibi", "none"] = "rotary"
-    rope_theta: Positive = 10000.0
-    attention: Literal["causal", "sliding_window", "dilated", "block_sparse"] = "causal"
-    window: Size = 256
-    dilation: Size = 2
-    block_size: Size = 64
-    attention_softcap: Positive | None = None
-    logit_softcap: Positive = 15.0
-    dropout: Probability = 0.0
+    vocab: Size = setting(32768, "Tokens in the vocabulary.")
+    context: Size = setting(1024, "Most tokens the model can read at once.", 256)
+    dim: Size = setting(768, "Dimension of the hidden states.", 256)
+    layers: Layers = setting(12, "Number of blocks.", 6)
+    heads: Size = setting(6, "Attention heads; they divide dim.", 8)
+    kv_heads: Size | None = setting(
+        None, "Heads of keys and values (grouped-query attention); none is as many as heads.", 2
+    )
+    ffn_dim: Size | None = setting(None, "Inner dimension of the feed-forward layers; none is 4 × dim.", 1024)
+    positions: Literal["rotary", "alibi", "none"] = setting("rotary", "How positions are encoded.")
+    rope_theta: Positive = setting(10000.0, "Base of the rotary frequencies; larger for longer contexts.", 500000.0)
+    attention: Literal["causal", "sliding_window", "dilated", "block_sparse"] = setting(
+        "causal", "Which earlier positions a token attends to."
+    )
+    window: Size = setting(256, "Positions of a sliding or dilated window.", 128)
+    dilation: Size = setting(2, "Distance between the positions of a dilated window.", 4)
+    block_size: Size = setting(64, "Length of a block of block-sparse attention.", 32)
+    attention_softcap: Positive | None = setting(None, "Soft cap of attention scores; none is no cap.", 50.0)
+    logit_softcap: Positive = setting(15.0, "Soft cap of the logits: they stay between plus and minus this.", 30.0)
+    dropout: Probability = setting(0.0, "Dropout of embeddings, sublayers and attention weights.", 0.1)
 
 
 class Modern(CausalLM):
@@ -57,6 +61,11 @@ class Modern(CausalLM):
         bias = AlibiBias(config.heads) if config.positions == "alibi" else None
         self.stack = Stack([self._block() for _ in range(config.layers)], norm=PlainRMSNorm(), bias=bias)
         self.output = Linear(config.dim, config.vocab, bias=False)
+
+    @property
+    def reads_past_context(self) -> bool:
+        """With ALiBi, or with attention that looks back only so far."""
+        return self.config.positions == "alibi" or self.config.attention in ("sliding_window", "dilated")
 
     def _block(self) -> Block:
         config = self.config

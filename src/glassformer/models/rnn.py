@@ -15,7 +15,7 @@ from glassformer.errors import ModelError
 from glassformer.layers.basic import Embedding, Linear
 from glassformer.layers.cache import DecoderState, RecurrentState
 from glassformer.layers.causal_lm import CausalLM
-from glassformer.layers.config import Config, OneOrMoreLayers, Size
+from glassformer.layers.config import Config, OneOrMoreLayers, Size, setting
 from glassformer.layers.model import checks_inputs
 
 
@@ -23,11 +23,11 @@ from glassformer.layers.model import checks_inputs
 class RNNConfig(Config):
     """Sizes of a recurrent language model."""
 
-    vocab: Size = 256
-    dim: Size = 128
-    hidden_dim: Size = 256
-    layers: OneOrMoreLayers = 1
-    cell: Literal["rnn", "lstm"] = "lstm"
+    vocab: Size = setting(256, "Tokens in the vocabulary.")
+    dim: Size = setting(128, "Dimension of the embeddings.", 256)
+    hidden_dim: Size = setting(256, "Dimension of the hidden state.", 512)
+    layers: OneOrMoreLayers = setting(1, "Number of recurrent layers.", 2)
+    cell: Literal["rnn", "lstm"] = setting("lstm", "Kind of the recurrent cell.")
 
 
 class PlainCell(nn.Module):

@@ -14,7 +14,7 @@ from glassformer.equations.regularization import dropout
 from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions
 from glassformer.layers.block import Attention, AttentionShape, Block, Causal, Stack
-from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, sizes_allowed
+from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, setting, sizes_allowed
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.positions import SinusoidalPositions
 
@@ -23,23 +23,27 @@ from glassformer.layers.positions import SinusoidalPositions
 class Seq2SeqConfig(Config):
     """Sizes of a translator; one vocabulary and one embedding serve both languages and the output."""
 
-    vocab: Size = 37000
-    context: Size = 512
-    dim: Size = 512
-    layers: Layers = 6
-    decoder_layers: Layers | None = None
-    heads: Size = 8
-    ffn_dim: Size = 2048
-    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = "relu"
-    norm_first: bool = False
-    positions: Literal["adjacent", "halves", "learned"] = "adjacent"
-    position_offset: Count = 0
-    scale_embeddings: bool = True
-    embedding_norm: bool = False
-    output_bias: bool = False
-    dropout: Probability = 0.0
-    attention_dropout: Probability = 0.0
-    eps: NotNegative = 1e-5
+    vocab: Size = setting(37000, "Tokens in the vocabulary.")
+    context: Size = setting(512, "Most tokens the model can read at once.", 256)
+    dim: Size = setting(512, "Dimension of the hidden states.", 256)
+    layers: Layers = setting(6, "Blocks of the encoder, and of the decoder unless decoder_layers says otherwise.", 4)
+    decoder_layers: Layers | None = setting(None, "Blocks of the decoder; none is as many as the encoder.", 2)
+    heads: Size = setting(8, "Attention heads; they divide dim.", 8)
+    ffn_dim: Size = setting(2048, "Inner dimension of the feed-forward layers.", 1024)
+    activation: Literal["relu", "gelu", "gelu_tanh", "silu"] = setting("relu", "Activation of the feed-forward layers.")
+    norm_first: bool = setting(
+        False, "Whether norms come before the sublayers (pre-norm) or after them (post-norm, as in 2017)."
+    )
+    positions: Literal["adjacent", "halves", "learned"] = setting(
+        "adjacent", "Layout of the position encoding: sines and cosines in turn or in halves, or learned."
+    )
+    position_offset: Count = setting(0, "Position number of the first token.", 2)
+    scale_embeddings: bool = setting(True, "Whether embeddings are multiplied by the square root of dim.")
+    embedding_norm: bool = setting(False, "Whether embeddings pass through a norm, as in BART.")
+    output_bias: bool = setting(False, "Whether the output layer has a bias, as in Marian.")
+    dropout: Probability = setting(0.0, "Dropout of embeddings and sublayers.", 0.1)
+    attention_dropout: Probability = setting(0.0, "Dropout of attention weights.", 0.1)
+    eps: NotNegative = setting(1e-5, "Added to the variance under a norm, against division by zero.", 1e-6)
 
 
 class Seq2Seq(EncoderDecoder):

@@ -12,7 +12,7 @@ from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
 from glassformer.layers.basic import Embedding, FeedForward, GatedFeedForward, Linear, RMSNorm
 from glassformer.layers.block import Attention, AttentionShape, Block, Causal, Stack
-from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size
+from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size, setting
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.positions import RelativeBias
 
@@ -21,20 +21,20 @@ from glassformer.layers.positions import RelativeBias
 class T5Config(Config):
     """Sizes of a T5; `gated` without `tie_embeddings` is version 1.1."""
 
-    vocab: Size = 32128
-    context: Size | None = None
-    dim: Size = 512
-    layers: Layers = 6
-    decoder_layers: Layers | None = None
-    heads: Size = 8
-    head_dim: Size = 64
-    ffn_dim: Size = 2048
-    gated: bool = False
-    tie_embeddings: bool = True
-    buckets: Size = 32
-    max_distance: Size = 128
-    dropout: Probability = 0.0
-    eps: NotNegative = 1e-6
+    vocab: Size = setting(32128, "Tokens in the vocabulary.")
+    context: Size | None = setting(None, "Most tokens the model can read at once; none is no limit.", 256)
+    dim: Size = setting(512, "Dimension of the hidden states.", 256)
+    layers: Layers = setting(6, "Blocks of the encoder, and of the decoder unless decoder_layers says otherwise.", 4)
+    decoder_layers: Layers | None = setting(None, "Blocks of the decoder; none is as many as the encoder.", 2)
+    heads: Size = setting(8, "Attention heads.", 8)
+    head_dim: Size = setting(64, "Dimension of one head.", 64)
+    ffn_dim: Size = setting(2048, "Inner dimension of the feed-forward layers.", 1024)
+    gated: bool = setting(False, "Whether the feed-forward layers are gated (GeGLU), as in version 1.1.")
+    tie_embeddings: bool = setting(True, "Whether the output layer shares the embedding's weights.")
+    buckets: Size = setting(32, "Buckets of relative positions.", 64)
+    max_distance: Size = setting(128, "Distance from which relative positions share the last bucket.", 256)
+    dropout: Probability = setting(0.0, "Dropout of embeddings, sublayers and attention weights.", 0.1)
+    eps: NotNegative = setting(1e-6, "Added to the mean square under a norm, against division by zero.", 1e-5)
 
 
 class T5(EncoderDecoder):

@@ -1,7 +1,8 @@
 """Readouts of a run, layer by layer: attention maps, the residual stream and its norms, the logit lens."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -10,15 +11,41 @@ from glassformer.equations.attention import weighted_sum
 from glassformer.equations.regularization import dropout
 from glassformer.equations.softmax import softmax
 from glassformer.errors import TapeError
+from glassformer.probes.inputs import Inputs, TextModel, read_inputs
 from glassformer.probes.trace import Trace
+from glassformer.probes.trace import trace as run_trace
 from glassformer.recording import Tape
 from glassformer.steps import Step
 
+NAMED = 3  # modules that a `repr` names
 
-def attention_maps(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Attention weights [batch, heads, queries, keys] by module, such as `decoder.blocks.0.cross_attention`."""
+
+class AttentionMaps(dict[str, Tensor]):
+    """Attention weights [batch, heads, queries, keys] by module; a notebook draws them.
+
+    `tokens` are the tokens of each input as text, where they are known.
+    """
+
+    _repr_html_: ClassVar[Callable[["AttentionMaps"], str]]  # how a notebook shows them; `views.attention` sets it
+
+    def __init__(self, weights: Mapping[str, Tensor], tokens: Mapping[str, Sequence[str]] | None = None) -> None:
+        super().__init__(weights)
+        self.tokens: Mapping[str, Sequence[str]] = tokens or {}
+
+    def __repr__(self) -> str:
+        some = [f"{name} {list(weights.shape)}" for name, weights in list(self.items())[:NAMED]]
+        more = f", and {len(self) - NAMED} more" if len(self) > NAMED else ""
+        return f"<AttentionMaps: {', '.join(some) or 'none'}{more}>"
+
+
+def attention_maps(model: nn.Module | TextModel, inputs: Inputs) -> AttentionMaps:
+    """Attention weights [batch, heads, queries, keys] by module, such as `decoder.blocks.0.cross_attention`.
+
+    A model from `gf.load` takes a text or token ids; a bare model takes tensors by name.
+    """
+    run = read_inputs(model, inputs)
     with torch.no_grad(), Tape() as tape:
-        model(**inputs)
+        run.model(**run.values)
     every = [(top, step) for top in tape.steps for step in top.walk()]
     made = {id(step.output): step for _, step in every if step.equation in (softmax, dropout)}
     found: dict[str, Tensor] = {}
@@ -28,7 +55,7 @@ def attention_maps(model: nn.Module, inputs: Mapping[str, Tensor]) -> dict[str, 
             if weights.equation is dropout:  # in training some weights are dropped afterwards
                 weights = made[id(weights.inputs["x"])]
             found[top.path.removesuffix(f".{top.equation.name}")] = weights.output
-    return found
+    return AttentionMaps(found, run.tokens)
 
 
 def residual_stream(trace: Trace, stack: str | None = None) -> list[Tensor]:
@@ -73,12 +100,17 @@ def weight_gradient_norms(trace: Trace) -> dict[str, Tensor]:
     return {name: gradient.norm() for name, gradient in found.items() if gradient is not None}
 
 
-def logit_lens(trace: Trace) -> Tensor:
+def logit_lens(trace: Trace | nn.Module | TextModel, inputs: Inputs | None = None) -> Tensor:
     """The output [depth, ...] if the hidden states of each depth were the last ones (nostalgebraist, 2020).
 
-    The first is of the input of the first layer, the last is the model's output. Of an encoder-decoder the layers are
-    the decoder's. Everything after the layers is replayed from the tape.
+    It takes a trace, or a model with what to trace it on. The first is of the input of the first layer, the last is
+    the model's output. Of an encoder-decoder the layers are the decoder's. Everything after the layers is replayed
+    from the tape.
     """
+    if not isinstance(trace, Trace):
+        if inputs is None:
+            raise TapeError(f"logit_lens got {type(trace).__name__} alone, wanted a trace, or a model and its inputs")
+        trace = run_trace(trace, inputs)
     stream, of = residual_stream(trace), trace.output if isinstance(trace.output, Tensor) else None
     with torch.no_grad():
         outputs = [trace.tape.replay(changes=[(stream[-1], hidden)], of=of) for hidden in stream]

@@ -1,12 +1,12 @@
 """A trace: one run of a model, each step with its equation, its values, its cost and, on request, its gradients."""
 
 import copy
-import inspect
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import NoneType
 from typing import ClassVar
 
 import torch
@@ -14,9 +14,10 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from glassformer.equation import Cost, Equation, Symbol
-from glassformer.errors import TapeError
+from glassformer.errors import TapeError, require_type
 from glassformer.probes.agreement import Agreement, difference_between
 from glassformer.probes.cells import Cell, explain, full_index
+from glassformer.probes.inputs import Inputs, TextModel, read_inputs
 from glassformer.probes.loss_targets import LossTarget, read_loss_target
 from glassformer.probes.names import Names, Selection, axis_names
 from glassformer.recording import Tape
@@ -36,14 +37,17 @@ class BoundSymbol:
     gradient: Tensor | None = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TraceStep:
     """One step of a trace: its name, equation, inputs, value, cost and gradient."""
 
-    trace: "Trace" = field(repr=False)
-    step: Step = field(repr=False)
+    trace: "Trace"
+    step: Step
     name: str
     depth: int = 0
+
+    def __repr__(self) -> str:
+        return f"<TraceStep {self.name}: {self.equation.name}, {list(self.value_shape)}>"
 
     @property
     def path(self) -> str:
@@ -112,22 +116,26 @@ class TraceStep:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Trace:
     """A run with its steps by name; narrow it with `select`, explain a number with `cell`, show it with the views."""
 
     _repr_html_: ClassVar[Callable[["Trace"], str]]  # how a notebook shows a trace; `views.html` sets it
 
-    model: nn.Module = field(repr=False)
-    tape: Tape = field(repr=False)
-    names: Names = field(repr=False)
-    inputs: Mapping[str, object] = field(repr=False)
-    output: object = field(repr=False)
+    model: nn.Module
+    tape: Tape
+    names: Names
+    inputs: Mapping[str, object]
+    output: object
     selection: Selection = field(default_factory=Selection)
     loss: Tensor | None = None
-    gradients: Gradients | None = field(default=None, repr=False)
+    gradients: Gradients | None = None
     difference: Agreement | None = None
-    tokens: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
+    tokens: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        loss = "" if self.loss is None else f", loss {float(self.loss):.4g}"
+        return f"<Trace {type(self.model).__name__}: {len(self.steps)} steps{loss}>"
 
     @cached_property
     def steps(self) -> list[TraceStep]:
@@ -207,8 +215,8 @@ class Trace:
 
 
 def trace(
-    model: nn.Module,
-    inputs: Tensor | Mapping[str, object],
+    model: nn.Module | TextModel,
+    inputs: Inputs,
     backward: str | LossTarget | None = None,
     *,
     layer: int | None = None,
@@ -219,24 +227,29 @@ def trace(
 ) -> Trace:
     """Run a model once as it is and once under a tape, and keep the values of every selected step.
 
-    `backward` is the loss to go backward from: `next`, `token:ID`, `class:N`, `pair`, or a function of the model's
-    output and inputs, whose equations are traced too. `limit` is the most bytes to keep, by default the free memory.
+    A model from `gf.load` also takes a text or token ids; a bare model takes tensors. `backward` is the loss to go
+    backward from: `next`, `token:ID`, `class:N`, `pair`, or a function of the model's output and inputs, whose
+    equations are traced too. `limit` is the most bytes to keep, by default the free memory.
     """
-    eager = dict(model.named_children()).get("_orig_mod", model)  # the model inside torch.compile
-    first = next(iter(inspect.signature(eager.forward).parameters))
-    given = {first: inputs} if isinstance(inputs, Tensor) else dict(inputs)
+    for name, index in (("layer", layer), ("head", head), ("token", token), ("limit", limit)):
+        require_type(TapeError, name, index, (int, NoneType), "a whole number")
+    require_type(TapeError, "equation", equation, str, "the name of an equation")
+    if not callable(backward):
+        require_type(TapeError, "backward", backward, (str, NoneType), "the name of a loss, or a function")
+    run = read_inputs(model, inputs)
+    given, eager = run.values, dict(run.model.named_children()).get("_orig_mod", run.model)  # inside torch.compile
     selection = Selection(layer=layer, head=head, token=token, equation=equation)
     outline = _outline(eager, given, selection, backward is not None, limit)
     device = next(eager.parameters()).device
     with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
-        fast = model(**_untouched(given))
+        fast = run.model(**_untouched(given))
     with torch.no_grad(), Tape(None if outline is None else outline[1].__contains__) as tape:
         output = eager(**_untouched(given))
         loss = None if backward is None else _loss(backward, output, given)
     gradients = None if loss is None else _gradients(eager, tape, backward, given, output, loss)
     names = Names(eager, tape) if outline is None else outline[0]
     difference = difference_between("output", "", fast, output)
-    found = Trace(eager, tape, names, given, output, selection, loss, gradients, difference)
+    found = Trace(eager, tape, names, given, output, selection, loss, gradients, difference, run.tokens)
     return found.select(**vars(selection))  # raises if nothing is selected
 
 

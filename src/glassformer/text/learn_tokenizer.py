@@ -9,7 +9,7 @@ from functools import partial
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from glassformer.errors import TokenizerError
+from glassformer.errors import TokenizerError, TokenizerSettingError
 from glassformer.text.corpus import pieces
 from glassformer.text.tokenizer import Role, Tokenizer, TokenizerKind, guarded, require_unicode
 
@@ -41,7 +41,7 @@ def learn_tokenizer(
     if kind not in _LEARNERS:
         raise TokenizerError(f"kind is {kind!r}, wanted one of {', '.join(_LEARNERS)}")
     if lowercase and kind != "wordpiece":
-        raise TokenizerError(f"lowercase is for wordpiece, and kind is {kind}")
+        raise TokenizerSettingError(f"lowercase is for wordpiece, and kind is {kind}")
     _check_specials(specials, kind)
     learn = partial(_learn_wordpiece, lowercase=True) if lowercase else _LEARNERS[kind]
     with guarded("learning a tokenizer"):
@@ -81,9 +81,8 @@ def _checked(texts: Iterable[str]) -> Iterator[str]:
 def _require_room(vocab: int, specials: Mapping[Role, str], alphabet: int, of: str = "characters") -> None:
     least = len(specials) + alphabet
     if vocab < least:
-        raise TokenizerError(
-            f"vocab is {vocab}, wanted at least {least}: {len(specials)} special tokens and {alphabet} {of}"
-        )
+        few = f"{least}: {len(specials)} special tokens and {alphabet} {of}"
+        raise TokenizerSettingError(f"vocab_size is {vocab}, wanted at least {few}")
 
 
 def _learn_characters(texts: Iterator[str], vocab: int, specials: Mapping[Role, str]) -> tokenizers.Tokenizer:

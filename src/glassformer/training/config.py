@@ -2,42 +2,36 @@
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from types import MappingProxyType
+from typing import cast, get_origin
 
-from glassformer.checkpoints.native import RENAMED_FIELDS
 from glassformer.errors import ConfigError
 from glassformer.layers.config import LARGEST_WHOLE, Config
+from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, presets
 from glassformer.suggestions import did_you_mean, nearest_names
 from glassformer.training import registry
 from glassformer.training.registry import FAMILY, FOLLOWS, SECTIONS, TASKS, defaults, families, keys, values_of
+from glassformer.training.renamed import renamed
 from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
 from glassformer.training.settings import FilePath, Settings
+from glassformer.training.sizes import SIZES, data_size, for_data, has_gpu, resized, usual_size
 
 DEFAULT, COMMAND_LINE, PYTHON = "default", "command line", "settings"
 CONFIG = "config.toml"  # in the folder of a run
+DROPOUT = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
+OF_THE_START = "run.init"
+NOT_USED = "not used, the tokenizer is that of run.init"
 DIM, FFN_DIM = "model.dim", "model.ffn_dim"
+CONTEXT, LENGTH, HEADS, HEAD_DIM = "model.context", "data.max_length", "model.heads", "model.head_dim"
+RATE, FINE_TUNING_RATE = "recipe.learning_rate", 2e-4  # a rate for weights that are trained already
+LONGEST_WARMUP = 100  # steps of a warm-up that nobody chose
 CONFIG_LENGTH = 1_000_000  # characters of a file of settings
+NO_COMMENTS: Mapping[str, str] = MappingProxyType({})
 WIDEST = 40  # columns before the comments, which are aligned except after longer values
-OLD_NAMES = {  # of keys in older settings files, and their names now
-    "data": {
-        "second": "target_path", "validation_second": "validation_target_path", "test_second": "test_target_path",
-        "beam": "num_beams", "share": "validation_fraction", "longest": "max_length", "tokens": "tokens_per_batch",
-        "batch": "batch_size", "length": "sequence_length",
-    },
-    "tokenizer": {"vocab": "vocab_size"},
-    "model": RENAMED_FIELDS,
-    "recipe": {
-        "rate": "learning_rate", "warmup": "warmup_steps", "floor": "min_lr_ratio", "decay": "weight_decay",
-        "clip": "max_grad_norm", "smoothing": "label_smoothing", "agreement": "r_drop",
-        "accumulate": "gradient_accumulation", "average": "ema_decay", "average_last": "average_checkpoints",
-    },
-    "run": {"compiled": "compile", "sharing": "strategy", "keep": "keep_checkpoints"},
-}  # fmt: skip
-RENAMED = {f"{part}.{old}": f"{part}.{new}" for part, names in OLD_NAMES.items() for old, new in names.items()}
 
 
 @dataclass(frozen=True)
@@ -64,16 +58,25 @@ def resolve(
     file: Path | str | None = None,
     words: Iterable[str] = (),
     origin: str = COMMAND_LINE,
+    size: str = "tiny",
 ) -> Resolved:
-    """Settings of a task from its defaults < a preset < a TOML file < words such as `recipe.steps=500`.
+    """Settings of a task from its defaults < a size < a preset < a TOML file < words such as `recipe.steps=500`.
 
     `origin` is where the words come from, for errors and for the comments of a configuration.
     """
+    if size not in SIZES:
+        raise ConfigError(f"there is no size {shown(size)}; {did_you_mean(size, SIZES)}")
     table = {} if file is None else _read_toml(file)
     task = _task(task, table.pop("task", None), file)
     given = {**_from_tables(table, printable(str(file))), **_from_words(words, origin)}
+    _require_current_names(task, given)
     values = values_of(defaults(task))
     origins = dict.fromkeys(values, DEFAULT)
+    for key, value in SIZES[size].items():
+        if key in values:
+            values[key], origins[key] = value, f"size {size}"
+    if FFN_DIM in values:
+        values[FFN_DIM] = _proportional_ffn_dim(values_of(defaults(task)), values)
     if preset is not None:
         _start_model(values, origins, _fitting_preset(task, preset), f"preset {preset}")
     _choose_family(task, preset, given, values, origins)
@@ -82,8 +85,11 @@ def resolve(
         values[key], origins[key] = _value_of(task, str(values[FAMILY]), key, value), value.origin
     if origins["recipe.warmup_steps"] == DEFAULT:
         values["recipe.warmup_steps"] = _default_warmup(values)
+    if RATE not in given and values["run.init"]:
+        values[RATE] = FINE_TUNING_RATE
     if FFN_DIM in usual and FFN_DIM not in given:
         values[FFN_DIM] = _proportional_ffn_dim(usual, values)
+    _follow_each_other(values, given)
     return Resolved(task, _build_settings(task, values, origins), origins)
 
 
@@ -101,8 +107,11 @@ def tables(resolved: Resolved) -> dict[str, object]:
     return {"task": resolved.task, **found}
 
 
-def to_toml(resolved: Resolved, *, origins: bool = False) -> str:
-    """The whole configuration as TOML, which `resolve` reads back; with origins, a comment says where from."""
+def to_toml(resolved: Resolved, *, origins: bool = False, comments: Mapping[str, str] = NO_COMMENTS) -> str:
+    """The whole configuration as TOML, which `resolve` reads back.
+
+    With origins, a comment after each value says where it comes from; `comments` are put above the keys they explain.
+    """
     lines = [f"task = {toml_value(resolved.task)}"]
     for section, values in tables(resolved).items():
         if not isinstance(values, dict):
@@ -111,6 +120,7 @@ def to_toml(resolved: Resolved, *, origins: bool = False) -> str:
         pairs = {f"{section}.{name}": f"{name} = {toml_value(value)}" for name, value in values.items()}
         width = min(max(map(len, pairs.values())), WIDEST)
         for key, pair in pairs.items():
+            lines += [comments[key]] if comments.get(key) else []
             lines.append(f"{pair:<{width}}  # {resolved.origins[key]}" if origins else pair)
     return "\n".join(lines) + "\n"
 
@@ -169,6 +179,19 @@ def _from_tables(table: Mapping[str, object], origin: str) -> dict[str, GivenVal
     return given
 
 
+def _require_current_names(task: str, given: Mapping[str, GivenValue]) -> None:
+    """Refuse older names of keys and values; one error for a file names all of them."""
+    for origin in dict.fromkeys(each.origin for each in given.values()):
+        theirs = {key: each.value for key, each in given.items() if each.origin == origin}
+        if said := renamed(theirs, _every_key(task)):
+            raise ConfigError(f"{origin}: {said}")
+
+
+def _every_key(task: str) -> set[str]:
+    """The keys of a task with any of its model families."""
+    return {key for family in families(task) for key in keys(task, family)}
+
+
 def _from_words(words: Iterable[str], origin: str) -> dict[str, GivenValue]:
     given: dict[str, GivenValue] = {}
     for word in words:
@@ -177,8 +200,6 @@ def _from_words(words: Iterable[str], origin: str) -> dict[str, GivenValue]:
             raise ConfigError(f"{origin}: {shown(word)} sets nothing, wanted key=value, as in recipe.steps=500")
         if any("\ud800" <= letter <= "\udfff" for letter in word):  # a byte of the command line that is not text
             raise ConfigError(f"{origin}: {_brief_key(key)} is not UTF-8, wanted text")
-        if key in given:
-            raise ConfigError(f"{origin}: {_brief_key(key)} is given twice, wanted once")
         given[key] = GivenValue(_typed_value(text), origin, text)
     return given
 
@@ -222,12 +243,52 @@ def _choose_family(
     if preset is not None:
         what = f"{FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out"
         raise ConfigError(f"{given[FAMILY].origin}: {what}")
-    _start_model(values, origins, registry.family_config(family)(), DEFAULT)
+    origin = origins.get(DIM, DEFAULT)
+    _start_model(values, origins, resized(registry.family_config(family)(), values), origin)
 
 
 def _default_warmup(values: Mapping[str, object]) -> int:
     """The default warm-up, but at most a tenth of the steps: it would be most of a short run."""
-    return min(cast(int, values["recipe.warmup_steps"]), max(cast(int, values["recipe.steps"]) // 10, 1))
+    steps = cast(int, values["recipe.steps"])
+    return min(LONGEST_WARMUP, max(steps // 10, 1), steps - 1)
+
+
+def _follow_each_other(values: dict[str, object], given: Mapping[str, GivenValue]) -> None:
+    """The length of the data and the model's context fit where only one of them was given; so do heads of T5."""
+    length, context = values.get(LENGTH), values.get(CONTEXT)
+    if isinstance(length, int) and isinstance(context, int) and length > context:
+        if CONTEXT in given and LENGTH not in given:
+            values[LENGTH] = context
+        if LENGTH in given and CONTEXT not in given:
+            values[CONTEXT] = length
+    if isinstance(values.get(HEAD_DIM), int) and HEAD_DIM not in given and {DIM, HEADS} & set(given):
+        values[HEAD_DIM] = max(cast(int, values[DIM]) // cast(int, values[HEADS]), 1)
+
+
+def suited(resolved: Resolved) -> Resolved:
+    """The settings with defaults that suit the size of the data; not for a model that brings its own tokenizer."""
+    values, data = values_of(resolved.settings), resolved.settings.data
+    paths = [data.path, *filter(None, [vars(data).get("target_path")])]
+    size = data_size(*paths)
+    if size is None or resolved.settings.run.init:
+        return resolved
+    free = {key for key, origin in resolved.origins.items() if origin == DEFAULT or origin.startswith("size ")}
+    chosen = {key: value for key, value in for_data(values, size).items() if key in free and value != values[key]}
+    origins = {**resolved.origins, **dict.fromkeys(chosen, f"{size / 1e6:.2g} MB of data")}
+    return Resolved(resolved.task, _build_settings(resolved.task, {**values, **chosen}, origins), origins)
+
+
+def resolve_for_machine(
+    task: str | None, preset: str | None, file: Path | str | None, words: Sequence[str], origin: str, size: str | None
+) -> Resolved:
+    """Settings with defaults that suit the machine and the data; a file of settings is taken as it is."""
+    first = resolve(task, preset, file, words, origin, size or "tiny")
+    if file is not None:
+        return first
+    run, data = first.settings.run, first.settings.data
+    if size is None and not run.init and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
+        first = resolve(task, preset, file, words, origin, size)
+    return suited(first)
 
 
 def _proportional_ffn_dim(usual: Mapping[str, object], values: Mapping[str, object]) -> object:
@@ -242,20 +303,24 @@ def _value_of(task: str, family: str, key: str, given: GivenValue) -> object:
     """The given value of a key, as that key's type."""
     known = keys(task, family)
     if key not in known:
-        raise ConfigError(f"{given.origin}: {_no_such_key(task, family, key)}")
+        raise ConfigError(f"{given.origin}: {unknown_key(task, family, key)}")
+    value = given.value
+    if given.typed is not None and get_origin(known[key]) is tuple and not isinstance(value, list):
+        value = [_typed_value(part.strip()) for part in given.typed.split(",")]  # 0.9,0.95 is a list too
     try:
-        return converted(key, given.value, known[key])
+        return converted(key, value, known[key])
     except ConfigError as error:
         if given.typed is not None and known[key] in (str, FilePath):
             return given.typed  # a path may look like a number
         raise ConfigError(f"{given.origin}: {error}") from None
 
 
-def _no_such_key(task: str, family: str, key: str) -> str:
+def unknown_key(task: str, family: str, key: str) -> str:
+    """What is wrong with a key that a task with this model family does not have."""
     if key in FOLLOWS:
         return f"{key} cannot be set, it follows from {FOLLOWS[key]}"
-    if any(RENAMED.get(key) in keys(task, each) for each in families(task)):
-        return f"unknown setting {key}: it is now {RENAMED[key]}"
+    if said := renamed({key: None}, _every_key(task)):
+        return said
     if others := [other for other in families(task) if key in keys(task, other)]:
         return f"{key} is not a key of a {family}; {FAMILY} can be {' or '.join(others)}, which have it"
     known, whole = keys(task, family), key.rpartition(".")[0]
@@ -288,3 +353,38 @@ def _build_settings(task: str, values: Mapping[str, object], origins: Mapping[st
 def _brief_key(key: str) -> str:
     """A key in an error, shortened."""
     return printable(key if len(key) <= VALUE_LENGTH else key[:VALUE_LENGTH] + "…")
+
+
+def with_initial_model(resolved: Resolved, start: Model, has_tokenizer: bool) -> Resolved:
+    """The settings with the configuration of the initial model in place of theirs; only dropout may differ."""
+    settings, origins = resolved.settings, dict(resolved.origins)
+    if has_tokenizer:
+        _require_no_tokenizer(resolved)
+        origins |= {key: NOT_USED for key in origins if key.startswith("tokenizer.")}
+    if architecture_of(start.config) not in families(resolved.task):
+        raise ConfigError(f"run.init holds {type(start).__name__}, which this task does not train")
+    found = replace(settings, model=replace(start.config, **TASKS[resolved.task].config_values))
+    has, asked = _model_values(found), _model_values(settings)
+    given = {key: value for key, value in asked.items() if origins[key] != DEFAULT}
+    for key, value in given.items():
+        if key not in has or (has[key] != value and key not in DROPOUT):
+            theirs = shown(as_toml(has[key])) if key in has else "no such key"
+            change = f"{key} is {shown(as_toml(value))}, but {settings.run.init} has {theirs}"
+            raise ConfigError(f"{change}: the initial model keeps its shape, so leave the setting out")
+    dropout = {key.removeprefix("model."): value for key, value in given.items() if key in DROPOUT}
+    origins = {key: origin for key, origin in origins.items() if key not in asked}
+    origins |= {key: resolved.origins[key] if key in given else OF_THE_START for key in has}
+    return replace(resolved, settings=replace(found, model=replace(found.model, **dropout)), origins=origins)
+
+
+def _require_no_tokenizer(resolved: Resolved) -> None:
+    usual, init = values_of(defaults(resolved.task)), resolved.settings.run.init
+    for key, value in values_of(resolved.settings).items():
+        given = key.startswith("tokenizer.") and resolved.origins[key] != DEFAULT
+        if given and value != usual[key]:
+            why = f"the tokenizer comes with the model of run.init, {init}; leave one of them out"
+            raise ConfigError(f"{key} is {shown(value)}, but {why}")
+
+
+def _model_values(settings: Settings) -> dict[str, object]:
+    return {key: value for key, value in values_of(settings).items() if key.startswith("model.")}

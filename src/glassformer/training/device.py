@@ -54,10 +54,10 @@ class Device:
         return time.perf_counter() - began
 
 
-def choose_device(device: str, precision: Literal["auto", "fp32", "bf16"], compiled: str) -> Device:
-    """The device a run asks for; "auto" takes a GPU if there is one, bf16 where it is fast, and compiles on a GPU."""
+def choose_device(device: str, precision: Literal["auto", "float32", "bfloat16"], compiled: str) -> Device:
+    """The device a run asks for; "auto" is a GPU if there is one, bfloat16 where it is fast, and compiles on a GPU."""
     found = _device(device)
-    bf16 = precision == "bf16" or (precision == "auto" and _fast_in_bf16(found))
+    bf16 = precision == "bfloat16" or (precision == "auto" and _fast_in_bf16(found))
     return Device(found, bf16, compiled == "yes" or (compiled == "auto" and found.type == "cuda"))
 
 

@@ -8,35 +8,42 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from glassformer.data.batches import IGNORE, Batch
+from glassformer.data.batches import IGNORE, WEIGHTS, Batch
 from glassformer.equation import no_checks
 from glassformer.equations.losses import cross_entropy, symmetric_kl
+from glassformer.equations.similarity import inner_product
 from glassformer.layers.model import Model
 from glassformer.recording import Tape
 
 FORWARD_AND_BACKWARD = 3  # the backward pass takes about twice the operations of the forward pass
 
 
-# From model, inputs, targets, `label_smoothing` and `r_drop` to the summed loss and the number of targets. Sums, not
-# means, so that batches of any size on any number of devices add up to one.
-Loss = Callable[[Model, Sequence[Tensor], Tensor, float, float], tuple[Tensor, Tensor]]
+# From model, inputs, targets, their weights if they have some, `label_smoothing` and `r_drop` to the summed loss and
+# the number of targets, or the sum of their weights. Sums, not means, so that batches of any size on any number of
+# devices add up to one.
+Loss = Callable[[Model, Sequence[Tensor], Tensor, Tensor | None, float, float], tuple[Tensor, Tensor]]
 
 
 def cross_entropy_loss(
-    model: Model, inputs: Sequence[Tensor], targets: Tensor, label_smoothing: float, r_drop: float
+    model: Model,
+    inputs: Sequence[Tensor],
+    targets: Tensor,
+    weights: Tensor | None,
+    label_smoothing: float,
+    r_drop: float,
 ) -> tuple[Tensor, Tensor]:
-    """Cross-entropy of logits and targets, and the number of targets that are not ignored.
+    """Cross-entropy of logits and targets, and the number of targets that are not ignored, or the sum of their weights.
 
     Where `r_drop` is above 0, two passes with different dropout are averaged, plus their symmetric KL divergence
     times `r_drop` (R-Drop: Liang et al., 2021).
     """
-    counted = targets != IGNORE
+    counts = targets != IGNORE if weights is None else weights
     if not r_drop:
-        return _cross_entropy(_upcast(model(*inputs)), targets, label_smoothing), counted.sum()
+        return _cross_entropy(_upcast(model(*inputs)), targets, weights, label_smoothing), counts.sum()
     one, other = _upcast(model(*(torch.cat([tensor, tensor]) for tensor in inputs))).chunk(2)
-    divergence = (symmetric_kl(one, other) * counted).sum()
-    both = _cross_entropy(one, targets, label_smoothing) + _cross_entropy(other, targets, label_smoothing)
-    return (both + r_drop * divergence) / 2, counted.sum()
+    divergence = (symmetric_kl(one, other) * counts).sum()
+    losses = [_cross_entropy(each, targets, weights, label_smoothing) for each in (one, other)]
+    return (losses[0] + losses[1] + r_drop * divergence) / 2, counts.sum()
 
 
 def _upcast(logits: Tensor) -> Tensor:
@@ -44,8 +51,11 @@ def _upcast(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def _cross_entropy(logits: Tensor, targets: Tensor, label_smoothing: float) -> Tensor:
-    return cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="sum")
+def _cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None, label_smoothing: float) -> Tensor:
+    if weights is None:
+        return cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="sum")
+    each = cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="none")
+    return inner_product(weights.to(each.dtype), each)
 
 
 def uniform_over_vocab(model: Model) -> float:
@@ -58,12 +68,14 @@ class Objective:
     """Names of a batch's tensors, those the model reads in its order and the targets, and the loss between them.
 
     `baseline` is the loss of a model that has learned nothing, where that is known: a loss far above it is diverging.
+    `sample` describes what a model does with one example, for the log of a run.
     """
 
     inputs: tuple[str, ...]
     targets: str
     loss: Loss = cross_entropy_loss
     baseline: Callable[[Model], float] | None = uniform_over_vocab
+    sample: Callable[[Model], str | None] | None = None
 
     @property
     def uneven(self) -> bool:
@@ -93,7 +105,7 @@ class LossModule(nn.Module):
         """The loss that the objective names; R-Drop is for training only."""
         inputs, targets = [batch[name] for name in self.objective.inputs], batch[self.objective.targets]
         r_drop = self.r_drop if self.training else 0.0
-        return self.objective.loss(self.model, inputs, targets, label_smoothing, r_drop)
+        return self.objective.loss(self.model, inputs, targets, batch.get(WEIGHTS), label_smoothing, r_drop)
 
 
 def operations_per_token(loss_module: LossModule, batch: Batch) -> float:

@@ -37,14 +37,19 @@ def initialize(model: Model, name: str, seed: int) -> None:
                 matrix.copy_(INITIALIZATIONS[name](*matrix.shape, generator=generator))
 
 
+def trainable(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are not frozen, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
 class Optimizers:
-    """One fused optimizer for all parameters, or Muon for the matrices inside blocks and AdamW for the rest.
+    """One fused optimizer for all trainable parameters, or Muon for the matrices inside blocks and AdamW for the rest.
 
     Weight decay is decoupled from the gradient, as in AdamW, and applies to matrices only.
     """
 
     def __init__(self, model: nn.Module, recipe: Recipe) -> None:
-        self.parameters = dict(model.named_parameters())
+        self.parameters = trainable(model)
         if recipe.optimizer == "muon" and any(isinstance(p, DTensor) for p in self.parameters.values()):
             raise ConfigError('optimizer is muon, which needs whole matrices; use adamw, or run.strategy = "ddp"')
         self.recipe = recipe
@@ -75,9 +80,10 @@ class Optimizers:
             {"params": [p for p in rest if p.dim() > 1], "weight_decay": recipe.weight_decay},
             {"params": [p for p in rest if p.dim() <= 1], "weight_decay": 0.0},
         ]
-        found: list[Optimizer] = [
-            AdamW([g for g in groups if g["params"]], recipe.learning_rate, recipe.betas, fused=True)
-        ]
+        groups = [group for group in groups if group["params"]]
+        found: list[Optimizer] = []
+        if groups:
+            found.append(AdamW(groups, recipe.learning_rate, recipe.betas, fused=True))
         if inside:
             modules = dict(model.named_modules())
             matrices = [m for name in inside for m in self._matrices_of(name, modules[name.rpartition(".")[0]])]
@@ -169,11 +175,11 @@ def _roles(optimizer: Optimizer) -> Sequence[str]:
 
 
 class EMA:
-    """Exponential moving average (EMA) of the weights, used for evaluation; `ema_warmup` sets its decay."""
+    """Exponential moving average (EMA) of the trainable weights, used for evaluation; `ema_warmup` sets its decay."""
 
     def __init__(self, model: Model, decay: float) -> None:
         self.decay = decay
-        self.parameters = dict(model.named_parameters())
+        self.parameters = trainable(model)
         self.weights = {name: value.detach().clone() for name, value in self.parameters.items()}
 
     @torch.no_grad()

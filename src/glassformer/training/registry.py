@@ -19,7 +19,7 @@ TASKS: dict[str, Task] = {
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
 }
-SECTIONS = ("data", "tokenizer", "model", "recipe", "run")
+SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
 FOLLOWS = {"model.vocab": "the tokenizer", "model.classes": "the labels in the data", "model.head": "the task"}
 
@@ -63,13 +63,18 @@ def family_config(family: str) -> type[Config]:
 def keys(task: str, family: str) -> Mapping[str, object]:
     """Every key of a task with this model family, in the order they are shown, and its type."""
     found: dict[str, object] = {}
-    kinds = field_types(TASKS[task].settings)
     for section in SECTIONS:
         if section == "model":
             found[FAMILY] = Literal[families(task)]
-        kind = family_config(family) if section == "model" else cast(type, kinds[section])
+        kind = declaring_class(task, family, section)
         found.update({f"{section}.{name}": hint for name, hint in field_types(kind).items()})
     return {key: kind for key, kind in found.items() if key not in FOLLOWS}
+
+
+def declaring_class(task: str, family: str, key: str) -> type:
+    """The dataclass that declares a key, or the keys of a section."""
+    section = key.partition(".")[0]
+    return family_config(family) if section == "model" else cast(type, field_types(TASKS[task].settings)[section])
 
 
 def files_of(settings: Settings) -> dict[str, str]:

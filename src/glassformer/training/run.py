@@ -1,7 +1,8 @@
 """A whole run: from settings to a trained model in a folder."""
 
+import html
 import json
-import os
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,58 +11,78 @@ from pathlib import Path
 
 import msgspec
 
+from glassformer.charts import training_curves
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
-from glassformer.checkpoints.run_checkpoints import AVERAGE, MODEL_CONFIG
-from glassformer.checkpoints.save import model_files, save
+from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_CONFIG
+from glassformer.checkpoints.save import model_files
+from glassformer.data.files import paths_in
 from glassformer.decoding.generate import generate
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
+from glassformer.layers.lora import add_lora_like, merge_layers
 from glassformer.layers.model import Model
-from glassformer.models.registry import architecture_of, build
+from glassformer.models.registry import build
 from glassformer.safe_read import read_table
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
 from glassformer.training.config import (
     COMMAND_LINE,
     CONFIG,
-    DEFAULT,
     PYTHON,
     Resolved,
     differing_keys,
     resolve,
+    resolve_for_machine,
     to_toml,
+    with_initial_model,
 )
 from glassformer.training.device import choose_device
 from glassformer.training.distributed import expected, process_group
+from glassformer.training.estimate import Estimate, certainly_fits, estimate, largest_batch, require_memory
+from glassformer.training.fine_tune import adopted, prepare_fine_tuning, require_start, save_fine_tuned
 from glassformer.training.loop import train
-from glassformer.training.optimizer import average_checkpoints, initialize
-from glassformer.training.registry import TASKS, defaults, families, files_of, prepare_data, values_of
+from glassformer.training.optimizer import average_checkpoints, initialize, trainable
+from glassformer.training.registry import TASKS, files_of, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.samples import Sample
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
-from glassformer.training.snapshots import TEST, newest
+from glassformer.training.snapshots import STEPS, TEST, newest
 from glassformer.training.step import Log
 from glassformer.training.task import DataContext, Metrics, Report, TaskData
 
 MAY_DIFFER = ("run.device", "run.precision", "run.compile")  # when a run is resumed
-DROPOUT = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
-OF_THE_START = "run.init"
-NOT_USED = "not used, the tokenizer is that of run.init"
 
 
 class Run:
-    """A run with its data, tokenizer and model; `train` yields its log lines."""
+    """A run with its data, tokenizer and model; `train` yields its log lines, and `logs` keeps them."""
 
     def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
-        self.objective, self.tokenizer, self.labels = TASKS[resolved.task].objective, data.tokenizer, data.labels
+        self.objective = replace(TASKS[resolved.task].objective, sample=Sample(data))
+        self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
         self.device = choose_device(run.device, run.precision, run.compile)
         keep = max(run.keep_checkpoints, recipe.average_checkpoints)
         every = recipe.save_every if recipe.average_checkpoints > 1 else 1
         self.folder = None if out is None else RunFolder(out, keep, every=every)
+        self.logs: list[Log] = []  # of this call of `train`
         if self.folder is not None:
             self.folder.begun = {**fixed_settings(self.settings), TEST: data.test.batches.identity()}
+
+    def __repr__(self) -> str:
+        parts = [f"{self.parameters:,} parameters"]
+        if self.logs:
+            last = self.logs[-1]
+            validation = [log.validation for log in self.logs if log.validation is not None]
+            parts += [f"step {last.step:,} of {self.settings.recipe.steps:,}", f"loss {last.loss:.4g}"]
+            parts += [f"best validation {min(validation):.4g}"] if validation else []
+        parts += [] if self.folder is None else [f"in {self.folder.path}"]
+        return f"<Run {self.resolved.task}: {', '.join(parts)}>"
+
+    def _repr_html_(self) -> str:
+        """Its curves under its facts, as a notebook shows a run."""
+        return f"<p>{html.escape(repr(self))}</p>{training_curves([vars(log) for log in self.logs])}"
 
     @property
     def parameters(self) -> int:
@@ -75,28 +96,32 @@ class Run:
         positions = max(batch[name].numel() for name in self.objective.inputs)
         return positions * self.settings.recipe.gradient_accumulation * self.data.batches.world
 
-    @property
-    def memory(self) -> int:
-        """Bytes of weights, gradients and the optimizer's state, without activations."""
-        return self._weights * (self.settings.recipe.copies + 1)
+    @cached_property
+    def estimate(self) -> Estimate:
+        """The memory and the time that the run will take."""
+        data, settings = self.data, self.settings
+        parts = (data.batches, data.validation, settings.recipe, self.device, bool(settings.run.init))
+        return estimate(self.model, self.objective, *parts)
 
     @property
     def bytes_per_checkpoint(self) -> int:
-        """Bytes of one checkpoint, which holds everything but the gradients."""
-        return self.memory - self._weights
-
-    @property
-    def _weights(self) -> int:
-        return sum(weight.numel() * weight.element_size() for weight in self.model.parameters())
+        """Bytes of one checkpoint, which holds the weights and the optimizer's state of those that are trained."""
+        weights = sum(p.numel() * p.element_size() for p in self.model.parameters())
+        trained = sum(p.numel() * p.element_size() for p in trainable(self.model).values())
+        return weights + (self.settings.recipe.copies - 1) * trained
 
     def train(self, resume: bool = False) -> Iterator[Log]:
         """Train to the end, from the start or from the newest checkpoint; then write the model into the folder."""
         data, run = self.data, self.settings.run
         with process_group(run.strategy, self.device) as group, self._opened(resume, group.first):
             parts = (data.batches, self.objective, self.settings.recipe, self.folder, data.validation, self.device)
-            yield from train(self.model, *parts, group)
+            for log in train(self.model, *parts, group):
+                self.logs.append(log)
+                yield log
             if group.first and self.folder is not None:
                 self._finish(self.folder)
+            elif self.folder is None:
+                merge_layers(self.model)
             group.wait()
 
     @contextmanager
@@ -106,13 +131,22 @@ class Run:
             yield
             return
         with self.folder.lock():
-            if not resume:  # a resumed run keeps the settings it was begun with
+            if not resume:
                 require_free(self.folder.path)
+            if not resume or self._grows(self.folder.path):  # a resumed run keeps the settings it was begun with
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
             labels = None if self.labels is None else tuple(self.labels)
-            self.folder.write_text(MODEL_CONFIG, json.dumps(native_config(self.model.config, labels), indent=2) + "\n")
+            table = native_config(self.model.config, labels)
+            if self.settings.lora.rank:
+                table[LORA_ALPHA] = self.settings.lora.alpha
+            self.folder.write_text(MODEL_CONFIG, json.dumps(table, indent=2) + "\n")
             self.tokenizer.save(self.folder.path)
             yield
+
+    def _grows(self, folder: Path) -> bool:
+        """Whether the run has more steps than the settings in its folder."""
+        begun = resolve(file=folder / CONFIG)
+        return self.settings.recipe.steps > begun.settings.recipe.steps
 
     def evaluate(self) -> Metrics:
         """The metrics on the test data, or on the validation data where there is none."""
@@ -127,9 +161,14 @@ class Run:
             best = folder.best_or_newest()
             average = {name.removeprefix(AVERAGE): v for name, v in best.optimizer.items() if name.startswith(AVERAGE)}
             weights = best.model | average
-        self.model = build(self.model.config, device="cpu").to(self.device.device)  # the trained one may be sharded
-        self.model.load_state_dict(weights)
-        save(self.model, folder.path, self.tokenizer, self.labels, in_run=True)
+        trained, self.model = self.model, build(self.model.config, device="cpu")  # the trained one may be sharded
+        add_lora_like(self.model, trained)
+        self.model.to(self.device.device).load_state_dict(weights)
+        save_fine_tuned(self.model, folder.path, self.settings, self.tokenizer, self.labels)
+
+
+def _silent(text: str) -> None:
+    """Report nothing."""
 
 
 def train_task(
@@ -140,26 +179,47 @@ def train_task(
     preset: str | None = None,
     config: Path | str | None = None,
     resume: bool = False,
+    size: str | None = None,
     watch: Callable[[Log], None] = lambda log: None,
 ) -> Run:
-    """Train a model as `glassformer train` does: a task, settings by key, and a folder for the run.
+    """Train a model as `gf.train` does, showing nothing; `watch` gets each log line."""
+    run = prepare_task(task, settings, out=out, preset=preset, config=config, resume=resume, size=size)
+    for log in run.train(resume):
+        watch(log)
+    return run
 
-    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}.
+
+def prepare_task(
+    task: str | None = None,
+    settings: Mapping[str, object] | None = None,
+    *,
+    out: Path | str | None = None,
+    preset: str | None = None,
+    config: Path | str | None = None,
+    resume: bool = False,
+    size: str | None = None,
+    report: Report = _silent,
+) -> Run:
+    """A run ready to be trained: a task, settings by key, and a folder.
+
+    Settings are those that `glassformer config TASK` lists, such as {"recipe.steps": 500}; `size` is tiny, small or
+    base, and follows from the machine and the data where it is not given.
     """
+    for name, value, kinds in (("task", task, str), ("preset", preset, str), ("settings", settings, Mapping)):
+        if value is not None and not isinstance(value, kinds):
+            wanted = "a mapping of keys to values" if kinds is Mapping else "a name"
+            raise ConfigError(f"{name} is of the type {type(value).__name__}, wanted {wanted}")
     if out == "":
         raise ConfigError("out is an empty path, wanted a folder")
     words = [f"{key}={_in_toml(key, value)}" for key, value in (settings or {}).items()]
     folder = None if out is None else Path(out)
     if not resume:
-        resolved = resolve(task, preset, config, words, PYTHON)
+        resolved = resolve_for_machine(task, preset, config, words, PYTHON, size)
     elif folder is None:
         raise ConfigError("resume continues the run of a folder: say which by out")
     else:
-        resolved = resolve_resumed(folder, task, preset, config, words, _silent, PYTHON)
-    run = prepare(resolved, folder, _silent, resume)
-    for log in run.train(resume):
-        watch(log)
-    return run
+        resolved = resolve_resumed(folder, task, preset, config, words, report, PYTHON)
+    return prepare(resolved, folder, report, resume)
 
 
 def _in_toml(key: str, value: object) -> str:
@@ -170,16 +230,14 @@ def _in_toml(key: str, value: object) -> str:
         raise ConfigError(f"{key} is of the type {type(value).__name__}, wanted {kinds}") from None
 
 
-def _silent(text: str) -> None:
-    """Report nothing."""
-
-
 def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool = False, dry_run: bool = False) -> Run:
     """Read the data, train or load the tokenizer, and build the model or load the one to start from.
 
     A dry run has sizes but no weights, and cannot be trained.
     """
     require_real_files(resolved.settings)
+    require_start(resolved.settings)
+    require_buildable(resolved.settings)
     group = expected(resolved.settings.run.strategy)
     if out is not None and group.first and not resume:
         require_free(out)
@@ -192,19 +250,34 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
             other = "but run.init brings its weights; leave one of them out"
             raise ConfigError(f"recipe.initialization is {drawn}, {other}")
         start = load(init)
-        resolved = fitted(resolved, start.model, start.tokenizer is not None)
+        resolved = with_initial_model(resolved, start.model, start.tokenizer is not None)
         known, labels = start.tokenizer, start.labels
     if resume and out is not None and has_tokenizer(out):
         known, labels = Tokenizer.load(out), read_labels(out)
     settings = resolved.settings
     data = prepare_data(settings, DataContext(known, group, report, labels))
     config = replace(settings.model, **data.config_values)
+    new: Sequence[str] = ()
     if start is None:
         config = replace(config, vocab=vocab or data.tokenizer.vocab_size)
+        if not dry_run:
+            require_room(resolved, data, build(config, device="meta"))
         model = _fresh(config, settings, dry_run)
     else:
-        model = _adopted(config, settings, data, start.model, report)
-    return Run(resolved, data, model, out)
+        model, new = adopted(config, settings, data, start.model, report)
+    lora = prepare_fine_tuning(model, settings, new, report)
+    if start is not None and not dry_run:
+        require_room(resolved, data, model)
+    return Run(replace(resolved, settings=replace(settings, lora=lora)), data, model, out)
+
+
+def require_room(resolved: Resolved, data: TaskData, model: Model) -> None:
+    """Refuse a run that does not fit into the memory of its device, before anything is allocated."""
+    recipe, run, objective = resolved.settings.recipe, resolved.settings.run, TASKS[resolved.task].objective
+    device = choose_device(run.device, run.precision, run.compile)
+    if not certainly_fits(model, objective, largest_batch(data.batches, objective), recipe, device):
+        parts = (data.batches, data.validation, recipe, device, bool(run.init))
+        require_memory(estimate(model, objective, *parts), device.device)
 
 
 def require_free(folder: Path) -> None:
@@ -229,28 +302,25 @@ def _fresh(config: Config, settings: Settings, dry_run: bool) -> Model:
     return model
 
 
-def _adopted(config: Config, settings: Settings, data: TaskData, start: Model, report: Report) -> Model:
-    """The model to start from; where its head is not the task's, its body under a fresh head."""
-    tokens, rows = data.tokenizer.vocab_size, start.config.vocab
-    if tokens > rows:
-        sizes = f"the tokenizer has {tokens} tokens and the model of run.init {rows}"
-        raise ConfigError(f"{sizes}: they do not belong together")
-    model = build(config, settings.recipe.seed, "cpu")
-    weights, known = model.state_dict(), start.state_dict()
-    if data.fresh is not None:
-        known = {name: value for name, value in known.items() if not name.startswith(data.fresh)}
-    same = {name: known[name] for name, value in weights.items() if name in known and known[name].shape == value.shape}
-    model.load_state_dict(weights | same)
-    if new := sorted(weights.keys() - same.keys()):
-        report(f"fresh weights, which the model to start from does not give: {', '.join(new)}")
-    return model
+def require_buildable(settings: Settings) -> None:
+    """Refuse a device that is not there and a model that cannot be built, before any data is read."""
+    run, config = settings.run, settings.model
+    choose_device(run.device, run.precision, run.compile)
+    if run.init:
+        return
+    try:
+        build(config, device="meta")  # shapes only
+    except ConfigError as error:
+        said = str(error) if "head_dim" in vars(config) else str(error).removesuffix("; or give head_dim")
+        raise ConfigError(re.sub(rf"\b({'|'.join(vars(config))})\b", r"model.\1", said)) from None
 
 
 def require_real_files(settings: Settings) -> None:
     """Refuse a pipe or a device among the files of a run: data is read more than once, and reading a pipe blocks."""
     for key, path in files_of(settings).items():
-        if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-            raise ConfigError(f"{key} is {shown(path)}, a pipe or a device: wanted a file or a folder")
+        for each in paths_in(path) if path else ():
+            if each.exists() and not each.is_file() and not each.is_dir():
+                raise ConfigError(f"{key} is {shown(path)}, a pipe or a device: wanted a file or a folder")
 
 
 def run_files(folder: Path) -> list[str]:
@@ -277,7 +347,7 @@ def resolve_resumed(
     report: Report,
     origin: str = COMMAND_LINE,
 ) -> Resolved:
-    """The settings of a stopped run; only those may differ that affect nothing but rounding."""
+    """The settings of a stopped run; only its steps may grow, and what affects nothing but rounding may differ."""
     if not (folder / CONFIG).is_file():
         raise ConfigError(f"{folder} holds no run to resume: there is no {CONFIG} in it")
     saved = resolve(file=folder / CONFIG)
@@ -286,6 +356,8 @@ def resolve_resumed(
     if asked.task != saved.task:
         raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
     differing = differing_keys(saved, asked)
+    saved = _with_more_steps(saved, asked, report) if STEPS in differing else saved
+    differing = [key for key in differing if key != STEPS]
     if wrong := [key for key in differing if key not in MAY_DIFFER]:
         other = ", ".join(wrong)
         raise ConfigError(f"{folder} was begun with another {other}; resume it without, or begin another run")
@@ -296,41 +368,16 @@ def resolve_resumed(
     return replace(saved, settings=replace(saved.settings, run=changed))
 
 
+def _with_more_steps(saved: Resolved, asked: Resolved, report: Report) -> Resolved:
+    """The settings of a run that goes on for more steps than it was begun with."""
+    before, now = saved.settings.recipe, asked.settings.recipe
+    if now.steps < before.steps:
+        raise ConfigError(f"{STEPS} is {now.steps}, wanted at least {before.steps}, those the run was begun with")
+    report(f"{STEPS} grows from {before.steps} to {now.steps}: the learning rate follows the longer schedule from here")
+    settings = replace(saved.settings, recipe=replace(before, steps=now.steps))
+    return replace(saved, settings=settings, origins={**saved.origins, STEPS: asked.origins[STEPS]})
+
+
 def fixed_settings(settings: Settings) -> dict[str, str]:
     """The settings that must stay the same from the first step to the last, in the notation of TOML."""
     return {key: toml_value(as_toml(v)) for key, v in values_of(settings).items() if key not in MAY_DIFFER}
-
-
-def fitted(resolved: Resolved, start: Model, has_tokenizer: bool) -> Resolved:
-    """The settings with the configuration of the model to start from in place of theirs; only dropout may differ."""
-    settings, origins = resolved.settings, dict(resolved.origins)
-    if has_tokenizer:
-        _require_no_tokenizer(resolved)
-        origins |= {key: NOT_USED for key in origins if key.startswith("tokenizer.")}
-    if architecture_of(start.config) not in families(resolved.task):
-        raise ConfigError(f"run.init holds {type(start).__name__}, which this task does not train")
-    found = replace(settings, model=replace(start.config, **TASKS[resolved.task].config_values))
-    has, asked = _model_values(found), _model_values(settings)
-    given = {key: value for key, value in asked.items() if origins[key] != DEFAULT}
-    for key, value in given.items():
-        if key not in has or (has[key] != value and key not in DROPOUT):
-            theirs = shown(as_toml(has[key])) if key in has else "no such key"
-            change = f"{key} is {shown(as_toml(value))}, but {settings.run.init} has {theirs}"
-            raise ConfigError(f"{change}: a model that is started from keeps its shape")
-    dropout = {key.removeprefix("model."): value for key, value in given.items() if key in DROPOUT}
-    origins = {key: origin for key, origin in origins.items() if key not in asked}
-    origins |= {key: resolved.origins[key] if key in given else OF_THE_START for key in has}
-    return replace(resolved, settings=replace(found, model=replace(found.model, **dropout)), origins=origins)
-
-
-def _require_no_tokenizer(resolved: Resolved) -> None:
-    usual, init = values_of(defaults(resolved.task)), resolved.settings.run.init
-    for key, value in values_of(resolved.settings).items():
-        given = key.startswith("tokenizer.") and resolved.origins[key] != DEFAULT
-        if given and value != usual[key]:
-            why = f"the tokenizer comes with the model of run.init, {init}; leave one of them out"
-            raise ConfigError(f"{key} is {shown(value)}, but {why}")
-
-
-def _model_values(settings: Settings) -> dict[str, object]:
-    return {key: value for key, value in values_of(settings).items() if key.startswith("model.")}

@@ -1,26 +1,27 @@
 """What the tasks on running text share: data settings, encoding, splitting, and windows of tokens."""
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar, get_args
+from typing import Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Integer
 
 from glassformer.data.batches import PackedBatches
 from glassformer.data.files import Document, read_texts
+from glassformer.data.hints import text_hints, unknown_hints
 from glassformer.data.python_source import stdlib_text
 from glassformer.data.shards import TokenShard, token_shard
 from glassformer.data.splitting import split_tokens
+from glassformer.durable import cache_folder
 from glassformer.errors import DataError
-from glassformer.layers.config import Size
+from glassformer.layers.config import Size, setting
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
+from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Task, TaskData
-
-PARTS: tuple[task.Part, ...] = get_args(task.Part)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +29,9 @@ class TextData(DataSettings):
     """Running text: a .txt, .jsonl or .parquet file, a folder of .txt files, or the built-in stdlib."""
 
     path: FilePath = "stdlib"
-    field: str = "text"
-    batch_size: Size = 32
-    sequence_length: Size = 128
+    field: str = setting("text", "Field of a .jsonl or .parquet file that holds the text.", "content")
+    batch_size: Size = setting(16, "Windows of text in a batch.", 32)
+    max_length: Size = setting(128, "Tokens of a window of text; the model's context must hold them.", 64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,14 +39,29 @@ class TextSettings(Settings):
     """The settings of a task on running text."""
 
     data: TextData = TextData()
+    recipe: Recipe = TINY_RECIPE
 
 
 @dataclass(frozen=True)
 class TextSet(EvaluationSet):
-    """Running text as batches of windows, and the number of its bytes after the first token."""
+    """Running text as batches of windows, and the number of its bytes after the first token.
+
+    Its tokenizer, if known, tells how ids become text, and which of them stand for what it does not know.
+    """
 
     batches: PackedBatches
     text_bytes: Callable[[], int] = int
+    tokenizer: Tokenizer | None = None
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids, or the ids where there is no tokenizer."""
+        return repr(ids) if self.tokenizer is None else self.tokenizer.decode(ids)
+
+    def hints(self) -> Iterator[str]:
+        """Whether many tokens are unknown."""
+        tokens, tokenizer = self.batches.tokens, self.tokenizer
+        if tokenizer is not None and tokenizer.unk is not None:
+            yield from unknown_hints(int((tokens == tokenizer.unk).sum()), len(tokens), tokenizer.roles["unk"])
 
 
 S = TypeVar("S", bound=TextSettings)
@@ -78,13 +94,15 @@ class RunningText(Task[S], Generic[S]):
     def prepare(self, settings: S, context: DataContext) -> TaskData:
         """Encode the text once, split it, and cut it into windows."""
         data = settings.data
-        task.require_context(settings.model, "data.sequence_length", data.sequence_length)
+        task.require_context(settings.model, "data.max_length", data.max_length)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: self._texts(settings, "path"))
-        tokenizer = self.for_model(tokenizer).with_use(max_length=data.sequence_length)
+        tokenizer = self.for_model(tokenizer).with_use(max_length=data.max_length)
         context.report("encoding the text")
-        used: list[task.Part] = [part for part in PARTS if vars(data)[part]]
+        used: list[task.Part] = [part for part in task.PARTS if vars(data)[part]]
         shards = {part: self._encoded(settings, part, tokenizer) for part in used}
         everything, last = shards["path"].tokens, used[-1]
+        for hint in text_hints(self.read(settings, "path"), len(everything)) if data.path != self.built_in else ():
+            context.report(hint)
         if data.validation:
             train, validation = everything, shards["validation"].tokens
         else:
@@ -93,10 +111,13 @@ class RunningText(Task[S], Generic[S]):
             if copies := len(everything) - len(train) - len(validation):
                 context.report(f"{copies:,} tokens are not trained on: copies of documents in the validation data")
         test = shards["test"].tokens if data.test else validation
+        if data.validation and np.array_equal(train, validation):
+            context.report("the validation data is the training data: its loss will look better than it is")
 
         def made(tokens: Integer[np.ndarray, " tokens"], name: str) -> PackedBatches:
-            length = min(data.sequence_length, len(tokens) - 1)
-            count = (len(tokens) - 1) // length if length else 0
+            _require_window(data, name, len(tokens))
+            length = min(data.max_length, len(tokens) - 1)
+            count = (len(tokens) - 1) // length
             shard = context.shard(count, name, "windows")
             return self.batches(tokenizer, tokens, min(data.batch_size, count), length, settings.recipe.seed, *shard)
 
@@ -105,10 +126,13 @@ class RunningText(Task[S], Generic[S]):
             return tokenizer.text_bytes(self._texts(settings, last), shards[last].portions, first)
 
         batches = made(train, "training"), made(validation, "validation")
-        return TaskData(tokenizer, *batches, self.text_set(made(test, "test"), text_bytes))
+        examples = self.text_set(made(test, "test"), text_bytes, tokenizer)
+        for hint in examples.hints():
+            context.report(hint)
+        return TaskData(tokenizer, *batches, examples)
 
     def _encoded(self, settings: S, part: task.Part, tokenizer: Tokenizer) -> TokenShard:
-        return token_shard(lambda: self._texts(settings, part), tokenizer, task.cache_folder())
+        return token_shard(lambda: self._texts(settings, part), tokenizer, cache_folder())
 
     def evaluation_set(self, evaluated: EvaluatedModel, settings: S) -> TextSet:
         """Windows as long as those the model was trained on."""
@@ -119,10 +143,22 @@ class RunningText(Task[S], Generic[S]):
         if len(ids) < 2:
             raise DataError(f"{data.path}: has {len(ids)} tokens, wanted at least 2")
         length = min(evaluated.max_length or len(ids), len(ids) - 1)
-        rows = max(min(evaluated.tokens_at_once, len(ids) - 1) // length, 1)
+        size = evaluated.tokens_at_once if evaluated.batch_size is None else evaluated.batch_size * length
+        rows = max(min(size, len(ids) - 1) // length, 1)
 
         def text_bytes() -> int:
             first = len(everything) - len(ids) + 1
             return tokenizer.text_bytes(self._texts(settings, "path"), [*map(len, portions)], first)
 
-        return self.text_set(self.batches(tokenizer, ids, rows, length, 0), text_bytes)
+        return self.text_set(self.batches(tokenizer, ids, rows, length, 0), text_bytes, tokenizer)
+
+
+def _require_window(data: TextData, part: str, tokens: int) -> None:
+    """Refuse a part of the text in which no token follows another."""
+    if tokens >= 2:
+        return
+    file = {"training": data.path, "validation": data.validation, "test": data.test or data.validation}[part]
+    if file:
+        raise DataError(f"{file}: is too short: it has {tokens} tokens, wanted at least 2 for {part}: add text")
+    how = "add text, raise data.validation_fraction, or name a file (data.validation)"
+    raise DataError(f"{data.path}: is too short: {tokens} of its tokens are for {part}, wanted at least 2: {how}")

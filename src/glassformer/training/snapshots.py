@@ -16,6 +16,7 @@ from glassformer.training.monitor import Monitor
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
 
+STEPS = "recipe.steps"  # the one setting that may grow when a run is resumed
 TEST = "test"  # among what a run was started with: the identity of its test data
 NO_SETTINGS: Mapping[str, object] = MappingProxyType({})
 
@@ -88,6 +89,8 @@ def restore(
 def _require_same_settings(state: State, begun: Mapping[str, object]) -> None:
     """Raise where a setting differs from when the run was started."""
     for key, value in begun.items():
+        if key == STEPS and int(str(value)) >= int(str(state.begun.get(key, value))):
+            continue  # a run may be made longer
         if key != TEST and value != (before := state.begun.get(key, value)):
             change = f"{key} is {value}, but the run was started with {before}"
             raise ConfigError(f"{change}: put it back as it was, or begin another run")

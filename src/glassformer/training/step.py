@@ -11,15 +11,16 @@ from torch import Tensor
 from glassformer.data.batches import Batch, Batches
 from glassformer.equation import no_checks
 from glassformer.equations.gradients import clip_gradient
-from glassformer.errors import TrainingError
+from glassformer.errors import GlassformerError, TrainingError
 from glassformer.layers.block import Block
+from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.torch_private import keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
 from glassformer.training.monitor import Monitor, first_nonfinite
 from glassformer.training.objective import LossModule, operations_per_token
-from glassformer.training.optimizer import EMA, Optimizers
+from glassformer.training.optimizer import EMA, Optimizers, trainable
 from glassformer.training.recipe import Recipe
 
 
@@ -28,6 +29,7 @@ class Log:
     """One line of a run's log; fields that depend on the clock are left out of comparisons.
 
     `speed` is tokens per second since the last line, `peak` the fraction of the device's measured peak speed.
+    `sample` is what the model does with one validation example.
     """
 
     step: int
@@ -40,6 +42,7 @@ class Log:
     seconds: float = field(default=0.0, compare=False)
     speed: float = field(default=0.0, compare=False)
     peak: float = field(default=0.0, compare=False)
+    sample: str | None = None
 
 
 class Training:
@@ -102,10 +105,11 @@ class Training:
     def clip_gradients(self) -> None:
         """Turn sums into means over all targets, and clip the gradients to `max_grad_norm` together."""
         gradients = [p.grad for p in self.weights if p.grad is not None]
-        scale = (self.process_group.world_size / self.sums[1].clamp_min(1)).to(gradients[0].dtype)  # DDP averages
+        targets = torch.where(self.sums[1] > 0, self.sums[1], 1)  # weights may sum to less than one
+        scale = (self.process_group.world_size / targets).to(gradients[0].dtype)  # DDP averages
         with no_checks():
             self.norm = self.process_group.norm(gradients) * scale
-            factor = clip_gradient(torch.ones_like(self.norm), self.norm, self.recipe.max_grad_norm)
+            factor = clip_gradient(torch.ones_like(self.norm), self.norm, self.recipe.gradient_limit)
         multiply_all(gradients, factor * scale)
 
     def raise_if_nonfinite(self) -> None:
@@ -146,7 +150,8 @@ class Training:
     def log(self, validation: Batches | None) -> Log:
         """A log line, with a note if the run diverges or overfits."""
         self.raise_if_nonfinite()
-        loss = float(self.sums[0] / self.sums[1].clamp_min(1))
+        total, targets, _ = self.sums.tolist()
+        loss = total / (targets or 1)
         rate = self.recipe.learning_rate_at(self.done)
         notes = [self.monitor.loss(self.done, loss, rate)]
         validation_loss = None
@@ -156,7 +161,20 @@ class Training:
                 raise self._bad_validation(validation_loss, validation)
             notes.append(self.monitor.validation(self.done, validation_loss))
         note = "; ".join(filter(None, notes)) or None
-        return Log(self.done, loss, rate, float(self.norm), int(self.tokens), validation_loss, note)
+        sample = None if validation is None else self.sample()
+        return Log(self.done, loss, rate, float(self.norm), int(self.tokens), validation_loss, note, sample=sample)
+
+    def sample(self) -> str | None:
+        """What the model does with one example, from the first process; one that fails does not end a run."""
+        group = self.process_group
+        sharded = group.world_size > 1 and group.strategy == "fsdp"
+        if self.objective.sample is None or not group.first or sharded:
+            return None
+        try:
+            with self._with_ema(), torch.compiler.set_stance("force_eager"):
+                return self.objective.sample(self.model)
+        except GlassformerError:
+            return None
 
     def evaluate(self, batches: Batches) -> float:
         """Mean loss over one pass of validation data, with the EMA of the weights where there is one."""
@@ -169,7 +187,7 @@ class Training:
     @torch.no_grad()
     def evaluated_weights(self) -> dict[str, Tensor]:
         """A copy of the weights that evaluation uses: the moving average where there is one."""
-        weights = dict(self.model.named_parameters()) if self.ema is None else self.ema.weights
+        weights = trainable(self.model) if self.ema is None else self.ema.weights
         return {name: value.detach().clone() for name, value in weights.items()}
 
     @torch.no_grad()
@@ -198,6 +216,7 @@ def whole_copy(model: Model) -> Model:
     """An unsharded copy of a model on the CPU; every process has to take part."""
     with torch.device("cpu"):
         copy = type(model)(model.config).to(next(model.parameters()).dtype)
+        add_lora_like(copy, model)
     copy.load_state_dict({name: unsharded(value).cpu() for name, value in model.state_dict().items()})
     return copy.train(model.training)
 
@@ -217,4 +236,4 @@ def evaluate_loss(
         sums += torch.stack([loss.double(), count.double()])
     loss_module.train(before)
     total, targets = process_group.sum(sums).tolist()
-    return total / max(targets, 1)
+    return total / (targets or 1)

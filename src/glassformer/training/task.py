@@ -1,12 +1,10 @@
 """What a task is: settings, data as batches, an objective, and an evaluation with its metrics."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
-from typing import Generic, Literal, Protocol, TypeVar
+from typing import Generic, Literal, Protocol, TypeVar, get_args
 
 import torch
 from torch import Tensor
@@ -17,7 +15,7 @@ from glassformer.decoding.config import GenerationConfig
 from glassformer.equation import no_checks
 from glassformer.equations.losses import cross_entropy, perplexity
 from glassformer.equations.sampling import greedy
-from glassformer.errors import ConfigError, DataError, ModelError
+from glassformer.errors import ConfigError, DataError, ModelError, NonFiniteError, TokenizerSettingError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.text.learn_tokenizer import learn_tokenizer
@@ -29,7 +27,9 @@ from glassformer.training.settings import Settings, TokenizerSettings
 S = TypeVar("S", bound=Settings)
 T = TypeVar("T")
 Part = Literal["path", "validation", "test"]  # of the data, by the setting that names its file
+PARTS: tuple[Part, ...] = get_args(Part)
 Report = Callable[[str], None]
+Record = Callable[[Mapping[str, object]], None]
 Generate = Callable[[Model, Tokenizer, Sequence[str], GenerationConfig], list[Completion]]
 
 TOKENS_AT_ONCE = 8192  # of a batch in an evaluation
@@ -69,8 +69,17 @@ class EvaluationSet(ABC):
     batches: Batches
 
     @abstractmethod
-    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> Metrics:
-        """The metrics of a model; `generate` is for tasks that evaluate generated text."""
+    def evaluate(
+        self, model: Model, generate: Generate, progress: Progress = silent, record: Record | None = None
+    ) -> Metrics:
+        """The metrics of a model; `generate` is for tasks that evaluate generated text.
+
+        `record` gets each example in the order of the data: what was read, what was expected, what came out.
+        """
+
+    def hints(self) -> Iterator[str]:
+        """What makes the metrics on this data misleading, one sentence each."""
+        return iter(())
 
 
 @dataclass(frozen=True)
@@ -106,7 +115,10 @@ class DataContext:
         if settings.file:
             return Tokenizer.load(settings.file)
         self.report(f"training a tokenizer ({settings.kind})")
-        return learn_tokenizer(texts(), settings.kind, settings.vocab_size, lowercase=settings.lowercase)
+        try:
+            return learn_tokenizer(texts(), settings.kind, settings.vocab_size, lowercase=settings.lowercase)
+        except TokenizerSettingError as error:
+            raise ConfigError(f"tokenizer.{error}") from None
 
     def shard(self, count: int, part: str, rows: str) -> tuple[int, int]:
         """Rank and world size for the batches of a part of the data; only the first process reads test data.
@@ -131,6 +143,7 @@ class EvaluatedModel:
     model: Model
     tokenizer: Tokenizer
     labels: tuple[str, ...] | None = None
+    batch_size: int | None = None  # examples of a batch; as many as fit if left out
 
     @property
     def max_length(self) -> int | None:
@@ -149,7 +162,8 @@ class Task(ABC, Generic[S]):
 
     `protocol` is the class that a model has to be of, and `config_values` are the fields of its configuration that
     follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out of
-    training even if `data.validation` names a file.
+    training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting for
+    another is refused.
     """
 
     settings: type[S]
@@ -157,6 +171,7 @@ class Task(ABC, Generic[S]):
     objective: Objective
     built_in: str
     always_split = False
+    parts: tuple[Part, ...] = PARTS
     config_values: Mapping[str, object] = MappingProxyType({})
 
     @abstractmethod
@@ -173,8 +188,9 @@ class Task(ABC, Generic[S]):
 
     def check_files(self, settings: S) -> None:
         """Read the first row of the validation and test data, so that a bad file is refused before any work."""
-        parts: tuple[Part, ...] = ("validation", "test")
-        for part in parts:
+        for part in PARTS[1:]:
+            if vars(settings.data)[part] and part not in self.parts:
+                raise ConfigError(f"data.{part} is {vars(settings.data)[part]}, which this task does not read")
             if vars(settings.data)[part] not in ("", self.built_in):
                 next(self.read(settings, part), None)
 
@@ -193,24 +209,25 @@ def require_two(path: str, count: int, rows: str) -> None:
         raise DataError(f"{path}: has {count} {rows}, {wanted}")
 
 
-def cache_folder() -> Path:
-    """The folder of encoded texts, kept from run to run: $GLASSFORMER_CACHE, or the user's usual cache folder."""
-    folder = os.environ.get("GLASSFORMER_CACHE")
-    return Path(folder) if folder else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "glassformer"
-
-
 @dataclass(frozen=True)
 class Predictions:
-    """Every target that counts: its loss in nats, in double precision, and the most likely class."""
+    """Every target that counts: its loss in nats, in double precision, the most likely class, and its example."""
 
     losses: Tensor
     guesses: Tensor
     targets: Tensor
+    examples: Tensor
 
     @property
     def loss(self) -> float:
         """The mean loss."""
         return float(self.losses.mean())
+
+    def by_example(self) -> "Iterator[Predictions]":
+        """The predictions of each row of the data, in order."""
+        counts = torch.bincount(self.examples).tolist()
+        parts = (self.losses, self.guesses, self.targets, self.examples)
+        return map(Predictions, *(part.split(counts) for part in parts))
 
     @property
     def perplexity(self) -> float:
@@ -224,7 +241,8 @@ def predict(model: Model, batches: Batches, objective: Objective, progress: Prog
     device = next(model.parameters()).device
     before = model.training
     model.eval()
-    found: list[tuple[Tensor, Tensor, Tensor]] = []
+    found: list[tuple[Tensor, ...]] = []
+    rows = 0
     try:
         for batch in progress(batches.once(), "batches evaluated"):
             objective.check(model, batch)
@@ -233,14 +251,17 @@ def predict(model: Model, batches: Batches, objective: Objective, progress: Prog
             with no_checks():
                 logits = model(*(here[name] for name in objective.inputs))
                 losses = cross_entropy(logits.float(), targets, ignore_index=IGNORE, reduction="none")
-                found.append((losses.flatten(), greedy(logits).flatten(), targets.flatten()))
+                example = torch.arange(rows, rows + len(targets), device=device).view(-1, *[1] * (targets.dim() - 1))
+                parts = losses, greedy(logits), targets, example.expand_as(targets)
+                found.append(tuple(part.flatten() for part in parts))
+            rows += len(targets)
     finally:
         model.train(before)
-    losses, guesses, targets = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
+    losses, guesses, targets, examples = (torch.cat(parts).cpu() for parts in zip(*found, strict=True))
     counted = targets != IGNORE
     losses = losses[counted].double().clamp_min(0)  # rounding may put a certain token slightly below
     if not losses.numel():
         raise ModelError("no token of the data counts, so there is no loss")
     if not losses.isfinite().all():
-        raise ModelError(f"the loss is not finite on {int((~losses.isfinite()).sum())} of {len(losses):,} targets")
-    return Predictions(losses, guesses[counted], targets[counted])
+        raise NonFiniteError(f"the loss is not finite on {int((~losses.isfinite()).sum())} of {len(losses):,} targets")
+    return Predictions(losses, guesses[counted], targets[counted], examples[counted])

@@ -39,9 +39,9 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inli
 def mathml(latex: str) -> str:
     """A LaTeX formula as MathML."""
     try:
-        from math_core import LatexToMathML  # noqa: PLC0415 - an extra
+        from math_core import LatexToMathML  # noqa: PLC0415 - pages alone need it
     except ImportError:
-        raise MissingExtraError("formulas in a page need math-core: pip install glassformer[studio]") from None
+        raise MissingExtraError("formulas in a page need math-core: pip install math-core") from None
     return LatexToMathML().convert_with_local_state(latex, displaystyle=True)
 
 

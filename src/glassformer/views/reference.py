@@ -4,11 +4,11 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import cast
 
 import glassformer.equations  # noqa: F401 - importing it fills the catalog
-from glassformer.equation import AnyEquation, Equation, Symbol, catalog
+from glassformer.entry import Entry
+from glassformer.equation import AnyEquation, Equation, catalog
 
 # Meaning of each axis name. `make docs` fails on an axis of an annotation that is missing here.
 AXES = {
@@ -33,6 +33,7 @@ AXES = {
     "outputs": "output features of a linear layer",
     "pairs": "pairs of features that rotary embedding rotates together",
     "queries": "query positions, which attend",
+    "rank": "features between two low-rank matrices",
     "rows": "rows of a matrix",
     "seen": "tokens that have already appeared",
     "seq": "sequence positions, counted from 0",
@@ -44,25 +45,6 @@ AXES = {
     "value_dim": "size of a value inside one head",
     "vocab": "tokens of the vocabulary",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One equation of the quick reference."""
-
-    name: str
-    theme: str
-    latex: str
-    meaning: str
-    intuition: str
-    summary: str
-    symbols: tuple[Symbol, ...]
-    axes: tuple[str, ...]
-    gradient: str | None
-    flops: str | None
-    fused: bool
-    file: str
-    line: int
 
 
 def entries() -> tuple[Entry, ...]:

@@ -6,8 +6,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, Head, ModelFamily, fields
-from glassformer.checkpoints.families.marian import FAIRSEQ_BLOCK
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FAIRSEQ_BLOCK, FieldMap, Head, ModelFamily, fields
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts, without
 from glassformer.errors import CheckpointError

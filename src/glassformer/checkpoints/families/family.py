@@ -104,3 +104,13 @@ ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
     "silu": "silu",
     "swish": "silu",
 }
+
+# Names in a block of fairseq, which Marian, BART and fairseq's RoBERTa share.
+FAIRSEQ_ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
+FAIRSEQ_BLOCK = {
+    **{f"attention.{native}": f"self_attn.{hf}" for native, hf in FAIRSEQ_ATTENTION.items()},
+    "attention_norm": "self_attn_layer_norm",
+    "feed_forward.up": "fc1",
+    "feed_forward.down": "fc2",
+    "feed_forward_norm": "final_layer_norm",
+}

@@ -47,7 +47,8 @@ FAMILY_GPT2 = ModelFamily(
     "GPT-2",
     _DEFAULTS,
     [
-        *fields(vocab="vocab_size", context="n_positions", dim="n_embd", layers="n_layer", heads="n_head"),
+        FieldMap("context", "n_positions", also=("n_ctx",)),  # llama.cpp's converter reads n_ctx
+        *fields(vocab="vocab_size", dim="n_embd", layers="n_layer", heads="n_head"),
         *fields(ffn_dim="n_inner", tie_embeddings="tie_word_embeddings", eps="layer_norm_epsilon"),
         FieldMap("activation", "activation_function", words=ACTIVATION_WORDS),
         FieldMap("dropout", "resid_pdrop", also=("embd_pdrop", "attn_pdrop")),

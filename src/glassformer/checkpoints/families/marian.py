@@ -6,7 +6,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily, fields
+from glassformer.checkpoints.families.family import (
+    ACTIVATION_WORDS,
+    FAIRSEQ_ATTENTION,
+    FAIRSEQ_BLOCK,
+    FieldMap,
+    ModelFamily,
+    fields,
+)
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.equations.positions import sinusoidal_positions
@@ -21,16 +28,8 @@ def _are_sinusoidal(table: Tensor, model: Model) -> bool:
     return torch.allclose(table.float(), sinusoidal_positions(*table.shape, layout="halves"), atol=1e-3)
 
 
-_ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}
-FAIRSEQ_BLOCK = {
-    **{f"attention.{native}": f"self_attn.{hf}" for native, hf in _ATTENTION.items()},
-    "attention_norm": "self_attn_layer_norm",
-    "feed_forward.up": "fc1",
-    "feed_forward.down": "fc2",
-    "feed_forward_norm": "final_layer_norm",
-}
 _CROSS_ATTENTION = {
-    **{f"cross_attention.{native}": f"encoder_attn.{hf}" for native, hf in _ATTENTION.items()},
+    **{f"cross_attention.{native}": f"encoder_attn.{hf}" for native, hf in FAIRSEQ_ATTENTION.items()},
     "cross_norm": "encoder_attn_layer_norm",
 }
 

@@ -3,21 +3,26 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
+from torch import Tensor
 
 from glassformer.data.batches import LabeledBatches
 from glassformer.data.files import LabeledText, read_labeled
+from glassformer.data.hints import label_hints
 from glassformer.data.python_source import stdlib_labeled
 from glassformer.data.splitting import split_labeled
+from glassformer.equations.losses import balanced_class_weights
 from glassformer.equations.metrics import accuracy, f1
 from glassformer.errors import CheckpointError, DataError, ModelError
-from glassformer.layers.config import Config, Fraction, Size
+from glassformer.layers.config import Config, Fraction, Size, setting
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.objective import Objective
+from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
@@ -34,9 +39,16 @@ class LabeledData(DataSettings):
 
     path: FilePath = "stdlib"
     validation_fraction: Fraction = 0.1
-    fields: tuple[str, str] = ("label", "text")
-    max_length: Size = 128
-    batch_size: Size = 64
+    fields: tuple[str, str] = setting(
+        ("label", "text"), "Fields or columns that hold the label and the text.", ("class", "review")
+    )
+    max_length: Size = setting(128, "Tokens after which a text is cut; the model's context must hold them.", 64)
+    batch_size: Size = setting(32, "Texts in a batch.", 16)
+    class_weights: Literal["none", "balanced"] = setting(
+        "none",
+        "Weights of the classes in the loss; balanced makes rare classes count as much as common ones.",
+        "balanced",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +56,7 @@ class ClassifySettings(Settings):
     """An encoder that classifies texts."""
 
     data: LabeledData = LabeledData()
+    recipe: Recipe = TINY_RECIPE
     model: Config = EncoderConfig(head="classifier", dim=128, layers=2, heads=4, ffn_dim=512, context=128)
 
 
@@ -69,13 +82,18 @@ class ClassifierMetrics(Metrics):
 
 @dataclass(frozen=True)
 class LabeledSet(EvaluationSet):
-    """Labeled texts, and the names of the labels in the order of the classifier."""
+    """Labeled texts as token ids and as text, and the names of the labels in the order of the classifier."""
 
     batches: LabeledBatches
     labels: Sequence[str]
+    texts: Sequence[LabeledText] = ()
 
     def evaluate(
-        self, model: Model, generate: task.Generate, progress: task.Progress = task.silent
+        self,
+        model: Model,
+        generate: task.Generate,
+        progress: task.Progress = task.silent,
+        record: task.Record | None = None,
     ) -> ClassifierMetrics:
         """Loss, accuracy and F1; a class without texts and predictions is left out of the macro average."""
         found = task.predict(model, self.batches, CLASSES, progress)
@@ -83,6 +101,10 @@ class LabeledSet(EvaluationSet):
         highest = int(max(found.guesses.max(), found.targets.max()))
         if highest >= size:
             raise ModelError(f"class {highest} is among the predictions, and there are labels for {size} classes")
+        if record is not None:
+            predicted, losses = found.guesses.tolist(), found.losses.tolist()
+            for text, guess, loss in zip(self.texts, predicted, losses, strict=True):
+                record({"text": text.text, "label": text.label, "prediction": self.labels[guess], "loss": loss})
         confusion = torch.bincount(size * found.targets + found.guesses, minlength=size**2).view(size, size)
         texts, each = confusion.sum(1), f1(confusion).double()
         return ClassifierMetrics(
@@ -121,24 +143,30 @@ class ClassifyTask(Task[ClassifySettings]):
         if not validation:
             task.require_two(data.path, len({text.text for text in train}), "different texts")
             train, validation = split_labeled(train, data.validation_fraction, seed)
+        for hint in label_hints(train, validation) if data.path != self.built_in else ():
+            context.report(hint)
         labels, fresh = class_labels({text.label for text in train}, context.labels)
         if fresh and context.labels is not None:
             more = ", ..." if len(context.labels) > SHOWN_LABELS else ""
             known = ", ".join(context.labels[:SHOWN_LABELS]) + more
             context.report(f"a new classification head: the model to start from has other labels ({known})")
+        weights = _class_weights(train, labels) if data.class_weights == "balanced" else None
         tokenizer = context.tokenizer(settings.tokenizer, lambda: (text.text for text in train))
         tokenizer = tokenizer.for_encoder().with_use(max_length=data.max_length)
 
         def made(texts: Sequence[LabeledText], name: str) -> LabeledBatches:
             shard = context.shard(len(texts), name, "texts")
-            return labeled_batches(tokenizer, texts, labels, data.max_length, data.batch_size, seed, *shard)
+            found = labeled_batches(tokenizer, texts, labels, data.max_length, data.batch_size, seed, *shard)
+            found.class_weights = weights
+            return found
 
         batches = made(validation, "validation")
-        test = batches
+        test, texts = batches, validation
         if data.test or context.process_group.world_size > 1:
-            test = made(list(self.read(settings, "test")) if data.test else validation, "test")
+            texts = list(self.read(settings, "test")) if data.test else validation
+            test = made(texts, "test")
         return TaskData(
-            tokenizer, made(train, "training"), batches, LabeledSet(test, labels), labels,
+            tokenizer, made(train, "training"), batches, LabeledSet(test, labels, texts), labels,
             config_values={"classes": len(labels)}, fresh="classifier." if fresh else None,
         )  # fmt: skip
 
@@ -153,7 +181,8 @@ class ClassifyTask(Task[ClassifySettings]):
         labels, unknown = class_labels({text.label for text in texts}, known)
         size = evaluated.max_length
         labels = known if unknown else labels
-        return LabeledSet(labeled_batches(evaluated.tokenizer, texts, labels, size, TEXTS_AT_ONCE), labels)
+        at_once = evaluated.batch_size or TEXTS_AT_ONCE
+        return LabeledSet(labeled_batches(evaluated.tokenizer, texts, labels, size, at_once), labels, texts)
 
 
 def labeled_batches(
@@ -167,6 +196,12 @@ def labeled_batches(
     rows = tokenizer.encode_inputs([text.text for text in texts], max_length)
     numbers = [labels.index(text.label) for text in texts]
     return LabeledBatches(rows, numbers, batch_size, tokenizer.required("pad"), seed, rank, world)
+
+
+def _class_weights(texts: Sequence[LabeledText], labels: Sequence[str]) -> Tensor:
+    """The weight of each class: the rarer it is in the training data, the larger."""
+    numbers = torch.tensor([labels.index(text.label) for text in texts])
+    return balanced_class_weights(torch.bincount(numbers, minlength=len(labels)))
 
 
 def class_labels(found: set[str], known: tuple[str, ...] | None) -> tuple[tuple[str, ...], bool]:

@@ -15,7 +15,7 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.objective import Objective
 from glassformer.training.running_text import RunningText, TextSet, TextSettings
-from glassformer.training.task import Generate, Metrics, Progress, predict, silent
+from glassformer.training.task import Generate, Metrics, Progress, Record, predict, silent
 
 NEXT_TOKEN = Objective(inputs=("ids",), targets="targets")
 
@@ -40,12 +40,18 @@ class LanguageModelMetrics(Metrics):
 class LanguageModelSet(TextSet):
     """Running text to predict."""
 
-    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> LanguageModelMetrics:
+    def evaluate(
+        self, model: Model, generate: Generate, progress: Progress = silent, record: Record | None = None
+    ) -> LanguageModelMetrics:
         """Loss on every token but the first, and bits per byte of the text after it."""
         text_bytes = self.text_bytes()
         if not text_bytes:
             raise DataError("the text is too short to be evaluated: nothing follows its first token")
         found = predict(model, self.batches, NEXT_TOKEN, progress)
+        if record is not None:
+            for window in found.by_example():
+                text = self.decode(window.targets.tolist())
+                record({"text": text, "tokens": len(window.targets), "loss": window.loss})
         return LanguageModelMetrics(
             loss=found.loss,
             perplexity=found.perplexity,

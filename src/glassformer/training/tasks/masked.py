@@ -13,7 +13,7 @@ from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.objective import Objective
 from glassformer.training.running_text import RunningText, TextSet, TextSettings
-from glassformer.training.task import Generate, Metrics, Progress, predict, silent
+from glassformer.training.task import Generate, Metrics, Progress, Record, predict, silent
 
 MASKED_TOKENS = Objective(inputs=("ids",), targets="targets")
 
@@ -37,9 +37,17 @@ class MaskedMetrics(Metrics):
 class MaskedSet(TextSet):
     """Running text with masked tokens, which depend only on the seed of the batches."""
 
-    def evaluate(self, model: Model, generate: Generate, progress: Progress = silent) -> MaskedMetrics:
+    def evaluate(
+        self, model: Model, generate: Generate, progress: Progress = silent, record: Record | None = None
+    ) -> MaskedMetrics:
         """Loss and accuracy on the masked tokens."""
         found = predict(model, self.batches, MASKED_TOKENS, progress)
+        if record is not None:
+            for window in found.by_example():
+                right, guessed = (
+                    [self.decode([id]) for id in ids.tolist()] for ids in (window.targets, window.guesses)
+                )
+                record({"masked": right, "predicted": guessed, "loss": window.loss})
         right = float(accuracy(found.guesses, found.targets))
         return MaskedMetrics(loss=found.loss, perplexity=found.perplexity, accuracy=right, tokens=len(found.losses))
 

@@ -7,17 +7,19 @@ from types import ModuleType
 
 from glassformer.data.batches import PairBatches
 from glassformer.data.files import TextPair, read_pairs
+from glassformer.data.hints import pair_hints
 from glassformer.data.phrase_book import courtesies, split_phrase_book
 from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError, MissingExtraError
-from glassformer.layers.config import Config, Size
+from glassformer.layers.config import Config, Size, setting
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.objective import Objective
+from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
@@ -37,15 +39,19 @@ class PairData(DataSettings):
     """
 
     path: FilePath = "phrasebook"
-    target_path: FilePath = ""
-    extra: str = ""
-    extra_times: Size = 1
-    validation_target_path: FilePath = ""
-    test_target_path: FilePath = ""
-    num_beams: Size = 4
-    fields: tuple[str, str] = ("source", "target")
-    max_length: Size = 128
-    tokens_per_batch: Size = 4096
+    target_path: FilePath = setting("", "Target sentences, line by line, if the pairs are in two files.", "train.de")
+    extra: str = setting("", "More pairs to train on: a file, or the built-in courtesies.", "courtesies")
+    extra_times: Size = setting(1, "How often the extra pairs are repeated.", 10)
+    validation_target_path: FilePath = setting(
+        "", "Target sentences of the validation data, if it is in two files.", "valid.de"
+    )
+    test_target_path: FilePath = setting("", "Target sentences of the test data, if it is in two files.", "test.de")
+    num_beams: Size = setting(4, "Beams of the search that translates the test data.", 1)
+    fields: tuple[str, str] = setting(
+        ("source", "target"), "Fields or columns that hold the source and the target.", ("en", "de")
+    )
+    max_length: Size = setting(128, "Tokens of a sentence from which its pair is left out.", 64)
+    tokens_per_batch: Size = setting(2048, "Tokens in a batch, padding included.", 1024)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +59,7 @@ class TranslateSettings(Settings):
     """A translator from sentence pairs."""
 
     data: PairData = PairData()
+    recipe: Recipe = TINY_RECIPE
     model: Config = Seq2SeqConfig(dim=128, layers=2, heads=4, ffn_dim=512, context=256, norm_first=True)
 
 
@@ -93,9 +100,14 @@ class PairSet(EvaluationSet):
     pairs: Sequence[TwoTexts]
     tokenizer: Tokenizer
     num_beams: int = 1
+    batch_size: int | None = None  # sentences translated together
 
     def evaluate(
-        self, model: Model, generate: task.Generate, progress: task.Progress = task.silent
+        self,
+        model: Model,
+        generate: task.Generate,
+        progress: task.Progress = task.silent,
+        record: task.Record | None = None,
     ) -> TranslationMetrics:
         """Loss on the references, and scores of translations at most twice as long as the longest side."""
         _sacrebleu("bleu")  # before the work, not after it
@@ -107,9 +119,13 @@ class PairSet(EvaluationSet):
             length_penalty=LENGTH_PENALTY,
         )
         sources = [source for source, _ in self.pairs]
-        portions = [sources[at : at + SENTENCES_AT_ONCE] for at in range(0, len(sources), SENTENCES_AT_ONCE)]
+        size = self.batch_size or SENTENCES_AT_ONCE
+        portions = [sources[at : at + size] for at in range(0, len(sources), size)]
         following = progress(iter(portions), f"of {len(portions):,} portions translated")
         written = [text.text for part in following for text in generate(model, self.tokenizer, part, config)]
+        if record is not None:
+            for pair, text, of_pair in zip(self.pairs, written, found.by_example(), strict=True):
+                record({"source": pair[0], "reference": pair[1], "translation": text, "loss": of_pair.loss})
         return TranslationMetrics(
             loss=found.loss,
             perplexity=found.perplexity,
@@ -161,6 +177,8 @@ class TranslateTask(Task[TranslateSettings]):
         data, seed = settings.data, settings.recipe.seed
         task.require_context(settings.model, "data.max_length", data.max_length)
         train, validation = self._split(settings)
+        for hint in pair_hints(train, validation) if data.path != self.built_in else ():
+            context.report(hint)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: (side for pair in train for side in pair))
 
         def made(pairs: Sequence[TwoTexts], name: str) -> tuple[PairBatches, list[TwoTexts]]:
@@ -195,8 +213,10 @@ class TranslateTask(Task[TranslateSettings]):
         if context is not None and longest > context:
             where = rows[lengths.index(longest)].source
             raise DataError(f"{where}: has {longest} tokens, wanted at most {context}, the model's context")
-        batches = pair_batches(evaluated.tokenizer, ids, max(longest, evaluated.tokens_at_once))
-        return PairSet(batches, pairs, evaluated.tokenizer, data.num_beams)
+        size = evaluated.batch_size
+        tokens = max(longest, evaluated.tokens_at_once) if size is None else size * longest
+        batches = pair_batches(evaluated.tokenizer, ids, tokens)
+        return PairSet(batches, pairs, evaluated.tokenizer, data.num_beams, size)
 
 
 def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[TwoTexts]) -> list[tuple[list[int], list[int]]]:
@@ -245,4 +265,4 @@ def _sacrebleu(name: str) -> ModuleType:
     try:
         return importlib.import_module(f"sacrebleu.metrics.{name}")
     except ModuleNotFoundError:
-        raise MissingExtraError("scoring translations needs sacrebleu: pip install glassformer[metrics]") from None
+        raise MissingExtraError("scoring translations needs sacrebleu: pip install sacrebleu") from None

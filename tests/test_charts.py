@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from glassformer.charts import DOTS, sparkline, training_curves
 from glassformer.training.step import Log
-from glassformer.views.charts import DOTS, sparkline, training_curves
 
 SVG = "{http://www.w3.org/2000/svg}"
 RUN = [

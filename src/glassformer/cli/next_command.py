@@ -1,0 +1,26 @@
+"""The command to type after training: how to use the model of a folder."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from glassformer.layers.model import Model
+    from glassformer.text.tokenizer import Tokenizer
+
+
+def next_command(model: "Model", tokenizer: "Tokenizer", folder: Path) -> str:
+    """A command that uses a model as its kind is used: generate, translate, classify or fill."""
+    from glassformer.layers.causal_lm import CausalLM
+    from glassformer.layers.encoder_decoder import EncoderDecoder
+
+    path, head = shlex.quote(str(folder)), vars(model.config).get("head")
+    if isinstance(model, EncoderDecoder):
+        return f'glassformer translate {path} "a sentence"'
+    if isinstance(model, CausalLM):
+        return f'glassformer generate {path} "The" --temperature 0.8'
+    if head == "classifier":
+        return f'glassformer classify {path} "a text"'
+    if head == "masked":
+        return f'glassformer fill {path} "a text with a {tokenizer.roles.get("mask", "[MASK]")}"'
+    return f"glassformer evaluate {path}"

@@ -1,0 +1,85 @@
+"""`glassformer classify` and `glassformer fill`: a trained classifier and a masked model used from a shell."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+import glassformer as gf
+from glassformer.cli.main import main
+from tests.test_interface import encoder, readers
+
+LABELS = ("low", "middle", "high")
+TEXTS = ["one two", "nine ten"]
+
+
+def test_texts_are_classified_as_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = encoder(tmp_path, "classifier", LABELS)
+    wanted = gf.load(folder).classify(TEXTS)
+    assert main(["classify", str(folder), *TEXTS]) == 0
+    rows = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert rows == [[one.label, f"{one.probability:.3f}", text] for one, text in zip(wanted, TEXTS, strict=True)]
+    assert main(["classify", str(folder), TEXTS[1], "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert (
+        found["text"] == TEXTS[1] and found["label"] == wanted[1].label and found["probabilities"].keys() == {*LABELS}
+    )
+
+
+def test_standard_input_is_read_line_by_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = encoder(tmp_path, "classifier", LABELS)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"one two\n\nnine ten\r\n")))
+    assert main(["classify", str(folder), "-"]) == 0
+    assert [line.split("\t")[2] for line in capsys.readouterr().out.splitlines()] == TEXTS
+
+
+def test_a_file_is_read_line_by_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, lines = encoder(tmp_path, "classifier", LABELS), tmp_path / "lines.txt"
+    lines.write_text("one two\n\nnine ten\n")
+    assert main(["classify", str(folder), "-f", str(lines), "--weights", "bfloat16"]) == 0
+    assert [line.split("\t")[2] for line in capsys.readouterr().out.splitlines()] == TEXTS
+    assert main(["classify", str(folder), "one", "--file", str(lines)]) == 2
+    assert "texts and --file are both given" in capsys.readouterr().err
+
+
+def test_the_help_names_both_masks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fill", "--help"]) == 0
+    assert "[MASK] or <mask>" in " ".join(capsys.readouterr().out.split())
+
+
+def test_masks_are_filled_by_any_of_their_names(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, mask = encoder(tmp_path, "masked"), readers().roles["mask"]
+    assert main(["fill", str(folder), "one [MASK] three", "<mask> two", "--top-k", "2", "--json"]) == 0
+    first, second = json.loads(capsys.readouterr().out)
+    model = gf.load(folder)
+    assert first["masks"][0]["probabilities"] == model.fill(f"one {mask} three", top_k=2)[0].probabilities
+    assert [[one["label"] for one in second["masks"]]] == [[one.label for one in model.fill(f"{mask} two")]]
+    assert main(["fill", str(folder), "one [MASK] three"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert shown[0] == "one [MASK] three" and shown[1].count(",") == 4
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["classify", "FOLDER"], "there is no text: give one or more, --file, or - to read standard input"),
+        (["classify", "FOLDER", "-", "-"], "standard input can be read only once"),
+        (["classify", "FOLDER", " "], "the text is empty"),
+        (["fill", "FOLDER", "one"], "has no mask to fill, wanted at least one"),
+        (["fill", "FOLDER", "one [MASK]", "--top-k", "0"], "--top-k is 0, wanted at least 1"),
+    ],
+)
+def test_bad_use_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    folder = encoder(tmp_path, "masked" if words[0] == "fill" else "classifier")
+    assert main([str(folder) if word == "FOLDER" else word for word in words]) == 2
+    shown = capsys.readouterr()
+    assert said in shown.err and shown.err.count("\n") == 1 and shown.out == ""
+
+
+def test_another_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["classify", str(encoder(tmp_path, "masked")), "one"]) == 2
+    assert "head is masked, wanted classifier to classify" in capsys.readouterr().err
