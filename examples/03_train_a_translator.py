@@ -6,7 +6,7 @@ import tempfile
 import torch
 
 import glassformer as gf
-from glassformer.data.batches import PairBatches
+from glassformer.data.padded_batches import PairBatches
 from glassformer.data.phrase_book import split_phrase_book
 from glassformer.decoding.generate import translate
 from glassformer.models.seq2seq import Seq2SeqConfig

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from glassformer import equations, probes
+    from glassformer.asking.classification import Classification
     from glassformer.checkpoints.parity import parity
     from glassformer.checkpoints.save import save
     from glassformer.checkpoints.vectors import load_vectors
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
     from glassformer.equation import Equation, catalog
     from glassformer.errors import ConfigError, EquationError, GlassformerError, ModelError, TapeError
     from glassformer.interactive_training import train
-    from glassformer.interface import Classification, LoadedModel, load
+    from glassformer.interface import LoadedModel, load
     from glassformer.layers.config import Config
     from glassformer.models.registry import build, presets
     from glassformer.probes.trace import trace
@@ -30,6 +31,7 @@ __all__ = [
 
 # The public names of each module; one is loaded on first use, so that `import glassformer` needs no torch.
 _MODULES = {
+    "asking.classification": ("Classification",),
     "checkpoints.parity": ("parity",),
     "checkpoints.save": ("save",),
     "checkpoints.vectors": ("load_vectors",),
@@ -38,7 +40,7 @@ _MODULES = {
     "equation": ("Equation", "catalog"),
     "errors": ("ConfigError", "EquationError", "GlassformerError", "ModelError", "TapeError"),
     "interactive_training": ("train",),
-    "interface": ("Classification", "LoadedModel", "load"),
+    "interface": ("LoadedModel", "load"),
     "layers.config": ("Config",),
     "models.registry": ("build", "presets"),
     "probes.trace": ("trace",),

@@ -1,7 +1,7 @@
 """`gf.load`: a model with its tokenizer and labels, ready to generate, translate, classify, embed, trace and save."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import NoneType
 from typing import Literal, overload
@@ -11,18 +11,18 @@ from torch import Tensor
 
 import glassformer.views.attention
 import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces and attention maps
+from glassformer.asking.classification import Classification, classify
+from glassformer.asking.embedding import embed
+from glassformer.asking.filling import fill
+from glassformer.asking.reading import device_of, max_length
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
-from glassformer.data.batches import LabeledBatches
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
 from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
-from glassformer.equations.sampling import greedy
-from glassformer.equations.sequences import mean_pool
-from glassformer.equations.softmax import softmax
 from glassformer.errors import CheckpointError, ConfigError, DecodingError, ModelError, PathError, require_type
-from glassformer.inference.prepare import can_convert, for_inference, inference_mode
+from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.model import Model
@@ -33,18 +33,7 @@ from glassformer.probes.trace import Trace, trace
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
 
-BATCH = 256  # texts that an encoder reads at once, as in evaluation, so that the numbers are the same
-USUAL_MASKS = ("[MASK]", "<mask>")
 Texts = list[str] | tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Classification:
-    """The most likely label of a text or mask, its probability, and the probabilities of all labels or the top few."""
-
-    label: str
-    probability: float
-    probabilities: dict[str, float]
 
 
 class LoadedModel(TextModel):
@@ -88,8 +77,7 @@ class LoadedModel(TextModel):
     @property
     def max_length(self) -> int | None:
         """The longest input of the model in tokens, or None if there is no limit."""
-        model = self._model
-        return model.max_length if isinstance(model, CausalLM | EncoderDecoder) else model.config.context
+        return max_length(self._model)
 
     def _plain(self) -> Model:
         """The model with its weights as stored, read again if they have been converted."""
@@ -143,15 +131,7 @@ class LoadedModel(TextModel):
     def classify(self, texts: Texts) -> list[Classification]: ...
     def classify(self, texts: str | Texts) -> Classification | list[Classification]:
         """Classify a text, or several: the label of each and the probabilities of all labels."""
-        model = self._encoder("classify", "classifier")
-        labels = self.labels or tuple(map(str, range(model.config.classes)))
-        if len(labels) != model.config.classes:
-            raise CheckpointError(f"{self._name}: has {len(labels)} labels for {model.config.classes} classes")
-        found = [
-            Classification(labels[best], row[best], dict(zip(labels, row, strict=True)))
-            for logits in (_run(model, *batch) for batch in self._batches(model, _texts(texts)))
-            for best, row in zip(greedy(logits).tolist(), softmax(logits.float()).tolist(), strict=True)
-        ]
+        found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(texts), self._name)
         return found[0] if isinstance(texts, str) else found
 
     def embed(self, texts: str | Texts) -> Tensor:
@@ -159,12 +139,7 @@ class LoadedModel(TextModel):
 
         Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder.
         """
-        model = self._plain()
-        if not isinstance(model, EncoderDecoder) and "stack" not in dict(model.named_children()):
-            raise ModelError(f"{type(model).__name__} does not embed: it has no blocks that read a text")
-        vectors = [torch.empty(0, model.config.dim)]
-        vectors += [_sentence_vectors(model, *batch).cpu() for batch in self._batches(model, _texts(texts))]
-        found = torch.cat(vectors)
+        found = embed(self._plain(), self.required_tokenizer(), _texts(texts))
         return found[0] if isinstance(texts, str) else found
 
     @overload
@@ -173,26 +148,9 @@ class LoadedModel(TextModel):
     def fill(self, texts: Texts, top_k: int = 5) -> list[list[Classification]]: ...
     def fill(self, texts: str | Texts, top_k: int = 5) -> list[Classification] | list[list[Classification]]:
         """The most likely tokens for each mask in a text such as "the [MASK] sat", or in several texts."""
-        model, tokenizer = self._encoder("fill masks", "masked"), self.required_tokenizer()
-        require_type(DecodingError, "top_k", top_k, int, "a whole number")
-        if top_k < 1:
-            raise DecodingError(f"top_k is {top_k}, wanted at least 1")
-        found = [self._filled(model, tokenizer, text, top_k) for text in _texts(texts)]
+        model, tokenizer = self._plain(), self.required_tokenizer()
+        found = [fill(model, tokenizer, text, top_k) for text in _texts(texts)]
         return found[0] if isinstance(texts, str) else found
-
-    def _filled(self, model: Encoder, tokenizer: Tokenizer, text: str, top_k: int) -> list[Classification]:
-        tokenizer.required("mask")
-        for usual in USUAL_MASKS:  # whatever the model's own mask token is called
-            text = text.replace(usual, tokenizer.roles["mask"])
-        ids = torch.tensor([tokenizer.encode_masked(text)], device=_device(model))
-        masks = ids[0] == tokenizer.mask
-        if not masks.any():
-            raise DecodingError(f"{text[:60]!r} has no mask to fill, wanted at least one {tokenizer.roles['mask']}")
-        logits = _run(model, ids)[0, masks]
-        probabilities, tokens = softmax(logits.float()).topk(min(top_k, model.config.vocab))
-        rows = zip(probabilities.tolist(), tokens.tolist(), strict=True)
-        found = [{tokenizer.token(id): p for p, id in zip(*row, strict=True)} for row in rows]
-        return [Classification(*next(iter(each.items())), each) for each in found]
 
     def trace(
         self,
@@ -226,7 +184,7 @@ class LoadedModel(TextModel):
             raise ModelError(f"{type(model).__name__} does not read text: trace it with gf.trace(model, inputs)")
         inputs: dict[str, object] = {}
         for name, lines in rows.items():
-            inputs[name], real = right_padded(lines, _device(model))
+            inputs[name], real = right_padded(lines, device_of(model))
             if len(lines) > 1:
                 inputs["attention_mask"] = real
         named = str if self.tokenizer is None else self.tokenizer.token
@@ -244,27 +202,6 @@ class LoadedModel(TextModel):
         if self.tokenizer is None:
             raise PathError(f"{self._name}: has no tokenizer, so it cannot read or write text")
         return self.tokenizer
-
-    def _encoder(self, task: str, *heads: str) -> Encoder:
-        """The model, if it is an encoder with one of these heads."""
-        model = self._plain()
-        if not isinstance(model, Encoder):
-            raise ModelError(f"{type(model).__name__} does not {task}, wanted an encoder with a {heads[0]} head")
-        if model.config.head not in heads:
-            raise ModelError(f"head is {model.config.head}, wanted {' or '.join(heads)} to {task}")
-        return model
-
-    def _batches(self, model: Model, texts: Texts) -> Iterator[tuple[Tensor, Tensor]]:
-        """Ids and attention masks of texts, batch by batch; encoded and cut as in evaluation."""
-        tokenizer = self.required_tokenizer()
-        limit = min((size for size in (self.max_length, tokenizer.use.max_length) if size is not None), default=None)
-        if isinstance(model, CausalLM):
-            rows = [row[:limit] for row in tokenizer.encode_prompts(texts)]
-        else:
-            rows = tokenizer.encode_inputs(texts, limit)
-        pad = 0 if tokenizer.pad is None else tokenizer.pad
-        for batch in LabeledBatches(rows, [0] * len(rows), BATCH, pad, seed=0).once() if rows else ():
-            yield batch["ids"].to(_device(model)), batch["attention_mask"].to(_device(model))
 
     def _ids(self, text: Tokens) -> list[int]:
         """Token ids of a text as the model reads it, or the ids given."""
@@ -332,26 +269,3 @@ def _texts(texts: str | Texts) -> list[str]:
     if wrong := [type(text).__name__ for text in found if not isinstance(text, str)]:
         raise ModelError(f"a text is of the type {wrong[0]}, wanted a text or a list of texts")
     return found
-
-
-def _run(model: Encoder, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-    """The output of an encoder without dropout, even in the middle of its training."""
-    model.check(ids, attention_mask)
-    with inference_mode(model):
-        return model(ids, attention_mask)
-
-
-def _sentence_vectors(model: Model, ids: Tensor, attention_mask: Tensor) -> Tensor:
-    """What the head of an encoder pools, or else the mean of the last hidden states."""
-    model.check_tokens("ids", ids, model.config.vocab)
-    with inference_mode(model):
-        if isinstance(model, EncoderDecoder):
-            return mean_pool(model.encode(ids, attention_mask), attention_mask)
-        if isinstance(model, Encoder) and model.config.head in ("sentence", "pooled"):
-            return model(ids, attention_mask)
-        assert isinstance(model, CausalLM | Encoder)
-        return mean_pool(model.hidden_states(ids, attention_mask), attention_mask)
-
-
-def _device(model: Model) -> torch.device:
-    return next(model.parameters()).device

@@ -12,16 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.data.batches import (
-    IGNORE,
-    Batch,
-    Batches,
-    LabeledBatches,
-    MaskedBatches,
-    Masking,
-    PackedBatches,
-    PairBatches,
-)
+from glassformer.data.batches import IGNORE, Batch, Batches
+from glassformer.data.packed_batches import MaskedBatches, Masking, PackedBatches
+from glassformer.data.padded_batches import LabeledBatches, PairBatches
 from glassformer.errors import DataError
 
 PAD, START, END, MASK = 0, 1, 2, 4

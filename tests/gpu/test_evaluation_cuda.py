@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.batches import Batch, PackedBatches
+from glassformer.data.batches import Batch
+from glassformer.data.packed_batches import PackedBatches
 from glassformer.decoding.generate import generate
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from glassformer.data.batches import PackedBatches
+from glassformer.data.packed_batches import PackedBatches
 from glassformer.errors import TrainingError
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build

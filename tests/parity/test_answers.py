@@ -9,7 +9,7 @@ import pytest
 
 import glassformer as gf
 from glassformer.checkpoints.save import Format
-from glassformer.data.batches import LabeledBatches, PairBatches
+from glassformer.data.padded_batches import LabeledBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
 from glassformer.training.config import resolve
 from glassformer.training.distributed import ALONE

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 from torch.testing import assert_close
 
-from glassformer.data.batches import LabeledBatches
+from glassformer.data.padded_batches import LabeledBatches
 from glassformer.equations.losses import balanced_class_weights
 from glassformer.errors import ConfigError
 from glassformer.models.encoder import EncoderConfig

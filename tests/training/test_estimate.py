@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from glassformer.data.batches import PairBatches
+from glassformer.data.padded_batches import PairBatches
 from glassformer.errors import ConfigError
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig

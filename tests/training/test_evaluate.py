@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.batches import LabeledBatches, PackedBatches
 from glassformer.data.files import Document, LabeledText
+from glassformer.data.packed_batches import PackedBatches
+from glassformer.data.padded_batches import LabeledBatches
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate

@@ -12,7 +12,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer import durable
-from glassformer.data.batches import IGNORE, Batch, PackedBatches, PairBatches
+from glassformer.data.batches import IGNORE, Batch
+from glassformer.data.packed_batches import PackedBatches
+from glassformer.data.padded_batches import PairBatches
 from glassformer.errors import ConfigError, RunFolderError
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from glassformer.data.batches import IGNORE, LabeledBatches, MaskedBatches, Masking, PackedBatches, PairBatches
+from glassformer.data.batches import IGNORE
+from glassformer.data.packed_batches import MaskedBatches, Masking, PackedBatches
+from glassformer.data.padded_batches import LabeledBatches, PairBatches
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import MissingExtraError, ModelError, NonFiniteError

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.data.batches import PackedBatches
+from glassformer.data.packed_batches import PackedBatches
 from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.loop import train

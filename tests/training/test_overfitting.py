@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from glassformer.data.batches import PairBatches
+from glassformer.data.padded_batches import PairBatches
 from glassformer.data.phrase_book import phrase_book
 from glassformer.decoding.generate import translate
 from glassformer.models.registry import build

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.data.batches import LabeledBatches, MaskedBatches, PackedBatches, PairBatches
+from glassformer.data.packed_batches import MaskedBatches, PackedBatches
+from glassformer.data.padded_batches import LabeledBatches, PairBatches
 from glassformer.decoding.generate import encode_prompts
 from glassformer.durable import cache_folder
 from glassformer.errors import DataError, GlassformerError

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from glassformer.checkpoints.load import load
 from glassformer.cli.main import main
-from glassformer.data.batches import LabeledBatches
 from glassformer.data.files import Document, read_texts
+from glassformer.data.padded_batches import LabeledBatches
 from glassformer.data.splitting import split
 from glassformer.decoding.generate import generate
 from glassformer.equations.losses import mean_squared_error

@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from glassformer.data.batches import Batches, PackedBatches, PairBatches
+from glassformer.data.batches import Batches
+from glassformer.data.packed_batches import PackedBatches
+from glassformer.data.padded_batches import PairBatches
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build

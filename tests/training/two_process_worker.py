@@ -14,7 +14,8 @@ from unittest.mock import patch
 
 import torch
 
-from glassformer.data.batches import Batches, MaskedBatches, Masking
+from glassformer.data.batches import Batches
+from glassformer.data.packed_batches import MaskedBatches, Masking
 from glassformer.errors import GlassformerError, InterruptedRunError
 from glassformer.layers.model import Model
 from glassformer.models.encoder import EncoderConfig

@@ -8,9 +8,9 @@ from typing import Generic, TypeVar
 import numpy as np
 from jaxtyping import Integer
 
-from glassformer.data.batches import PackedBatches
 from glassformer.data.files import Document, read_texts
 from glassformer.data.hints import text_hints, unknown_hints
+from glassformer.data.packed_batches import PackedBatches
 from glassformer.data.python_source import stdlib_text
 from glassformer.data.shards import TokenShard, token_shard
 from glassformer.data.splitting import split_tokens

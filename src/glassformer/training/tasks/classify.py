@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from glassformer.data.batches import LabeledBatches
 from glassformer.data.files import LabeledText, read_labeled
 from glassformer.data.hints import label_hints
+from glassformer.data.padded_batches import LabeledBatches
 from glassformer.data.python_source import stdlib_labeled
 from glassformer.data.splitting import split_labeled
 from glassformer.equations.losses import balanced_class_weights

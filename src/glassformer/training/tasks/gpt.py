@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Integer
 
-from glassformer.data.batches import PackedBatches
+from glassformer.data.packed_batches import PackedBatches
 from glassformer.equations.losses import bits_per_byte
 from glassformer.errors import DataError
 from glassformer.layers.causal_lm import CausalLM

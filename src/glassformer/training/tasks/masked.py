@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Integer
 
-from glassformer.data.batches import MaskedBatches, Masking
+from glassformer.data.packed_batches import MaskedBatches, Masking
 from glassformer.equations.metrics import accuracy
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 
-from glassformer.data.batches import PairBatches
 from glassformer.data.files import TextPair, read_pairs
 from glassformer.data.hints import pair_hints
+from glassformer.data.padded_batches import PairBatches
 from glassformer.data.phrase_book import courtesies, split_phrase_book
 from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
