@@ -63,7 +63,6 @@ def test_evaluate_takes_a_loaded_model(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "kind", "said"),
     [
-        (lambda: gf.build({}), ConfigError, "config is {}, wanted the name of a preset"),
         (lambda: gf.equations.softmax.cell(0, torch.ones(2, 3)), EquationError, "index is 0, wanted 2 whole numbers"),
         (lambda: gf.equations.softmax.cell((0, 3), torch.ones(2, 3)), EquationError, r"within the output \[2, 3\]"),
         (lambda: gf.equations.softmax.cell(None, torch.ones(2)), EquationError, "index is None, wanted 1 whole"),

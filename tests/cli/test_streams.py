@@ -153,7 +153,7 @@ def test_a_warning_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: 
         warnings.warn(f"a strange\nthing {HOSTILE}", UserWarning, stacklevel=2)
         return []
 
-    monkeypatch.setattr("glassformer.views.reference.entries", warn)
+    monkeypatch.setattr("glassformer.cli.cached_reference.cached_entries", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("default")
         assert main(["equations", "--json"]) == 0

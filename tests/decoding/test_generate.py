@@ -52,9 +52,9 @@ def test_other_texts_chunks_and_number_do_not_matter(name: str) -> None:
         alone = [generate(model, words(), prompt, config)[0].ids for prompt in PROMPTS]
         parts = dataclasses.replace(config, prefill_chunk=2, batch_tokens=25)
         assert [w.ids for w in generate(model, words(), PROMPTS[::-1], parts)] == alone[::-1]
-        several = generate(model, words(), PROMPTS, dataclasses.replace(config, n=2))
-        assert [w.ids for w in several[::2]] == alone
         if config.temperature:
+            several = generate(model, words(), PROMPTS, dataclasses.replace(config, n=2))
+            assert [w.ids for w in several[::2]] == alone
             assert [w.ids for w in several[1::2]] != alone, "the second sample is the first again"
 
 
@@ -452,7 +452,7 @@ def test_an_id_that_is_no_token_is_never_chosen(name: str, way: str) -> None:
 def test_a_blank_source_is_streamed_as_it_is_generated(name: str) -> None:
     for blank in ("", " \n"):
         for n in (1, 2):
-            config = GenerationConfig(max_new_tokens=3, n=n)
+            config = GenerationConfig(max_new_tokens=3, temperature=1.0, n=n)
             assert [piece.text for piece in stream(writer(name), words(), blank, config)] == [""] * n
             assert [text.text for text in generate(writer(name), words(), blank, config)] == [""] * n
 
