@@ -32,7 +32,7 @@ def test_swapped_labels_and_one_class() -> None:
 def test_few_copied_and_leaked_examples() -> None:
     few = list(label_hints(GOOD[:4], GOOD[:1]))
     assert few == [
-        "only 4 training texts: the model can learn them by heart and little else",
+        "only 4 training texts: the model will memorize them and learn little else",
         "1 of 1 validation texts are in the training data too: the validation loss will look better than it is",
     ]
     assert list(pair_hints([*PAIRS, *PAIRS], [])) == ["30 of 60 training pairs are duplicates of others"]
@@ -52,7 +52,7 @@ def test_a_header_that_is_read_as_a_pair() -> None:
 def test_short_and_repeating_text() -> None:
     text = "the quick brown fox jumps over\n" * 9
     assert list(text_hints(iter([Document(text, "a.txt")]), 40)) == [
-        "only 40 tokens: the model can learn them by heart and little else",
+        "only 40 tokens: the model will memorize them and learn little else",
         "8 of the first 9 long lines are duplicates of others",
     ]
 

@@ -19,7 +19,7 @@ HEADERS = SOURCES | TARGETS | {"en", "english", "de", "german", "es", "spanish",
 def example_hints(train: Sequence[Hashable], validation: Sequence[Hashable], what: str) -> Iterator[str]:
     """Hints about examples of any kind: too few, copies, and validation data that is trained on."""
     if len(train) <= FEW:
-        yield f"only {len(train)} training {what}: the model can learn them by heart and little else"
+        yield f"only {len(train)} training {what}: the model will memorize them and learn little else"
     copies = len(train) - len(set(train))
     if copies > MANY_COPIES * len(train):
         yield f"{copies:,} of {len(train):,} training {what} are duplicates of others"
@@ -60,7 +60,7 @@ def pair_hints(train: Sequence[tuple[str, str]], validation: Sequence[tuple[str,
 def text_hints(documents: Iterator[Document], tokens: int) -> Iterator[str]:
     """Hints about running text with this number of tokens."""
     if tokens < FEW_TOKENS:
-        yield f"only {tokens:,} tokens: the model can learn them by heart and little else"
+        yield f"only {tokens:,} tokens: the model will memorize them and learn little else"
     lines = list(islice((line for document in documents for line in document.text.splitlines()), LINES))
     long = [line for line in lines if len(line) > LONG_LINE]
     if (copies := len(long) - len(set(long))) > MANY_COPIES * max(len(long), 1):

@@ -22,7 +22,7 @@ SPECIALS: Mapping[Role, str] = {"pad": "<pad>", "bos": "<start>", "eos": "<end>"
 _WORD = r" ?(?:\w+|[^\w\s]+)|\s"
 _SPECIAL = re.compile(r"[<\[]\S*\w\S*[>\]]")
 _BYTE_VALUES = 256
-_ONCE = 2  # a merge seen less often than this would only learn a text by heart
+_ONCE = 2  # a merge seen less often than this would only memorize a text
 _WORD_START = "\ue000"  # for private use, so that BERT's normalizer has dropped it from any text
 
 

@@ -28,7 +28,7 @@ LITTLE_DATA = 10e6  # bytes, too few for the size "base"
 SMALLEST_VOCAB, BYTES_PER_ENTRY = 500, 500  # of a tokenizer that is trained
 BYTES_PER_TOKEN = 3
 COMPRESSED, RATIO = (".gz", ".xz"), 3
-BY_HEART = 10e3  # bytes: less is learned by heart whatever is done against it
+MEMORIZED = 10e3  # bytes: less is memorized, with regularization or without
 EPOCHS, REGULARIZATION = 3, 0.1  # from so many passes over the data, dropout and weight decay of this much
 TRAINED_VOCAB = ("bpe", "wordpiece", "unigram")  # tokenizers whose vocabulary can have any size
 
@@ -76,7 +76,7 @@ def for_data(values: Mapping[str, object], size: int) -> dict[str, object]:
         usual = cast(int, values["tokenizer.vocab_size"])
         chosen["tokenizer.vocab_size"] = min(usual, max(size // BYTES_PER_ENTRY, SMALLEST_VOCAB))
     epochs = cast(int, values["recipe.steps"]) * _tokens_per_step(values) * BYTES_PER_TOKEN / max(size, 1)
-    if size >= BY_HEART and epochs > EPOCHS:
+    if size >= MEMORIZED and epochs > EPOCHS:
         chosen["model.dropout"] = REGULARIZATION
         if values["recipe.optimizer"] in ("adamw", "muon"):
             chosen["recipe.weight_decay"] = REGULARIZATION
