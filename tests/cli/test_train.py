@@ -67,7 +67,7 @@ def test_losses_in_another_precision_than_the_table_are_said_to_be(capsys: pytes
     assert train() == 0
     assert "bfloat16" not in capsys.readouterr().out
     assert train("run.precision=bfloat16") == 0
-    assert " (computed in bfloat16, the table in float32), " in capsys.readouterr().out
+    assert "; the table is computed in float32, the losses in bfloat16" in capsys.readouterr().out
 
 
 def stop_after(step: int, monkeypatch: pytest.MonkeyPatch, status: int = 130) -> None:
@@ -206,7 +206,7 @@ def test_a_dry_run_shows_and_keeps_nothing(capsys: pytest.CaptureFixture[str]) -
     assert shown["tokens per step"] == "64"
     assert list(shown) == [
         "device", "parameters", "tokens per step", "weights", "gradients", "optimizer", "activations", "overhead",
-        "memory", "seconds", "checkpoint", "disk",
+        "memory", "time", "checkpoint", "disk",
     ]  # fmt: skip
     Path("plan.toml").write_text(text)
     words = ["data.path=text.txt", *SMALL, "recipe.steps=6"]
@@ -390,3 +390,19 @@ def test_the_tokenizer_of_a_public_folder_is_used(capsys: pytest.CaptureFixture[
         named = [f"tokenizer.file={path}", "recipe.steps=3", "--out", f"masked-{number}"]
         assert main(["train", "masked", "--data", "text.txt", *others, *named]) == 0, capsys.readouterr().err
         assert gf.load(f"masked-{number}").required_tokenizer().vocab_size == len(words)
+
+
+def test_the_end_says_which_weights_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    assert train("recipe.evaluate_every=2", "--out", "kept") == 0
+    best = json.loads(Path("kept/best.json").read_text())["content"]["step"]
+    assert f"the model is that of step {best}, whose validation loss is the lowest" in capsys.readouterr().out
+
+
+def test_built_in_data_a_file_as_folder_and_a_resumed_step_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "gpt", "--dry-run", *SMALL]) == 0
+    assert "data: the built-in stdlib; --data names other data" in capsys.readouterr().err
+    assert train("--out", "text.txt") == 2
+    assert "text.txt is a file, wanted a folder for the run" in capsys.readouterr().err
+    assert train("--out", "again") == 0
+    assert main(["train", "--resume", "--out", "again"]) == 0
+    assert "resuming after step 6" in capsys.readouterr().err

@@ -84,7 +84,7 @@ def test_a_text_with_two_labels_stays_on_one_side() -> None:
 
 
 def test_classes_of_one_text_leave_nothing_to_hold_out() -> None:
-    with pytest.raises(DataError, match="every class has a single distinct text; add more, or name data.validation"):
+    with pytest.raises(DataError, match="add more, name data.validation, or label and text are swapped"):
         split_labeled(labeled("a", "b", "c"), 0.3, 0)
 
 

@@ -60,5 +60,5 @@ def test_half_precision_is_for_products_alone() -> None:
 def test_the_peak_is_operations_over_the_fastest_of_some_tries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(device.MATRIX, "cpu", 10)
     times = iter([3.0, 2.0, 4.0, 2.5, 9.0])
-    monkeypatch.setattr(Device, "_timed", lambda self, work: next(times))
+    monkeypatch.setattr(Device, "timed", lambda self, work: next(times))
     assert Device().peak() == 2 * 1000 / 2.0

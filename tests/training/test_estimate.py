@@ -14,7 +14,7 @@ from glassformer.models.registry import build
 from glassformer.torch_private import MemoryMeter
 from glassformer.training import estimate as module
 from glassformer.training.device import Device
-from glassformer.training.estimate import Estimate, duration, estimate, memory_of, readable, require_memory
+from glassformer.training.estimate import Estimate, estimate, memory_of, readable, require_memory, rough_duration
 from glassformer.training.tasks.gpt import NEXT_TOKEN
 from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, batches, recipe
@@ -126,4 +126,6 @@ def test_a_container_may_have_less_memory_than_its_machine(monkeypatch: pytest.M
 
 def test_sizes_and_times_in_words() -> None:
     assert [readable(n) for n in (5e6, 2.5e9, 104e9)] == ["5 MB", "2.5 GB", "104.0 GB"]
-    assert [duration(n) for n in (0.2, 90, 150, 9000)] == ["1 seconds", "90 seconds", "2 minutes", "2 hours"]
+    assert [rough_duration(n) for n in (0.2, 90, 150, 9000, 7e6)] == [
+        "1 seconds", "90 seconds", "2 minutes", "2 hours", "81 days"
+    ]  # fmt: skip

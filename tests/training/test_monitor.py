@@ -68,7 +68,9 @@ def test_a_run_that_overfits_hears_so_once_also_when_it_was_stopped(stop: int) -
     held_out = [2 - 0.05 * min(step, 20) + 0.02 * max(step - 20, 0) for step in range(40)]
     found = notes(losses, held_out)
     assert [step for step, _ in found] == [23]  # the best was 21
-    assert found[0][1].startswith("the model is overfitting: validation was best at step 21, 1, and is now 1.04 while")
+    assert found[0][1].startswith(
+        "the model is overfitting: validation was best at step 21, 1, and is now 1.04, although"
+    )
     assert notes(losses, held_out, stop) == found
 
 

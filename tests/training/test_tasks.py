@@ -300,7 +300,7 @@ def test_a_tokenizer_of_a_file_is_used(tmp_path: Path) -> None:
 WRONG: list[tuple[Settings, str, str | bytes | None, str]] = [
     (TRANSLATE, "no.tsv", None, "no.tsv: no such file"),
     (TRANSLATE, "a.tsv", "", "a.tsv: is empty"),
-    (TRANSLATE, "a.tsv", "one\ttwo\nthree\n", "a.tsv:2: has 1 columns, wanted 2: source, target"),
+    (TRANSLATE, "a.tsv", "one\ttwo\nthree\n", "a.tsv:2: has 1 column, wanted 2: source, target"),
     (TRANSLATE, "a.tsv", "one\ttwo\nthree\t \n", "a.tsv:2: target is empty"),
     (TRANSLATE, "a.tsv", b"one\ttwo\nthr\xffee\tfour\n", "a.tsv:2: byte 11 is 0xff, which is not UTF-8"),
     (TRANSLATE, "a.jsonl", '{"source": "a", "goal": "b"}', "a.jsonl:1: has no field 'target', only 'source', 'goal'"),
@@ -322,7 +322,7 @@ WRONG: list[tuple[Settings, str, str | bytes | None, str]] = [
     (GPT, "a.txt", b"abc\xe9", "a.txt:1: byte 3 is 0xe9, which is not UTF-8"),
     (GPT, "a.jsonl", '{"texts": "abc"}', "a.jsonl:1: has no field 'text', only 'texts'"),
     (MASKED, "a.jsonl", "{", "a.jsonl:1: is not JSON"),
-    (CLASSIFY, "a.tsv", "good\ta b c\nbad\n", "a.tsv:2: has 1 columns, wanted 2: label, text"),
+    (CLASSIFY, "a.tsv", "good\ta b c\nbad\n", "a.tsv:2: has 1 column, wanted 2: label, text"),
     (CLASSIFY, "a.tsv", "good\ta b c\n\tb\n", "a.tsv:2: label is empty"),
 ]
 

@@ -139,35 +139,36 @@ def _stream(prompt: str, config: GenerationConfig, loaded: "LoadedModel") -> Non
 
 def translate(
     model: ModelName,
-    text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
-    *,
+    *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
     config: Translation = GREEDY,
     options: LoadOptions = AS_STORED,
     file: TextFile = None,
     stream: Flag = False,
     json: Json = False,
 ) -> int | None:
-    """Translate a sentence, or a file or standard input line by line.
+    """Translate sentences, or a file or standard input line by line.
 
     Parameters
     ----------
-    text
-        A sentence; standard input is read if this is - or if both this and --file are left out.
+    texts
+        Sentences; standard input is read if this is - or if both this and --file are left out.
     file
         A file with one sentence per line; - is standard input. A line too long for the model is named and left blank.
     stream
         Print each translation before the next line is read.
     """
-    if text is not None and file is not None:
+    if texts and file is not None:
         raise UsageError("a sentence and --file are both given, wanted one of them")
+    if len(texts) > 1 and "-" in texts:
+        raise UsageError("- reads standard input: leave out the other sentences")
     if stream and json:
         raise UsageError("--stream prints translations one by one, as text: leave out --json")
     _require_readable(file)
     loaded = _load(model, options)
     loaded.translate([])  # raises if the model does not translate, before any input is read
-    lines: Iterable[Line] = [(ARGUMENT, text or "")]
-    if text in (None, "-"):
+    lines: Iterable[Line] = [(ARGUMENT, text) for text in texts]
+    if texts in ((), ("-",)):
         lines = _lines(file or STANDARD_INPUT)
     batches = _batches(_with_progress(lines, file), 1 if stream else BATCH)
     found: list[dict[str, object]] = []

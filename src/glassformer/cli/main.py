@@ -19,7 +19,7 @@ COMMANDS = {
     "config": "Show every setting of a task with its meaning and origin, as TOML; or explain some keys.",
     "evaluate": "Evaluate a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.",
     "generate": "Continue a prompt: greedy decoding, sampling or beam search.",
-    "translate": "Translate a sentence, or a file or standard input line by line.",
+    "translate": "Translate sentences, or a file or standard input line by line.",
     "classify": "Classify texts: the label of each, and its probability.",
     "fill": 'Predict the masked tokens of texts such as "The [MASK] sat on the mat".',
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
@@ -78,6 +78,8 @@ def known(words: Sequence[str]) -> list[str]:
     if not rest or rest[0] in COMMANDS:
         return list(words)
     hint = did_you_mean(rest[0], [*COMMANDS, *FLAGS], f"commands: {', '.join(COMMANDS)}")
+    if rest[0].startswith("-") and any(word in COMMANDS for word in rest):
+        raise UsageError(f"{rest[0]} comes before the command, where only {', '.join(FLAGS)} may: put it at the end")
     raise UsageError(f'unknown command "{rest[0]}"; {hint}')
 
 

@@ -1,5 +1,6 @@
 """A model by its name, the same in every command: a folder, a file, or a preset with random weights."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
@@ -52,7 +53,8 @@ def preset_called(name: str, step: int | None = None) -> "Config | None":
     if Path(name).exists():
         return None
     if name not in presets():
-        near = did_you_mean(name, presets(), "`glassformer models` lists the presets")
+        lists = "`glassformer models` lists the presets"
+        near = lists if os.sep in name else did_you_mean(name, presets(), lists)
         raise UsageError(f"there is no folder, file or preset {name!r}; {near}")
     if step is not None:
         raise UsageError("--step chooses a checkpoint of a run, and a preset has none: leave one out")

@@ -109,6 +109,7 @@ def train(
     else:
         resolved = settle(given if task is None else [task, *given], start)
     _require_files(resolved)
+    _tell_built_in(resolved)
     if options.dry_run:
         return _show_plan(resolved, json)
     return _train(resolved, out if options.resume and out else _new_folder(resolved.task, out), options, json)
@@ -118,10 +119,13 @@ train.__doc__ = str(train.__doc__).replace("TASKS", TASK_NAMES)  # those there a
 
 
 def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) -> int | None:
+    from glassformer.checkpoints.run_checkpoints import checkpoint_steps
     from glassformer.errors import InterruptedRunError
     from glassformer.training.run import prepare
 
     run = prepare(resolved, folder, _say, options.resume)
+    if options.resume and (saved := checkpoint_steps(folder)):
+        _say(f"resuming after step {saved[-1]:,}; the time below is that of all steps")
     _say(_forecast(run))
     last: Log | None = None
     try:
@@ -139,12 +143,21 @@ def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) 
     return None
 
 
+def _tell_built_in(resolved: "Resolved") -> None:
+    """Say that a run without --data trains on the built-in data."""
+    from glassformer.training.config import DEFAULT
+    from glassformer.training.registry import TASKS
+
+    if resolved.origins["data.path"] == DEFAULT:
+        _say(f"data: the built-in {TASKS[resolved.task].built_in}; --data names other data")
+
+
 def _forecast(run: "Run") -> str:
     """Size, memory and time of a run, before it starts."""
-    from glassformer.training.estimate import duration, readable
+    from glassformer.training.estimate import readable, rough_duration
 
     needs, steps = run.estimate, run.settings.recipe.steps
-    time = f"{steps:,} steps, about {duration(needs.seconds)}"
+    time = f"{steps:,} steps, about {rough_duration(needs.seconds)}"
     return f"{run.parameters:,} parameters, about {readable(needs.memory)} of memory beside the data, {time}"
 
 
@@ -222,16 +235,27 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
     show_metrics(task, metrics)
     if last is not None:
         validation = "" if last.validation is None else f", validation loss {last.validation:.4f}"
-        validation += " (computed in bfloat16, the table in float32)" if run.device.bf16 else ""
         early = f" of {run.settings.recipe.steps:,}, stopped early" if last.step < run.settings.recipe.steps else ""
         write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
+        write(f"{folder}: {_kept(run, folder)}")
     talk(f"next: {next_command(run.model, run.tokenizer, folder)}")
+
+
+def _kept(run: "Run", folder: Path) -> str:
+    """Which weights the model of a finished run has, and what they were evaluated in."""
+    from glassformer.checkpoints.run_checkpoints import best_checkpoint
+
+    averaged, best = run.settings.recipe.average_checkpoints, best_checkpoint(folder)
+    which = "the last step" if best is None else f"step {best:,}, whose validation loss is the lowest"
+    what = f"the mean of the last {averaged} checkpoints" if averaged > 1 else f"that of {which}"
+    computed = "; the table is computed in float32, the losses in bfloat16" if run.device.bf16 else ""
+    return f"the model is {what}{computed}"
 
 
 def _show_plan(resolved: "Resolved", json: bool) -> None:
     """The settings and resources of a run; the text is valid TOML for --config."""
     from glassformer.training.config import tables, to_toml
-    from glassformer.training.estimate import memory_of
+    from glassformer.training.estimate import memory_of, rough_duration
     from glassformer.training.run import prepare
     from glassformer.training.run_folder import RunFolder
 
@@ -262,7 +286,8 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
     for name, value in plan.items():
         number = f"{value:,}" if isinstance(value, int) else value
         megabytes = f"{value / MEGABYTE:,.1f} MB" if isinstance(value, int) and name.endswith("_bytes") else number
-        write(f"# {name.removesuffix('_bytes').replace('_', ' ')}: {megabytes}")
+        shown = rough_duration(needs.seconds) if name == "seconds" else megabytes
+        write(f"# {'time' if name == 'seconds' else name.removesuffix('_bytes').replace('_', ' ')}: {shown}")
 
 
 def _say(text: str) -> None:

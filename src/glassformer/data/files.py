@@ -173,8 +173,8 @@ def _by_header(rows: Iterator[tuple[str, list[str]]], fields: Sequence[str]) -> 
     for source, row in rows if has_header or not first[1] else chain([first], rows):
         if len(row) != count:
             wanted = "as in the first row" if has_header else ", ".join(fields)
-            tabs = "; a tab separates columns" if len(row) == 1 else ""
-            raise DataError(f"{source}: has {len(row)} columns, wanted {count}: {wanted}{tabs}")
+            plural, tabs = ("", "; a tab separates columns") if len(row) == 1 else ("s", "")
+            raise DataError(f"{source}: has {len(row)} column{plural}, wanted {count}: {wanted}{tabs}")
         yield source, tuple(row[column] for column in columns)
 
 

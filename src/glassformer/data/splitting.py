@@ -59,7 +59,8 @@ def _validation_indices(contents: Sequence[Hashable], labels: Sequence[str], fra
         copies.setdefault(content, []).append(index)
     groups = list(_in_turn(list(copies.values()), labels, seed))
     if not groups:
-        why = "every class has a single distinct text; add more, or name data.validation"
+        swapped = ", or label and text are swapped (data.fields names the columns)" if len(set(labels)) > 1 else ""
+        why = f"every class has a single distinct text; add more, name data.validation{swapped}"
         raise DataError(f"no text can be used for validation: {why}")
     found: set[int] = set()
     for group in groups:

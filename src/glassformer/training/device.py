@@ -44,9 +44,10 @@ class Device:
         """Operations per second of a large matrix product, measured: the peak that a run can reach."""
         size = MATRIX[self.device.type]
         x = torch.ones(size, size, device=self.device, dtype=torch.bfloat16 if self.bf16 else torch.float32)
-        return 2 * size**3 / min(self._timed(lambda: x @ x) for _ in range(TRIES))
+        return 2 * size**3 / min(self.timed(lambda: x @ x) for _ in range(TRIES))
 
-    def _timed(self, work: Callable[[], object]) -> float:
+    def timed(self, work: Callable[[], object]) -> float:
+        """Seconds that some work takes on the device."""
         began = time.perf_counter()
         work()
         if self.device.type == "cuda":

@@ -1,7 +1,6 @@
 """What a run will need before it starts: peak memory and time, from one step in which nothing is computed."""
 
 import os
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +24,7 @@ MOST_KERNELS = 800_000_000  # bytes of the 1,024 kernels that it keeps at most
 BATCHES = 50  # of which the largest is taken
 UNEVEN_BATCHES = 400  # whose shapes are counted
 CALL = 1e-5  # seconds of a kernel beside its arithmetic
-TRIAL = 2**24  # numbers that are added to measure the bandwidth of memory
+TRIAL, TRIES = 2**24, 5  # numbers that are added to measure the bandwidth of memory, and how often
 FLOAT32 = 4  # bytes
 BOUND = 16  # more tensors than a layer keeps of each of its outputs
 MEGABYTE, GIGABYTE = 1e6, 1e9
@@ -147,9 +146,8 @@ def step_cost(model: Model, objective: Objective, batch: Batch, recipe: Recipe, 
 def step_seconds(cost: StepCost, device: Device) -> float:
     """Seconds of a step: its arithmetic at the peak of the device, what it writes, and the calls themselves."""
     x = torch.ones(TRIAL, device=device.device)
-    began = time.perf_counter()
-    float(x.add(1)[-1])
-    bandwidth = x.nbytes / (time.perf_counter() - began)
+    y = torch.zeros_like(x)  # written already: the first touch of memory takes much longer than the next
+    bandwidth = x.nbytes / min(device.timed(lambda: torch.add(x, 1, out=y)) for _ in range(TRIES))
     return cost.operations / device.peak() + cost.made / bandwidth + cost.calls * CALL
 
 
@@ -189,9 +187,9 @@ def readable(size: float) -> str:
     return f"{size / GIGABYTE:,.1f} GB" if size >= GIGABYTE else f"{size / MEGABYTE:,.0f} MB"
 
 
-def duration(seconds: float) -> str:
-    """A time in seconds, minutes or hours."""
-    for size, name in ((3600, "hours"), (60, "minutes")):
+def rough_duration(seconds: float) -> str:
+    """A time to the second, minute, hour or day."""
+    for size, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {name}"
     return f"{max(seconds, 1):.0f} seconds"

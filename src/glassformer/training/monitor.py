@@ -68,7 +68,8 @@ class Monitor:
         self.overfitting = True
         return (
             f"the model is overfitting: validation was best at step {self.best_step}, {self.best:.4g}, and is now "
-            f"{value:.4g} while the training loss still falls; stop there, add dropout, or find more data"
+            f"{value:.4g}, although the training loss is lower than it was then; stop there, add dropout, or find "
+            "more data"
         )
 
 

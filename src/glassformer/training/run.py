@@ -282,6 +282,8 @@ def require_room(resolved: Resolved, data: TaskData, model: Model) -> None:
 
 def require_free(folder: Path) -> None:
     """Refuse a folder with a run in it, or with a model that the new one would replace."""
+    if folder.is_file():
+        raise ConfigError(f"{folder} is a file, wanted a folder for the run")
     if run_files(folder):
         raise ConfigError(f"{folder} already holds a run: resume it, or choose another folder")
     if found := model_files(folder):
