@@ -5,6 +5,7 @@ from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.cache import write_slots
+from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -152,6 +153,7 @@ __all__ = [
     "compute_optimal_size",
     "concat",
     "contrastive_loss",
+    "conv2d",
     "cosine_schedule",
     "cosine_similarity",
     "cross_entropy",
@@ -271,6 +273,7 @@ __all__ = [
     "truncated_normal",
     "unembed",
     "uniform",
+    "upsample",
     "visible_pairs",
     "warmup_stable_decay",
     "weight_decay",
