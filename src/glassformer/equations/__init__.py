@@ -38,7 +38,7 @@ from glassformer.equations.metrics import accuracy, f1
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
-from glassformer.equations.other_norms import batch_norm, layer_norm_outside
+from glassformer.equations.other_norms import batch_norm, group_norm, layer_norm_outside
 from glassformer.equations.parameter_counts import (
     attention_macs,
     attention_parameters,
@@ -70,6 +70,7 @@ from glassformer.equations.rotary_scaling import (
 )
 from glassformer.equations.sampling import (
     acceptance,
+    classifier_free_guidance,
     greedy,
     length_penalty,
     min_p,
@@ -121,6 +122,14 @@ from glassformer.equations.variance_scaling import (
     xavier_normal,
     xavier_uniform,
 )
+from glassformer.equations.vector_quantization import (
+    bound_to_levels,
+    code_ids,
+    code_levels,
+    normalize_levels,
+    peak_signal_to_noise,
+    round_straight_through,
+)
 from glassformer.equations.window_attention import window_attention
 
 __all__ = [
@@ -146,9 +155,13 @@ __all__ = [
     "bias_correction",
     "bits_per_byte",
     "block_sparse_mask",
+    "bound_to_levels",
     "cache_bytes",
     "causal_mask",
+    "classifier_free_guidance",
     "clip_gradient",
+    "code_ids",
+    "code_levels",
     "combine_masks",
     "compute_optimal_size",
     "concat",
@@ -178,6 +191,7 @@ __all__ = [
     "gpt_parameters",
     "gradient_descent",
     "greedy",
+    "group_norm",
     "he_normal",
     "inner_product",
     "int4_linear",
@@ -216,11 +230,13 @@ __all__ = [
     "noam_learning_rate",
     "normal",
     "normalize",
+    "normalize_levels",
     "normalized_descent",
     "ntk_scaled_frequencies",
     "one_hot",
     "orthogonalize",
     "padding_mask",
+    "peak_signal_to_noise",
     "perplexity",
     "position_mask",
     "projection_macs",
@@ -238,6 +254,7 @@ __all__ = [
     "rmsprop",
     "rotary",
     "rotary_frequencies",
+    "round_straight_through",
     "sample",
     "sample_from_uniform",
     "scale",

@@ -77,9 +77,7 @@ def _conv2d_flops(batch: int, x: Tensor, W: Tensor, b: Tensor | None, stride: in
 
 
 @conv2d.def_cell
-def _conv2d_cell(
-    index: tuple[int, ...], x: Tensor, W: Tensor, b: Tensor | None, stride: int, padding: int
-) -> str:
+def _conv2d_cell(index: tuple[int, ...], x: Tensor, W: Tensor, b: Tensor | None, stride: int, padding: int) -> str:
     *batch, output, i, j = index
     text = dot(_windows(x[tuple(batch)], W, stride, padding)[i, j], W[output].flatten())
     return text if b is None else total([text, number(b[output])], [])
