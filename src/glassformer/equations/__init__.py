@@ -50,6 +50,7 @@ from glassformer.equations.parameter_counts import (
     projection_macs,
     quadratic_fraction,
 )
+from glassformer.equations.patches import patchify, prepend_token, sinusoidal_positions_2d, unpatchify
 from glassformer.equations.position_biases import (
     alibi_bias,
     alibi_slopes,
@@ -236,9 +237,11 @@ __all__ = [
     "one_hot",
     "orthogonalize",
     "padding_mask",
+    "patchify",
     "peak_signal_to_noise",
     "perplexity",
     "position_mask",
+    "prepend_token",
     "projection_macs",
     "quadratic_fraction",
     "random_cosine_rms",
@@ -268,6 +271,7 @@ __all__ = [
     "sigmoid",
     "silu",
     "sinusoidal_positions",
+    "sinusoidal_positions_2d",
     "slice_axis",
     "sliding_window_mask",
     "soft_cap",
@@ -290,6 +294,7 @@ __all__ = [
     "truncated_normal",
     "unembed",
     "uniform",
+    "unpatchify",
     "upsample",
     "visible_pairs",
     "warmup_stable_decay",
