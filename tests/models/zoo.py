@@ -8,8 +8,10 @@ from torch import Tensor
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
+from glassformer.models.dalle import DALLEConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.image_autoencoder import ImageAutoencoderConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.mlp import MLPConfig
 from glassformer.models.modern import ModernConfig
@@ -19,6 +21,7 @@ from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
 
 VOCAB = 13
+PICTURES = ImageAutoencoderConfig(image_size=4, channels=2, dim=4, halvings=1, blocks=1, levels=(3, 2), groups=2)
 LLAMA = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 4, "ffn_dim": 12}
 SEQ2SEQ = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
 ENCODER = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
@@ -59,9 +62,13 @@ ZOO: dict[str, Config] = {
     "encoder-classifier": EncoderConfig(**ENCODER, head="classifier", classes=3),
     "t5": T5Config(**T5),
     "t5-gated": T5Config(**T5, gated=True, tie_embeddings=False, decoder_layers=1),
+    "image-autoencoder": PICTURES,
+    "dalle": DALLEConfig(autoencoder=PICTURES, vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
-CAUSAL = [name for name, c in ZOO.items() if isinstance(c, (GPTConfig, LlamaConfig, ModernConfig, RNNConfig))]
+LANGUAGE_MODELS = (GPTConfig, LlamaConfig, ModernConfig, RNNConfig, DALLEConfig)
+CAUSAL = [name for name, c in ZOO.items() if isinstance(c, LANGUAGE_MODELS)]
+STRAIGHT_THROUGH = ["image-autoencoder"]  # rounds, and has a gradient by convention
 READERS = [name for name, c in ZOO.items() if isinstance(c, EncoderConfig)]
 TRANSLATORS = [name for name, c in ZOO.items() if isinstance(c, (Seq2SeqConfig, T5Config))]
 
@@ -89,6 +96,9 @@ def specimen(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, lengt
     ids = torch.randint(VOCAB, (3, length), generator=generator)
     if name == "mlp":
         return Specimen(model, {"x": torch.randn(4, 3, generator=generator, dtype=torch.float64).to(dtype)})
+    if name == "image-autoencoder":
+        pixels = torch.randn(3, 2, 4, 4, generator=generator, dtype=torch.float64)
+        return Specimen(model, {"pixel_values": pixels.to(dtype)})
     if name in TRANSLATORS:
         return Specimen(model, {"source": ids, "target": torch.randint(VOCAB, (3, length - 2), generator=generator)})
     return Specimen(model, {"ids": ids})

@@ -8,8 +8,10 @@ from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
+from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
 from glassformer.models.llama import Llama, LlamaConfig
 from glassformer.models.mlp import MLP, MLPConfig
 from glassformer.models.modern import Modern, ModernConfig
@@ -44,6 +46,8 @@ PRESETS: dict[str, Config] = {
     "marian": Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True),
     "mlp-xor": MLPConfig(),
     "lstm": RNNConfig(),
+    "image-autoencoder": ImageAutoencoderConfig(),
+    "dalle": DALLEConfig(),
 }  # fmt: skip
 
 
@@ -61,6 +65,8 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "encoder": Encoder,
     "mlp": MLP,
     "rnn": RNN,
+    "image_autoencoder": ImageAutoencoder,
+    "dalle": DALLE,
 }
 
 
