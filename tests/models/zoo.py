@@ -21,7 +21,7 @@ from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
 
 VOCAB = 13
-PICTURES = ImageAutoencoderConfig(image_size=4, channels=2, dim=4, halvings=1, blocks=1, levels=(3, 2), groups=2)
+PICTURES = ImageAutoencoderConfig(image_size=4, channels=2, features=4, halvings=1, blocks=1, levels=(3, 2), groups=2)
 LLAMA = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 4, "ffn_dim": 12}
 SEQ2SEQ = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
 ENCODER = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}

@@ -42,13 +42,13 @@ class ImageAutoencoderConfig(Config):
 
     image_size: Size = setting(32, "Side of a picture in pixels.", 64)
     channels: Channels = setting(3, "Channels of a picture: 1 for gray, 3 for color.", 1)
-    dim: Size = setting(64, "Channels of the feature maps at full size; twice as many at smaller ones.", 32)
+    features: Size = setting(64, "Channels of the feature maps at full size; twice as many at smaller ones.", 32)
     halvings: Halvings = setting(2, "How often the side is halved before pixels become tokens.", 3)
     blocks: Layers = setting(2, "Residual blocks at each size.", 1)
     levels: tuple[Level, ...] = setting(
         (8, 8, 8), "Levels of each number of a token; their product is the number of codes.", (8, 5, 5, 5)
     )
-    groups: Size = setting(8, "Groups of channels that are normalized together; they divide dim.", 4)
+    groups: Size = setting(8, "Groups of channels that are normalized together; they divide features.", 4)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,7 +76,7 @@ class ImageAutoencoderConfig(Config):
     @property
     def widths(self) -> list[int]:
         """Channels of the feature maps at each size, from full size down."""
-        return [self.dim, *[2 * self.dim] * self.halvings]
+        return [self.features, *[2 * self.features] * self.halvings]
 
 
 def _blocks(config: ImageAutoencoderConfig, channels: int) -> nn.Sequential:

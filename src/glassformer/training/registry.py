@@ -10,6 +10,7 @@ from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
 from glassformer.training.tasks.classify import ClassifyTask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
+from glassformer.training.tasks.image_tokens import ImageTokensTask
 from glassformer.training.tasks.masked import MaskedLanguageModeling
 from glassformer.training.tasks.translate import TranslateTask
 
@@ -18,6 +19,7 @@ TASKS: dict[str, Task] = {
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
+    "image-tokens": ImageTokensTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
