@@ -1,9 +1,11 @@
-"""Metrics of classification: accuracy and F1, which a model is evaluated by and not trained by."""
+"""Metrics that a model is evaluated by and not trained by: accuracy, F1, and recall of retrieval."""
 
+import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.equation import equation
+from glassformer.equations.ranges import whole
 from glassformer.equations.special_ranges import counts
 
 
@@ -65,3 +67,33 @@ def _f1_cell(index: tuple[int, ...], confusion: Tensor) -> str:
     (c,) = index
     right, actual, predicted = int(confusion[c, c]), int(confusion[c].sum()), int(confusion[:, c].sum())
     return f"2·{right} / ({actual} + {predicted})" if actual + predicted else "0"
+
+
+@equation(
+    r"R = \frac{1}{N} \sum_n [\text{fewer than } k \text{ wrong candidates score as high as the best right one}]",
+    meaning="How often a right candidate is among the first k of all candidates.",
+    intuition="A lost-property desk that shows you five umbrellas: is yours among them?",
+    symbols={
+        "scores": "score of every candidate for each of N queries",
+        "right": "true for candidates that are right for the query",
+        "k": "number of candidates looked at",
+        "R": "recall at k",
+    },
+    names={"R": "recall"},
+    flops=lambda batch, candidates: 2 * batch * candidates,
+    where={"k": whole},
+)
+def recall_at_k(
+    scores: Float[Tensor, "batch candidates"], right: Bool[Tensor, "batch candidates"], k: int
+) -> Float[Tensor, ""]:
+    """Recall at k of a retrieval; equal scores count against it, so that scores that say nothing find nothing."""
+    best = scores.masked_fill(~right, -torch.inf).amax(-1, keepdim=True)
+    ahead = ((scores >= best) & ~right).sum(-1)
+    return (ahead < k).sum() / ahead.numel()
+
+
+@recall_at_k.def_check
+def _recall_at_k_check(scores: Tensor, right: Tensor) -> None:
+    recall_at_k.require(scores.numel() > 0, "scores", f"of shape {list(scores.shape)}", "at least one candidate")
+    found = bool(right.any(-1).all())
+    recall_at_k.require(found, "right", "false for all candidates of a query", "a right candidate for each query")

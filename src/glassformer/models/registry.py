@@ -8,6 +8,7 @@ from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
+from glassformer.models.clip import CLIP, CLIPConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.llama import Llama, LlamaConfig
@@ -44,6 +45,7 @@ PRESETS: dict[str, Config] = {
     "marian": Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True),
     "mlp-xor": MLPConfig(),
     "lstm": RNNConfig(),
+    "clip-vit-b32": CLIPConfig(),
 }  # fmt: skip
 
 
@@ -61,6 +63,7 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "encoder": Encoder,
     "mlp": MLP,
     "rnn": RNN,
+    "clip": CLIP,
 }
 
 

@@ -15,6 +15,7 @@ AXES = {
     "batch": "vectors, tokens or sequences computed independently",
     "buckets": "ranges of relative position that share one learned bias",
     "bytes": "bytes that each pack several quantized weights",
+    "candidates": "candidates that a query may find",
     "classes": "classes to choose from",
     "columns": "columns of a matrix",
     "dim": "model dimension: the size of a hidden state",
@@ -22,6 +23,7 @@ AXES = {
     "groups": "groups of weights that share one scale",
     "head_dim": "dimension of an attention head: the size of a query or a key",
     "heads": "attention heads",
+    "images": "images, each compared with every text",
     "inner": "axis that a matrix product sums over",
     "inputs": "input features of a linear layer",
     "k": "number of results kept, as in top-k",
@@ -42,6 +44,7 @@ AXES = {
     "sliced": "the same shape, with the sliced axis shorter",
     "slots": "token slots of a KV cache",
     "suppressed": "token ids to suppress",
+    "texts": "texts, each compared with every image",
     "value_dim": "size of a value inside one head",
     "vocab": "tokens of the vocabulary",
 }
