@@ -72,7 +72,7 @@ def resized(config: Config, like: Mapping[str, object]) -> Config:
 def for_data(values: Mapping[str, object], size: int) -> dict[str, object]:
     """Values that suit this many bytes of data: fewer tokens, dropout and weight decay for little of it."""
     chosen: dict[str, object] = {}
-    if values["tokenizer.kind"] in TRAINED_VOCAB and not values["tokenizer.file"]:
+    if values.get("tokenizer.kind") in TRAINED_VOCAB and not values["tokenizer.file"]:
         usual = cast(int, values["tokenizer.vocab_size"])
         chosen["tokenizer.vocab_size"] = min(usual, max(size // BYTES_PER_ENTRY, SMALLEST_VOCAB))
     epochs = cast(int, values["recipe.steps"]) * _tokens_per_step(values) * BYTES_PER_TOKEN / max(size, 1)
