@@ -1,6 +1,5 @@
 """Metrics that a model is evaluated by and not trained by: accuracy, F1, and recall of retrieval."""
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -70,30 +69,27 @@ def _f1_cell(index: tuple[int, ...], confusion: Tensor) -> str:
 
 
 @equation(
-    r"R = \frac{1}{N} \sum_n [\text{fewer than } k \text{ wrong candidates score as high as the best right one}]",
-    meaning="How often a right candidate is among the first k of all candidates.",
+    r"R = \frac{1}{N} \sum_n [\text{rank}_n \le k]",
+    meaning="How often the right candidate is among the first k of all candidates.",
     intuition="A lost-property desk that shows you five umbrellas: is yours among them?",
     symbols={
-        "scores": "score of every candidate for each of N queries",
-        "right": "true for candidates that are right for the query",
+        "ranks": "rank of the right candidate of each query, 1 for the best",
         "k": "number of candidates looked at",
         "R": "recall at k",
     },
     names={"R": "recall"},
-    flops=lambda batch, candidates: 2 * batch * candidates,
+    flops=lambda: 1,
     where={"k": whole},
 )
-def recall_at_k(
-    scores: Float[Tensor, "batch candidates"], right: Bool[Tensor, "batch candidates"], k: int
-) -> Float[Tensor, ""]:
-    """Recall at k of a retrieval; equal scores count against it, so that scores that say nothing find nothing."""
-    best = scores.masked_fill(~right, -torch.inf).amax(-1, keepdim=True)
-    ahead = ((scores >= best) & ~right).sum(-1)
-    return (ahead < k).sum() / ahead.numel()
+def recall_at_k(ranks: Int[Tensor, " batch"], k: int) -> Float[Tensor, ""]:
+    """Recall at k of a retrieval with one right candidate for each query; chance is k over the candidates."""
+    return (ranks <= k).sum() / ranks.numel()
+
+
+recall_at_k.def_cell(lambda index, ranks, k: f"{int((ranks <= k).sum())} / {ranks.numel()}")
 
 
 @recall_at_k.def_check
-def _recall_at_k_check(scores: Tensor, right: Tensor) -> None:
-    recall_at_k.require(scores.numel() > 0, "scores", f"of shape {list(scores.shape)}", "at least one candidate")
-    found = bool(right.any(-1).all())
-    recall_at_k.require(found, "right", "false for all candidates of a query", "a right candidate for each query")
+def _recall_at_k_check(ranks: Tensor) -> None:
+    recall_at_k.require(ranks.numel() > 0, "ranks", "empty", "at least one query")
+    recall_at_k.require(bool((ranks >= 1).all()), "ranks", int(ranks.min()), "ranks from 1 on")

@@ -10,17 +10,19 @@ from torch import Tensor, nn
 from glassformer.equations.contrastive import contrastive_logits, logit_scale
 from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.masks import padding_mask
+from glassformer.equations.patches import prepend_token
 from glassformer.equations.regularization import dropout
 from glassformer.equations.sequences import select_each, select_position
 from glassformer.equations.similarity import normalize
-from glassformer.errors import ModelError
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
 from glassformer.layers.block import Attention, AttentionShape, Bidirectional, Block, Causal, Stack
-from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, setting
+from glassformer.layers.config import Config, Count, Layers, NotNegative, Positive, Probability, Size, setting
 from glassformer.layers.model import Model, checks_inputs
-from glassformer.layers.patches import ClassToken, PatchEmbedding
+from glassformer.layers.patches import PatchEmbedding, check_pixels
 
 FIRST_TEMPERATURE = 0.07  # of the paper
+CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)  # of red, green and blue in the pictures that CLIP was trained on
+CLIP_STD = (0.26862954, 0.26130258, 0.27577711)
 RESIDUAL = (".output.weight", ".down.weight")  # matrices that write into the residual stream
 
 
@@ -37,6 +39,8 @@ class CLIPConfig(Config):
     image_size: Size = setting(224, "Height and width of a picture, in pixels.", 32)
     patch_size: Size = setting(32, "Height and width of a patch, in pixels; it divides image_size.", 8)
     channels: Size = setting(3, "Channels of a picture: 3 for color, 1 for gray.", 1)
+    image_mean: tuple[float, ...] = setting(CLIP_MEAN, "Mean of each channel, which is subtracted.", (0.5, 0.5, 0.5))
+    image_std: tuple[Positive, ...] = setting(CLIP_STD, "Deviation of each channel, by which it is divided.", (0.5,))
     image_dim: Size = setting(768, "Dimension of the hidden states of the image tower.", 256)
     image_layers: Layers = setting(12, "Number of blocks of the image tower.", 6)
     image_heads: Size = setting(12, "Attention heads of the image tower; they divide image_dim.", 8)
@@ -60,8 +64,8 @@ class CLIP(Model):
     def __init__(self, config: CLIPConfig) -> None:
         super().__init__(config)
         self.patches = PatchEmbedding(config.image_size, config.patch_size, config.channels, config.image_dim, bias=False)
-        self.class_token = ClassToken(config.image_dim)
-        self.image_positions = LearnedPositions(1 + self.patches.count, config.image_dim)
+        self.class_token = nn.Parameter(torch.empty(config.image_dim))
+        self.image_positions = LearnedPositions(1 + self.patches.patches, config.image_dim)
         self.image_norm = LayerNorm(config.image_dim, config.eps)
         shape = AttentionShape.of(dim=config.image_dim, heads=config.image_heads)
         blocks = [self._block(shape, config.image_ffn_dim, Bidirectional()) for _ in range(config.image_layers)]
@@ -85,14 +89,14 @@ class CLIP(Model):
             dropout=config.dropout,
         )
 
-    def check(self, pixels: Tensor, ids: Tensor, attention_mask: Tensor | None = None) -> None:
+    def check(self, pixel_values: Tensor, ids: Tensor, attention_mask: Tensor | None = None) -> None:
         """Raise on pictures or tokens the model cannot take."""
-        self.check_image(pixels)
+        self.check_image(pixel_values)
         self.check_text(ids, attention_mask)
 
-    def check_image(self, pixels: Tensor) -> None:
+    def check_image(self, pixel_values: Tensor) -> None:
         """Raise on pictures the model cannot take."""
-        self.patches.check(pixels)
+        check_pixels(type(self).__name__, pixel_values, self.config.image_size, self.config.channels)
 
     def check_text(self, ids: Tensor, attention_mask: Tensor | None = None) -> None:
         """Raise on tokens the model cannot take."""
@@ -100,9 +104,9 @@ class CLIP(Model):
         self.check_mask(attention_mask, ids)
 
     @checks_inputs(check_image)
-    def encode_image(self, pixels: Tensor) -> Tensor:
+    def encode_image(self, pixel_values: Tensor) -> Tensor:
         """Embeddings [batch, embedding_dim] of pictures, of length one."""
-        x = self.image_positions(self.class_token(self.patches(pixels)))
+        x = self.image_positions(prepend_token(self.class_token, self.patches(pixel_values)))
         x = self.image_stack(self.image_norm(self._drop(x)))
         return normalize(self.image_projection(self.class_norm(select_position(x, 0))))
 
@@ -129,9 +133,9 @@ class CLIP(Model):
         return contrastive_logits(image, text, logit_scale(self.log_scale))
 
     @checks_inputs(check)
-    def forward(self, pixels: Tensor, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    def forward(self, pixel_values: Tensor, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits [images, texts] of every pair; `attention_mask` is false for padding."""
-        return self.logits(self.encode_image(pixels), self.encode_text(ids, attention_mask))
+        return self.logits(self.encode_image(pixel_values), self.encode_text(ids, attention_mask))
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:

@@ -15,7 +15,6 @@ AXES = {
     "batch": "vectors, tokens or sequences computed independently",
     "buckets": "ranges of relative position that share one learned bias",
     "bytes": "bytes that each pack several quantized weights",
-    "candidates": "candidates that a query may find",
     "channels": "channels of a picture: 1 for gray, 3 for red, green and blue",
     "classes": "classes to choose from",
     "columns": "columns of a matrix",

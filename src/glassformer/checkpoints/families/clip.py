@@ -45,14 +45,15 @@ _BLOCK = {
 def _tensors(config: CLIPConfig) -> list[TensorMap]:
     text, image = "text_model.", "vision_model."
     tables = {"embedding": "token_embedding", "positions": "position_embedding"}
+    kernel = (config.image_dim, config.channels, config.patch_size, config.patch_size)
     positions = Derived("positions", are_positions)
     rows = [
         *parts(tables, ("", f"{text}embeddings."), tensors=["weight"], transposed=False),
         TensorMap("", f"{text}embeddings.position_ids", derived=positions),
         *parts(_BLOCK, ("text_stack.blocks.{i}.", f"{text}encoder.layers.{{i}}."), "text_layers"),
         *parts({"text_stack.norm": f"{text}final_layer_norm"}),
-        TensorMap("class_token.weight", f"{image}embeddings.class_embedding"),
-        TensorMap("patches.weight", f"{image}embeddings.patch_embedding.weight", patches=True),
+        TensorMap("class_token", f"{image}embeddings.class_embedding"),
+        TensorMap("patches.projection.weight", f"{image}embeddings.patch_embedding.weight", True, reshaped=kernel),
         TensorMap("image_positions.weight", f"{image}embeddings.position_embedding.weight"),
         TensorMap("", f"{image}embeddings.position_ids", derived=positions),
         *parts({"image_norm": f"{image}pre_layrnorm", "class_norm": f"{image}post_layernorm"}),
@@ -104,7 +105,7 @@ FAMILY_CLIP = ModelFamily(
     {"CLIPModel": ""},
     read=_read,
     write=_write,
-    exceptions={"eos", "dropout", *(row.native for _, rows in _TOWERS.values() for row in rows)},
+    exceptions={"eos", "dropout", "image_mean", "image_std", *(row.native for _, rows in _TOWERS.values() for row in rows)},
     constants={"logit_scale_init_value": 2.6592},
     harmless={"logit_scale_init_value"},
 )
