@@ -9,6 +9,7 @@ from glassformer.models.registry import ARCHITECTURES, architecture_of, config_t
 from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
 from glassformer.training.tasks.classify import ClassifyTask
+from glassformer.training.tasks.clip import CLIPTask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.masked import MaskedLanguageModeling
 from glassformer.training.tasks.translate import TranslateTask
@@ -18,6 +19,7 @@ TASKS: dict[str, Task] = {
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
+    "clip": CLIPTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
@@ -29,6 +31,7 @@ FOLLOWS = {
     "model.channels": "the pictures in the data",
     "model.image_mean": "the pictures in the data",
     "model.image_std": "the pictures in the data",
+    "model.eos": "the tokenizer",
 }
 
 
