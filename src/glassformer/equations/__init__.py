@@ -1,11 +1,12 @@
 """Every formula, one file per theme; the catalog lists them in the order of these imports."""
 
-from glassformer.equations.activations import gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, tanh
+from glassformer.equations.activations import gelu, gelu_tanh, quick_gelu, relu, sigmoid, silu, squared_relu, tanh
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.cache import write_slots
 from glassformer.equations.convolution import conv2d, upsample
+from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -17,7 +18,6 @@ from glassformer.equations.lora import lora, merge_lora
 from glassformer.equations.losses import (
     balanced_class_weights,
     bits_per_byte,
-    contrastive_loss,
     cross_entropy,
     label_smoothing,
     mean_squared_error,
@@ -34,7 +34,7 @@ from glassformer.equations.masks import (
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
-from glassformer.equations.metrics import accuracy, f1
+from glassformer.equations.metrics import accuracy, f1, recall_at_k
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
@@ -101,7 +101,7 @@ from glassformer.equations.schedules import (
     schedule_progress,
     warmup_stable_decay,
 )
-from glassformer.equations.sequences import concat, mean_pool, select_position, stack_steps
+from glassformer.equations.sequences import concat, mean_pool, select_each, select_position, stack_steps
 from glassformer.equations.similarity import (
     analogy,
     cosine_similarity,
@@ -166,6 +166,7 @@ __all__ = [
     "combine_masks",
     "compute_optimal_size",
     "concat",
+    "contrastive_logits",
     "contrastive_loss",
     "conv2d",
     "cosine_schedule",
@@ -212,6 +213,7 @@ __all__ = [
     "linear_warmup",
     "llama3_scaled_frequencies",
     "log_softmax",
+    "logit_scale",
     "logsumexp",
     "lora",
     "matmul",
@@ -244,7 +246,9 @@ __all__ = [
     "prepend_token",
     "projection_macs",
     "quadratic_fraction",
+    "quick_gelu",
     "random_cosine_rms",
+    "recall_at_k",
     "relative_position_bias",
     "relative_position_bucket",
     "relative_positions",
@@ -266,6 +270,7 @@ __all__ = [
     "scaling_law_loss",
     "schedule_progress",
     "score_variance",
+    "select_each",
     "select_position",
     "shift_matrix",
     "sigmoid",

@@ -9,6 +9,7 @@ from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
 from glassformer.models.dalle import DALLE, DALLEConfig
+from glassformer.models.clip import CLIP, CLIPConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
@@ -48,6 +49,7 @@ PRESETS: dict[str, Config] = {
     "lstm": RNNConfig(),
     "image-autoencoder": ImageAutoencoderConfig(),
     "dalle": DALLEConfig(),
+    "clip-vit-b32": CLIPConfig(),
 }  # fmt: skip
 
 
@@ -67,6 +69,7 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "rnn": RNN,
     "image_autoencoder": ImageAutoencoder,
     "dalle": DALLE,
+    "clip": CLIP,
 }
 
 

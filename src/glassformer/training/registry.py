@@ -9,6 +9,7 @@ from glassformer.models.registry import ARCHITECTURES, architecture_of, config_t
 from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
 from glassformer.training.tasks.classify import ClassifyTask
+from glassformer.training.tasks.clip import CLIPTask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.image_tokens import ImageTokensTask
 from glassformer.training.tasks.masked import MaskedLanguageModeling
@@ -20,6 +21,7 @@ TASKS: dict[str, Task] = {
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
     "image-tokens": ImageTokensTask(),
+    "clip": CLIPTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
@@ -31,6 +33,7 @@ FOLLOWS = {
     "model.channels": "the pictures in the data",
     "model.image_mean": "the pictures in the data",
     "model.image_std": "the pictures in the data",
+    "model.eos": "the tokenizer",
 }
 
 
