@@ -24,8 +24,8 @@ class TensorMap:
     """One tensor under both names.
 
     `{i}` stands for the number of a layer; the configuration's field `per` says how many there are. `transposed`
-    tensors are stored as [outputs, inputs], `unsqueezed` ones with a first axis of size one, and `reshaped` ones, such as
-    the kernel of a convolution, in this shape. If a tensor is missing, the one under `or_else` is used instead.
+    tensors are stored as [outputs, inputs], `unsqueezed` ones with a first axis of size one, and `reshaped` ones in
+    this shape, as the kernel of a convolution is. If a tensor is missing, the one under `or_else` is used instead.
 
     A row without a native name is a tensor that the model does not store: `same_as` another one, `left_out` with a
     head that the model does not have, or `derived`, a table that the model computes.

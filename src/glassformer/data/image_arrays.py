@@ -32,10 +32,10 @@ def read_idx(path: Path | str) -> UInt8[np.ndarray, "..."]:
             start = file.read(4)
             if len(start) < 4 or start[:2] != b"\0\0" or start[2] != UNSIGNED_BYTES or not 1 <= start[3] <= 4:
                 raise DataError(f"{path}: does not begin like an IDX file of unsigned bytes with 1 to 4 axes")
-            sizes = np.frombuffer(file.read(4 * start[3]), dtype=">u4")
-            if len(sizes) < start[3]:
+            sizes = file.read(4 * start[3])
+            if len(sizes) < 4 * start[3]:
                 raise DataError(f"{path}: ends within its header")
-            shape = tuple(map(int, sizes))
+            shape = tuple(map(int, np.frombuffer(sizes, dtype=">u4")))
             count = math.prod(shape)
             if count > MOST_NUMBERS:
                 raise DataError(f"{path}: its header says {count:,} bytes, wanted at most {MOST_NUMBERS:,}")

@@ -66,9 +66,9 @@ def unpatchify(
     return rearrange(x, "... (rows columns) (c a b) -> ... c (rows a) (columns b)", rows=rows, a=size, b=size)
 
 
-unpatchify.def_gradient(r"\bar x_{(i,j),\,(c,a,b)} = \bar y_{c,\; iP + a,\; jP + b}")(
-    lambda y_bar, size: patchify.fn(y_bar, size)
-)
+@unpatchify.def_gradient(r"\bar x_{(i,j),\,(c,a,b)} = \bar y_{c,\; iP + a,\; jP + b}")
+def _unpatchify_gradient(y_bar: Tensor, size: int) -> Tensor:
+    return patchify.fn(y_bar, size)
 
 
 @unpatchify.def_cell

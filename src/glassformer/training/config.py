@@ -296,7 +296,8 @@ def resolve_for_machine(
     if file is not None:
         return first
     run, data = first.settings.run, first.settings.data
-    if size is None and not run.init and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
+    grows = size is None and not run.init and TASKS[first.task].reads_text
+    if grows and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
         first = resolve(task, preset, file, words, origin, size)
     return suited(first)
 
