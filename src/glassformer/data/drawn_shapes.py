@@ -17,7 +17,12 @@ COLORS = {
 }  # fmt: skip
 RADII = {"small": 3.5, "large": 6.0}
 SHAPES = ("circle", "square", "triangle", "cross")
-PLACES = {"above": (-1, 0), "below": (1, 0), "left of": (0, -1), "right of": (0, 1)}  # of the first shape, down and right
+PLACES = {
+    "above": (-1, 0),
+    "below": (1, 0),
+    "left of": (0, -1),
+    "right of": (0, 1),
+}  # of the first shape, down and right
 COUNT = 1600  # pictures, of the 9,216 captions there are
 OFFSET, JITTER, SHADE = 7.5, 1.5, 20  # pixels from the middle, and how much positions and colors vary
 

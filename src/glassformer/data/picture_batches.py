@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Integer
 from torch import Tensor
 
 from glassformer.data.batches import (
@@ -19,10 +19,10 @@ from glassformer.data.batches import (
     require_rows,
     sample_stride,
 )
+from glassformer.data.caption_batches import FIRST, to_unit
 from glassformer.data.captions import Pictures
 from glassformer.data.padded_batches import padded
 from glassformer.data.picture_augmentation import Strength, augment, background_of
-from glassformer.data.unlabeled_pictures import as_pixel_values
 from glassformer.errors import DataError
 
 DRAWS = 1  # key of the random numbers of a batch, beside those of its order
@@ -67,7 +67,7 @@ class PictureBatches(RowBatches):
 
     def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
         mine = self._mine(rows)
-        pixels = torch.from_numpy(as_pixel_values(self.pixels[mine]))
+        pixels = to_unit(self.pixels[mine])
         seed = int(generator(self.seed, epoch, index, self.rank, DRAWS).integers(2**63))
         return {"pixel_values": varied(pixels, self.pixels[mine], self.strength, seed, mirror=True)}
 
@@ -113,7 +113,7 @@ class CaptionedTokenBatches(RowBatches):
     def __init__(
         self,
         captions: Sequence[Sequence[Sequence[int]]],
-        codes: Int64[np.ndarray, "variations rows tokens"],
+        codes: Integer[np.ndarray, "variations rows tokens"],
         layout: TokenLayout,
         batch: int,
         seed: int,
@@ -136,7 +136,7 @@ class CaptionedTokenBatches(RowBatches):
         if self.varies:
             random = generator(self.seed, epoch, index, DRAWS)
             variation = random.integers(len(self.codes), size=len(rows))
-            caption = random.integers(2**31, size=len(rows)) * (random.random(len(rows)) < 0.5)  # the first is likely
+            caption = random.integers(2**31, size=len(rows)) * (random.random(len(rows)) >= FIRST)
             kept = random.random(len(rows)) >= self.caption_dropout
         mine = list(zip(*(self._mine(each).tolist() for each in (rows, variation, caption, kept)), strict=True))
         texts = [self.captions[row][at % len(self.captions[row])] if keep else [] for row, _, at, keep in mine]

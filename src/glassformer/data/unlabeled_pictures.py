@@ -3,8 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
-
 from glassformer.data.captions import USUAL_SIZE, Pictures, fit_pictures, read_pictures, require_pictures
 from glassformer.data.drawn_shapes import NAME as SHAPES
 from glassformer.data.drawn_shapes import drawn_shapes
@@ -53,8 +51,3 @@ def split_pictures(pixels: Pictures, fraction: float, seed: int) -> tuple[list[i
     sides = split(list(copies), fraction, seed)
     train, validation = (sorted(number for each in side for number in copies[each]) for side in sides)
     return train, validation
-
-
-def as_pixel_values(pixels: Pictures) -> np.ndarray:
-    """Pictures as a model reads them: channels first, float32 from 0 to 1."""
-    return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2), dtype=np.float32) / 255

@@ -26,7 +26,6 @@ from glassformer.equations.vector_quantization import (
 from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.config import Config, Layers, Size, setting
 from glassformer.layers.convolution import Conv2d, GroupNorm, ResidualConvolutions
-from glassformer.layers.image_classifier import Channels
 from glassformer.layers.model import Model, checks_inputs
 from glassformer.layers.patches import check_pixels
 
@@ -41,7 +40,7 @@ class ImageAutoencoderConfig(Config):
     """Sizes of an autoencoder; a picture has (image_size / 2^halvings)² tokens, and codes are the product of levels."""
 
     image_size: Size = setting(32, "Side of a picture in pixels.", 64)
-    channels: Channels = setting(3, "Channels of a picture: 1 for gray, 3 for color.", 1)
+    channels: Size = setting(3, "Channels of a picture: 1 for gray, 3 for color.", 1)
     features: Size = setting(64, "Channels of the feature maps at full size; twice as many at smaller ones.", 32)
     halvings: Halvings = setting(2, "How often the side is halved before pixels become tokens.", 3)
     blocks: Layers = setting(2, "Residual blocks at each size.", 1)

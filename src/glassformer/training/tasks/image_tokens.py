@@ -10,11 +10,10 @@ from glassformer.data.captions import Pictures, fit_pictures
 from glassformer.data.picture_augmentation import Strength
 from glassformer.data.picture_batches import PictureBatches
 from glassformer.data.unlabeled_pictures import COLOR, SHAPES, read_unlabeled, split_pictures
-from glassformer.equation import no_checks
 from glassformer.equations.losses import mean_squared_error
 from glassformer.equations.vector_quantization import peak_signal_to_noise
+from glassformer.inference.prepare import inference_mode
 from glassformer.layers.config import Config, Fraction, Size, setting
-from glassformer.layers.image_classifier import Channels
 from glassformer.layers.model import Model
 from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
 from glassformer.training import task
@@ -65,7 +64,7 @@ class PictureData(DataSettings):
     image_size: Size | None = setting(
         None, "Side to which pictures are resized; none keeps that of arrays, and is 32 for files.", 64
     )
-    channels: Channels = setting(COLOR, "Channels of a picture: 1 for gray, 3 for color.", 1)
+    channels: Size = setting(COLOR, "Channels of a picture: 1 for gray, 3 for color.", 1)
     batch_size: Size = setting(32, "Pictures in a batch.", 128)
     augmentation: Strength = setting(
         "none", "How far pictures are varied for training: moved, scaled, recolored.", "light"
@@ -98,7 +97,6 @@ class PictureSet(EvaluationSet):
 
     batches: PictureBatches
 
-    @torch.no_grad()
     def evaluate(
         self,
         model: Model,
@@ -108,30 +106,27 @@ class PictureSet(EvaluationSet):
     ) -> ReconstructionMetrics:
         """The error of the reconstructions, and how many of the codes they use."""
         assert isinstance(model, ImageAutoencoder)
-        device, before = next(model.parameters()).device, model.training
-        model.eval()
-        error, values, pictures, used = 0.0, 0, 0, torch.zeros(model.config.codes, dtype=torch.bool)
-        try:
-            for batch in progress(self.batches.once(), "batches evaluated"):
-                pixels = batch["pixel_values"].to(device)
-                model.check(pixels)
-                with no_checks():
-                    ids = model.encode(pixels)
-                    apart = (model.decode(ids).clamp(0, 1) - pixels).double().square().flatten(1)
-                used[ids.flatten().cpu()] = True
-                for number, each in enumerate(apart.mean(1).tolist() if record is not None else ()):
-                    assert record is not None
-                    record({"picture": pictures + number, "mse": each})
-                error, values, pictures = error + float(apart.sum()), values + apart.numel(), pictures + len(apart)
-        finally:
-            model.train(before)
+        device, used = next(model.parameters()).device, torch.zeros(model.config.codes, dtype=torch.bool)
+        errors: list[Tensor] = []
+        for batch in progress(self.batches.once(), "batches evaluated"):
+            pixels = batch["pixel_values"].to(device)
+            model.check(pixels)
+            with inference_mode(model):
+                ids = model.encode(pixels)
+                apart = (model.decode(ids).clamp(0, 1) - pixels).double().square()
+            used[ids.flatten().cpu()] = True
+            errors.append(apart.flatten(1).mean(1).cpu())
+        each = torch.cat(errors)
+        for number, error in enumerate(each.tolist() if record is not None else ()):
+            assert record is not None
+            record({"picture": number, "mse": error, "psnr": decibels(error)})
         return ReconstructionMetrics(
-            loss=error / values,
-            psnr=decibels(error / values),
+            loss=float(each.mean()),
+            psnr=decibels(float(each.mean())),
             codes_used=int(used.sum()),
             codes=model.config.codes,
             tokens_per_picture=model.config.tokens,
-            pictures=pictures,
+            pictures=len(each),
         )
 
 
@@ -207,10 +202,10 @@ class Reconstruction:
 
     pixels: Pictures
 
-    @torch.no_grad()
     def __call__(self, model: Model) -> str:
         """The PSNR of the picture."""
         batch = next(PictureBatches(self.pixels, 1, 0).once())
         pixels = batch["pixel_values"].to(next(model.parameters()).device)
-        error = float((model.eval()(pixels).clamp(0, 1) - pixels).square().mean())
+        with inference_mode(model):
+            error = float((model(pixels).clamp(0, 1) - pixels).square().mean())
         return f"the first validation picture is reconstructed with {decibels(error):.1f} dB"
