@@ -14,6 +14,7 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 COLOR_TYPES = {1: 0, 3: 2}  # gray, and red, green, blue
 DEPTH = 8  # bits of a channel
 WHITE = 255
+SOFTWARE = b"Software\0glassformer"  # a text in the file that says who wrote it
 
 
 def png_bytes(pixels: UInt8[np.ndarray, "height width channels"]) -> bytes:
