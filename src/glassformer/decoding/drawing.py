@@ -22,7 +22,7 @@ from glassformer.models.clip import CLIP
 from glassformer.models.dalle import DALLE
 from glassformer.text.tokenizer import Tokenizer
 
-AT_ONCE = 64  # pictures
+AT_ONCE = 128  # pictures
 UNGUIDED = 1.0  # the guidance scale that changes nothing
 Steps = Callable[[int, int], None]
 

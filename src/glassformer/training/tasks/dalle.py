@@ -5,6 +5,7 @@ pictures, since someone with a table of pictures and captions wants drawings and
 """
 
 import math
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,7 +24,7 @@ from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.image_autoencoder import ImageAutoencoder
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
-from glassformer.training.device import choose_device
+from glassformer.training.device import Device, choose_device
 from glassformer.training.first_stage import FOLDER, known_autoencoder, load_autoencoder, train_autoencoder
 from glassformer.training.objective import Objective
 from glassformer.training.recipe import Recipe
@@ -150,6 +151,8 @@ class DALLETask(Task[DALLESettings]):
             train, validation = split_pairs(train, data.validation_fraction, seed)
         test = read(data.test) if data.test else validation
         autoencoder = self._autoencoder(settings, context, train, validation)
+        if context.model is None:
+            autoencoder.to(_device(settings).device)
         texts = (text for captions in train.captions for text in captions)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: texts).for_decoder()
         layout = TokenLayout(data.caption_length, tokenizer.vocab_size, tokenizer.required("pad"))
@@ -157,7 +160,9 @@ class DALLETask(Task[DALLESettings]):
         def made(pairs: CaptionedImages, name: str, variations: int = 1) -> CaptionedTokenBatches:
             shard = context.shard(len(pairs), name, "pairs")
             codes = _codes(autoencoder, pairs, variations, seed)
-            return CaptionedTokenBatches(_encoded(tokenizer, pairs), codes, layout, data.batch_size, seed, *shard)
+            found = CaptionedTokenBatches(_encoded(tokenizer, pairs), codes, layout, data.batch_size, seed, *shard)
+            found.checksum = zlib.crc32(pairs.pixels.tobytes())
+            return found
 
         batches = made(train, "training", data.variations)
         batches.varies, batches.caption_dropout, batches.text_weight = True, data.caption_dropout, data.text_weight
@@ -180,7 +185,7 @@ class DALLETask(Task[DALLESettings]):
         self, settings: DALLESettings, context: DataContext, train: CaptionedImages, validation: CaptionedImages
     ) -> ImageAutoencoder:
         """The autoencoder that is named, or known from the model or the run, or else one that is trained now."""
-        data, run = settings.data, settings.run
+        data = settings.data
         if data.autoencoder:
             return load_autoencoder(data.autoencoder, train.pixels)
         assert isinstance(settings.model, DALLEConfig)
@@ -194,9 +199,8 @@ class DALLETask(Task[DALLESettings]):
             raise ConfigError(f"data.autoencoder is empty, and several processes do not train one first: {how}")
         recipe = replace(FIRST_STAGE, steps=data.autoencoder_steps, warmup_steps=0, seed=settings.recipe.seed)
         folder = None if context.folder is None else context.folder / FOLDER
-        device = choose_device(run.device, run.precision, run.compile)
         sides = (train.pixels, validation.pixels)
-        return train_autoencoder(config, sides, recipe, data.batch_size, device, folder, context.report)
+        return train_autoencoder(config, sides, recipe, data.batch_size, _device(settings), folder, context.report)
 
     def evaluation_set(self, evaluated: EvaluatedModel, settings: DALLESettings) -> CaptionedSet:
         """Pictures of the size that the model draws."""
@@ -211,6 +215,10 @@ class DALLETask(Task[DALLESettings]):
         codes = _codes(model.autoencoder, pairs, 1, 0)
         size = evaluated.batch_size or BATCH
         return CaptionedSet(CaptionedTokenBatches(_encoded(tokenizer, pairs), codes, layout, size, 0))
+
+
+def _device(settings: DALLESettings) -> Device:
+    return choose_device(settings.run.device, settings.run.precision, settings.run.compile)
 
 
 def _table(data: DALLEData, path: str) -> CaptionTable:
