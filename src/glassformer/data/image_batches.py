@@ -88,7 +88,7 @@ class ImageBatches(Batches):
     def settings(self) -> dict[str, int]:
         """Pictures, their sides and the batch."""
         height, width = self.pixels.shape[1:3]
-        return {"images": len(self.pixels), "height": height, "width": width, "batch": self.batch}
+        return {"pictures": len(self.pixels), "height": height, "width": width, "batch": self.batch}
 
     def _sample(self) -> Iterator[Sequence[int]]:
         stride = max(1, len(self.pixels) // SAMPLED)

@@ -8,8 +8,11 @@ from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
+from glassformer.models.dalle import DALLE, DALLEConfig
+from glassformer.models.clip import CLIP, CLIPConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
 from glassformer.models.llama import Llama, LlamaConfig
 from glassformer.models.mlp import MLP, MLPConfig
 from glassformer.models.modern import Modern, ModernConfig
@@ -50,6 +53,9 @@ PRESETS: dict[str, Config] = {
     ),
     "mlp-xor": MLPConfig(),
     "lstm": RNNConfig(),
+    "image-autoencoder": ImageAutoencoderConfig(),
+    "dalle": DALLEConfig(),
+    "clip-vit-b32": CLIPConfig(),
 }  # fmt: skip
 
 
@@ -67,6 +73,9 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "encoder": Encoder,
     "mlp": MLP,
     "rnn": RNN,
+    "image_autoencoder": ImageAutoencoder,
+    "dalle": DALLE,
+    "clip": CLIP,
     "vit": ViT,
 }
 

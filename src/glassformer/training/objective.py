@@ -57,7 +57,7 @@ def summed_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None
     if weights is None:
         return cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="sum")
     each = cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="none")
-    return inner_product(weights.to(each.dtype), each)
+    return inner_product(weights.flatten().to(each.dtype), each.flatten())
 
 
 def uniform_over_vocab(model: Model) -> float:
