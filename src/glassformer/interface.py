@@ -18,8 +18,10 @@ from glassformer.asking.reading import device_of, max_length
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
+from glassformer.data.captions import Pictures
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
+from glassformer.decoding.drawing import DrawingConfig, best_first, draw, similarity_to_prompt
 from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
 from glassformer.errors import CheckpointError, ConfigError, DecodingError, ModelError, PathError, require_type
 from glassformer.inference.prepare import can_convert, for_inference
@@ -152,6 +154,32 @@ class LoadedModel(TextModel):
         found = [fill(model, tokenizer, text, top_k) for text in _texts(texts)]
         return found[0] if isinstance(texts, str) else found
 
+    @overload
+    def draw(self, prompts: str, config: DrawingConfig | None = None, **settings: object) -> Pictures: ...
+    @overload
+    def draw(self, prompts: Texts, config: DrawingConfig | None = None, **settings: object) -> list[Pictures]: ...
+    def draw(
+        self,
+        prompts: str | Texts,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        **settings: object,
+    ) -> Pictures | list[Pictures]:
+        """Draw pictures of a prompt, [n, height, width, channels] of unsigned bytes, or such an array for each prompt.
+
+        Settings are those of `DrawingConfig`: n, guidance, temperature, top_k, top_p, seed. With a CLIP to `rerank`
+        them by, the pictures that fit the prompt best come first.
+        """
+        config, texts = _drawing_config(config, settings), _texts(prompts)
+        pixels = draw(self._prepare(), self.required_tokenizer(), texts, config)
+        found = list(pixels.reshape(len(texts), config.n, *pixels.shape[1:]))
+        if rerank is not None:
+            require_type(DecodingError, "rerank", rerank, LoadedModel, "a CLIP that gf.load returned")
+            judge = rerank.model, rerank.required_tokenizer()
+            scored = [similarity_to_prompt(*judge, text, each) for text, each in zip(texts, found, strict=True)]
+            found = [each[best_first(scores)] for each, scores in zip(found, scored, strict=True)]
+        return found[0] if isinstance(prompts, str) else found
+
     def trace(
         self,
         text: Tokens,
@@ -261,6 +289,13 @@ def _generation_config(config: GenerationConfig | None, settings: dict[str, obje
     require_known_settings(settings)
     require_type(DecodingError, "config", config, (GenerationConfig, NoneType), "a GenerationConfig")
     return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
+
+
+def _drawing_config(config: DrawingConfig | None, settings: dict[str, object]) -> DrawingConfig:
+    """A config with the settings that are given as keywords replaced."""
+    require_known_settings(settings, DrawingConfig, "drawing")
+    require_type(DecodingError, "config", config, (DrawingConfig, NoneType), "a DrawingConfig")
+    return replace(config or DrawingConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
 
 
 def _texts(texts: str | Texts) -> list[str]:

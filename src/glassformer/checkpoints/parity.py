@@ -21,11 +21,13 @@ from glassformer.layers.basic import LearnedPositions
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
 from glassformer.layers.positions import RelativeBias
+from glassformer.models.clip import CLIP
 
 BOUNDS = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 LENGTH = 12
 INPUT = ", input"
 OUTPUTS = {"hidden": "last_hidden_state", "pooled": "pooler_output"}  # of encoders; of other heads the logits
+PAIR_LOGITS = "logits_per_image"  # the output of CLIP
 
 
 @dataclass(frozen=True)
@@ -120,10 +122,26 @@ def _inputs(model: Model, pad: object, seed: int) -> dict[str, Tensor]:
     ids = torch.randint(vocab, (2, length), generator=generator, device=generator.device)
     if isinstance(pad, int):
         ids[ids == pad] = (pad + 1) % vocab
+    if isinstance(model, CLIP):
+        return _pictures(model, generator) | {"input_ids": _with_eos(ids, model.config.eos)}
     if not isinstance(model, EncoderDecoder):
         return {"input_ids": ids}
     target = torch.randint(vocab, (2, length - 1), generator=generator, device=generator.device)
     return {"input_ids": ids, "decoder_input_ids": target}
+
+
+def _pictures(model: CLIP, generator: torch.Generator) -> dict[str, Tensor]:
+    size = (2, model.config.channels, model.config.image_size, model.config.image_size)
+    dtype = next(model.parameters()).dtype
+    return {"pixel_values": torch.randn(size, generator=generator, device=generator.device).to(dtype)}
+
+
+def _with_eos(ids: Tensor, eos: int | None) -> Tensor:
+    """Texts that hold an EOS, at which CLIP reads them, each elsewhere."""
+    if eos is not None:
+        for row in range(len(ids)):
+            ids[row, -1 - row] = eos
+    return ids
 
 
 class _Listener:
@@ -168,7 +186,7 @@ def _compare(
             other = [value for calls in found for value in calls][call] if len(found) > 1 else found[0][call]
             yield _difference(which, pairs[name][0] + suffix, left.heard[label][call], other)
     if described.head != "sentence":  # transformers ends with the hidden states, which were the last intermediate
-        key = OUTPUTS.get(described.head, "logits")
+        key = PAIR_LOGITS if isinstance(native, CLIP) else OUTPUTS.get(described.head, "logits")
         yield _difference("output", key, output, getattr(answer, key))
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from glassformer.layers.config import Config
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, YarnScaling
+from glassformer.models.clip import CLIPConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
@@ -20,6 +21,10 @@ _MARIAN = Seq2SeqConfig(
     vocab=29, context=16, dim=12, layers=2, heads=3, ffn_dim=20, positions="halves", output_bias=True
 )
 _BART = replace(_MARIAN, positions="learned", position_offset=2, embedding_norm=True, activation="gelu")
+_CLIP = CLIPConfig(
+    vocab=29, context=16, text_dim=12, text_layers=2, text_heads=3, text_ffn_dim=20, embedding_dim=10,
+    image_size=8, patch_size=4, image_dim=8, image_layers=3, image_heads=2, image_ffn_dim=16,
+)  # fmt: skip
 
 PARITY_CONFIGS: dict[str, Config] = {
     "GPT-2": _GPT,
@@ -53,4 +58,6 @@ PARITY_CONFIGS: dict[str, Config] = {
     "Marian, ReLU, unscaled": replace(_MARIAN, scale_embeddings=False, decoder_layers=1),
     "BART": replace(_BART, scale_embeddings=False, decoder_layers=3),
     "BART, scaled": _BART,
+    "CLIP": _CLIP,
+    "CLIP, EOS, GELU, gray": replace(_CLIP, eos=5, activation="gelu", channels=1, eps=1e-3),
 }

@@ -1,10 +1,12 @@
 """Every formula, one file per theme; the catalog lists them in the order of these imports."""
 
-from glassformer.equations.activations import gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, tanh
+from glassformer.equations.activations import gelu, gelu_tanh, quick_gelu, relu, sigmoid, silu, squared_relu, tanh
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.cache import write_slots
+from glassformer.equations.convolution import conv2d, upsample
+from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -16,7 +18,6 @@ from glassformer.equations.lora import lora, merge_lora
 from glassformer.equations.losses import (
     balanced_class_weights,
     bits_per_byte,
-    contrastive_loss,
     cross_entropy,
     label_smoothing,
     mean_squared_error,
@@ -33,11 +34,11 @@ from glassformer.equations.masks import (
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
-from glassformer.equations.metrics import accuracy, f1
+from glassformer.equations.metrics import accuracy, f1, recall_at_k
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
-from glassformer.equations.other_norms import batch_norm, layer_norm_outside
+from glassformer.equations.other_norms import batch_norm, group_norm, layer_norm_outside
 from glassformer.equations.parameter_counts import (
     attention_macs,
     attention_parameters,
@@ -49,6 +50,7 @@ from glassformer.equations.parameter_counts import (
     projection_macs,
     quadratic_fraction,
 )
+from glassformer.equations.patches import patchify, prepend_token, sinusoidal_positions_2d, unpatchify
 from glassformer.equations.position_biases import (
     alibi_bias,
     alibi_slopes,
@@ -69,6 +71,7 @@ from glassformer.equations.rotary_scaling import (
 )
 from glassformer.equations.sampling import (
     acceptance,
+    classifier_free_guidance,
     greedy,
     length_penalty,
     min_p,
@@ -98,7 +101,7 @@ from glassformer.equations.schedules import (
     schedule_progress,
     warmup_stable_decay,
 )
-from glassformer.equations.sequences import concat, mean_pool, select_position, stack_steps
+from glassformer.equations.sequences import concat, mean_pool, select_each, select_position, stack_steps
 from glassformer.equations.similarity import (
     analogy,
     cosine_similarity,
@@ -119,6 +122,14 @@ from glassformer.equations.variance_scaling import (
     uniform,
     xavier_normal,
     xavier_uniform,
+)
+from glassformer.equations.vector_quantization import (
+    bound_to_levels,
+    code_ids,
+    code_levels,
+    normalize_levels,
+    peak_signal_to_noise,
+    round_straight_through,
 )
 from glassformer.equations.window_attention import window_attention
 
@@ -145,13 +156,19 @@ __all__ = [
     "bias_correction",
     "bits_per_byte",
     "block_sparse_mask",
+    "bound_to_levels",
     "cache_bytes",
     "causal_mask",
+    "classifier_free_guidance",
     "clip_gradient",
+    "code_ids",
+    "code_levels",
     "combine_masks",
     "compute_optimal_size",
     "concat",
+    "contrastive_logits",
     "contrastive_loss",
+    "conv2d",
     "cosine_schedule",
     "cosine_similarity",
     "cross_entropy",
@@ -176,6 +193,7 @@ __all__ = [
     "gpt_parameters",
     "gradient_descent",
     "greedy",
+    "group_norm",
     "he_normal",
     "inner_product",
     "int4_linear",
@@ -195,6 +213,7 @@ __all__ = [
     "linear_warmup",
     "llama3_scaled_frequencies",
     "log_softmax",
+    "logit_scale",
     "logsumexp",
     "lora",
     "matmul",
@@ -214,16 +233,22 @@ __all__ = [
     "noam_learning_rate",
     "normal",
     "normalize",
+    "normalize_levels",
     "normalized_descent",
     "ntk_scaled_frequencies",
     "one_hot",
     "orthogonalize",
     "padding_mask",
+    "patchify",
+    "peak_signal_to_noise",
     "perplexity",
     "position_mask",
+    "prepend_token",
     "projection_macs",
     "quadratic_fraction",
+    "quick_gelu",
     "random_cosine_rms",
+    "recall_at_k",
     "relative_position_bias",
     "relative_position_bucket",
     "relative_positions",
@@ -236,6 +261,7 @@ __all__ = [
     "rmsprop",
     "rotary",
     "rotary_frequencies",
+    "round_straight_through",
     "sample",
     "sample_from_uniform",
     "scale",
@@ -244,11 +270,13 @@ __all__ = [
     "scaling_law_loss",
     "schedule_progress",
     "score_variance",
+    "select_each",
     "select_position",
     "shift_matrix",
     "sigmoid",
     "silu",
     "sinusoidal_positions",
+    "sinusoidal_positions_2d",
     "slice_axis",
     "sliding_window_mask",
     "soft_cap",
@@ -271,6 +299,8 @@ __all__ = [
     "truncated_normal",
     "unembed",
     "uniform",
+    "unpatchify",
+    "upsample",
     "visible_pairs",
     "warmup_stable_decay",
     "weight_decay",

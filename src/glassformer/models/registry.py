@@ -8,14 +8,18 @@ from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
+from glassformer.models.dalle import DALLE, DALLEConfig
+from glassformer.models.clip import CLIP, CLIPConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
 from glassformer.models.llama import Llama, LlamaConfig
 from glassformer.models.mlp import MLP, MLPConfig
 from glassformer.models.modern import Modern, ModernConfig
 from glassformer.models.rnn import RNN, RNNConfig
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.models.t5 import T5, T5Config
+from glassformer.models.vit import ViT, ViTConfig
 
 PRESETS: dict[str, Config] = {
     "transformer-tiny": Seq2SeqConfig(vocab=10000, dim=128, layers=4, heads=4, ffn_dim=256, dropout=0.3),
@@ -42,8 +46,16 @@ PRESETS: dict[str, Config] = {
     "minilm": EncoderConfig(dim=384, layers=6, ffn_dim=1536, head="sentence"),
     "t5-small": T5Config(),
     "marian": Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True),
+    "vit-b16": ViTConfig(),
+    "vit-tiny": ViTConfig(
+        image_size=28, channels=1, patch_size=4, dim=96, layers=6, heads=4, ffn_dim=384, classes=10, image_mean=(0.5,),
+        image_std=(0.5,),
+    ),
     "mlp-xor": MLPConfig(),
     "lstm": RNNConfig(),
+    "image-autoencoder": ImageAutoencoderConfig(),
+    "dalle": DALLEConfig(),
+    "clip-vit-b32": CLIPConfig(),
 }  # fmt: skip
 
 
@@ -61,6 +73,10 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "encoder": Encoder,
     "mlp": MLP,
     "rnn": RNN,
+    "image_autoencoder": ImageAutoencoder,
+    "dalle": DALLE,
+    "clip": CLIP,
+    "vit": ViT,
 }
 
 

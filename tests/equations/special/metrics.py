@@ -10,3 +10,8 @@ def accuracy(draw: Draw) -> dict[str, object]:
     mask.view(-1)[0] = True
     predictions, targets = draw.below(3, *shape), draw.below(3, *shape)
     return {"predictions": predictions, "targets": targets, "mask": mask if draw.choose(True, False) else None}
+
+
+def recall_at_k(draw: Draw) -> dict[str, object]:
+    """Ranks from 1 on."""
+    return {"ranks": 1 + draw.below(8, draw.integer(1, 5)), "k": draw.integer(1, 5)}

@@ -4,10 +4,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Literal, TypeAlias, TypeVar
 
+import torch
+from torch import Tensor
+
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config, field_types
+from glassformer.layers.model import Model
 
 C = TypeVar("C", bound=Config)
 Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classifier"]
@@ -91,6 +95,11 @@ class ModelFamily(Generic[C]):
     def refusal(self, setting: str, value: object, wanted: object) -> CheckpointError:
         """The error for a setting that this family cannot express."""
         return CheckpointError(f"{setting} is {value!r}, but {self.name} can only say {wanted}")
+
+
+def are_positions(table: Tensor, _model: Model) -> bool:
+    """Whether a table that old files hold counts positions from 0."""
+    return torch.equal(table.flatten(), torch.arange(table.numel(), device=table.device))
 
 
 ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
