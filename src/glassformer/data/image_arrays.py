@@ -32,10 +32,10 @@ def read_idx(path: Path | str) -> UInt8[np.ndarray, "..."]:
             start = file.read(4)
             if len(start) < 4 or start[:2] != b"\0\0" or start[2] != UNSIGNED_BYTES or not 1 <= start[3] <= 4:
                 raise DataError(f"{path}: does not begin like an IDX file of unsigned bytes with 1 to 4 axes")
-            sizes = np.frombuffer(file.read(4 * start[3]), dtype=">u4")
-            if len(sizes) < start[3]:
+            sizes = file.read(4 * start[3])
+            if len(sizes) < 4 * start[3]:
                 raise DataError(f"{path}: ends within its header")
-            shape = tuple(map(int, sizes))
+            shape = tuple(map(int, np.frombuffer(sizes, dtype=">u4")))
             count = math.prod(shape)
             if count > MOST_NUMBERS:
                 raise DataError(f"{path}: its header says {count:,} bytes, wanted at most {MOST_NUMBERS:,}")
@@ -135,7 +135,9 @@ def labeled_arrays(source: str, pixels: np.ndarray, labels: Sequence[str]) -> La
         raise DataError(f"{source}: {what}, wanted uint8 [count, height, width] or [count, height, width, channels]")
     pixels = pixels[..., None] if pixels.ndim == 3 else pixels
     if pixels.shape[-1] not in (1, 3) or 0 in pixels.shape[1:]:
-        raise DataError(f"{source}: pictures have the shape {list(pixels.shape[1:])}, wanted 1 or 3 channels at the end")
+        raise DataError(
+            f"{source}: pictures have the shape {list(pixels.shape[1:])}, wanted 1 or 3 channels at the end"
+        )
     if len(pixels) != len(labels):
         raise DataError(f"{source}: has {len(pixels):,} pictures and {len(labels):,} labels, wanted the same number")
     if not len(pixels):

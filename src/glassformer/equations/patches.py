@@ -66,9 +66,9 @@ def unpatchify(
     return rearrange(x, "... (rows columns) (c a b) -> ... c (rows a) (columns b)", rows=rows, a=size, b=size)
 
 
-unpatchify.def_gradient(r"\bar x_{(i,j),\,(c,a,b)} = \bar y_{c,\; iP + a,\; jP + b}")(
-    lambda y_bar, size: patchify.fn(y_bar, size)
-)
+@unpatchify.def_gradient(r"\bar x_{(i,j),\,(c,a,b)} = \bar y_{c,\; iP + a,\; jP + b}")
+def _unpatchify_gradient(y_bar: Tensor, size: int) -> Tensor:
+    return patchify.fn(y_bar, size)
 
 
 @unpatchify.def_cell
@@ -92,9 +92,7 @@ def _unpatchify_check(x: Tensor, size: int, rows: int) -> None:
     symbols={"c": "learned class token", "x": "sequences", "y": "sequences that are one longer"},
     flops=lambda: 0,
 )
-def prepend_token(
-    c: Float[Tensor, " dim"], x: Float[Tensor, "*batch seq dim"]
-) -> Float[Tensor, "*batch longer dim"]:
+def prepend_token(c: Float[Tensor, " dim"], x: Float[Tensor, "*batch seq dim"]) -> Float[Tensor, "*batch longer dim"]:
     """Put a class token before every sequence (BERT: Devlin et al., 2018; ViT: Dosovitskiy et al., 2021)."""
     return torch.cat([c.to(x.dtype).expand(*x.shape[:-2], 1, -1), x], -2)
 

@@ -1,23 +1,41 @@
 """The base of models that classify pictures."""
 
 from abc import abstractmethod
-from typing import Annotated
+from typing import TypeAlias
 
-from msgspec import Meta
 from torch import Tensor
 
+from glassformer.errors import ConfigError
+from glassformer.layers.config import Config, NotNegative, Positive
 from glassformer.layers.model import Model
 from glassformer.layers.patches import check_pixels
 
-Channels = Annotated[int, Meta(ge=1, le=4)]
+ChannelMeans: TypeAlias = tuple[NotNegative, ...]  # one number for each channel
+ChannelDeviations: TypeAlias = tuple[Positive, ...]
+
+
+def require_channels(config: Config) -> None:
+    """Raise unless the mean and the deviation of pixels have a number for each channel."""
+    for name in ("image_mean", "image_std"):
+        values = vars(config)[name]
+        if len(values) != vars(config)["channels"]:
+            raise ConfigError(f"{name} has {len(values)} numbers, wanted one for each of the channels")
 
 
 class ImageClassifier(Model):
-    """Pictures in, logits of classes out; its configuration has `image_size`, `channels`, `image_mean`, `image_std`."""
+    """Pictures in, logits of classes out.
+
+    Its configuration has the `image_size` and `channels` that it reads, the `image_mean` and `image_std` that pixels
+    are normalized by, and its `classes`.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        require_channels(config)
 
     @property
     @abstractmethod
-    def positions(self) -> int:
+    def sequence_length(self) -> int:
         """Positions that it computes on for each picture, such as patches."""
 
     def check(self, pixel_values: Tensor) -> None:

@@ -14,7 +14,17 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, presets
 from glassformer.suggestions import did_you_mean, nearest_names
 from glassformer.training import registry
-from glassformer.training.registry import FAMILY, FOLLOWS, SECTIONS, TASKS, defaults, families, keys, sections, values_of
+from glassformer.training.registry import (
+    FAMILY,
+    FOLLOWS,
+    SECTIONS,
+    TASKS,
+    defaults,
+    families,
+    keys,
+    sections,
+    values_of,
+)
 from glassformer.training.renamed import renamed
 from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
 from glassformer.training.settings import FilePath, Settings
@@ -286,7 +296,8 @@ def resolve_for_machine(
     if file is not None:
         return first
     run, data = first.settings.run, first.settings.data
-    if size is None and not run.init and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
+    grows = size is None and not run.init and TASKS[first.task].reads_text
+    if grows and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
         first = resolve(task, preset, file, words, origin, size)
     return suited(first)
 

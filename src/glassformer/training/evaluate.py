@@ -167,7 +167,9 @@ def _held_out(evaluated: EvaluatedModel, settings: Settings) -> EvaluationSet:
             raise PathError(f"{evaluated.path}: {why}: name other data to evaluate it on")
     if size is not None:
         settings = replace(settings, data=_with_batch_size(settings.data, size))
-    context = DataContext(evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels, evaluated.model.config)
+    context = DataContext(
+        evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels, evaluated.model.config
+    )
     found = prepare_data(settings, context).test
     return replace(found, batch_size=size) if "batch_size" in vars(found) else found
 

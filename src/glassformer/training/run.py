@@ -266,6 +266,7 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         if data.tokenizer is not None:  # the embedding of a resumed run may have spare rows
             vocab = data.tokenizer.vocab_size if context.config is None else vars(context.config)["vocab"]
             config = replace(config, vocab=vocab)
+        require_model(config)
         if not dry_run:
             require_room(resolved, data, build(config, device="meta"))
         model = _fresh(config, settings, dry_run)
@@ -304,10 +305,13 @@ def _fresh(config: Config, settings: Settings, dry_run: bool) -> Model:
 
 def require_buildable(settings: Settings) -> None:
     """Refuse a device that is not there and a model that cannot be built, before any data is read."""
-    run, config = settings.run, settings.model
-    choose_device(run.device, run.precision, run.compile)
-    if run.init:
-        return
+    choose_device(settings.run.device, settings.run.precision, settings.run.compile)
+    if not settings.run.init and "image_size" not in vars(settings.model):  # which follows from the data
+        require_model(settings.model)
+
+
+def require_model(config: Config) -> None:
+    """Refuse a configuration that no model can be built from, with the keys of its settings."""
     try:
         build(config, device="meta")  # shapes only
     except ConfigError as error:

@@ -58,7 +58,9 @@ class Sample:
 
     def _translation(self, model: Model) -> str:
         source = self._text(self._read("source"))
-        (found,) = generate(model, self.data.required_tokenizer(), [source], GenerationConfig(max_new_tokens=CONTINUATION))
+        (found,) = generate(
+            model, self.data.required_tokenizer(), [source], GenerationConfig(max_new_tokens=CONTINUATION)
+        )
         return f"{source}{ARROW}{found.text}"
 
     def _label(self, model: Model) -> str:

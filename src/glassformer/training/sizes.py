@@ -61,11 +61,10 @@ def resized(config: Config, like: Mapping[str, object]) -> Config:
     """
     has = vars(config)
     shape = {name: like[f"model.{name}"] for name in SHAPE if has.get(name) is not None and f"model.{name}" in like}
-    dim, heads = cast(int, shape["dim"]), cast(int, shape["heads"])
     if has.get("ffn_dim") is not None:
-        shape["ffn_dim"] = max(has["ffn_dim"] * dim // has["dim"], 1)
+        shape["ffn_dim"] = max(has["ffn_dim"] * cast(int, shape["dim"]) // has["dim"], 1)
     if has.get("head_dim") is not None:
-        shape["head_dim"] = max(dim // heads, 1)
+        shape["head_dim"] = max(cast(int, shape["dim"]) // cast(int, shape["heads"]), 1)
     return replace(config, **shape)
 
 

@@ -59,7 +59,7 @@ def _tensors(config: CLIPConfig) -> list[TensorMap]:
         *parts({"image_norm": f"{image}pre_layrnorm", "class_norm": f"{image}post_layernorm"}),
         *parts(_BLOCK, ("image_stack.blocks.{i}.", f"{image}encoder.layers.{{i}}."), "image_layers"),
         *parts({"image_projection": "visual_projection", "text_projection": "text_projection"}, tensors=["weight"]),
-        TensorMap("log_scale", "logit_scale"),
+        TensorMap("log_scale", "logit_scale", reshaped=()),
     ]
     return list(expand(rows, vars(config)))
 
@@ -82,6 +82,9 @@ def _read(table: HFConfig, _names: Collection[str], config: CLIPConfig) -> CLIPC
             eos = tower.whole("eos_token_id", _EOS, Count)
             values["eos"] = None if eos == _HIGHEST else eos
         tower.rest(_HARMLESS)
+    channels = values["channels"]
+    if channels != config.channels:  # the usual mean and deviation are those of red, green and blue
+        values |= {"image_mean": (0.5,) * channels, "image_std": (0.5,) * channels}  # pyright: ignore[reportOperatorIssue]
     return replace(config, **values)
 
 
