@@ -1,6 +1,6 @@
 """Train a CLIP on emoji and name emoji that it has never seen; see docs/clip.md for what is held out and measured.
 
-python recipes/emoji_clip.py data/emoji runs/emoji-clip --vectors data/glove.npz --seed 0 [recipe.steps=100 ...]
+python -m benchmarks.emoji_clip data/emoji runs/emoji-clip --vectors data/glove.npz --seed 0 [recipe.steps=100 ...]
 
 `data/emoji` holds noto_32x32.npz (pictures) and captions.tsv.gz (names and keywords, one row for each picture).
 """
@@ -194,7 +194,7 @@ def main() -> None:
     }  # fmt: skip
     settings |= {key: json.loads(value) if value[:1] in "0123456789tf[" else value
                  for key, _, value in (word.partition("=") for word in given.settings)}  # fmt: skip
-    run = prepare_task("clip", settings, out=given.out, config=Path(__file__).with_name("emoji-clip.toml"))
+    run = prepare_task("clip", settings, out=given.out, config=Path(__file__).parents[1] / "recipes/emoji-clip.toml")
     if vectors:
         known = set_embedding(run.model, [tokenizer.token(id) for id in range(tokenizer.vocab_size)], vectors)
         print(f"{known:,} of {tokenizer.vocab_size:,} tokens have a pretrained vector", file=sys.stderr)
