@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily, are_positions, fields
 from glassformer.checkpoints.hf_config import HFConfig
@@ -95,8 +96,9 @@ def _write(config: CLIPConfig) -> dict[str, object]:
     for name, (kind, rows) in _TOWERS.items():
         table = {row.hf: row.to_hf(row.value(config)) for row in rows}
         found[name] = {"model_type": kind, **table, "projection_dim": config.embedding_dim}
-    eos = _HIGHEST if config.eos is None else config.eos
-    return {**found, "text_config": {**found["text_config"], "eos_token_id": eos}}  # pyright: ignore[reportGeneralTypeIssues]
+    text = cast(dict[str, object], found["text_config"])
+    text |= {"eos_token_id": _HIGHEST if config.eos is None else config.eos, "bos_token_id": None, "pad_token_id": None}
+    return found
 
 
 FAMILY_CLIP = ModelFamily(
