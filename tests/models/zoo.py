@@ -71,14 +71,14 @@ ZOO: dict[str, Config] = {
     "t5-gated": T5Config(**T5, gated=True, tie_embeddings=False, decoder_layers=1),
     "image-autoencoder": PICTURES,
     "dalle": DALLEConfig(autoencoder=PICTURES, vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
-    "clip": CLIPConfig(**CLIP),
-    "clip-eos": CLIPConfig(**(CLIP | {"channels": 1}), eos=3, activation="gelu"),
     "vit": ViTConfig(**VIT),
     "vit-mean": ViTConfig(**VIT, pool="mean", activation="relu"),
     "vit-sinusoidal": ViTConfig(**VIT, positions="sinusoidal"),
     "vit-sinusoidal-mean": ViTConfig(**VIT, positions="sinusoidal", pool="mean"),
     "vit-pooled": ViTConfig(**VIT, head="pooled"),
     "vit-hidden": ViTConfig(**VIT, head="hidden"),
+    "clip": CLIPConfig(**CLIP),
+    "clip-eos": CLIPConfig(**(CLIP | {"channels": 1}), image_mean=(0.5,), image_std=(0.5,), eos=3, activation="gelu"),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
 LANGUAGE_MODELS = (GPTConfig, LlamaConfig, ModernConfig, RNNConfig, DALLEConfig)
@@ -116,6 +116,9 @@ def specimen(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, lengt
     if name == "image-autoencoder":
         pixels = torch.randn(3, 2, 4, 4, generator=generator, dtype=torch.float64)
         return Specimen(model, {"pixel_values": pixels.to(dtype)})
+    if name in VIEWERS:
+        shape = (3, ZOO[name].channels, ZOO[name].image_size, ZOO[name].image_size)
+        return Specimen(model, {"pixel_values": torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)})
     if name in PAIRED:
         size = (4, ZOO[name].channels, ZOO[name].image_size, ZOO[name].image_size)
         pixels = torch.randn(size, generator=generator, dtype=torch.float64).to(dtype)
