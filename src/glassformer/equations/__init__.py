@@ -5,6 +5,7 @@ from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.cache import write_slots
+from glassformer.equations.components import principal_components
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -33,7 +34,7 @@ from glassformer.equations.masks import (
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
-from glassformer.equations.metrics import accuracy, f1
+from glassformer.equations.metrics import accuracy, average_ranks, correlation, f1, rank_correlation
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
@@ -111,6 +112,7 @@ from glassformer.equations.similarity import (
     random_cosine_rms,
     score_variance,
 )
+from glassformer.equations.skip_gram import keep_probability, negative_sampling_loss, noise_distribution
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
 from glassformer.equations.variance_scaling import (
@@ -139,6 +141,7 @@ __all__ = [
     "attention_macs",
     "attention_parameters",
     "attention_scores",
+    "average_ranks",
     "balanced_class_weights",
     "base_scaled_frequencies",
     "batch_norm",
@@ -152,6 +155,7 @@ __all__ = [
     "compute_optimal_size",
     "concat",
     "contrastive_loss",
+    "correlation",
     "cosine_schedule",
     "cosine_similarity",
     "cross_entropy",
@@ -181,6 +185,7 @@ __all__ = [
     "int4_linear",
     "int8_linear",
     "inverse_square_root_schedule",
+    "keep_probability",
     "kl_divergence",
     "l2_norm",
     "label_smoothing",
@@ -210,8 +215,10 @@ __all__ = [
     "muon",
     "nearest",
     "nearest_by_cosine",
+    "negative_sampling_loss",
     "newton_schulz",
     "noam_learning_rate",
+    "noise_distribution",
     "normal",
     "normalize",
     "normalized_descent",
@@ -221,9 +228,11 @@ __all__ = [
     "padding_mask",
     "perplexity",
     "position_mask",
+    "principal_components",
     "projection_macs",
     "quadratic_fraction",
     "random_cosine_rms",
+    "rank_correlation",
     "relative_position_bias",
     "relative_position_bucket",
     "relative_positions",

@@ -10,3 +10,19 @@ def accuracy(draw: Draw) -> dict[str, object]:
     mask.view(-1)[0] = True
     predictions, targets = draw.below(3, *shape), draw.below(3, *shape)
     return {"predictions": predictions, "targets": targets, "mask": mask if draw.choose(True, False) else None}
+
+
+def average_ranks(draw: Draw) -> dict[str, object]:
+    """Two or more numbers."""
+    return {"x": draw.normal(draw.integer(2, 6))}
+
+
+def correlation(draw: Draw) -> dict[str, object]:
+    """Two lists of as many numbers."""
+    n = draw.integer(2, 6)
+    return {"x": draw.normal(n), "y": draw.normal(n)}
+
+
+def rank_correlation(draw: Draw) -> dict[str, object]:
+    """The same."""
+    return correlation(draw)
