@@ -17,6 +17,7 @@ from glassformer.models.registry import build
 from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
+from glassformer.models.word2vec import SkipGramConfig
 
 VOCAB = 13
 LLAMA = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 4, "ffn_dim": 12}
@@ -59,6 +60,7 @@ ZOO: dict[str, Config] = {
     "encoder-classifier": EncoderConfig(**ENCODER, head="classifier", classes=3),
     "t5": T5Config(**T5),
     "t5-gated": T5Config(**T5, gated=True, tie_embeddings=False, decoder_layers=1),
+    "skip-gram": SkipGramConfig(vocab=VOCAB, dim=8),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
 CAUSAL = [name for name, c in ZOO.items() if isinstance(c, (GPTConfig, LlamaConfig, ModernConfig, RNNConfig))]
@@ -89,6 +91,8 @@ def specimen(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, lengt
     ids = torch.randint(VOCAB, (3, length), generator=generator)
     if name == "mlp":
         return Specimen(model, {"x": torch.randn(4, 3, generator=generator, dtype=torch.float64).to(dtype)})
+    if name == "skip-gram":
+        return Specimen(model, {"centers": ids[:, :1], "candidates": ids[:, 1:]})
     if name in TRANSLATORS:
         return Specimen(model, {"source": ids, "target": torch.randint(VOCAB, (3, length - 2), generator=generator)})
     return Specimen(model, {"ids": ids})

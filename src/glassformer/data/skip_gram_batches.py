@@ -141,7 +141,8 @@ class PairPlan(Sequence[Rows]):
     def _pairs(self, number: int) -> Rows:
         first = number * self.pairs_per_batch
         last = min(first + self.pairs_per_batch, int(self.ends[-1]))
-        here = slice(*self.ends.searchsorted([first, last - 1], side="right") + (0, 1))
+        begin, end = self.ends.searchsorted([first, last - 1], side="right")  # the first center, and the last
+        here = slice(begin, end + 1)
         centers, ends = self.order[here], self.ends[here]
         left = self.windows.left[centers]
         counts = left + self.windows.right[centers]

@@ -57,7 +57,11 @@ def _negative_sampling_loss_cell(index: tuple[int, ...], z: Tensor) -> str:
     r"P(w) = \frac{n_w^{\alpha}}{\sum_v n_v^{\alpha}}",
     meaning="Noise words are drawn by their counts, flattened so that rare words are drawn more often than they occur.",
     intuition="A raffle where whoever buys many tickets gets a little less for each.",
-    symbols={"n": "count of each word", "alpha": "exponent α; 1 draws as in the text, 0 all alike", "P": "probabilities"},
+    symbols={
+        "n": "count of each word",
+        "alpha": "exponent α; 1 draws as in the text",
+        "P": "probabilities",
+    },
     names={"n": "counts", "P": "probabilities"},
     flops=lambda vocab: 3 * vocab,
     where={"n": _some_counted, "alpha": not_negative},

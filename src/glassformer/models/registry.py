@@ -16,6 +16,7 @@ from glassformer.models.modern import Modern, ModernConfig
 from glassformer.models.rnn import RNN, RNNConfig
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.models.t5 import T5, T5Config
+from glassformer.models.word2vec import SkipGram, SkipGramConfig
 
 PRESETS: dict[str, Config] = {
     "transformer-tiny": Seq2SeqConfig(vocab=10000, dim=128, layers=4, heads=4, ffn_dim=256, dropout=0.3),
@@ -44,6 +45,7 @@ PRESETS: dict[str, Config] = {
     "marian": Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True),
     "mlp-xor": MLPConfig(),
     "lstm": RNNConfig(),
+    "word2vec": SkipGramConfig(dim=300),
 }  # fmt: skip
 
 
@@ -61,6 +63,7 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "encoder": Encoder,
     "mlp": MLP,
     "rnn": RNN,
+    "skip_gram": SkipGram,
 }
 
 

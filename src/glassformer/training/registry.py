@@ -11,6 +11,7 @@ from glassformer.training.task import DataContext, Task, TaskData
 from glassformer.training.tasks.classify import ClassifyTask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.masked import MaskedLanguageModeling
+from glassformer.training.tasks.skip_gram import SkipGramTask
 from glassformer.training.tasks.translate import TranslateTask
 
 TASKS: dict[str, Task] = {
@@ -18,6 +19,7 @@ TASKS: dict[str, Task] = {
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
+    "skip-gram": SkipGramTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
@@ -49,10 +51,11 @@ def prepare_data(settings: Settings, context: DataContext) -> TaskData:
 
 
 def families(task: str) -> tuple[str, ...]:
-    """The architectures that a task can train: those of its protocol with a limited context."""
+    """The architectures that a task can train: those of its protocol with a limited context, or just that one."""
     protocol = TASKS[task].protocol
     named = [name for name, model in ARCHITECTURES.items() if issubclass(model, protocol)]
-    return tuple(name for name in named if "context" in field_types(family_config(name)))
+    limited = [name for name in named if "context" in field_types(family_config(name))]
+    return tuple(limited or named)
 
 
 def family_config(family: str) -> type[Config]:
