@@ -22,15 +22,16 @@ from glassformer.safe_read import is_pickle, pickle_refusal, plain_file
 
 MOST_LINE = 2**20  # bytes
 MOST_WORD = 10_000
+MOST_HEADING = 30  # bytes
 HEADING = re.compile(rb"(\d{1,10}) (\d{1,10}) *\r?\n")
 FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # the first bytes of fastText's .bin
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A word, and the cosine of its vector with that of a query."""
+    """A word or a text, and the cosine of its vector with that of a query."""
 
-    word: str
+    text: str
     cosine: float
 
 
@@ -114,6 +115,17 @@ def nearest_spellings(word: str, words: Sequence[str]) -> list[str]:
     sized = (each for each in words if abs(len(each) - len(word)) <= 2)
     likely = [each for each in sized if each[:2] == word[:2] or each[-3:] == word[-3:]]
     return difflib.get_close_matches(word, likely, cutoff=0.7)
+
+
+def is_vectors_file(path: Path | str) -> bool:
+    """Whether a path looks like a file of word vectors: by its ending, or by the heading of word2vec's formats."""
+    path = Path(path)
+    if not path.is_file():
+        return False
+    if path.suffix in (".txt", ".vec"):
+        return True
+    with path.open("rb") as file:
+        return HEADING.fullmatch(file.readline(MOST_HEADING)) is not None
 
 
 def load_vectors(path: Path | str, most: int | None = None) -> WordVectors:
