@@ -22,6 +22,8 @@ from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
 from glassformer.data.captions import Pictures
+from glassformer.asking.similar import own_vectors, similar_texts
+from glassformer.checkpoints.vectors import Neighbor, WordVectors
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
 from glassformer.decoding.drawing import DrawingConfig, best_first, draw, similarity_to_prompt
@@ -167,8 +169,8 @@ class LoadedModel(TextModel):
     def embed(self, texts: str | Texts | Picture | Pictures) -> Tensor:
         """Sentence vectors [texts, dim], or [dim] for a single text: what the head of an encoder pools.
 
-        Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder. A CLIP
-        embeds texts, and pictures given as a Path or as an array.
+        Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder, and by
+        word vectors the mean of those of its words. A CLIP embeds texts, and pictures given as a Path or as an array.
         """
         several = isinstance(texts, list | tuple)
         items = list(texts) if several else [texts]
@@ -178,6 +180,22 @@ class LoadedModel(TextModel):
         else:
             found = embed(self._plain(), self.required_tokenizer(), _texts(texts))  # pyright: ignore[reportArgumentType]
         return found if several else found[0]
+
+    def similar(self, query: str, candidates: Texts | None = None, top_k: int = 10) -> list[Neighbor]:
+        """The nearest words of a model of word vectors, or the nearest of some candidate texts, with their cosines."""
+        model, tokenizer = self._plain(), self.required_tokenizer()
+        require_type(ModelError, "query", query, str, "one text")
+        if candidates is None:
+            return own_vectors(model, tokenizer).similar(query, top_k)
+        return similar_texts(model, tokenizer, query, _texts(candidates), top_k)
+
+    def analogy(self, word: str, minus: str, plus: str, top_k: int = 10) -> list[Neighbor]:
+        """Complete "king is to man as … is to woman" with word vectors: `analogy("king", "man", "woman")`."""
+        return self.vectors().analogy(word, minus, plus, top_k)
+
+    def vectors(self) -> WordVectors:
+        """The word vectors of a model trained by skip-gram, as `gf.load_vectors` reads them from a file."""
+        return own_vectors(self._plain(), self.required_tokenizer())
 
     @overload
     def fill(self, texts: str, top_k: int = 5) -> list[Classification]: ...

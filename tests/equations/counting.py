@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 ELEMENTWISE = frozenset(
     """
 abs add clamp clamp_max clamp_min cos cumsum div erf exp exp2 expm1 floor log log1p log2 maximum minimum mul
-neg pow reciprocal rsqrt rsub sigmoid sign sin sqrt square sub tanh
+neg pow reciprocal rsqrt rsub sigmoid sign sin softplus sqrt square sub tanh
 """.split()
 )
 REDUCTIONS = frozenset(
@@ -55,6 +55,8 @@ class Count(TorchDispatchMode):
             self.flops += 2 * result.numel() * args[0].shape[-1]
         elif name in ("mv", "dot"):
             self.flops += 2 * args[0].numel()
+        elif name == "_linalg_eigh":  # what LAPACK takes for all eigenvectors of a symmetric matrix
+            self.flops += 9 * args[0].shape[-1] ** 3
         elif name not in FREE:
             raise LookupError(f"say in counting.py what {name} costs")
         return result

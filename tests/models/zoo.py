@@ -21,6 +21,7 @@ from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
 from glassformer.models.vit import ViTConfig
+from glassformer.models.word2vec import SkipGramConfig
 
 VOCAB = 13
 PICTURES = ImageAutoencoderConfig(image_size=4, channels=2, features=4, halvings=1, blocks=1, levels=(3, 2), groups=2)
@@ -79,6 +80,7 @@ ZOO: dict[str, Config] = {
     "vit-hidden": ViTConfig(**VIT, head="hidden"),
     "clip": CLIPConfig(**CLIP),
     "clip-eos": CLIPConfig(**(CLIP | {"channels": 1}), image_mean=(0.5,), image_std=(0.5,), eos=3, activation="gelu"),
+    "skip-gram": SkipGramConfig(vocab=VOCAB, dim=8),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
 LANGUAGE_MODELS = (GPTConfig, LlamaConfig, ModernConfig, RNNConfig, DALLEConfig)
@@ -116,9 +118,6 @@ def specimen(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, lengt
     if name == "image-autoencoder":
         pixels = torch.randn(3, 2, 4, 4, generator=generator, dtype=torch.float64)
         return Specimen(model, {"pixel_values": pixels.to(dtype)})
-    if name in VIEWERS:
-        shape = (3, ZOO[name].channels, ZOO[name].image_size, ZOO[name].image_size)
-        return Specimen(model, {"pixel_values": torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)})
     if name in PAIRED:
         size = (4, ZOO[name].channels, ZOO[name].image_size, ZOO[name].image_size)
         pixels = torch.randn(size, generator=generator, dtype=torch.float64).to(dtype)
@@ -126,6 +125,8 @@ def specimen(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, lengt
     if name in VIEWERS:
         shape = (3, ZOO[name].channels, ZOO[name].image_size, ZOO[name].image_size)
         return Specimen(model, {"pixel_values": torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)})
+    if name == "skip-gram":
+        return Specimen(model, {"centers": ids[:, :1], "candidates": ids[:, 1:]})
     if name in TRANSLATORS:
         return Specimen(model, {"source": ids, "target": torch.randint(VOCAB, (3, length - 2), generator=generator)})
     return Specimen(model, {"ids": ids})

@@ -22,6 +22,8 @@ COMMANDS = {
     "translate": "Translate sentences, or a file or standard input line by line.",
     "classify": "Classify texts: the label of each, and its probability.",
     "fill": 'Predict the masked tokens of texts such as "The [MASK] sat on the mat".',
+    "embed": "Print the vector of each text, or write all of them to a NumPy file.",
+    "similar": "Find the nearest words or texts, complete analogies, or draw a map of words.",
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
     "convert": "Convert a checkpoint to the Hugging Face or the native format.",
     "trace": "Show every equation of one forward pass: its formula, values, cost and, with --backward, gradients.",

@@ -7,6 +7,7 @@ from glassformer.equations.attention import apply_mask, attention, attention_sco
 from glassformer.equations.cache import write_slots
 from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
+from glassformer.equations.components import principal_components
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -35,6 +36,7 @@ from glassformer.equations.masks import (
 )
 from glassformer.equations.matrices import matmul, transpose
 from glassformer.equations.metrics import accuracy, f1, recall_at_k
+from glassformer.equations.metrics import accuracy, average_ranks, correlation, f1, rank_correlation
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
@@ -114,6 +116,7 @@ from glassformer.equations.similarity import (
     random_cosine_rms,
     score_variance,
 )
+from glassformer.equations.skip_gram import keep_probability, negative_sampling_loss, noise_distribution
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
 from glassformer.equations.variance_scaling import (
@@ -150,6 +153,7 @@ __all__ = [
     "attention_macs",
     "attention_parameters",
     "attention_scores",
+    "average_ranks",
     "balanced_class_weights",
     "base_scaled_frequencies",
     "batch_norm",
@@ -169,6 +173,7 @@ __all__ = [
     "contrastive_logits",
     "contrastive_loss",
     "conv2d",
+    "correlation",
     "cosine_schedule",
     "cosine_similarity",
     "cross_entropy",
@@ -199,6 +204,7 @@ __all__ = [
     "int4_linear",
     "int8_linear",
     "inverse_square_root_schedule",
+    "keep_probability",
     "kl_divergence",
     "l2_norm",
     "label_smoothing",
@@ -229,8 +235,10 @@ __all__ = [
     "muon",
     "nearest",
     "nearest_by_cosine",
+    "negative_sampling_loss",
     "newton_schulz",
     "noam_learning_rate",
+    "noise_distribution",
     "normal",
     "normalize",
     "normalize_levels",
@@ -244,11 +252,13 @@ __all__ = [
     "perplexity",
     "position_mask",
     "prepend_token",
+    "principal_components",
     "projection_macs",
     "quadratic_fraction",
     "quick_gelu",
     "random_cosine_rms",
     "recall_at_k",
+    "rank_correlation",
     "relative_position_bias",
     "relative_position_bucket",
     "relative_positions",

@@ -20,6 +20,7 @@ from glassformer.models.rnn import RNN, RNNConfig
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.models.t5 import T5, T5Config
 from glassformer.models.vit import ViT, ViTConfig
+from glassformer.models.word2vec import SkipGram, SkipGramConfig
 
 PRESETS: dict[str, Config] = {
     "transformer-tiny": Seq2SeqConfig(vocab=10000, dim=128, layers=4, heads=4, ffn_dim=256, dropout=0.3),
@@ -56,6 +57,7 @@ PRESETS: dict[str, Config] = {
     "image-autoencoder": ImageAutoencoderConfig(),
     "dalle": DALLEConfig(),
     "clip-vit-b32": CLIPConfig(),
+    "word2vec": SkipGramConfig(dim=300),
 }  # fmt: skip
 
 
@@ -77,6 +79,7 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "dalle": DALLE,
     "clip": CLIP,
     "vit": ViT,
+    "skip_gram": SkipGram,
 }
 
 

@@ -1,4 +1,4 @@
-"""A tokenizer from a corpus: characters, words, byte-level BPE, WordPiece or Unigram."""
+"""A tokenizer from a corpus: characters, words with or without signs, byte-level BPE, WordPiece or Unigram."""
 
 import itertools
 import json
@@ -21,6 +21,7 @@ SPECIALS: Mapping[Role, str] = {"pad": "<pad>", "bos": "<start>", "eos": "<end>"
 # A word or a run of signs, each with the space before it; other white space by itself. Nothing is lost, and since
 # letters and signs never share a token, no text can turn into a special token such as <pad>.
 _WORD = r" ?(?:\w+|[^\w\s]+)|\s"
+_SIGNS = r"[\W_]+"
 _SPECIAL = re.compile(r"[<\[]\S*\w\S*[>\]]")
 _BYTE_VALUES = 256
 _ONCE = 2  # a merge seen less often than this would only memorize a text
@@ -107,6 +108,17 @@ def _learn_characters(texts: Iterator[str], vocab: int, specials: Mapping[Role, 
 def _learn_words(texts: Iterator[str], vocab: int, specials: Mapping[Role, str]) -> tokenizers.Tokenizer:
     _require_room(vocab, specials, 1, "words")
     inner = _assembled(models.WordLevel(unk_token=specials["unk"]), *_with_spaces())
+    trainer = trainers.WordLevelTrainer(vocab_size=vocab, special_tokens=[*specials.values()], show_progress=False)
+    inner.train_from_iterator(texts, trainer)
+    return inner
+
+
+def _learn_plain_words(texts: Iterator[str], vocab: int, specials: Mapping[Role, str]) -> tokenizers.Tokenizer:
+    # Lowercase, with a space in place of whatever is not a letter or a digit: a word is one token wherever it stands.
+    _require_room(vocab, specials, 1, "words")
+    inner = tokenizers.Tokenizer(models.WordLevel(unk_token=specials["unk"]))
+    inner.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace(Regex(_SIGNS), " ")])
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordLevelTrainer(vocab_size=vocab, special_tokens=[*specials.values()], show_progress=False)
     inner.train_from_iterator(texts, trainer)
     return inner
@@ -210,6 +222,7 @@ def _assembled(
 _LEARNERS: dict[TokenizerKind, Learner] = {
     "characters": _learn_characters,
     "words": _learn_words,
+    "plain_words": _learn_plain_words,
     "bpe": _learn_bpe,
     "wordpiece": _learn_wordpiece,
     "unigram": _learn_unigram,

@@ -38,7 +38,7 @@ from glassformer.text.special_tokens import (
     template_of,
 )
 
-TokenizerKind = Literal["characters", "words", "bpe", "wordpiece", "unigram"]  # those that can be trained
+TokenizerKind = Literal["characters", "words", "plain_words", "bpe", "wordpiece", "unigram"]  # can be trained
 MOST_CHARACTERS = 10_000_000  # of one text; the library takes up to 340 bytes for each
 MOST_IDS = 10_000_000
 OLDER_FILES = (*MARIAN_FILES, *VOCABULARY_FILES)

@@ -182,6 +182,8 @@ def _with_batch_size(data: DataSettings, size: int) -> DataSettings:
     """Data settings with so many examples in a batch; pairs are batched by tokens."""
     if "batch_size" in vars(data):
         return replace(data, **{"batch_size": size})
+    if "pairs_per_batch" in vars(data):
+        return replace(data, **{"pairs_per_batch": size})
     return replace(data, **{"tokens_per_batch": size * vars(data)["max_length"]})
 
 

@@ -18,11 +18,19 @@ from glassformer.training.settings import LoRASettings, Settings
 from glassformer.training.task import Report, TaskData
 
 
-def require_start(settings: Settings) -> None:
-    """Refuse to freeze parameters or to train LoRA layers where there is no trained model, before any work."""
+def require_start(settings: Settings, resume: bool = False) -> None:
+    """Refuse to freeze parameters or to train LoRA layers where there is no trained model, before any work.
+
+    A run that is resumed has its embeddings in its checkpoint, and needs no file of vectors any more.
+    """
     lora, run = settings.lora, settings.run
+    if run.init and run.vectors:
+        why = f"run.init, {run.init}, brings its embeddings; leave one of them out"
+        raise ConfigError(f"run.vectors is {run.vectors}, but {why}")
+    if run.vectors and not resume and not Path(run.vectors).exists():
+        raise ConfigError(f"run.vectors is {run.vectors}, and there is no such file or folder")
     for key, value in (("lora.rank", lora.rank), ("run.freeze", run.freeze)):
-        if value and not run.init:
+        if value and not run.init and not (key == "run.freeze" and run.vectors):
             why = "run.init names no trained model to fine-tune"
             raise ConfigError(f"{key} is {value}, but {why}")
     if lora.rank and run.freeze:

@@ -16,6 +16,7 @@ from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.image import ImageTask
 from glassformer.training.tasks.image_tokens import ImageTokensTask
 from glassformer.training.tasks.masked import MaskedLanguageModeling
+from glassformer.training.tasks.skip_gram import SkipGramTask
 from glassformer.training.tasks.translate import TranslateTask
 
 TASKS: dict[str, Task] = {
@@ -27,6 +28,7 @@ TASKS: dict[str, Task] = {
     "image-tokens": ImageTokensTask(),
     "clip": CLIPTask(),
     "dalle": DALLETask(),
+    "skip-gram": SkipGramTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"

@@ -40,6 +40,7 @@ from glassformer.training.device import choose_device
 from glassformer.training.distributed import expected, process_group
 from glassformer.training.estimate import Estimate, certainly_fits, estimate, largest_batch, require_memory
 from glassformer.training.fine_tune import adopted, prepare_fine_tuning, require_start, save_fine_tuned
+from glassformer.training.initial_vectors import start_from_vectors
 from glassformer.training.loop import train
 from glassformer.training.optimizer import average_checkpoints, initialize, trainable
 from glassformer.training.registry import TASKS, files_of, prepare_data, values_of
@@ -239,7 +240,7 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     A dry run has sizes but no weights, and cannot be trained.
     """
     require_real_files(resolved.settings)
-    require_start(resolved.settings)
+    require_start(resolved.settings, resume)
     require_buildable(resolved.settings)
     group = expected(resolved.settings.run.strategy)
     if out is not None and group.first and not resume:
@@ -278,6 +279,8 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         if not dry_run:
             require_room(resolved, data, build(config, device="meta"))
         model = _fresh(config, settings, data, dry_run)
+        if settings.run.vectors and not (resume or dry_run):
+            start_from_vectors(model, data.tokenizer, settings.run.vectors, report)
     else:
         model, new = adopted(config, settings, data, start.model, report)
     lora = prepare_fine_tuning(model, settings, new, report)

@@ -15,3 +15,17 @@ def accuracy(draw: Draw) -> dict[str, object]:
 def recall_at_k(draw: Draw) -> dict[str, object]:
     """Ranks from 1 on."""
     return {"ranks": 1 + draw.below(8, draw.integer(1, 5)), "k": draw.integer(1, 5)}
+def average_ranks(draw: Draw) -> dict[str, object]:
+    """Two or more numbers."""
+    return {"x": draw.normal(draw.integer(2, 6))}
+
+
+def correlation(draw: Draw) -> dict[str, object]:
+    """Two lists of as many numbers."""
+    n = draw.integer(2, 6)
+    return {"x": draw.normal(n), "y": draw.normal(n)}
+
+
+def rank_correlation(draw: Draw) -> dict[str, object]:
+    """The same."""
+    return correlation(draw)
