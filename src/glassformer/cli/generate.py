@@ -49,6 +49,7 @@ class GenerationFlags(GenerationConfig):
     temperature: Annotated[float, Parameter(alias="-t")] = GenerationConfig.temperature
     top_k: Annotated[int | None, Parameter(alias="-k")] = GenerationConfig.top_k
     top_p: Annotated[float | None, Parameter(alias="-p")] = GenerationConfig.top_p
+    no_repeat_ngram_size: Annotated[int, Parameter(alias="--no-repeat-ngram")] = GenerationConfig.no_repeat_ngram_size
     n: Annotated[int, Parameter(alias="-n")] = GenerationConfig.n
     seed: Annotated[int, Parameter(alias="-s")] = GenerationConfig.seed
     num_beams: Annotated[int, Parameter(alias="-b")] = GenerationConfig.num_beams
@@ -58,8 +59,8 @@ class GenerationFlags(GenerationConfig):
         return f"--{field.replace('_', '-')}"
 
 
-Generation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens")]
-Translation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
+Generation: TypeAlias = Annotated[GenerationFlags, _settings("prefill_chunk|batch_tokens")]
+Translation: TypeAlias = Annotated[GenerationFlags, _settings("prefill_chunk|batch_tokens|stop")]
 TextFile: TypeAlias = Annotated[MaybePath, Parameter(alias="-f", allow_leading_hyphen=True)]
 
 GREEDY = GenerationFlags()

@@ -38,6 +38,7 @@ from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz,
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
 from glassformer.equations.other_norms import batch_norm, layer_norm_outside
+from glassformer.equations.overlap import longest_common_subsequence, overlap_f1, shared_ngrams
 from glassformer.equations.parameter_counts import (
     attention_macs,
     attention_parameters,
@@ -72,6 +73,7 @@ from glassformer.equations.sampling import (
     greedy,
     length_penalty,
     min_p,
+    no_repeat_ngram,
     repetition_penalty,
     residual_distribution,
     sample,
@@ -112,6 +114,7 @@ from glassformer.equations.similarity import (
     score_variance,
 )
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
+from glassformer.equations.spans import best_span, span_logits, span_scores
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
 from glassformer.equations.variance_scaling import (
     he_normal,
@@ -142,6 +145,7 @@ __all__ = [
     "balanced_class_weights",
     "base_scaled_frequencies",
     "batch_norm",
+    "best_span",
     "bias_correction",
     "bits_per_byte",
     "block_sparse_mask",
@@ -196,6 +200,7 @@ __all__ = [
     "llama3_scaled_frequencies",
     "log_softmax",
     "logsumexp",
+    "longest_common_subsequence",
     "lora",
     "matmul",
     "mean_pool",
@@ -211,6 +216,7 @@ __all__ = [
     "nearest",
     "nearest_by_cosine",
     "newton_schulz",
+    "no_repeat_ngram",
     "noam_learning_rate",
     "normal",
     "normalize",
@@ -218,6 +224,7 @@ __all__ = [
     "ntk_scaled_frequencies",
     "one_hot",
     "orthogonalize",
+    "overlap_f1",
     "padding_mask",
     "perplexity",
     "position_mask",
@@ -245,6 +252,7 @@ __all__ = [
     "schedule_progress",
     "score_variance",
     "select_position",
+    "shared_ngrams",
     "shift_matrix",
     "sigmoid",
     "silu",
@@ -254,6 +262,8 @@ __all__ = [
     "soft_cap",
     "softmax",
     "softmax_jacobian",
+    "span_logits",
+    "span_scores",
     "split_heads",
     "squared_relu",
     "stack_steps",

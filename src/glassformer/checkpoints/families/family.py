@@ -10,7 +10,7 @@ from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config, field_types
 
 C = TypeVar("C", bound=Config)
-Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classifier"]
+Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classifier", "span"]
 
 
 @dataclass(frozen=True)
