@@ -8,9 +8,12 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import ARCHITECTURES, architecture_of, config_type
 from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
+from glassformer.training.tasks.answer import AnswerTask
 from glassformer.training.tasks.classify import ClassifyTask
+from glassformer.training.tasks.generate_answer import GenerateAnswerTask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.masked import MaskedLanguageModeling
+from glassformer.training.tasks.summarize import SummarizeTask
 from glassformer.training.tasks.translate import TranslateTask
 
 TASKS: dict[str, Task] = {
@@ -18,6 +21,9 @@ TASKS: dict[str, Task] = {
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
+    "summarize": SummarizeTask(),
+    "answer": AnswerTask(),
+    "generate_answer": GenerateAnswerTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
