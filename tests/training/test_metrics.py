@@ -159,7 +159,9 @@ def test_a_translator_is_evaluated_by_loss_and_by_what_it_writes() -> None:
         asked.extend(texts)
         return [Completion(text, [], [], "stop") for text in (pairs[0][1], pairs[1][1], "z x w v u.")]
 
-    found = TranslationSet(batches, pairs, tokenizer, GenerationConfig(num_beams=2, length_penalty=1.0)).evaluate(model, generate)
+    found = TranslationSet(batches, pairs, tokenizer, GenerationConfig(num_beams=2, length_penalty=1.0)).evaluate(
+        model, generate
+    )
     nats = []
     for source, target in ids:
         scores = model(torch.tensor([source]), torch.tensor([[1, *target]]))[0].detach().double().log_softmax(-1)

@@ -103,7 +103,9 @@ def _task_type(model: Model) -> str | None:
     if isinstance(model, EncoderDecoder):
         return "SEQ_2_SEQ_LM"
     head = vars(model.config).get("head")
-    kinds = {"classifier": "SEQ_CLS", "span": "QUESTION_ANS"} | dict.fromkeys(("hidden", "pooled"), "FEATURE_EXTRACTION")
+    kinds = {"classifier": "SEQ_CLS", "span": "QUESTION_ANS"} | dict.fromkeys(
+        ("hidden", "pooled"), "FEATURE_EXTRACTION"
+    )
     return kinds.get(str(head))
 
 

@@ -1,4 +1,4 @@
-"""`glassformer generate` and `glassformer translate`: prompts or sentences in, generated text out."""
+"""`glassformer generate`, `translate` and `summarize`: prompts, sentences or documents in, generated text out."""
 
 import re
 import sys
@@ -160,13 +160,53 @@ def translate(
     stream
         Print each translation before the next line is read.
     """
+    return _write_each("translations", model, text, config, options, file, stream, json)
+
+
+def summarize(
+    model: ModelName,
+    text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
+    /,
+    *,
+    config: Translation = GREEDY,
+    options: LoadOptions = AS_STORED,
+    file: TextFile = None,
+    stream: Flag = False,
+    json: Json = False,
+) -> int | None:
+    """Summarize a document, or a file or standard input line by line.
+
+    Parameters
+    ----------
+    text
+        A document; standard input is read if this is - or if both this and --file are left out.
+    file
+        A file with one document per line; - is standard input. A line too long for the model is named and left blank.
+    stream
+        Print each summary before the next line is read.
+    """
+    return _write_each("summaries", model, text, config, options, file, stream, json)
+
+
+def _write_each(
+    what: str,
+    model: str,
+    text: str | None,
+    config: GenerationConfig,
+    options: LoadOptions,
+    file: Path | None,
+    stream: bool,
+    json: bool,
+) -> int | None:
+    """Write a text for each source: `what` are translations or summaries."""
     if text is not None and file is not None:
-        raise UsageError("a sentence and --file are both given, wanted one of them")
+        source = "a sentence" if what == "translations" else "a document"
+        raise UsageError(f"{source} and --file are both given, wanted one of them")
     if stream and json:
-        raise UsageError("--stream prints translations one by one, as text: leave out --json")
+        raise UsageError(f"--stream prints {what} one by one, as text: leave out --json")
     _require_readable(file)
     loaded = _load(model, options)
-    loaded.translate([])  # raises if the model does not translate, before any input is read
+    loaded.translate([])  # raises if the model has no encoder, before any input is read
     lines: Iterable[Line] = [(ARGUMENT, text or "")]
     if text in (None, "-"):
         lines = _lines(file or STANDARD_INPUT)
@@ -179,7 +219,7 @@ def translate(
             for source, completions in _translate_lines(loaded, batch, config):
                 left_out += not completions
                 if json:
-                    found.append({"source": source, "translations": [_described(one, loaded) for one in completions]})
+                    found.append({"source": source, what: [_described(one, loaded) for one in completions]})
                     continue
                 for each in [one.text for one in completions] or [""] * config.n:
                     write(each.translate(LINE_BREAKS))

@@ -217,7 +217,8 @@ def _json_lines(
         if not isinstance(row, dict):
             raise DataError(f"{source}: is not an object with the fields {', '.join(fields)}")
         more = [] if optional is None else [optional]
-        yield source, tuple(_field({optional: "", **row}, name, source) for name in (*fields, *more))
+        row = {**dict.fromkeys(more, ""), **row}
+        yield source, tuple(_field(row, name, source) for name in (*fields, *more))
 
 
 def _field(row: dict[str, object], name: str, source: str) -> str:
@@ -252,7 +253,10 @@ def _parquet(path: Path, fields: Sequence[str], optional: str | None = None) -> 
                 for row in batch.to_pylist():
                     number += 1
                     source = f"{path}:{number}"
-                    yield source, tuple(_field({optional: "", **row}, name, source) for name in (*fields, *more))
+                    yield (
+                        source,
+                        tuple(_field({**dict.fromkeys(more, ""), **row}, name, source) for name in (*fields, *more)),
+                    )
     except FileNotFoundError:
         raise PathError(f"{path}: no such file") from None
     except (OSError, arrow.ArrowException) as error:

@@ -11,16 +11,25 @@ from functools import lru_cache
 REPORTS = {"train": 24_000, "validation": 500, "test": 500}
 Report = tuple[str, str]  # the text and its summary
 
-PEOPLE = (
-    "Adams Baker Carter Dixon Evans Foster Grant Harris Irving Jensen Keller Lopez Meyer Nolan Owens Porter Quinn Reyes "
-    "Silva Turner Ulrich Vargas Weber Young"
-).split()
-TOWNS = (
-    "Aldbury Brookton Crestwood Dunmore Eastfield Fairhaven Glenwood Hillcrest Kingsley Lakeside Millbrook Northgate "
-    "Oakdale Pinehurst Riverton Stonebridge"
-).split()
-DAYS = "Monday Tuesday Wednesday Thursday Friday Saturday Sunday".split()
-_NUMBERS = "two three four five six seven eight nine ten twelve twenty thirty".split()
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+PEOPLE = _words("""
+    Adams Baker Carter Dixon Evans Foster Grant Harris Irving Jensen Keller Lopez Meyer Nolan Owens Porter Quinn
+    Reyes Silva Turner Ulrich Vargas Weber Young
+""")
+TOWNS = _words("""
+    Aldbury Brookton Crestwood Dunmore Eastfield Fairhaven Glenwood Hillcrest Kingsley Lakeside Millbrook
+    Northgate Oakdale Pinehurst Riverton Stonebridge
+""")
+DAYS = _words("""
+    Monday Tuesday Wednesday Thursday Friday Saturday Sunday
+""")
+_NUMBERS = _words("""
+    two three four five six seven eight nine ten twelve twenty thirty
+""")
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ answer, and a bag of words does not know. Each answer is a stretch of its story,
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -13,17 +13,24 @@ from glassformer.data.questions import Question
 
 STORIES = {"train": 12_000, "validation": 400, "test": 400}  # with up to `QUESTIONS` questions each
 QUESTIONS = 4
-PEOPLE = (
-    "Anna Ben Clara David Emma Felix Greta Henry Ida Jonas Kate Leo Mia Noah Olga Paul Rosa Simon Tina Viktor "
-    "Wendy Yusuf Zoe Arthur"
-).split()
-THINGS = (
-    "apple book candle coin cup drum fan flute hammer jar key kite lamp letter map mirror pen ring rope scarf shell "
-    "spoon ticket umbrella"
-).split()
-ROOMS = (
-    "attic bathroom bedroom cellar garage garden hall kitchen library office pantry porch shed stable studio workshop"
-).split()
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+PEOPLE = _words("""
+    Anna Ben Clara David Emma Felix Greta Henry Ida Jonas Kate Leo Mia Noah Olga Paul Rosa Simon Tina Viktor
+    Wendy Yusuf Zoe Arthur
+""")
+THINGS = _words("""
+    apple book candle coin cup drum fan flute hammer jar key kite lamp letter map mirror pen ring rope scarf
+    shell spoon ticket umbrella
+""")
+ROOMS = _words("""
+    attic bathroom bedroom cellar garage garden hall kitchen library office pantry porch shed stable studio
+    workshop
+""")
 _TIMES = ("", "", "", "", "Then ", "Later ", "After a while ", "Soon after ", "Next ", "After that ")
 # {g} gives {o} to {r}
 _GIVE = (
@@ -109,7 +116,7 @@ def _story(draw: random.Random) -> Iterator[Question]:
 
 
 def _event(
-    draw: random.Random, people: list[str], things: list[str], rooms: list[str], holders: dict[str, str]
+    draw: random.Random, people: Sequence[str], things: Sequence[str], rooms: Sequence[str], holders: dict[str, str]
 ) -> _Event:
     """Something that can happen; whoever holds a thing is the one who gives it or brings it away."""
     kind = draw.choices(("give", "put", "go", "aside"), (5, 5, 2, 1))[0]
@@ -133,11 +140,11 @@ def _told(draw: random.Random, event: _Event, text: str) -> str:
     time = draw.choice(_TIMES) if text else ""
     parts, at = [], 0
     for piece in _pieces(time + sentence):
-        if len(piece) == 3 and piece[0] == "{":  # noqa: PLR2004 - a letter in braces
-            event.spans[piece[1]] = len(text) + at
-            piece = event.words[piece[1]]
-        parts.append(piece)
-        at += len(piece)
+        letter = piece.strip("{}") if piece.startswith("{") else ""
+        if letter:
+            event.spans[letter] = len(text) + at
+        parts.append(event.words.get(letter, piece))
+        at += len(parts[-1])
     whole = "".join(parts)
     return f"{text}{whole[0].upper()}{whole[1:]}. "
 

@@ -14,7 +14,7 @@ from glassformer.equations.spans import best_span, span_logits
 from glassformer.inference.prepare import inference_mode
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
-from glassformer.text.questions import Window, encode_question
+from glassformer.text.questions import Window, encode_question, require_question
 from glassformer.text.tokenizer import Tokenizer
 
 MOST_TOKENS = 30  # of an answer
@@ -56,7 +56,9 @@ def span_answers(
     which stands for no answer in this window, as in Hugging Face's pipeline.
     """
     longest, types = longest_input(model, tokenizer), model.config.token_types
-    windows = [(at, window) for at, pair in enumerate(asked) for window in encode_question(tokenizer, *pair, longest, types)]  # fmt: skip
+    windows: list[tuple[int, Window]] = []
+    for at, (question, context) in enumerate(asked):
+        windows += [(at, window) for window in encode_question(tokenizer, question, context, longest, types)]
     best = [Answer("", 0.0, None, None)] * len(asked)
     order = sorted(range(len(windows)), key=lambda number: len(windows[number][1].ids))
     groups = [order[at : at + batch] for at in range(0, len(order), batch)]
@@ -115,6 +117,8 @@ def written_answers(
     model: Model, tokenizer: Tokenizer, asked: Sequence[Asked], config: GenerationConfig | None = None
 ) -> list[Answer]:
     """The answers that an encoder-decoder writes, with the characters of the context where they occur first."""
+    for question, context in asked:
+        require_question(question, context)
     config = config or GenerationConfig(max_new_tokens=MOST_TOKENS)
     texts = generate(model, tokenizer, [question_prompt(*pair) for pair in asked], replace(config, n=1))
     found = []

@@ -43,7 +43,7 @@ def longest_common_subsequence(a: Int[Tensor, " left"], b: Int[Tensor, " right"]
 @equation(
     r"F = \frac{2 m}{p + r} = \frac{2 P R}{P + R}, \quad P = \frac{m}{p}, \; R = \frac{m}{r}",
     meaning="The harmonic mean of precision P and recall R, from what is shared and what there is on either side.",
-    intuition="A shopping trip: nothing forgotten is half of it, nothing brought home that was not on the list the other.",
+    intuition="A shopping trip: nothing forgotten, and nothing brought home that was not on the list.",
     symbols={
         "shared": "parts in common, m",
         "predicted": "parts of the prediction, p",

@@ -59,10 +59,7 @@ def encode_question(
     `token_types` is how many the model has.
     """
     template, inner = pair_template(tokenizer), tokenizer._inner
-    for name, text in (("the question", question), ("the context", context)):
-        require_unicode(text, name)
-        if not text.strip():
-            raise TokenizerError(f"{name} is empty")
+    require_question(question, context)
     with guarded("encoding"):
         asked, read = (inner.encode(text, add_special_tokens=False) for text in (question, context))
     room = len(read.ids) if max_length is None else max_length - len(asked.ids) - template.size
@@ -83,6 +80,14 @@ def encode_question(
         return Window(ids, [min(kind, last) for kind in types], first, read.offsets[at : at + room])
 
     return [window(at) for at in starts]
+
+
+def require_question(question: str, context: str) -> None:
+    """Raise on a question or a context without text."""
+    for name, text in (("the question", question), ("the context", context)):
+        require_unicode(text, name)
+        if not text.strip():
+            raise TokenizerError(f"{name} is empty, wanted a text")
 
 
 def pair_template(tokenizer: Tokenizer) -> PairTemplate:

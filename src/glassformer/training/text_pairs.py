@@ -24,7 +24,7 @@ from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet
 
 NEXT_TARGET_TOKEN = Objective(inputs=("source", "target", "attention_mask"), targets="targets")
 TEXTS_AT_ONCE = 256  # generated together
-LENGTH_PENALTY = 1.0
+BEST_TEXT = GenerationConfig(length_penalty=1.0)
 TwoTexts = tuple[str, str]
 Split = tuple[list[TwoTexts], list[TwoTexts], list[TwoTexts]]  # training, validation and test pairs
 
@@ -71,7 +71,7 @@ class PairSet(EvaluationSet):
     batches: PairBatches
     pairs: Sequence[TwoTexts]
     tokenizer: Tokenizer
-    generation: GenerationConfig = GenerationConfig(length_penalty=LENGTH_PENALTY)
+    generation: GenerationConfig = BEST_TEXT
     batch_size: int | None = None  # texts generated together
 
     written = "text"  # what the model writes
@@ -128,7 +128,7 @@ class PairTask(Task[P]):
 
     def generation(self, data: GeneratedData) -> GenerationConfig:
         """How test data is written."""
-        return GenerationConfig(num_beams=data.num_beams, length_penalty=LENGTH_PENALTY)
+        return replace(BEST_TEXT, num_beams=data.num_beams)
 
     def _pairs(self, settings: P, part: task.Part) -> list[TwoTexts]:
         return [(pair.first, pair.second) for pair in self.read(settings, part)]

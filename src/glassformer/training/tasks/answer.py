@@ -45,7 +45,9 @@ class AnswerData(DataSettings):
         ("question", "context", "answer"), "Fields or columns that hold question, context and answer.",
         ("query", "passage", "response"),
     )  # fmt: skip
-    max_length: Size = setting(128, "Tokens of a question with a window of its context; model.context must hold them.", 384)
+    max_length: Size = setting(
+        128, "Tokens of a question with a window of its context; model.context must hold them.", 384
+    )
     batch_size: Size = setting(32, "Windows in a batch.", 16)
 
 
@@ -121,7 +123,9 @@ class AnswerTask(Task[AnswerSettings]):
     def read(self, settings: AnswerSettings, part: task.Part) -> Iterator[Question]:
         """The questions of a part of the data."""
         path = vars(settings.data)[part]
-        return iter(stories("train", settings.recipe.seed)) if path == self.built_in else read_questions(path, settings.data.fields)  # fmt: skip
+        if path == self.built_in:
+            return iter(stories("train", settings.recipe.seed))
+        return read_questions(path, settings.data.fields)
 
     def _split(self, settings: AnswerSettings) -> tuple[list[Question], list[Question], list[Question]]:
         """Questions for training, validation and test; the last are those for validation where there are no others."""
@@ -146,16 +150,18 @@ class AnswerTask(Task[AnswerSettings]):
         task.require_context(settings.model, "data.max_length", data.max_length)
         for name in ("label_smoothing", "r_drop"):
             if value := vars(settings.recipe)[name]:
-                raise ConfigError(f"recipe.{name} is {value}, wanted 0: padding can be no start and no end of an answer")
+                raise ConfigError(
+                    f"recipe.{name} is {value}, wanted 0: padding can be no start and no end of an answer"
+                )
         train, validation, test = self._split(settings)
         if data.path != self.built_in:
             examples = [[(each.question, each.context) for each in part] for part in (train, validation)]
-            for hint in example_hints(*examples, "questions"):
+            for hint in example_hints(examples[0], examples[1], "questions"):
                 context.report(hint)
         texts = [text for each in train for text in (each.question, each.context)]
         tokenizer = context.tokenizer(settings.tokenizer, lambda: iter(dict.fromkeys(texts)))
-        tokenizer = tokenizer.for_encoder().with_use(max_length=data.max_length)
         types = vars(settings.model).get("token_types", 2)
+        tokenizer = tokenizer.for_encoder().with_use(max_length=data.max_length, token_types=types > 1)
 
         def made(questions: Sequence[Question], name: str) -> tuple[SpanBatches, list[Question]]:
             kept = [each for each in questions if each.start is not None]
