@@ -1,4 +1,4 @@
-"""`gf.load`: a model with its tokenizer and labels, ready to generate, translate, classify, embed, trace and save."""
+"""`gf.load`: a model with its tokenizer and labels, to generate, translate, answer, classify, embed, trace and save."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -12,6 +12,7 @@ from torch import Tensor
 
 import glassformer.views.attention
 import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces and attention maps
+from glassformer.asking.answering import answer
 from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
@@ -24,6 +25,7 @@ from glassformer.checkpoints.save import Format, save
 from glassformer.data.captions import Pictures
 from glassformer.asking.similar import own_vectors, similar_texts
 from glassformer.checkpoints.vectors import Neighbor, WordVectors
+from glassformer.decoding.answers import Answer
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
 from glassformer.decoding.drawing import DrawingConfig, best_first, draw, similarity_to_prompt
@@ -133,6 +135,32 @@ class LoadedModel(TextModel):
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
         found = translate(self._prepare(), tokenizer, _texts(texts), config=config)
         return found[0] if isinstance(texts, str) else found
+
+    @overload
+    def summarize(self, texts: str, config: GenerationConfig | None = None, **settings: object) -> str: ...
+    @overload
+    def summarize(self, texts: Texts, config: GenerationConfig | None = None, **settings: object) -> list[str]: ...
+    def summarize(
+        self, texts: str | Texts, config: GenerationConfig | None = None, **settings: object
+    ) -> str | list[str]:
+        """Summarize a document, or several in their order; the same as `translate` by a model trained on summaries."""
+        return self.translate(texts, config, **settings)
+
+    @overload
+    def answer(self, questions: str, context: str) -> Answer: ...
+    @overload
+    def answer(self, questions: Texts, context: str | Texts) -> list[Answer]: ...
+    def answer(self, questions: str | Texts, context: str | Texts) -> Answer | list[Answer]:
+        """Answer a question about a context, or several, each about its own context or all about one.
+
+        An encoder with a span head finds the answer in the context; an encoder-decoder writes it.
+        """
+        asked, contexts = _texts(questions), _texts(context)
+        contexts = contexts * len(asked) if isinstance(context, str) else contexts
+        if len(contexts) != len(asked):
+            raise ModelError(f"there are {len(asked)} questions and {len(contexts)} contexts, wanted as many, or one")
+        found = answer(self._plain(), self.required_tokenizer(), list(zip(asked, contexts, strict=True)))
+        return found[0] if isinstance(questions, str) else found
 
     @overload
     def classify(

@@ -124,6 +124,8 @@ def test_padding_changes_no_row(name: str) -> None:
         whole = (
             name in TRANSLATORS or ZOO[name].head in ("pooled", "sentence", "classifier") if name in READERS else False
         )
+        if name == "encoder-span":
+            after = after[..., : tokens.shape[1]]
         after = after if whole or name in TRANSLATORS else after[:, : tokens.shape[1]]
         assert_close(after, case(**{key: tokens}), rtol=1e-9, atol=1e-11)
 

@@ -68,6 +68,7 @@ ZOO: dict[str, Config] = {
     "encoder-sentence": EncoderConfig(**ENCODER, head="sentence", token_types=0),
     "encoder-masked": EncoderConfig(**ENCODER, head="masked"),
     "encoder-classifier": EncoderConfig(**ENCODER, head="classifier", classes=3),
+    "encoder-span": EncoderConfig(**ENCODER, head="span"),
     "t5": T5Config(**T5),
     "t5-gated": T5Config(**T5, gated=True, tie_embeddings=False, decoder_layers=1),
     "image-autoencoder": PICTURES,

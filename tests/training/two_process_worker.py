@@ -38,7 +38,7 @@ from glassformer.training.settings import RunSettings, TokenizerSettings
 from glassformer.training.tasks.clip import PAIRS
 from glassformer.training.tasks.gpt import GPTSettings
 from glassformer.training.tasks.masked import MASKED_TOKENS
-from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
+from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, TOKENS, pair_batches, recipe
 
 MASKED = EncoderConfig(vocab=13, context=6, dim=8, layers=2, heads=2, ffn_dim=16, token_types=0, head="masked")

@@ -26,8 +26,10 @@ from glassformer.models.clip import CLIP
 BOUNDS = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 LENGTH = 12
 INPUT = ", input"
-OUTPUTS = {"hidden": "last_hidden_state", "pooled": "pooler_output"}  # of encoders; of other heads the logits
 PAIR_LOGITS = "logits_per_image"  # the output of CLIP
+OUTPUTS = {  # of encoders; of other heads the logits
+    "hidden": ("last_hidden_state",), "pooled": ("pooler_output",), "span": ("start_logits", "end_logits")
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -186,8 +188,9 @@ def _compare(
             other = [value for calls in found for value in calls][call] if len(found) > 1 else found[0][call]
             yield _difference(which, pairs[name][0] + suffix, left.heard[label][call], other)
     if described.head != "sentence":  # transformers ends with the hidden states, which were the last intermediate
-        key = PAIR_LOGITS if isinstance(native, CLIP) else OUTPUTS.get(described.head, "logits")
-        yield _difference("output", key, output, getattr(answer, key))
+        keys = (PAIR_LOGITS,) if isinstance(native, CLIP) else OUTPUTS.get(described.head, ("logits",))
+        found = [getattr(answer, key) for key in keys]
+        yield _difference("output", ", ".join(keys), output, torch.stack(found, 1) if len(found) > 1 else found[0])
 
 
 def _counterparts(native: Model, described: HFModel, embedding: bool) -> dict[str, list[str]]:

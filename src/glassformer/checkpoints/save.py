@@ -86,7 +86,8 @@ def save(
         if like is not None and like.generation is not None:
             write_json(scratch / GENERATION, like.generation)
         if tokenizer is not None:
-            tokenizer.save(scratch)
+            reads_pairs = vars(model.config).get("head") == "span" and vars(model.config)["token_types"] > 1
+            (tokenizer.with_use(token_types=True) if reads_pairs else tokenizer).save(scratch)
 
     def is_stale(name: str) -> bool:
         return STALE.fullmatch(name) is not None or (tokenizer is not None and name == "tokenizer.json")

@@ -1,4 +1,4 @@
-"""`glassformer generate` and `glassformer translate`: prompts or sentences in, generated text out."""
+"""`glassformer generate`, `translate` and `summarize`: prompts, sentences or documents in, generated text out."""
 
 import re
 import sys
@@ -50,6 +50,7 @@ class GenerationFlags(GenerationConfig):
     temperature: Annotated[float, Parameter(alias="-t")] = GenerationConfig.temperature
     top_k: Annotated[int | None, Parameter(alias="-k")] = GenerationConfig.top_k
     top_p: Annotated[float | None, Parameter(alias="-p")] = GenerationConfig.top_p
+    no_repeat_ngram_size: Annotated[int, Parameter(alias="--no-repeat-ngram")] = GenerationConfig.no_repeat_ngram_size
     n: Annotated[int, Parameter(alias="-n")] = GenerationConfig.n
     seed: Annotated[int, Parameter(alias="-s")] = GenerationConfig.seed
     num_beams: Annotated[int, Parameter(alias="-b")] = GenerationConfig.num_beams
@@ -67,8 +68,8 @@ class GenerationFlags(GenerationConfig):
             super()._require_sampling()
 
 
-Generation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens")]
-Translation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
+Generation: TypeAlias = Annotated[GenerationFlags, _settings("prefill_chunk|batch_tokens")]
+Translation: TypeAlias = Annotated[GenerationFlags, _settings("prefill_chunk|batch_tokens|stop")]
 TextFile: TypeAlias = Annotated[MaybePath, Parameter(alias="-f", allow_leading_hyphen=True)]
 
 GREEDY = GenerationFlags()
@@ -176,16 +177,55 @@ def translate(
     stream
         Print each translation before the next line is read.
     """
+    return _write_each("translations", model, texts, config, options, file, stream, json)
+
+
+def summarize(
+    model: ModelName,
+    /,
+    *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    config: Translation = GREEDY,
+    options: LoadOptions = AS_STORED,
+    file: TextFile = None,
+    stream: Flag = False,
+    json: Json = False,
+) -> int | None:
+    """Summarize documents, or a file or standard input line by line.
+
+    Parameters
+    ----------
+    texts
+        Documents; standard input is read if this is - or if both this and --file are left out.
+    file
+        A file with one document per line; - is standard input. A line too long for the model is named and left blank.
+    stream
+        Print each summary before the next line is read.
+    """
+    return _write_each("summaries", model, texts, config, options, file, stream, json)
+
+
+def _write_each(
+    what: str,
+    model: str,
+    texts: tuple[str, ...],
+    config: GenerationFlags,
+    options: LoadOptions,
+    file: Path | None,
+    stream: bool,
+    json: bool,
+) -> int | None:
+    """Write a text for each source: `what` are translations or summaries."""
     if texts and file is not None:
-        raise UsageError("a sentence and --file are both given, wanted one of them")
-    if len(texts) > 1 and "-" in texts:
-        raise UsageError("- reads standard input: leave out the other sentences")
+        source = "a sentence" if what == "translations" else "a document"
+        raise UsageError(f"{source} and --file are both given, wanted one of them")
     if stream and json:
-        raise UsageError("--stream prints translations one by one, as text: leave out --json")
+        raise UsageError(f"--stream prints {what} one by one, as text: leave out --json")
+    if len(texts) > 1 and "-" in texts:
+        raise UsageError("- reads standard input: leave out the other texts")
     config.require_text()
     _require_readable(file)
     loaded = _load(model, options)
-    loaded.translate([])  # raises if the model does not translate, before any input is read
+    loaded.translate([])  # raises if the model has no encoder, before any input is read
     lines: Iterable[Line] = [(ARGUMENT, text) for text in texts]
     if texts in ((), ("-",)):
         lines = _lines(file or STANDARD_INPUT)
@@ -198,7 +238,7 @@ def translate(
             for source, completions in _translate_lines(loaded, batch, config):
                 left_out += not completions
                 if json:
-                    found.append({"source": source, "translations": [_described(one, loaded) for one in completions]})
+                    found.append({"source": source, what: [_described(one, loaded) for one in completions]})
                     continue
                 for each in [one.text for one in completions] or [""] * config.n:
                     write(each.translate(LINE_BREAKS))

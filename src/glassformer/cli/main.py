@@ -24,6 +24,8 @@ COMMANDS = {
     "fill": 'Predict the masked tokens of texts such as "The [MASK] sat on the mat".',
     "embed": "Print the vector of each text, or write all of them to a NumPy file.",
     "similar": "Find the nearest words or texts, complete analogies, or draw a map of words.",
+    "summarize": "Summarize documents, or a file or standard input line by line.",
+    "answer": "Answer questions about a text: each answer, its probability, and where in the text it is.",
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
     "convert": "Convert a checkpoint to the Hugging Face or the native format.",
     "trace": "Show every equation of one forward pass: its formula, values, cost and, with --backward, gradients.",
@@ -34,7 +36,13 @@ COMMANDS = {
     "completion": "Print a script that completes commands and options in a shell.",
     "models": "List the model presets, or show a model as a tree with shapes and parameter counts.",
 }
-FILES = {"translate": "generate", "equations": "reference", "glossary": "reference", "models": "reference"}
+FILES = {
+    "translate": "generate",
+    "summarize": "generate",
+    "equations": "reference",
+    "glossary": "reference",
+    "models": "reference",
+}
 
 HELP_FLAGS, VERSION_FLAGS = ("--help", "-h"), ("--version", "-V")
 FLAGS = (*HELP_FLAGS, *VERSION_FLAGS, "--quiet", "-q", "--verbose", "-v", "--debug")  # also allowed before a command

@@ -55,6 +55,8 @@ class GenerationConfig:
     """Sample from the tokens at least this fraction as likely as the most likely one."""
     repetition_penalty: float = 1.0
     """Repetition penalty; above 1, tokens that occurred before become less likely."""
+    no_repeat_ngram_size: int = 0
+    """Block n-grams: no run of this many tokens occurs twice; 0 blocks none."""
     stop: Sequence[str | int] = ()
     """Stop string that ends the text, besides the end token; may be repeated."""
     n: int = 1
@@ -75,7 +77,8 @@ class GenerationConfig:
     def __post_init__(self) -> None:
         for name in ("max_new_tokens", "n", "num_beams", "prefill_chunk", "batch_tokens"):
             self._require_whole(name, 1)
-        self._require_whole("min_new_tokens", 0)
+        for name in ("min_new_tokens", "no_repeat_ngram_size"):
+            self._require_whole(name, 0)
         self._require_number("temperature")
         divides = self.temperature == 0 or self.temperature >= COLDEST
         self._require("temperature", divides, f"0 or at least {COLDEST}: below that, logits overflow")

@@ -1,5 +1,6 @@
 """Text generation: prompts in, texts out, whole or streamed, and translation by encoder-decoder models."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
@@ -130,6 +131,10 @@ def _begin(
     model: Generator, tokenizer: Tokenizer, prompts: Prompts, config: GenerationConfig
 ) -> tuple[list[PartialText], GenerationConfig]:
     """Empty texts, `config.n` for each prompt, and the settings with a limit that some text can reach."""
+    if config.compile and config.no_repeat_ngram_size:
+        why = "no_repeat_ngram_size compares with all tokens before, which have no fixed shape"
+        warnings.warn(f"decoding runs without compile: {why}", stacklevel=4)
+        config = replace(config, compile=False)
     slides = config.num_beams == 1 and not model.reads_source
     texts = [begin_text(model, tokenizer, row, config, slides) for row in prompts for _ in range(config.n)]
     limit = max(1, *(text.max_tokens for text in texts))

@@ -41,6 +41,7 @@ from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz,
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
 from glassformer.equations.other_norms import batch_norm, group_norm, layer_norm_outside
+from glassformer.equations.overlap import longest_common_subsequence, overlap_f1, shared_ngrams
 from glassformer.equations.parameter_counts import (
     attention_macs,
     attention_parameters,
@@ -77,6 +78,7 @@ from glassformer.equations.sampling import (
     greedy,
     length_penalty,
     min_p,
+    no_repeat_ngram,
     repetition_penalty,
     residual_distribution,
     sample,
@@ -118,6 +120,7 @@ from glassformer.equations.similarity import (
 )
 from glassformer.equations.skip_gram import keep_probability, negative_sampling_loss, noise_distribution
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
+from glassformer.equations.spans import best_span, span_logits, span_scores
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
 from glassformer.equations.variance_scaling import (
     he_normal,
@@ -157,6 +160,7 @@ __all__ = [
     "balanced_class_weights",
     "base_scaled_frequencies",
     "batch_norm",
+    "best_span",
     "bias_correction",
     "bits_per_byte",
     "block_sparse_mask",
@@ -221,6 +225,7 @@ __all__ = [
     "log_softmax",
     "logit_scale",
     "logsumexp",
+    "longest_common_subsequence",
     "lora",
     "matmul",
     "mean_pool",
@@ -237,6 +242,7 @@ __all__ = [
     "nearest_by_cosine",
     "negative_sampling_loss",
     "newton_schulz",
+    "no_repeat_ngram",
     "noam_learning_rate",
     "noise_distribution",
     "normal",
@@ -246,6 +252,7 @@ __all__ = [
     "ntk_scaled_frequencies",
     "one_hot",
     "orthogonalize",
+    "overlap_f1",
     "padding_mask",
     "patchify",
     "peak_signal_to_noise",
@@ -282,6 +289,7 @@ __all__ = [
     "score_variance",
     "select_each",
     "select_position",
+    "shared_ngrams",
     "shift_matrix",
     "sigmoid",
     "silu",
@@ -292,6 +300,8 @@ __all__ = [
     "soft_cap",
     "softmax",
     "softmax_jacobian",
+    "span_logits",
+    "span_scores",
     "split_heads",
     "squared_relu",
     "stack_steps",

@@ -15,12 +15,14 @@ class ModelUse:
     """How a model uses its tokenizer, beyond what tokenizer.json can say.
 
     `decoder_start` is the id that a decoder's input begins with and `ends` are the ids that end a generated text,
-    where they differ from the tokenizer's; `max_length` is the longest input the model was trained on.
+    where they differ from the tokenizer's; `max_length` is the longest input the model was trained on. `token_types`
+    says that the model tells two texts of an input apart by them.
     """
 
     decoder_start: int | None = None
     ends: tuple[int, ...] = ()
     max_length: int | None = None
+    token_types: bool = False
 
 
 PLAIN_USE = ModelUse()
@@ -33,11 +35,13 @@ def read_use(folder: Path) -> ModelUse:
         table = read_table_if_any(folder / name)
         found |= {key: value for key, value in table.items() if value is not None and key not in found}
     start, ends, length = (found.get(key) for key in ("decoder_start_token_id", "eos_token_id", "model_max_length"))
+    names = found.get("model_input_names")
     listed = ends if isinstance(ends, list) else [ends]
     return ModelUse(
         decoder_start=start if type(start) is int and start >= 0 else None,
         ends=tuple(id for id in listed if type(id) is int and id >= 0),
         max_length=length if type(length) is int and 0 < length <= LONGEST_INPUT else None,
+        token_types=isinstance(names, list) and "token_type_ids" in names,
     )
 
 
@@ -47,6 +51,7 @@ def use_fields(use: ModelUse) -> dict[str, object]:
         "decoder_start_token_id": use.decoder_start,
         "eos_token_id": list(use.ends) or None,
         "model_max_length": use.max_length,
+        "model_input_names": ["input_ids", "token_type_ids", "attention_mask"] if use.token_types else None,
     }
     return {name: value for name, value in fields.items() if value is not None}
 

@@ -9,14 +9,17 @@ from glassformer.models.dalle import DALLE
 from glassformer.models.registry import ARCHITECTURES, architecture_of, config_type
 from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
+from glassformer.training.tasks.answer import AnswerTask
 from glassformer.training.tasks.classify import ClassifyTask
 from glassformer.training.tasks.clip import CLIPTask
 from glassformer.training.tasks.dalle import DALLETask
+from glassformer.training.tasks.generate_answer import GenerateAnswerTask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.image import ImageTask
 from glassformer.training.tasks.image_tokens import ImageTokensTask
 from glassformer.training.tasks.masked import MaskedLanguageModeling
 from glassformer.training.tasks.skip_gram import SkipGramTask
+from glassformer.training.tasks.summarize import SummarizeTask
 from glassformer.training.tasks.translate import TranslateTask
 
 TASKS: dict[str, Task] = {
@@ -29,6 +32,9 @@ TASKS: dict[str, Task] = {
     "clip": CLIPTask(),
     "dalle": DALLETask(),
     "skip-gram": SkipGramTask(),
+    "summarize": SummarizeTask(),
+    "answer": AnswerTask(),
+    "generate_answer": GenerateAnswerTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"

@@ -19,6 +19,9 @@ from glassformer.layers.config import Count, OneOrMoreLayers, Size
 from glassformer.models.encoder import EncoderConfig
 
 
+_SPAN = parts({"span_head": "qa_outputs"})
+
+
 def _tensors(
     base: str,
     layer: str,
@@ -34,7 +37,8 @@ def _tensors(
         names |= {"token_types": "token_type_embeddings"} if config.token_types else {}
         widen = {"widen": f"{base}.encoder.embedding_hidden_mapping_in"} if config.share_layers else {}
         native, per = ("stack.blocks.0.", "") if config.share_layers else ("stack.blocks.{i}.", "layers")
-        head = {"pooled": parts(pooler), "classifier": parts(classifier), "masked": masked}.get(config.head, [])
+        heads = {"pooled": parts(pooler), "classifier": parts(classifier), "masked": masked, "span": _SPAN}
+        head = heads.get(config.head, [])
         return [
             *parts(names, ("", f"{base}.embeddings."), tensors=["weight"], transposed=False),
             *parts({"norm": f"{base}.embeddings.LayerNorm", **widen}),
@@ -60,6 +64,7 @@ def _masked(base: str, output: str, dense: str, norm: str) -> list[TensorMap]:
 def _heads(prefix: str, bare: Head = "pooled") -> dict[str, Head]:
     """The classes of transformers for an encoder, by the head that each has."""
     classes: dict[str, Head] = {"Model": bare, "ForMaskedLM": "masked", "ForSequenceClassification": "classifier"}
+    classes["ForQuestionAnswering"] = "span"
     return {prefix + name: head for name, head in classes.items()}
 
 

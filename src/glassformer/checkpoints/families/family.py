@@ -14,7 +14,7 @@ from glassformer.layers.config import Config, field_types
 from glassformer.layers.model import Model
 
 C = TypeVar("C", bound=Config)
-Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classifier"]
+Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classifier", "span"]
 
 
 @dataclass(frozen=True)

@@ -200,13 +200,13 @@ class SkipGramTask(Task[SkipGramSettings]):
 
     def evaluation_set(self, evaluated: EvaluatedModel, settings: SkipGramSettings) -> SkipGramSet:
         """Pairs of all words of the data, with noise words by their counts in it."""
-        tokens, data = self._encoded(settings, "path", evaluated.tokenizer), settings.data
+        tokens, data = self._encoded(settings, "path", evaluated.required_tokenizer()), settings.data
         if data.path == self.built_in:
             tokens = split_tokens(tokens, data.validation_fraction)[1]
-        sampling = negative_samples(tokens, evaluated.tokenizer, data)
+        sampling = negative_samples(tokens, evaluated.required_tokenizer(), data)
         batches = SkipGramBatches(tokens, evaluated.batch_size or PAIRS_AT_ONCE, sampling, 0)
         _require_pairs(batches, data, "test")
-        return SkipGramSet(batches, evaluated.tokenizer, _rated(settings))
+        return SkipGramSet(batches, evaluated.required_tokenizer(), _rated(settings))
 
 
 def negative_samples(tokens: Tokens, tokenizer: Tokenizer, data: SkipGramData) -> NegativeSampling:
