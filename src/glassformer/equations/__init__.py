@@ -4,6 +4,7 @@ from glassformer.equations.activations import gelu, gelu_tanh, relu, sigmoid, si
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.block_attention import block_attention
 from glassformer.equations.cache import write_slots
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
@@ -144,6 +145,7 @@ __all__ = [
     "batch_norm",
     "bias_correction",
     "bits_per_byte",
+    "block_attention",
     "block_sparse_mask",
     "cache_bytes",
     "causal_mask",
