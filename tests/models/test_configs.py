@@ -24,6 +24,7 @@ from glassformer.models.registry import build
 from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
+from glassformer.models.vit import ViTConfig
 from glassformer.recording import Tape
 from tests.models.zoo import ZOO
 
@@ -45,6 +46,8 @@ def changes(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
 def run(model: Model, config: Config) -> Tensor:
     if isinstance(config, MLPConfig):
         return model(torch.ones(2, config.inputs))
+    if isinstance(config, ViTConfig):
+        return model(torch.ones(1, config.channels, config.image_size, config.image_size))
     ids = (torch.arange(min(5, getattr(config, "context", None) or 5)) % config.vocab)[None]
     return model(ids, ids) if isinstance(config, (Seq2SeqConfig, T5Config)) else model(ids)
 

@@ -164,7 +164,7 @@ def test_dropout_drops_in_training_only_and_replays(name: str) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
-    inputs = specimen(name).inputs
+    inputs = specimen(name, torch.float32).inputs
     assert torch.equal(model.eval()(**inputs), model(**inputs))
     model.train()
     assert not torch.equal(model(**inputs), model(**inputs))

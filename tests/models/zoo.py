@@ -17,11 +17,14 @@ from glassformer.models.registry import build
 from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
+from glassformer.models.vit import ViTConfig
 
 VOCAB = 13
 LLAMA = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 4, "ffn_dim": 12}
 SEQ2SEQ = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
 ENCODER = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
+VIT = {"image_size": 6, "channels": 2, "patch_size": 2, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12, "classes": 3}
+VIT |= {"image_mean": (0.5, 0.4), "image_std": (0.5, 0.2)}
 T5 = {"vocab": VOCAB, "dim": 8, "layers": 2, "heads": 2, "head_dim": 3, "ffn_dim": 12}
 
 ZOO: dict[str, Config] = {
@@ -59,10 +62,17 @@ ZOO: dict[str, Config] = {
     "encoder-classifier": EncoderConfig(**ENCODER, head="classifier", classes=3),
     "t5": T5Config(**T5),
     "t5-gated": T5Config(**T5, gated=True, tie_embeddings=False, decoder_layers=1),
+    "vit": ViTConfig(**VIT),
+    "vit-mean": ViTConfig(**VIT, pool="mean", activation="relu"),
+    "vit-sinusoidal": ViTConfig(**VIT, positions="sinusoidal"),
+    "vit-sinusoidal-mean": ViTConfig(**VIT, positions="sinusoidal", pool="mean"),
+    "vit-pooled": ViTConfig(**VIT, head="pooled"),
+    "vit-hidden": ViTConfig(**VIT, head="hidden"),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
 CAUSAL = [name for name, c in ZOO.items() if isinstance(c, (GPTConfig, LlamaConfig, ModernConfig, RNNConfig))]
 READERS = [name for name, c in ZOO.items() if isinstance(c, EncoderConfig)]
+VIEWERS = [name for name, c in ZOO.items() if isinstance(c, ViTConfig)]  # which read pictures
 TRANSLATORS = [name for name, c in ZOO.items() if isinstance(c, (Seq2SeqConfig, T5Config))]
 
 
@@ -89,6 +99,9 @@ def specimen(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, lengt
     ids = torch.randint(VOCAB, (3, length), generator=generator)
     if name == "mlp":
         return Specimen(model, {"x": torch.randn(4, 3, generator=generator, dtype=torch.float64).to(dtype)})
+    if name in VIEWERS:
+        shape = (3, ZOO[name].channels, ZOO[name].image_size, ZOO[name].image_size)
+        return Specimen(model, {"pixel_values": torch.randn(shape, generator=generator, dtype=torch.float64).to(dtype)})
     if name in TRANSLATORS:
         return Specimen(model, {"source": ids, "target": torch.randint(VOCAB, (3, length - 2), generator=generator)})
     return Specimen(model, {"ids": ids})

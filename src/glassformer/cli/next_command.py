@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from glassformer.text.tokenizer import Tokenizer
 
 
-def next_command(model: "Model", tokenizer: "Tokenizer", folder: Path) -> str:
+def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path) -> str:
     """A command that uses a model as its kind is used: generate, translate, classify or fill."""
     from glassformer.layers.causal_lm import CausalLM
     from glassformer.layers.encoder_decoder import EncoderDecoder
@@ -21,6 +21,6 @@ def next_command(model: "Model", tokenizer: "Tokenizer", folder: Path) -> str:
         return f'glassformer generate {path} "The" --temperature 0.8'
     if head == "classifier":
         return f'glassformer classify {path} "a text"'
-    if head == "masked":
+    if head == "masked" and tokenizer is not None:
         return f'glassformer fill {path} "a text with a {tokenizer.roles.get("mask", "[MASK]")}"'
     return f"glassformer evaluate {path}"

@@ -50,6 +50,7 @@ from glassformer.equations.parameter_counts import (
     projection_macs,
     quadratic_fraction,
 )
+from glassformer.equations.patches import patchify, prepend_token, sinusoidal_positions_2d, unpatchify
 from glassformer.equations.position_biases import (
     alibi_bias,
     alibi_slopes,
@@ -221,8 +222,10 @@ __all__ = [
     "one_hot",
     "orthogonalize",
     "padding_mask",
+    "patchify",
     "perplexity",
     "position_mask",
+    "prepend_token",
     "projection_macs",
     "quadratic_fraction",
     "random_cosine_rms",
@@ -251,6 +254,7 @@ __all__ = [
     "sigmoid",
     "silu",
     "sinusoidal_positions",
+    "sinusoidal_positions_2d",
     "slice_axis",
     "sliding_window_mask",
     "soft_cap",
@@ -273,6 +277,7 @@ __all__ = [
     "truncated_normal",
     "unembed",
     "uniform",
+    "unpatchify",
     "visible_pairs",
     "warmup_stable_decay",
     "weight_decay",

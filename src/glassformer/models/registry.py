@@ -16,6 +16,7 @@ from glassformer.models.modern import Modern, ModernConfig
 from glassformer.models.rnn import RNN, RNNConfig
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.models.t5 import T5, T5Config
+from glassformer.models.vit import ViT, ViTConfig
 
 PRESETS: dict[str, Config] = {
     "transformer-tiny": Seq2SeqConfig(vocab=10000, dim=128, layers=4, heads=4, ffn_dim=256, dropout=0.3),
@@ -42,6 +43,11 @@ PRESETS: dict[str, Config] = {
     "minilm": EncoderConfig(dim=384, layers=6, ffn_dim=1536, head="sentence"),
     "t5-small": T5Config(),
     "marian": Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True),
+    "vit-b16": ViTConfig(),
+    "vit-tiny": ViTConfig(
+        image_size=28, channels=1, patch_size=4, dim=96, layers=6, heads=4, ffn_dim=384, classes=10, image_mean=(0.5,),
+        image_std=(0.5,),
+    ),
     "mlp-xor": MLPConfig(),
     "lstm": RNNConfig(),
 }  # fmt: skip
@@ -61,6 +67,7 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "encoder": Encoder,
     "mlp": MLP,
     "rnn": RNN,
+    "vit": ViT,
 }
 
 

@@ -14,7 +14,17 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, presets
 from glassformer.suggestions import did_you_mean, nearest_names
 from glassformer.training import registry
-from glassformer.training.registry import FAMILY, FOLLOWS, SECTIONS, TASKS, defaults, families, keys, values_of
+from glassformer.training.registry import (
+    FAMILY,
+    FOLLOWS,
+    SECTIONS,
+    TASKS,
+    defaults,
+    families,
+    keys,
+    sections,
+    values_of,
+)
 from glassformer.training.renamed import renamed
 from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
 from glassformer.training.settings import FilePath, Settings
@@ -100,7 +110,7 @@ def from_settings(settings: Settings) -> Resolved:
 
 def tables(resolved: Resolved) -> dict[str, object]:
     """The whole configuration as plain data, in the shape of the TOML file."""
-    found: dict[str, dict[str, object]] = {section: {} for section in SECTIONS}
+    found: dict[str, dict[str, object]] = {section: {} for section in sections(resolved.task)}
     for key, value in values_of(resolved.settings).items():
         section, _, name = key.partition(".")
         found[section][name] = as_toml(value)
@@ -286,7 +296,8 @@ def resolve_for_machine(
     if file is not None:
         return first
     run, data = first.settings.run, first.settings.data
-    if size is None and not run.init and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
+    grows = size is None and not run.init and TASKS[first.task].reads_text
+    if grows and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
         first = resolve(task, preset, file, words, origin, size)
     return suited(first)
 
@@ -319,6 +330,8 @@ def unknown_key(task: str, family: str, key: str) -> str:
     """What is wrong with a key that a task with this model family does not have."""
     if key in FOLLOWS:
         return f"{key} cannot be set, it follows from {FOLLOWS[key]}"
+    if key.startswith("tokenizer.") and not TASKS[task].reads_text:
+        return f"{_brief_key(key)} cannot be set: {task} reads no text, so it has no tokenizer"
     if said := renamed({key: None}, _every_key(task)):
         return said
     if others := [other for other in families(task) if key in keys(task, other)]:
@@ -336,7 +349,7 @@ def _build_settings(task: str, values: Mapping[str, object], origins: Mapping[st
     """Settings from the value of every key; fields that follow from the task or the data are not keys."""
     start = defaults(task)
     made: dict[str, object] = {}
-    for section in SECTIONS:
+    for section in sections(task):
         part, prefix = vars(start)[section], f"{section}."
         if section == "model" and architecture_of(part) != values[FAMILY]:
             part = registry.family_config(str(values[FAMILY]))(**TASKS[task].config_values)

@@ -129,7 +129,7 @@ def kernel_bytes(batches: Batches, evaluated: set[Shape], objective: Objective, 
 
 def step_cost(model: Model, objective: Objective, batch: Batch, recipe: Recipe, device: Device) -> StepCost:
     """What a forward and a backward pass take, from tensors that have shapes only."""
-    operations = operations_per_token(LossModule(model, objective), batch) * objective.tokens(batch)
+    operations = operations_per_token(LossModule(model, objective), batch) * objective.tokens(model, batch)
     with pretending(device.device):
         same = type(model)(model.config)
         add_lora_like(same, model)

@@ -92,13 +92,16 @@ def evaluated_model(
     task = fitting[0] if run is None or run.task not in fitting else run.task
     if wanted not in (None, task):
         raise ConfigError(f"{path}: is for {task}, and the task asked for is {wanted}")
-    if tokenizer is None:
-        raise PathError(f"{path}: has no tokenizer, so it cannot read text")
-    return EvaluatedModel(path, task, model, tokenizer, loaded.labels, batch_size)
+    found = EvaluatedModel(path, task, model, tokenizer, loaded.labels, batch_size)
+    if TASKS[task].reads_text:
+        found.required_tokenizer()
+    return found
 
 
 def require_own_tokenizer(evaluated: EvaluatedModel) -> None:
     """Refuse the tokenizer of another model; the embeddings of public models often have a few spare rows, for speed."""
+    if evaluated.tokenizer is None:
+        return
     rows, tokens = evaluated.model.config.vocab, evaluated.tokenizer.vocab_size
     if rows != tokens and not (0 < rows - tokens < SPARE_ROWS and rows % 8 == 0):
         what = f"the tokenizer has {tokens:,} tokens and the model {rows:,}, wanted the same"
@@ -164,7 +167,9 @@ def _held_out(evaluated: EvaluatedModel, settings: Settings) -> EvaluationSet:
             raise PathError(f"{evaluated.path}: {why}: name other data to evaluate it on")
     if size is not None:
         settings = replace(settings, data=_with_batch_size(settings.data, size))
-    context = DataContext(evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels)
+    context = DataContext(
+        evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels, evaluated.model.config
+    )
     found = prepare_data(settings, context).test
     return replace(found, batch_size=size) if "batch_size" in vars(found) else found
 

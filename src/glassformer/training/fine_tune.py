@@ -69,7 +69,7 @@ def _require_adapter(model: Model, lora: LoRASettings, base: str) -> None:
 
 
 def save_fine_tuned(
-    model: Model, folder: Path, settings: Settings, tokenizer: Tokenizer, labels: Sequence[str] | None
+    model: Model, folder: Path, settings: Settings, tokenizer: Tokenizer | None, labels: Sequence[str] | None
 ) -> None:
     """Save the result of a run: a merged model, or an adapter if the settings ask for one; the model is merged then."""
     lora = settings.lora
@@ -85,7 +85,7 @@ def adopted(
     config: Config, settings: Settings, data: TaskData, start: Model, report: Report
 ) -> tuple[Model, Sequence[str]]:
     """The initial model, or its body under a new head if it has another, and the names of the new parameters."""
-    tokens, rows = data.tokenizer.vocab_size, start.config.vocab
+    tokens, rows = (0, 0) if data.tokenizer is None else (data.tokenizer.vocab_size, start.config.vocab)
     if tokens > rows:
         sizes = f"the tokenizer has {tokens} tokens and the model of run.init {rows}"
         raise ConfigError(f"{sizes}: they do not belong together")

@@ -21,7 +21,15 @@ TASKS: dict[str, Task] = {
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
-FOLLOWS = {"model.vocab": "the tokenizer", "model.classes": "the labels in the data", "model.head": "the task"}
+FOLLOWS = {
+    "model.vocab": "the tokenizer",
+    "model.classes": "the labels in the data",
+    "model.head": "the task",
+    "model.image_size": "the pictures in the data",
+    "model.channels": "the pictures in the data",
+    "model.image_mean": "the pictures in the data",
+    "model.image_std": "the pictures in the data",
+}
 
 
 def defaults(task: str) -> Settings:
@@ -49,10 +57,15 @@ def prepare_data(settings: Settings, context: DataContext) -> TaskData:
 
 
 def families(task: str) -> tuple[str, ...]:
-    """The architectures that a task can train: those of its protocol with a limited context."""
-    protocol = TASKS[task].protocol
+    """The architectures that a task can train: those of its protocol, and for text with a limited context."""
+    protocol, reads_text = TASKS[task].protocol, TASKS[task].reads_text
     named = [name for name, model in ARCHITECTURES.items() if issubclass(model, protocol)]
-    return tuple(name for name in named if "context" in field_types(family_config(name)))
+    return tuple(name for name in named if not reads_text or "context" in field_types(family_config(name)))
+
+
+def sections(task: str) -> tuple[str, ...]:
+    """The sections of a task's settings; one that reads no text has none for a tokenizer."""
+    return tuple(name for name in SECTIONS if name != "tokenizer" or TASKS[task].reads_text)
 
 
 def family_config(family: str) -> type[Config]:
@@ -63,7 +76,7 @@ def family_config(family: str) -> type[Config]:
 def keys(task: str, family: str) -> Mapping[str, object]:
     """Every key of a task with this model family, in the order they are shown, and its type."""
     found: dict[str, object] = {}
-    for section in SECTIONS:
+    for section in sections(task):
         if section == "model":
             found[FAMILY] = Literal[families(task)]
         kind = declaring_class(task, family, section)
@@ -87,7 +100,7 @@ def files_of(settings: Settings) -> dict[str, str]:
 def values_of(settings: Settings) -> dict[str, object]:
     """The value of every key."""
     found: dict[str, object] = {}
-    for section in SECTIONS:
+    for section in sections(task_of(settings)):
         if section == "model":
             found[FAMILY] = architecture_of(settings.model)
         found.update({f"{section}.{name}": value for name, value in vars(vars(settings)[section]).items()})

@@ -13,13 +13,13 @@ import msgspec
 
 from glassformer.charts import training_curves
 from glassformer.checkpoints.load import load
-from glassformer.checkpoints.native import native_config
+from glassformer.checkpoints.native import native_config, read_native
 from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_CONFIG
 from glassformer.checkpoints.save import model_files
 from glassformer.data.files import paths_in
 from glassformer.decoding.generate import generate
 from glassformer.errors import CheckpointError, ConfigError
-from glassformer.layers.config import Config
+from glassformer.layers.config import MOST_LAYERS, Config
 from glassformer.layers.lora import add_lora_like, merge_layers
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
@@ -59,7 +59,7 @@ class Run:
 
     def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
-        self.objective = replace(TASKS[resolved.task].objective, sample=Sample(data))
+        self.objective = replace(TASKS[resolved.task].objective, sample=data.sample or Sample(data))
         self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
         self.device = choose_device(run.device, run.precision, run.compile)
@@ -94,6 +94,8 @@ class Run:
         """Positions that one step computes on, with padding, in a batch such as the first."""
         batch = next(self.data.batches.once())
         positions = max(batch[name].numel() for name in self.objective.inputs)
+        if self.objective.positions is not None:
+            positions = self.objective.positions(self.model, batch)
         return positions * self.settings.recipe.gradient_accumulation * self.data.batches.world
 
     @cached_property
@@ -140,7 +142,8 @@ class Run:
             if self.settings.lora.rank:
                 table[LORA_ALPHA] = self.settings.lora.alpha
             self.folder.write_text(MODEL_CONFIG, json.dumps(table, indent=2) + "\n")
-            self.tokenizer.save(self.folder.path)
+            if self.tokenizer is not None:
+                self.tokenizer.save(self.folder.path)
             yield
 
     def _grows(self, folder: Path) -> bool:
@@ -243,23 +246,27 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         require_free(out)
     if out is None and not dry_run and resolved.settings.recipe.average_checkpoints > 1:
         raise ConfigError("recipe.average_checkpoints takes the mean of checkpoints: give a folder to keep them in")
-    start, known, labels, init = None, None, None, resolved.settings.run.init
-    vocab = _saved_vocab(out) if init and resume and out is not None else None
-    if init and vocab is None:
+    start, init, context = None, resolved.settings.run.init, DataContext(None, group, report)
+    has_weights = init and resume and out is not None and newest(RunFolder(out)) is not None
+    if init and not has_weights:
         if (drawn := resolved.settings.recipe.initialization) != "default":
             other = "but run.init brings its weights; leave one of them out"
             raise ConfigError(f"recipe.initialization is {drawn}, {other}")
         start = load(init)
         resolved = with_initial_model(resolved, start.model, start.tokenizer is not None)
-        known, labels = start.tokenizer, start.labels
-    if resume and out is not None and has_tokenizer(out):
-        known, labels = Tokenizer.load(out), read_labels(out)
+        context = replace(context, known=start.tokenizer, labels=start.labels, config=start.model.config)
+    if resume and out is not None and (out / MODEL_CONFIG).exists():
+        known = Tokenizer.load(out) if has_tokenizer(out) else context.known
+        context = replace(context, known=known, labels=read_labels(out), config=read_config(out))
     settings = resolved.settings
-    data = prepare_data(settings, DataContext(known, group, report, labels))
+    data = prepare_data(settings, context)
     config = replace(settings.model, **data.config_values)
     new: Sequence[str] = ()
     if start is None:
-        config = replace(config, vocab=vocab or data.tokenizer.vocab_size)
+        if data.tokenizer is not None:  # the embedding of a resumed run may have spare rows
+            vocab = data.tokenizer.vocab_size if context.config is None else vars(context.config)["vocab"]
+            config = replace(config, vocab=vocab)
+        require_model(config)
         if not dry_run:
             require_room(resolved, data, build(config, device="meta"))
         model = _fresh(config, settings, dry_run)
@@ -288,12 +295,6 @@ def require_free(folder: Path) -> None:
         raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder")
 
 
-def _saved_vocab(out: Path) -> int | None:
-    """The vocabulary of the model in the newest checkpoint, which may have spare rows in its embedding."""
-    saved = newest(RunFolder(out))
-    return None if saved is None else len(saved.model["embedding.weight"])
-
-
 def _fresh(config: Config, settings: Settings, dry_run: bool) -> Model:
     recipe = settings.recipe
     model = build(config, recipe.seed, "meta" if dry_run else "cpu")
@@ -304,10 +305,13 @@ def _fresh(config: Config, settings: Settings, dry_run: bool) -> Model:
 
 def require_buildable(settings: Settings) -> None:
     """Refuse a device that is not there and a model that cannot be built, before any data is read."""
-    run, config = settings.run, settings.model
-    choose_device(run.device, run.precision, run.compile)
-    if run.init:
-        return
+    choose_device(settings.run.device, settings.run.precision, settings.run.compile)
+    if not settings.run.init and "image_size" not in vars(settings.model):  # which follows from the data
+        require_model(settings.model)
+
+
+def require_model(config: Config) -> None:
+    """Refuse a configuration that no model can be built from, with the keys of its settings."""
     try:
         build(config, device="meta")  # shapes only
     except ConfigError as error:
@@ -336,6 +340,13 @@ def read_labels(folder: Path) -> tuple[str, ...] | None:
         return msgspec.convert(read_table(folder / MODEL_CONFIG).get("labels"), tuple[str, ...] | None)
     except (msgspec.ValidationError, CheckpointError) as error:
         raise ConfigError(f"{folder / MODEL_CONFIG}: does not hold the labels of this run: {error}") from None
+
+
+def read_config(folder: Path) -> Config:
+    """The configuration of the model that a run was begun with."""
+    table, where = read_table(folder / MODEL_CONFIG), str(folder / MODEL_CONFIG)
+    table.pop(LORA_ALPHA, None)
+    return read_native(table, MOST_LAYERS, where)[0]
 
 
 def resolve_resumed(

@@ -136,7 +136,7 @@ class RunningText(Task[S], Generic[S]):
 
     def evaluation_set(self, evaluated: EvaluatedModel, settings: S) -> TextSet:
         """Windows as long as those the model was trained on."""
-        tokenizer, data = evaluated.tokenizer, settings.data
+        tokenizer, data = evaluated.required_tokenizer(), settings.data
         portions = [np.array(part, dtype=np.int64) for part in tokenizer.encode_stream(self._texts(settings, "path"))]
         everything = np.concatenate(portions)
         ids = split_tokens(everything, data.validation_fraction)[1] if data.path == self.built_in else everything

@@ -43,7 +43,7 @@ class Sample:
         return {name: part[:1] for name, part in next(self.data.validation.once()).items()}
 
     def _text(self, ids: Tensor) -> str:
-        return self.data.tokenizer.decode(ids.tolist())
+        return self.data.required_tokenizer().decode(ids.tolist())
 
     def _read(self, name: str) -> Tensor:
         """The ids of the example without padding."""
@@ -53,12 +53,14 @@ class Sample:
     def _continuation(self, model: Model) -> str:
         prompt = self._text(self._read("ids")[:PROMPT])
         config = GenerationConfig(max_new_tokens=CONTINUATION, temperature=0.8)  # its draws depend on the prompt alone
-        (found,) = generate(model, self.data.tokenizer, [prompt], config)
+        (found,) = generate(model, self.data.required_tokenizer(), [prompt], config)
         return f"{prompt}{ARROW}{found.text}"
 
     def _translation(self, model: Model) -> str:
         source = self._text(self._read("source"))
-        (found,) = generate(model, self.data.tokenizer, [source], GenerationConfig(max_new_tokens=CONTINUATION))
+        (found,) = generate(
+            model, self.data.required_tokenizer(), [source], GenerationConfig(max_new_tokens=CONTINUATION)
+        )
         return f"{source}{ARROW}{found.text}"
 
     def _label(self, model: Model) -> str:
@@ -74,7 +76,7 @@ class Sample:
         if not masked:
             return None
         at, ids = masked[0], self._example["ids"][0]
-        guess, token = int(self._guesses(model)[0, at]), self.data.tokenizer.token
+        guess, token = int(self._guesses(model)[0, at]), self.data.required_tokenizer().token
         verdict = "right" if guess == int(targets[at]) else f"wanted {token(int(targets[at])).strip()}"
         before, after = self._text(ids[max(at - CONTEXT, 0) : at]), self._text(ids[at + 1 : at + 1 + CONTEXT])
         return f"{before} [{token(guess).strip()}: {verdict}] {after}"

@@ -98,7 +98,7 @@ class Training:
             with self.process_group.accumulate(self.loss_module, last), no_checks(), self.device.autocast():
                 loss, count = self.loss_module(here, self.recipe.label_smoothing)
                 loss.backward()
-            tokens = torch.full_like(self.sums[0], self.objective.tokens(batch))
+            tokens = torch.full_like(self.sums[0], self.objective.tokens(self.model, batch))
             self.sums += torch.stack([loss.detach().double(), count.double(), tokens])
         self.process_group.sum(self.sums)
 

@@ -15,7 +15,7 @@ from glassformer.decoding.config import GenerationConfig
 from glassformer.equation import no_checks
 from glassformer.equations.losses import cross_entropy, perplexity
 from glassformer.equations.sampling import greedy
-from glassformer.errors import ConfigError, DataError, ModelError, NonFiniteError, TokenizerSettingError
+from glassformer.errors import ConfigError, DataError, ModelError, NonFiniteError, PathError, TokenizerSettingError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.text.learn_tokenizer import learn_tokenizer
@@ -86,27 +86,39 @@ class EvaluationSet(ABC):
 class TaskData:
     """The data of a run as batches, with the tokenizer and the labels that belong to them.
 
-    `config_values` are fields of the model's configuration that follow from the data. `fresh` is the prefix of
-    parameters that are not taken over from the model to start from, because they belong to other labels.
+    A task that reads no text has no tokenizer. `config_values` are fields of the model's configuration that follow
+    from the data. `fresh` is the prefix of parameters that are not taken over from the model to start from, because
+    they belong to other labels. `sample` describes what a model does with one example, where text cannot.
     """
 
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
     batches: Batches
     validation: Batches
     test: EvaluationSet
     labels: tuple[str, ...] | None = None
     config_values: Mapping[str, object] = field(default_factory=dict)
     fresh: str | None = None
+    sample: Callable[[Model], str | None] | None = None
+
+    def required_tokenizer(self) -> Tokenizer:
+        """The tokenizer of a task that reads text."""
+        if self.tokenizer is None:
+            raise ModelError("this task reads no text, so it has no tokenizer")
+        return self.tokenizer
 
 
 @dataclass(frozen=True)
 class DataContext:
-    """What every task prepares its data with; the tokenizer and labels of the model to start from, if there is one."""
+    """What every task prepares its data with.
+
+    The tokenizer, labels and configuration are those of the model to start from, or of the run to resume.
+    """
 
     known: Tokenizer | None
     process_group: ProcessGroup
     report: Report
     labels: tuple[str, ...] | None = None
+    config: Config | None = None
 
     def tokenizer(self, settings: TokenizerSettings, texts: Callable[[], Iterable[str]]) -> Tokenizer:
         """The known tokenizer, the one of a file, or one trained on the texts."""
@@ -136,19 +148,25 @@ class DataContext:
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """A trained model to evaluate, with its tokenizer and labels."""
+    """A trained model to evaluate, with its labels, and its tokenizer if it reads text."""
 
     path: str
     task: str
     model: Model
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
     labels: tuple[str, ...] | None = None
     batch_size: int | None = None  # examples of a batch; as many as fit if left out
+
+    def required_tokenizer(self) -> Tokenizer:
+        """The tokenizer, or an error where the model came without one."""
+        if self.tokenizer is None:
+            raise PathError(f"{self.path}: has no tokenizer, so it cannot read text")
+        return self.tokenizer
 
     @property
     def max_length(self) -> int | None:
         """The longest input the model was trained on, which may be less than it can read."""
-        sizes = (self.model.config.context, self.tokenizer.use.max_length)
+        sizes = (self.model.config.context, self.required_tokenizer().use.max_length)
         return min((size for size in sizes if size is not None), default=None)
 
     @property
@@ -163,7 +181,7 @@ class Task(ABC, Generic[S]):
     `protocol` is the class that a model has to be of, and `config_values` are the fields of its configuration that
     follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out of
     training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting for
-    another is refused.
+    another is refused. A task that does not read text (`reads_text`) has no tokenizer and no settings for one.
     """
 
     settings: type[S]
@@ -171,6 +189,7 @@ class Task(ABC, Generic[S]):
     objective: Objective
     built_in: str
     always_split = False
+    reads_text = True
     parts: tuple[Part, ...] = PARTS
     config_values: Mapping[str, object] = MappingProxyType({})
 

@@ -182,7 +182,7 @@ class ClassifyTask(Task[ClassifySettings]):
         size = evaluated.max_length
         labels = known if unknown else labels
         at_once = evaluated.batch_size or TEXTS_AT_ONCE
-        return LabeledSet(labeled_batches(evaluated.tokenizer, texts, labels, size, at_once), labels, texts)
+        return LabeledSet(labeled_batches(evaluated.required_tokenizer(), texts, labels, size, at_once), labels, texts)
 
 
 def labeled_batches(

@@ -207,7 +207,8 @@ class TranslateTask(Task[TranslateSettings]):
         else:
             rows = list(self.read(settings, "path"))
         pairs = [(row.first, row.second) for row in rows]
-        ids = encode_pairs(evaluated.tokenizer, pairs)
+        tokenizer = evaluated.required_tokenizer()
+        ids = encode_pairs(tokenizer, pairs)
         lengths = [max(len(source), len(target) + 1) for source, target in ids]
         longest = max(lengths, default=0)
         if context is not None and longest > context:
@@ -215,8 +216,8 @@ class TranslateTask(Task[TranslateSettings]):
             raise DataError(f"{where}: has {longest} tokens, wanted at most {context}, the model's context")
         size = evaluated.batch_size
         tokens = max(longest, evaluated.tokens_at_once) if size is None else size * longest
-        batches = pair_batches(evaluated.tokenizer, ids, tokens)
-        return PairSet(batches, pairs, evaluated.tokenizer, data.num_beams, size)
+        batches = pair_batches(tokenizer, ids, tokens)
+        return PairSet(batches, pairs, tokenizer, data.num_beams, size)
 
 
 def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[TwoTexts]) -> list[tuple[list[int], list[int]]]:
