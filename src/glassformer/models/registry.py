@@ -50,6 +50,7 @@ PRESETS: dict[str, Config] = {
     ),
     "mlp-xor": MLPConfig(),
     "lstm": RNNConfig(),
+    "rnn": RNNConfig(cell="rnn"),
 }  # fmt: skip
 
 

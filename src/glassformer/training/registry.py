@@ -57,10 +57,8 @@ def prepare_data(settings: Settings, context: DataContext) -> TaskData:
 
 
 def families(task: str) -> tuple[str, ...]:
-    """The architectures that a task can train: those of its protocol, and for text with a limited context."""
-    protocol, reads_text = TASKS[task].protocol, TASKS[task].reads_text
-    named = [name for name, model in ARCHITECTURES.items() if issubclass(model, protocol)]
-    return tuple(name for name in named if not reads_text or "context" in field_types(family_config(name)))
+    """The architectures that a task can train: those of its protocol."""
+    return tuple(name for name, model in ARCHITECTURES.items() if issubclass(model, TASKS[task].protocol))
 
 
 def sections(task: str) -> tuple[str, ...]:
