@@ -4,6 +4,7 @@ from glassformer.equations.activations import gelu, gelu_tanh, quick_gelu, relu,
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.block_attention import block_attention
 from glassformer.equations.cache import write_slots
 from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
@@ -163,6 +164,7 @@ __all__ = [
     "best_span",
     "bias_correction",
     "bits_per_byte",
+    "block_attention",
     "block_sparse_mask",
     "bound_to_levels",
     "cache_bytes",

@@ -24,6 +24,7 @@ class Model(nn.Module):
     config: Any  # the frozen dataclass that it was built from
     init_weights: Callable[..., None]  # each model's own: draws fresh weights from a generator
     check: Callable[..., None]  # each model's own: raises on inputs that its forward cannot take
+    loops = False  # its forward pass goes position by position, which a compiler would write out one by one
     reads_source = True  # its input is a whole text; a CausalLM continues a prompt instead
 
     def __init__(self, config: Config) -> None:

@@ -58,6 +58,7 @@ PRESETS: dict[str, Config] = {
     "dalle": DALLEConfig(),
     "clip-vit-b32": CLIPConfig(),
     "word2vec": SkipGramConfig(dim=300),
+    "rnn": RNNConfig(cell="rnn"),
 }  # fmt: skip
 
 

@@ -69,6 +69,7 @@ class RNN(CausalLM):
 
     config: RNNConfig
     can_rewind = False
+    loops = True
 
     def __init__(self, config: RNNConfig) -> None:
         super().__init__(config)

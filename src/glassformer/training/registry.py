@@ -75,11 +75,10 @@ def prepare_data(settings: Settings, context: DataContext) -> TaskData:
 
 
 def families(task: str) -> tuple[str, ...]:
-    """The architectures that a task can train: those of its protocol, and for text with a limited context."""
-    protocol, reads_text = TASKS[task].protocol, TASKS[task].reads_text
+    """The architectures that a task can train: those of its protocol."""
+    protocol = TASKS[task].protocol
     named = [name for name, model in ARCHITECTURES.items() if issubclass(model, protocol)]
-    named = [name for name in named if name != "dalle" or protocol is DALLE]  # it reads captions, not running text
-    return tuple(name for name in named if not reads_text or "context" in field_types(family_config(name)))
+    return tuple(name for name in named if name != "dalle" or protocol is DALLE)  # it reads captions, not running text
 
 
 def sections(task: str) -> tuple[str, ...]:

@@ -61,6 +61,8 @@ def resized(config: Config, like: Mapping[str, object]) -> Config:
     """
     has = vars(config)
     shape = {name: like[f"model.{name}"] for name in SHAPE if has.get(name) is not None and f"model.{name}" in like}
+    if "heads" not in has:
+        shape.pop("layers", None)  # a recurrent layer is not a block: one or two do
     if has.get("ffn_dim") is not None:
         shape["ffn_dim"] = max(has["ffn_dim"] * cast(int, shape["dim"]) // has["dim"], 1)
     if has.get("head_dim") is not None:

@@ -201,8 +201,11 @@ class Training:
 def compile_loss_module(loss_module: LossModule) -> None:
     """Compile a loss module: whole where every batch has the same shape, else block by block with dynamic shapes.
 
-    Equal blocks share compiled code, and code for dynamic shapes takes long to compile.
+    Equal blocks share compiled code, and code for dynamic shapes takes long to compile. A recurrent model stays as it
+    is: its loop over positions would be written out step by step.
     """
+    if loss_module.model.loops:
+        return
     blocks = [module for module in loss_module.modules() if isinstance(module, Block)]
     if not loss_module.objective.uneven or not blocks:
         loss_module.compile()

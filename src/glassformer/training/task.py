@@ -174,7 +174,7 @@ class EvaluatedModel:
     @property
     def max_length(self) -> int | None:
         """The longest input the model was trained on, which may be less than it can read."""
-        sizes = (self.model.config.context, self.required_tokenizer().use.max_length)
+        sizes = (vars(self.model.config).get("context"), self.required_tokenizer().use.max_length)
         return min((size for size in sizes if size is not None), default=None)
 
     @property
@@ -226,7 +226,7 @@ class Task(ABC, Generic[S]):
 
 def require_context(config: Config, setting: str, length: int) -> None:
     """Refuse a model that cannot read sequences of this length."""
-    context = vars(config)["context"]
+    context = vars(config).get("context")  # a recurrent model has none: it reads sequences of any length
     if context is not None and context < length:
         raise ConfigError(f"model.context is {context}, wanted at least {setting}, which is {length}")
 
