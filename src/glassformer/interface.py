@@ -18,6 +18,7 @@ from glassformer.asking.reading import device_of, max_length
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
+from glassformer.decoding.chat import chat_prompt, reply, stream_reply
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
 from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
@@ -112,6 +113,23 @@ class LoadedModel(TextModel):
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
         require_type(DecodingError, "prompt", prompt, str, "one text")
         return stream(self._prepare(), tokenizer, prompt, config)
+
+    def chat(self, messages: object, config: GenerationConfig | None = None, **settings: object) -> Completion:
+        """The reply to a conversation: a list of messages such as {"role": "user", "content": "Hi"}, or one text.
+
+        Roles are system, user and assistant. The oldest turns are left out where the model's context is too short.
+        """
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        prompt = chat_prompt(self._model, tokenizer, _messages(messages), config)
+        return reply(self._prepare(), tokenizer, prompt, config)
+
+    def stream_chat(
+        self, messages: object, config: GenerationConfig | None = None, **settings: object
+    ) -> tuple[int, Iterator[TextChunk]]:
+        """The reply to a conversation in chunks, and the number of messages that the context has no room for."""
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        prompt = chat_prompt(self._model, tokenizer, _messages(messages), config)
+        return prompt.dropped, stream_reply(self._prepare(), tokenizer, prompt, config)
 
     @overload
     def translate(self, texts: str, config: GenerationConfig | None = None, **settings: object) -> str: ...
@@ -261,6 +279,11 @@ def _generation_config(config: GenerationConfig | None, settings: dict[str, obje
     require_known_settings(settings)
     require_type(DecodingError, "config", config, (GenerationConfig, NoneType), "a GenerationConfig")
     return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
+
+
+def _messages(messages: object) -> object:
+    """A conversation, or the one that a single text of the user begins."""
+    return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
 
 
 def _texts(texts: str | Texts) -> list[str]:

@@ -31,12 +31,14 @@ from glassformer.layers.config import Config
 from glassformer.layers.lora import merged
 from glassformer.layers.model import Model
 from glassformer.safe_read import parse_table
+from glassformer.text.model_files import TEMPLATE_FILE
 from glassformer.text.tokenizer import Tokenizer
 
 Format = Literal["auto", "hf", "native"]
 SHARD_BYTES = 5_000_000_000
 STALE_NAMES = (INDEX, GENERATION, MODULES, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, STALE_NAMES)))
+TOKENIZER_FILES = ("tokenizer.json", TEMPLATE_FILE)  # that a new tokenizer replaces
 MODEL_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 
@@ -86,7 +88,7 @@ def save(
             tokenizer.save(scratch)
 
     def is_stale(name: str) -> bool:
-        return STALE.fullmatch(name) is not None or (tokenizer is not None and name == "tokenizer.json")
+        return STALE.fullmatch(name) is not None or (tokenizer is not None and name in TOKENIZER_FILES)
 
     atomic_save(Path(folder), write, is_stale)
 

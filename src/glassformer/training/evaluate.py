@@ -90,6 +90,7 @@ def evaluated_model(
         raise ConfigError(f"{path}: {what} is not trained by any task, so it has no metrics")
     run = _run(path)
     task = fitting[0] if run is None or run.task not in fitting else run.task
+    task = wanted if wanted in fitting else task
     if wanted not in (None, task):
         raise ConfigError(f"{path}: is for {task}, and the task asked for is {wanted}")
     if tokenizer is None:

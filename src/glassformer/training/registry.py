@@ -8,6 +8,7 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import ARCHITECTURES, architecture_of, config_type
 from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
+from glassformer.training.tasks.chat import ChatTask
 from glassformer.training.tasks.classify import ClassifyTask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.masked import MaskedLanguageModeling
@@ -18,6 +19,7 @@ TASKS: dict[str, Task] = {
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
+    "chat": ChatTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
