@@ -27,6 +27,7 @@ from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.encoder import Encoder
 from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
 from glassformer.probes.loss_targets import LossTarget
@@ -196,7 +197,7 @@ class LoadedModel(TextModel):
         model = self._plain()
         if isinstance(model, EncoderDecoder):
             rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
-        elif isinstance(model, CausalLM | Encoder):
+        elif isinstance(model, CausalLM | Encoder | CausalClassifier):
             rows = {"ids": [self._ids(text), *([] if second is None else [self._ids(second)])]}
         else:
             raise ModelError(f"{type(model).__name__} does not read text: trace it with gf.trace(model, inputs)")

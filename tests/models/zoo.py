@@ -26,7 +26,9 @@ T5 = {"vocab": VOCAB, "dim": 8, "layers": 2, "heads": 2, "head_dim": 3, "ffn_dim
 
 ZOO: dict[str, Config] = {
     "gpt": GPTConfig(vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
+    "gpt-classifier": GPTConfig(vocab=VOCAB, context=16, dim=8, layers=2, heads=2, head="classifier", classes=3),
     "llama": LlamaConfig(**LLAMA),
+    "llama-classifier": LlamaConfig(**LLAMA, head="classifier", classes=3),
     "llama-grouped": LlamaConfig(**LLAMA, kv_heads=2, head_dim=6),
     "llama-multi-query-tied": LlamaConfig(**LLAMA, kv_heads=1, tie_embeddings=True),
     "llama-base": LlamaConfig(**LLAMA, rope_scaling=ThetaScaling(alpha=4.0)),
@@ -61,7 +63,9 @@ ZOO: dict[str, Config] = {
     "t5-gated": T5Config(**T5, gated=True, tie_embeddings=False, decoder_layers=1),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
-CAUSAL = [name for name, c in ZOO.items() if isinstance(c, (GPTConfig, LlamaConfig, ModernConfig, RNNConfig))]
+CLASSIFIERS = [name for name, c in ZOO.items() if name.endswith("-classifier") and not isinstance(c, EncoderConfig)]
+DECODERS = (GPTConfig, LlamaConfig, ModernConfig, RNNConfig)
+CAUSAL = [name for name, c in ZOO.items() if isinstance(c, DECODERS) and name not in CLASSIFIERS]
 READERS = [name for name, c in ZOO.items() if isinstance(c, EncoderConfig)]
 TRANSLATORS = [name for name, c in ZOO.items() if isinstance(c, (Seq2SeqConfig, T5Config))]
 

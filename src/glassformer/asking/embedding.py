@@ -12,6 +12,7 @@ from glassformer.inference.prepare import inference_mode
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.encoder import Encoder
 from glassformer.text.tokenizer import Tokenizer
 
@@ -21,7 +22,7 @@ def embed(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
 
     Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder.
     """
-    if not isinstance(model, EncoderDecoder) and "stack" not in dict(model.named_children()):
+    if not isinstance(model, EncoderDecoder | CausalClassifier) and "stack" not in dict(model.named_children()):
         raise ModelError(f"{type(model).__name__} does not embed: it has no blocks that read a text")
     vectors = [torch.empty(0, model.config.dim)]
     return torch.cat(vectors + [_pooled(model, *batch).cpu() for batch in read_texts(model, tokenizer, texts)])
@@ -34,5 +35,5 @@ def _pooled(model: Model, ids: Tensor, attention_mask: Tensor) -> Tensor:
             return mean_pool(model.encode(ids, attention_mask), attention_mask)
         if isinstance(model, Encoder) and model.config.head in ("sentence", "pooled"):
             return model(ids, attention_mask)
-        assert isinstance(model, CausalLM | Encoder)
+        assert isinstance(model, CausalLM | Encoder | CausalClassifier)
         return mean_pool(model.hidden_states(ids, attention_mask), attention_mask)

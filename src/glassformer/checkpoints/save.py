@@ -77,7 +77,7 @@ def save(
         _write_shards(scratch, model, table, rows, shard_bytes)
         write_json(scratch / CONFIG_FILE, table)
         if found is not None:
-            if not found.head:  # it generates text
+            if found.head in ("", "lm"):  # it generates text
                 ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
                 write_json(scratch / GENERATION, {"_from_model_config": True, **ids})
             if found.head == "sentence":

@@ -31,7 +31,7 @@ LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
 Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
 
 
-def _settings(left_out: str) -> Parameter:
+def generation_flags(left_out: str) -> Parameter:
     """Every field of a GenerationConfig as a flag, except those that a pattern names."""
     return Parameter(
         name="*",
@@ -58,8 +58,8 @@ class GenerationFlags(GenerationConfig):
         return f"--{field.replace('_', '-')}"
 
 
-Generation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens")]
-Translation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
+Generation: TypeAlias = Annotated[GenerationFlags, generation_flags("min_new_tokens|prefill_chunk|batch_tokens")]
+Translation: TypeAlias = Annotated[GenerationFlags, generation_flags("min_new_tokens|prefill_chunk|batch_tokens|stop")]
 TextFile: TypeAlias = Annotated[MaybePath, Parameter(alias="-f", allow_leading_hyphen=True)]
 
 GREEDY = GenerationFlags()

@@ -98,7 +98,7 @@ from glassformer.equations.schedules import (
     schedule_progress,
     warmup_stable_decay,
 )
-from glassformer.equations.sequences import concat, mean_pool, select_position, stack_steps
+from glassformer.equations.sequences import concat, last_token, mean_pool, select_position, stack_steps
 from glassformer.equations.similarity import (
     analogy,
     cosine_similarity,
@@ -198,6 +198,7 @@ __all__ = [
     "logsumexp",
     "lora",
     "matmul",
+    "last_token",
     "mean_pool",
     "mean_squared_error",
     "merge_heads",

@@ -283,6 +283,12 @@ class Tokenizer:
         """The library's tokenizer, to which the name of a special token is that token: for the text of a template."""
         return tokenizers.Tokenizer.from_str(self._inner.to_str())
 
+    def with_end(self) -> "Tokenizer":
+        """The tokenizer of a decoder that classifies: EOS after each text, where it has read all of it."""
+        if self.template.after or self.eos is None:
+            return self
+        return self.with_template(TextTemplate(self.template.before, (self.eos,)))
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids; special tokens are dropped."""
         wanted = [int(id) for id in ids]

@@ -39,7 +39,7 @@ def task_of(settings: Settings) -> str:
 def tasks_for(model: Model) -> list[str]:
     """The names of the tasks that train such a model."""
     family, values = architecture_of(model.config), vars(model.config).items()
-    trained = [name for name in TASKS if family in families(name)]
+    trained = [name for name in TASKS if family in families(name) and isinstance(model, TASKS[name].protocol)]
     return [name for name in trained if TASKS[name].config_values.items() <= values]
 
 
@@ -51,10 +51,11 @@ def prepare_data(settings: Settings, context: DataContext) -> TaskData:
 
 
 def families(task: str) -> tuple[str, ...]:
-    """The architectures that a task can train: those of its protocol with a limited context."""
+    """The architectures that a task can train: those of its protocol with a limited context and the head it needs."""
     protocol = TASKS[task].protocol
     named = [name for name, model in ARCHITECTURES.items() if issubclass(model, protocol)]
-    return tuple(name for name in named if "context" in field_types(family_config(name)))
+    needed = {"context", *TASKS[task].config_values}
+    return tuple(name for name in named if needed <= field_types(family_config(name)).keys())
 
 
 def family_config(family: str) -> type[Config]:
