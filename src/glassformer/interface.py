@@ -18,14 +18,15 @@ from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
 from glassformer.asking.reading import device_of, max_length
 from glassformer.asking.retrieval import Picture
+from glassformer.asking.similar import own_vectors, similar_texts
 from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
-from glassformer.data.captions import Pictures
-from glassformer.asking.similar import own_vectors, similar_texts
 from glassformer.checkpoints.vectors import Neighbor, WordVectors
+from glassformer.data.captions import Pictures
 from glassformer.decoding.answers import Answer
+from glassformer.decoding.chat import chat_prompt, reply, stream_reply
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
 from glassformer.decoding.drawing import DrawingConfig, best_first, draw, similarity_to_prompt
@@ -35,6 +36,7 @@ from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.clip import CLIP
 from glassformer.models.encoder import Encoder
 from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
@@ -123,6 +125,23 @@ class LoadedModel(TextModel):
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
         require_type(DecodingError, "prompt", prompt, str, "one text")
         return stream(self._prepare(), tokenizer, prompt, config)
+
+    def chat(self, messages: object, config: GenerationConfig | None = None, **settings: object) -> Completion:
+        """The reply to a conversation: a list of messages such as {"role": "user", "content": "Hi"}, or one text.
+
+        Roles are system, user and assistant. The oldest turns are left out where the model's context is too short.
+        """
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        prompt = chat_prompt(self._model, tokenizer, _messages(messages), config)
+        return reply(self._prepare(), tokenizer, prompt, config)
+
+    def stream_chat(
+        self, messages: object, config: GenerationConfig | None = None, **settings: object
+    ) -> tuple[int, Iterator[TextChunk]]:
+        """The reply to a conversation in chunks, and the number of messages that the context has no room for."""
+        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        prompt = chat_prompt(self._model, tokenizer, _messages(messages), config)
+        return prompt.dropped, stream_reply(self._prepare(), tokenizer, prompt, config)
 
     @overload
     def translate(self, texts: str, config: GenerationConfig | None = None, **settings: object) -> str: ...
@@ -287,7 +306,7 @@ class LoadedModel(TextModel):
         model = self._plain()
         if isinstance(model, EncoderDecoder):
             rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
-        elif isinstance(model, CausalLM | Encoder):
+        elif isinstance(model, CausalLM | Encoder | CausalClassifier):
             rows = {"ids": [self._ids(text), *([] if second is None else [self._ids(second)])]}
         else:
             raise ModelError(f"{type(model).__name__} does not read text: trace it with gf.trace(model, inputs)")
@@ -377,6 +396,11 @@ def _drawing_config(config: DrawingConfig | None, settings: dict[str, object]) -
     require_known_settings(settings, DrawingConfig, "drawing")
     require_type(DecodingError, "config", config, (DrawingConfig, NoneType), "a DrawingConfig")
     return replace(config or DrawingConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
+
+
+def _messages(messages: object) -> object:
+    """A conversation, or the one that a single text of the user begins."""
+    return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
 
 
 def _texts(texts: str | Texts) -> list[str]:

@@ -8,8 +8,8 @@ from torch import Tensor
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
-from glassformer.models.dalle import DALLEConfig
 from glassformer.models.clip import CLIPConfig
+from glassformer.models.dalle import DALLEConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoderConfig
@@ -32,12 +32,21 @@ VIT = {"image_size": 6, "channels": 2, "patch_size": 2, "dim": 8, "layers": 2, "
 VIT |= {"image_mean": (0.5, 0.4), "image_std": (0.5, 0.2)}
 T5 = {"vocab": VOCAB, "dim": 8, "layers": 2, "heads": 2, "head_dim": 3, "ffn_dim": 12}
 TEXT_TOWER = {"vocab": VOCAB, "context": 16, "text_dim": 8, "text_layers": 2, "text_heads": 2, "text_ffn_dim": 12}
-IMAGE_TOWER = {"image_size": 6, "patch_size": 3, "image_dim": 8, "image_layers": 2, "image_heads": 2, "image_ffn_dim": 12}
+IMAGE_TOWER = {
+    "image_size": 6,
+    "patch_size": 3,
+    "image_dim": 8,
+    "image_layers": 2,
+    "image_heads": 2,
+    "image_ffn_dim": 12,
+}
 CLIP = {**TEXT_TOWER, **IMAGE_TOWER, "channels": 3, "embedding_dim": 6}
 
 ZOO: dict[str, Config] = {
     "gpt": GPTConfig(vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
+    "gpt-classifier": GPTConfig(vocab=VOCAB, context=16, dim=8, layers=2, heads=2, head="classifier", classes=3),
     "llama": LlamaConfig(**LLAMA),
+    "llama-classifier": LlamaConfig(**LLAMA, head="classifier", classes=3),
     "llama-grouped": LlamaConfig(**LLAMA, kv_heads=2, head_dim=6),
     "llama-multi-query-tied": LlamaConfig(**LLAMA, kv_heads=1, tie_embeddings=True),
     "llama-base": LlamaConfig(**LLAMA, rope_scaling=ThetaScaling(alpha=4.0)),
@@ -84,9 +93,10 @@ ZOO: dict[str, Config] = {
     "skip-gram": SkipGramConfig(vocab=VOCAB, dim=8),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
-LANGUAGE_MODELS = (GPTConfig, LlamaConfig, ModernConfig, RNNConfig, DALLEConfig)
-CAUSAL = [name for name, c in ZOO.items() if isinstance(c, LANGUAGE_MODELS)]
 STRAIGHT_THROUGH = ["image-autoencoder"]  # rounds, and has a gradient by convention
+CLASSIFIERS = [name for name, c in ZOO.items() if name.endswith("-classifier") and not isinstance(c, EncoderConfig)]
+DECODERS = (GPTConfig, LlamaConfig, ModernConfig, RNNConfig, DALLEConfig)
+CAUSAL = [name for name, c in ZOO.items() if isinstance(c, DECODERS) and name not in CLASSIFIERS]
 READERS = [name for name, c in ZOO.items() if isinstance(c, EncoderConfig)]
 PAIRED = [name for name, c in ZOO.items() if isinstance(c, CLIPConfig)]
 VIEWERS = [name for name, c in ZOO.items() if isinstance(c, ViTConfig)]  # which read pictures

@@ -8,6 +8,7 @@ from glassformer.equations.sampling import greedy
 from glassformer.equations.softmax import softmax
 from glassformer.errors import CheckpointError
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.text.tokenizer import Tokenizer
 
 
@@ -24,7 +25,7 @@ def classify(
     model: Model, tokenizer: Tokenizer, labels: Sequence[str] | None, texts: Sequence[str], name: str
 ) -> list[Classification]:
     """The label of each text and the probabilities of all labels; `name` is the model's, for errors."""
-    encoder = require_encoder(model, "classify", "classifier")
+    encoder = model if isinstance(model, CausalClassifier) else require_encoder(model, "classify", "classifier")
     names = list(labels or map(str, range(encoder.config.classes)))
     if len(names) != encoder.config.classes:
         raise CheckpointError(f"{name}: has {len(names)} labels for {encoder.config.classes} classes")

@@ -9,13 +9,13 @@ from glassformer.asking.reading import device_of, read_texts
 from glassformer.checkpoints.vectors import nearest_spellings
 from glassformer.checkpoints.word_tests import word_vectors
 from glassformer.equations.sequences import mean_pool
-from glassformer.errors import ModelError
-from glassformer.inference.pair_embeddings import embed_texts
 from glassformer.errors import ModelError, UnknownWordError
+from glassformer.inference.pair_embeddings import embed_texts
 from glassformer.inference.prepare import inference_mode
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.clip import CLIP
 from glassformer.models.encoder import Encoder
 from glassformer.models.word2vec import SkipGram
@@ -32,7 +32,7 @@ def embed(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
         return embed_texts(model, tokenizer, texts)
     if isinstance(model, SkipGram):
         return _mean_of_words(model, tokenizer, texts)
-    if not isinstance(model, EncoderDecoder) and "stack" not in dict(model.named_children()):
+    if not isinstance(model, EncoderDecoder | CausalClassifier) and "stack" not in dict(model.named_children()):
         raise ModelError(f"{type(model).__name__} does not embed: it has no blocks that read a text")
     vectors = [torch.empty(0, model.config.dim)]
     return torch.cat(vectors + [_pooled(model, *batch).cpu() for batch in read_texts(model, tokenizer, texts)])
@@ -58,5 +58,5 @@ def _pooled(model: Model, ids: Tensor, attention_mask: Tensor) -> Tensor:
             return mean_pool(model.encode(ids, attention_mask), attention_mask)
         if isinstance(model, Encoder) and model.config.head in ("sentence", "pooled"):
             return model(ids, attention_mask)
-        assert isinstance(model, CausalLM | Encoder)
+        assert isinstance(model, CausalLM | Encoder | CausalClassifier)
         return mean_pool(model.hidden_states(ids, attention_mask), attention_mask)

@@ -33,7 +33,7 @@ class HFModel:
 
     @property
     def head(self) -> Head:
-        """The head of an encoder, empty for other models."""
+        """The head of an encoder or decoder, empty for models with only one."""
         return self.family.head(self.config)
 
     @property
@@ -91,6 +91,8 @@ def _read_config(family: ModelFamily, fields: HFConfig, names: Collection[str]) 
 def _read_head(architectures: Mapping[str, Head], fields: HFConfig, names: Collection[str]) -> Head:
     """The head of the class that the file names, or of the first; a file without a pooler has hidden states only."""
     (kind,) = fields.strings("architectures")[:1] or [next(iter(architectures))]
+    if "lm" in architectures.values():  # a decoder under any other name is a language model
+        return architectures.get(kind, "lm")
     if kind not in architectures:
         raise CheckpointError(f"{fields.where}: architectures is {kind[:80]!r}, wanted {' or '.join(architectures)}")
     pooled = any("pooler." in name for name in names)

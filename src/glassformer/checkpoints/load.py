@@ -240,7 +240,7 @@ def _load_tensors(table: Mapping[str, object], source: TensorFiles, root: Path, 
     found = read_hf_model(table, names, where)
     if (root / GENERATION).exists():
         found = replace(found, generation=read_table(root / GENERATION))
-    if found.head and is_sentence_model(root):
+    if found.head not in ("", "lm") and is_sentence_model(root):
         found = replace(found, config=replace(found.config, head="sentence"))
     found = replace(found, config=with_preprocessor(found.config, root))
     rows = as_in_file(found.rows, names, found.family.base)

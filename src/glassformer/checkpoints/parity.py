@@ -21,6 +21,7 @@ from glassformer.layers.basic import LearnedPositions
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
 from glassformer.layers.positions import RelativeBias
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.clip import CLIP
 
 BOUNDS = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
@@ -121,7 +122,8 @@ def _inputs(model: Model, pad: object, seed: int) -> dict[str, Tensor]:
     """Random tokens under the names of transformers, without padding, which some of its models treat differently."""
     generator = torch.Generator().manual_seed(seed)
     vocab, length = model.config.vocab, min(LENGTH, model.config.context or LENGTH)
-    ids = torch.randint(vocab, (2, length), generator=generator, device=generator.device)
+    rows = 1 if isinstance(model, CausalClassifier) and pad is None else 2  # without padding transformers takes one
+    ids = torch.randint(vocab, (rows, length), generator=generator, device=generator.device)
     if isinstance(pad, int):
         ids[ids == pad] = (pad + 1) % vocab
     if isinstance(model, CLIP):

@@ -29,6 +29,8 @@ _CLIP = CLIPConfig(
 PARITY_CONFIGS: dict[str, Config] = {
     "GPT-2": _GPT,
     "GPT-2, untied, exact GELU": replace(_GPT, ffn_dim=None, activation="gelu", tie_embeddings=False, eps=1e-3),
+    "GPT-2, classes": replace(_GPT, head="classifier", classes=3),
+    "Llama, classes": replace(_LLAMA, head="classifier", classes=3),
     "Llama": replace(_LLAMA, rope_theta=5000.0, eps=1e-4),
     "Llama, tied, grouped queries": replace(_LLAMA, kv_heads=2, head_dim=6, tie_embeddings=True),
     "Llama, all biases": replace(_LLAMA, qkv_bias=True, output_bias=True, feed_forward_bias=True),

@@ -32,12 +32,14 @@ from glassformer.layers.config import Config
 from glassformer.layers.lora import merged
 from glassformer.layers.model import Model
 from glassformer.safe_read import parse_table
+from glassformer.text.model_files import TEMPLATE_FILE
 from glassformer.text.tokenizer import Tokenizer
 
 Format = Literal["auto", "hf", "native"]
 SHARD_BYTES = 5_000_000_000
 STALE_NAMES = (INDEX, GENERATION, PREPROCESSOR, MODULES, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, STALE_NAMES)))
+TOKENIZER_FILES = ("tokenizer.json", TEMPLATE_FILE)  # that a new tokenizer replaces
 MODEL_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 
@@ -78,7 +80,7 @@ def save(
         if found is not None:
             if has_pictures(model.config):
                 write_json(scratch / PREPROCESSOR, preprocessor_table(found.family.model_type, model.config))
-            elif not found.head:  # it generates text
+            elif found.head in ("", "lm"):  # it generates text
                 ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
                 write_json(scratch / GENERATION, {"_from_model_config": True, **ids})
             if found.head == "sentence":
@@ -90,7 +92,7 @@ def save(
             (tokenizer.with_use(token_types=True) if reads_pairs else tokenizer).save(scratch)
 
     def is_stale(name: str) -> bool:
-        return STALE.fullmatch(name) is not None or (tokenizer is not None and name == "tokenizer.json")
+        return STALE.fullmatch(name) is not None or (tokenizer is not None and name in TOKENIZER_FILES)
 
     atomic_save(Path(folder), write, is_stale)
 

@@ -32,7 +32,7 @@ LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
 Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
 
 
-def _settings(left_out: str) -> Parameter:
+def generation_flags(left_out: str) -> Parameter:
     """Every field of a GenerationConfig as a flag, except those that a pattern names."""
     return Parameter(
         name="*",
@@ -68,8 +68,8 @@ class GenerationFlags(GenerationConfig):
             super()._require_sampling()
 
 
-Generation: TypeAlias = Annotated[GenerationFlags, _settings("prefill_chunk|batch_tokens")]
-Translation: TypeAlias = Annotated[GenerationFlags, _settings("prefill_chunk|batch_tokens|stop")]
+Generation: TypeAlias = Annotated[GenerationFlags, generation_flags("prefill_chunk|batch_tokens")]
+Translation: TypeAlias = Annotated[GenerationFlags, generation_flags("prefill_chunk|batch_tokens|stop")]
 TextFile: TypeAlias = Annotated[MaybePath, Parameter(alias="-f", allow_leading_hyphen=True)]
 
 GREEDY = GenerationFlags()

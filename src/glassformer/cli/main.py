@@ -20,6 +20,8 @@ COMMANDS = {
     "evaluate": "Evaluate a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.",
     "generate": "Continue a prompt: greedy decoding, sampling or beam search; or draw it, with --image.",
     "translate": "Translate sentences, or a file or standard input line by line.",
+    "chat": "Chat with a model, line by line; replies are printed while they are written.",
+    "few-shot": "Answer questions by examples in the prompt, without training.",
     "classify": "Classify texts: the label of each, and its probability.",
     "fill": 'Predict the masked tokens of texts such as "The [MASK] sat on the mat".',
     "embed": "Print the vector of each text, or write all of them to a NumPy file.",
@@ -61,7 +63,8 @@ app = App(
     exit_on_error=False,
 )
 for _name, _help in COMMANDS.items():
-    app.command(f"glassformer.cli.{FILES.get(_name, _name)}:{_name}", name=_name, help=_help)
+    _file, _function = FILES.get(_name, _name.replace("-", "_")), _name.replace("-", "_")
+    app.command(f"glassformer.cli.{_file}:{_function}", name=_name, help=_help)
 app.meta.suppress_keyboard_interrupt = False  # not inherited; `run` handles interrupts for both
 
 

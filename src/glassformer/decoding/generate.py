@@ -49,15 +49,19 @@ def generate(
 
 def stream(model: Model, tokenizer: Tokenizer, prompt: str, config: GenerationConfig = GREEDY) -> Iterator[TextChunk]:
     """Continue a prompt and yield new text as soon as it is certain."""
-    if config.num_beams > 1:
-        raise DecodingError(
-            f"num_beams is {config.num_beams}, wanted 1 to stream: beam search knows its best text only at the end"
-        )
-    generator = require_generator(model)
+    _require_no_beams(config)
+    require_generator(model)
     if not _has_output(model, prompt):
-        yield from (TextChunk(index, "", "stop") for index in range(config.n))
-        return
-    texts, loop = _begin_loop(generator, tokenizer, encode_prompts(model, tokenizer, [prompt]), config)
+        return (TextChunk(index, "", "stop") for index in range(config.n))
+    return stream_ids(model, tokenizer, encode_prompts(model, tokenizer, [prompt])[0], config)
+
+
+def stream_ids(
+    model: Model, tokenizer: Tokenizer, prompt: Sequence[int], config: GenerationConfig = GREEDY
+) -> Iterator[TextChunk]:
+    """The same for a prompt given as token ids."""
+    _require_no_beams(config)
+    texts, loop = _begin_loop(require_generator(model), tokenizer, [prompt], config)
     finished: set[int] = set()
     for _ in _run_loop(texts, loop):
         for index, text in enumerate(texts):
@@ -65,6 +69,13 @@ def stream(model: Model, tokenizer: Tokenizer, prompt: str, config: GenerationCo
             if index not in finished and (new or text.finish_reason):
                 finished |= {index} if text.finish_reason else set()
                 yield TextChunk(index, new, text.finish_reason)
+
+
+def _require_no_beams(config: GenerationConfig) -> None:
+    if config.num_beams > 1:
+        raise DecodingError(
+            f"num_beams is {config.num_beams}, wanted 1 to stream: beam search knows its best text only at the end"
+        )
 
 
 def translate(

@@ -6,9 +6,9 @@ from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.block_attention import block_attention
 from glassformer.equations.cache import write_slots
-from glassformer.equations.convolution import conv2d, upsample
-from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
 from glassformer.equations.components import principal_components
+from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
+from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -36,8 +36,7 @@ from glassformer.equations.masks import (
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
-from glassformer.equations.metrics import accuracy, f1, recall_at_k
-from glassformer.equations.metrics import accuracy, average_ranks, correlation, f1, rank_correlation
+from glassformer.equations.metrics import accuracy, average_ranks, correlation, f1, rank_correlation, recall_at_k
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
@@ -106,7 +105,7 @@ from glassformer.equations.schedules import (
     schedule_progress,
     warmup_stable_decay,
 )
-from glassformer.equations.sequences import concat, mean_pool, select_each, select_position, stack_steps
+from glassformer.equations.sequences import concat, last_token, mean_pool, select_each, select_position, stack_steps
 from glassformer.equations.similarity import (
     analogy,
     cosine_similarity,
@@ -214,6 +213,7 @@ __all__ = [
     "kl_divergence",
     "l2_norm",
     "label_smoothing",
+    "last_token",
     "layer_macs",
     "layer_norm",
     "layer_norm_outside",
@@ -266,8 +266,8 @@ __all__ = [
     "quadratic_fraction",
     "quick_gelu",
     "random_cosine_rms",
-    "recall_at_k",
     "rank_correlation",
+    "recall_at_k",
     "relative_position_bias",
     "relative_position_bucket",
     "relative_positions",

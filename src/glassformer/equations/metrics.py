@@ -5,8 +5,7 @@ from torch import Tensor
 
 from glassformer.arithmetic import dot, factor, total
 from glassformer.equation import equation
-from glassformer.equations.ranges import whole
-from glassformer.equations.ranges import Require, finite
+from glassformer.equations.ranges import Require, finite, whole
 from glassformer.equations.similarity import along_sphere, cosine_similarity, l2_norm, normalize
 from glassformer.equations.special_ranges import counts
 
@@ -96,6 +95,8 @@ recall_at_k.def_cell(lambda index, ranks, k: f"{int((ranks <= k).sum())} / {rank
 def _recall_at_k_check(ranks: Tensor) -> None:
     recall_at_k.require(ranks.numel() > 0, "ranks", "empty", "at least one query")
     recall_at_k.require(bool((ranks >= 1).all()), "ranks", int(ranks.min()), "ranks from 1 on")
+
+
 def _two_or_more(require: Require, /, **vectors: Tensor) -> None:
     for symbol, vector in vectors.items():
         require(len(vector) >= 2, symbol, f"of shape {list(vector.shape)}", "at least two numbers")

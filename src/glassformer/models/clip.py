@@ -65,7 +65,9 @@ class CLIP(Model):
     def __init__(self, config: CLIPConfig) -> None:
         super().__init__(config)
         require_channels(config)
-        self.patches = PatchEmbedding(config.image_size, config.patch_size, config.channels, config.image_dim, bias=False)
+        self.patches = PatchEmbedding(
+            config.image_size, config.patch_size, config.channels, config.image_dim, bias=False
+        )
         self.class_token = nn.Parameter(torch.empty(config.image_dim))
         self.image_positions = LearnedPositions(1 + self.patches.patches, config.image_dim)
         self.image_norm = LayerNorm(config.image_dim, config.eps)

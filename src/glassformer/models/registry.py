@@ -5,11 +5,13 @@ from typing import get_type_hints
 import torch
 
 from glassformer.errors import ConfigError
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
-from glassformer.models.dalle import DALLE, DALLEConfig
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.clip import CLIP, CLIPConfig
+from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
@@ -113,6 +115,8 @@ def build(config: Config | str, seed: int = 0, device: torch.device | str | None
     try:
         with target:
             model = architecture(config)
+            if isinstance(model, CausalLM) and vars(config).get("head") == "classifier":
+                model = CausalClassifier(config, model)
     except (RuntimeError, OverflowError, MemoryError) as error:
         raise ConfigError(f"the model cannot be built: {str(error).splitlines()[0]}") from None
     if target.type != "meta":

@@ -376,7 +376,8 @@ def with_initial_model(resolved: Resolved, start: Model, has_tokenizer: bool) ->
     if has_tokenizer:
         _require_no_tokenizer(resolved)
         origins |= {key: NOT_USED for key in origins if key.startswith("tokenizer.")}
-    if architecture_of(start.config) not in families(resolved.task):
+    fits = isinstance(start, TASKS[resolved.task].protocol)
+    if not fits or architecture_of(start.config) not in families(resolved.task):
         raise ConfigError(f"run.init holds {type(start).__name__}, which this task does not train")
     found = replace(settings, model=replace(start.config, **TASKS[resolved.task].config_values))
     has, asked = _model_values(found), _model_values(settings)

@@ -90,8 +90,8 @@ def evaluated_model(
         what = f"{type(model).__name__} of this kind"
         raise ConfigError(f"{path}: {what} is not trained by any task, so it has no metrics")
     run = _run(path)
-    usual = wanted if wanted in fitting else fitting[0]  # a folder without a run does not say its task
-    task = usual if run is None or run.task not in fitting else run.task
+    task = fitting[0] if run is None or run.task not in fitting else run.task
+    task = wanted if wanted in fitting else task
     if wanted not in (None, task):
         raise ConfigError(f"{path}: is for {task}, and the task asked for is {wanted}")
     found = EvaluatedModel(path, task, model, tokenizer, loaded.labels, batch_size)

@@ -11,6 +11,7 @@ from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.lora import add_lora, freeze, freeze_for_lora, merge_layers, split_patterns
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import weights_for
 from glassformer.models.registry import build
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.optimizer import trainable
@@ -98,7 +99,7 @@ def adopted(
         sizes = f"the tokenizer has {tokens} tokens and the model of run.init {rows}"
         raise ConfigError(f"{sizes}: they do not belong together")
     model = build(config, settings.recipe.seed, "cpu")
-    weights, known = model.state_dict(), start.state_dict()
+    weights, known = model.state_dict(), weights_for(model, start)
     if data.fresh is not None:
         known = {name: value for name, value in known.items() if not name.startswith(data.fresh)}
     same = {name: known[name] for name, value in weights.items() if name in known and known[name].shape == value.shape}

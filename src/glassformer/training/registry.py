@@ -10,6 +10,7 @@ from glassformer.models.registry import ARCHITECTURES, architecture_of, config_t
 from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
 from glassformer.training.tasks.answer import AnswerTask
+from glassformer.training.tasks.chat import ChatTask
 from glassformer.training.tasks.classify import ClassifyTask
 from glassformer.training.tasks.clip import CLIPTask
 from glassformer.training.tasks.dalle import DALLETask
@@ -35,6 +36,7 @@ TASKS: dict[str, Task] = {
     "summarize": SummarizeTask(),
     "answer": AnswerTask(),
     "generate_answer": GenerateAnswerTask(),
+    "chat": ChatTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
@@ -63,7 +65,7 @@ def task_of(settings: Settings) -> str:
 def tasks_for(model: Model) -> list[str]:
     """The names of the tasks that train such a model."""
     family, values = architecture_of(model.config), vars(model.config).items()
-    trained = [name for name in TASKS if family in families(name)]
+    trained = [name for name in TASKS if family in families(name) and isinstance(model, TASKS[name].protocol)]
     return [name for name in trained if TASKS[name].config_values.items() <= values]
 
 
@@ -78,7 +80,8 @@ def families(task: str) -> tuple[str, ...]:
     """The architectures that a task can train: those of its protocol."""
     protocol = TASKS[task].protocol
     named = [name for name, model in ARCHITECTURES.items() if issubclass(model, protocol)]
-    return tuple(name for name in named if name != "dalle" or protocol is DALLE)  # it reads captions, not running text
+    named = [name for name in named if name != "dalle" or protocol is DALLE]  # it reads captions, not running text
+    return tuple(name for name in named if TASKS[task].config_values.keys() <= field_types(family_config(name)).keys())
 
 
 def sections(task: str) -> tuple[str, ...]:

@@ -15,6 +15,8 @@ def accuracy(draw: Draw) -> dict[str, object]:
 def recall_at_k(draw: Draw) -> dict[str, object]:
     """Ranks from 1 on."""
     return {"ranks": 1 + draw.below(8, draw.integer(1, 5)), "k": draw.integer(1, 5)}
+
+
 def average_ranks(draw: Draw) -> dict[str, object]:
     """Two or more numbers."""
     return {"x": draw.normal(draw.integer(2, 6))}

@@ -21,6 +21,11 @@ def stack_steps(draw: Draw) -> dict:
     return {"steps": [draw.normal(*shape) for _ in range(draw.integer(1, 3))]}
 
 
+def last_token(draw: Draw) -> dict:
+    batch, seq = draw.lead(), draw.integer(1, 4)
+    return {"x": draw.normal(*batch, seq, 3), "mask": draw.choose(None, draw.flags(*batch, seq))}
+
+
 def mean_pool(draw: Draw) -> dict:
     batch, seq = draw.lead(), draw.integer(1, 4)
     return {"x": draw.normal(*batch, seq, 3), "mask": draw.choose(None, draw.flags(*batch, seq))}

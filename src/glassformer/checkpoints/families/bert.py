@@ -18,7 +18,6 @@ from glassformer.errors import CheckpointError
 from glassformer.layers.config import Count, OneOrMoreLayers, Size
 from glassformer.models.encoder import EncoderConfig
 
-
 _SPAN = parts({"span_head": "qa_outputs"})
 
 

@@ -1,7 +1,7 @@
 """A Hugging Face family as data: its settings and its tensors, each a table that is read both ways."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import torch
@@ -12,9 +12,10 @@ from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config, field_types
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import BODY
 
 C = TypeVar("C", bound=Config)
-Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classifier", "span"]
+Head: TypeAlias = Literal["", "lm", "hidden", "pooled", "sentence", "masked", "classifier", "span"]
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,13 @@ ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
     "silu": "silu",
     "swish": "silu",
 }
+
+
+def classifier_rows(rows: Sequence[TensorMap]) -> list[TensorMap]:
+    """The tensors of a causal model as those of a classifier over it: no output layer, but a head called score."""
+    body = [replace(row, native=row.native and BODY + row.native) for row in rows if row.hf != "lm_head.weight"]
+    return [*body, TensorMap("classifier.weight", "score.weight", transposed=True)]
+
 
 # Names in a block of fairseq, which Marian, BART and fairseq's RoBERTa share.
 FAIRSEQ_ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}

@@ -1,4 +1,4 @@
-"""Text classification: an encoder with a classifier, evaluated by accuracy and F1."""
+"""Text classification: an encoder or a decoder with a classifier, evaluated by accuracy and F1."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,10 @@ from glassformer.data.splitting import split_labeled
 from glassformer.equations.losses import balanced_class_weights
 from glassformer.equations.metrics import accuracy, f1
 from glassformer.errors import CheckpointError, DataError, ModelError
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Fraction, Size, setting
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
@@ -53,7 +55,7 @@ class LabeledData(DataSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifySettings(Settings):
-    """An encoder that classifies texts."""
+    """An encoder, or with another `model.family` a decoder, that classifies texts."""
 
     data: LabeledData = LabeledData()
     recipe: Recipe = TINY_RECIPE
@@ -127,10 +129,10 @@ class LabeledSet(EvaluationSet):
 
 
 class ClassifyTask(Task[ClassifySettings]):
-    """Train an encoder to tell classes of text apart."""
+    """Train an encoder or a decoder to tell classes of text apart."""
 
     settings = ClassifySettings
-    protocol = Encoder
+    protocol = (Encoder, CausalLM, CausalClassifier)
     objective = CLASSES
     built_in = "stdlib"
     config_values = {"head": "classifier"}  # noqa: RUF012 - never changed
@@ -154,7 +156,9 @@ class ClassifyTask(Task[ClassifySettings]):
         labels, fresh = labels_of_run({text.label for text in train}, context)
         weights = _class_weights(train, labels) if data.class_weights == "balanced" else None
         tokenizer = context.tokenizer(settings.tokenizer, lambda: (text.text for text in train))
-        tokenizer = tokenizer.for_encoder().with_use(max_length=data.max_length)
+        reads_back = isinstance(settings.model, EncoderConfig)
+        tokenizer = tokenizer.for_encoder() if reads_back else tokenizer.with_end()
+        tokenizer = tokenizer.with_use(max_length=data.max_length)
 
         def made(texts: Sequence[LabeledText], name: str) -> LabeledBatches:
             shard = context.shard(len(texts), name, "texts")
