@@ -10,6 +10,7 @@ from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
 from glassformer.models.dalle import DALLEConfig
 from glassformer.models.clip import CLIPConfig
+from glassformer.models.cnn import CNNConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoderConfig
@@ -31,7 +32,14 @@ VIT = {"image_size": 6, "channels": 2, "patch_size": 2, "dim": 8, "layers": 2, "
 VIT |= {"image_mean": (0.5, 0.4), "image_std": (0.5, 0.2)}
 T5 = {"vocab": VOCAB, "dim": 8, "layers": 2, "heads": 2, "head_dim": 3, "ffn_dim": 12}
 TEXT_TOWER = {"vocab": VOCAB, "context": 16, "text_dim": 8, "text_layers": 2, "text_heads": 2, "text_ffn_dim": 12}
-IMAGE_TOWER = {"image_size": 6, "patch_size": 3, "image_dim": 8, "image_layers": 2, "image_heads": 2, "image_ffn_dim": 12}
+IMAGE_TOWER = {
+    "image_size": 6,
+    "patch_size": 3,
+    "image_dim": 8,
+    "image_layers": 2,
+    "image_heads": 2,
+    "image_ffn_dim": 12,
+}
 CLIP = {**TEXT_TOWER, **IMAGE_TOWER, "channels": 3, "embedding_dim": 6}
 
 ZOO: dict[str, Config] = {
@@ -73,6 +81,9 @@ ZOO: dict[str, Config] = {
     "dalle": DALLEConfig(autoencoder=PICTURES, vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
     "clip": CLIPConfig(**CLIP),
     "clip-eos": CLIPConfig(**(CLIP | {"channels": 1}), eos=3, activation="gelu"),
+    "cnn": CNNConfig(
+        image_size=6, channels=2, dim=8, layers=1, groups=2, classes=3, image_mean=(0.5, 0.4), image_std=(0.5, 0.2)
+    ),
     "vit": ViTConfig(**VIT),
     "vit-mean": ViTConfig(**VIT, pool="mean", activation="relu"),
     "vit-sinusoidal": ViTConfig(**VIT, positions="sinusoidal"),
@@ -86,7 +97,7 @@ CAUSAL = [name for name, c in ZOO.items() if isinstance(c, LANGUAGE_MODELS)]
 STRAIGHT_THROUGH = ["image-autoencoder"]  # rounds, and has a gradient by convention
 READERS = [name for name, c in ZOO.items() if isinstance(c, EncoderConfig)]
 PAIRED = [name for name, c in ZOO.items() if isinstance(c, CLIPConfig)]
-VIEWERS = [name for name, c in ZOO.items() if isinstance(c, ViTConfig)]  # which read pictures
+VIEWERS = [name for name, c in ZOO.items() if isinstance(c, (ViTConfig, CNNConfig))]  # which read pictures
 TRANSLATORS = [name for name, c in ZOO.items() if isinstance(c, (Seq2SeqConfig, T5Config))]
 
 
