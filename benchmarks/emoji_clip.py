@@ -114,8 +114,7 @@ def set_embedding(model: torch.nn.Module, tokens: list[str], vectors: dict[str, 
     weight = model.embedding.weight
     size = len(next(iter(vectors.values())))
     turn = torch.linalg.qr(torch.randn(weight.shape[1], size, generator=torch.Generator().manual_seed(0)))[0].T
-    spread, known = float(np.std([vector.std() for vector in vectors.values()]) or 1), 0
-    spread = float(np.mean([vector.std() for vector in vectors.values()]))
+    spread, known = float(np.mean([vector.std() for vector in vectors.values()])), 0
     with torch.no_grad():
         weight.mul_(5)
         for id, token in enumerate(tokens):
@@ -176,6 +175,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--vectors", type=Path)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop then, with the best checkpoint so far")
     parser.add_argument("settings", nargs="*", help="settings of the run, such as recipe.steps=100")
     given = parser.parse_intermixed_args()
     rows = read_rows(given.data)
@@ -203,7 +203,9 @@ def main() -> None:
     for log in run.train():
         line = f"step {log.step}: loss {log.loss:.3f}, {log.seconds:.0f} s"
         print(line if log.validation is None else f"{line}, validation {log.validation:.3f}", file=sys.stderr, flush=True)
-    found = {"seed": given.seed, "seconds": round(time.monotonic() - began), "parameters": run.parameters}
+        if time.monotonic() - began > given.seconds:
+            break
+    found = {"seed": given.seed, "steps": run.logs[-1].step, "seconds": round(time.monotonic() - began), "parameters": run.parameters}
     print(json.dumps(found | measure(given.out, given.data, rows, parts), indent=2))
 
 
