@@ -80,7 +80,9 @@ ZOO: dict[str, Config] = {
     "image-autoencoder": PICTURES,
     "dalle": DALLEConfig(autoencoder=PICTURES, vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
     "clip": CLIPConfig(**CLIP),
-    "clip-eos": CLIPConfig(**(CLIP | {"channels": 1}), eos=3, activation="gelu"),
+    "clip-eos": CLIPConfig(
+        **(CLIP | {"channels": 1}), image_mean=(0.5,), image_std=(0.5,), eos=3, activation="gelu"
+    ),
     "cnn": CNNConfig(
         image_size=6, channels=2, dim=8, layers=1, groups=2, classes=3, image_mean=(0.5, 0.4), image_std=(0.5, 0.2)
     ),

@@ -14,6 +14,14 @@ ChannelMeans: TypeAlias = tuple[NotNegative, ...]  # one number for each channel
 ChannelDeviations: TypeAlias = tuple[Positive, ...]
 
 
+def require_channels(config: Config) -> None:
+    """Raise unless the mean and the deviation of pixels have a number for each channel."""
+    for name in ("image_mean", "image_std"):
+        values = vars(config)[name]
+        if len(values) != vars(config)["channels"]:
+            raise ConfigError(f"{name} has {len(values)} numbers, wanted one for each of the channels")
+
+
 class ImageClassifier(Model):
     """Pictures in, logits of classes out.
 
@@ -23,10 +31,7 @@ class ImageClassifier(Model):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        for name in ("image_mean", "image_std"):
-            values = vars(config)[name]
-            if len(values) != vars(config)["channels"]:
-                raise ConfigError(f"{name} has {len(values)} numbers, wanted one for each of the channels")
+        require_channels(config)
 
     @property
     @abstractmethod
