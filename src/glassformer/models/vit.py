@@ -37,7 +37,7 @@ class ViTConfig(Config):
     )
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = setting("gelu", "Activation of the feed-forward layers.")
     head: Literal["hidden", "pooled", "classifier"] = setting("classifier", "What the model returns.")
-    classes: Size = setting(1000, "Number of classes of a classifier.", 10)
+    classes: Size = setting(2, "Number of classes of a classifier.", 10)
     dropout: Probability = setting(0.0, "Dropout of embeddings and sublayers.", 0.1)
     attention_dropout: Probability = setting(0.0, "Dropout of attention weights.", 0.1)
     eps: NotNegative = setting(1e-12, "Added to the variance under a norm, against division by zero.", 1e-6)
