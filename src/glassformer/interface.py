@@ -15,6 +15,7 @@ import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces an
 from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
+from glassformer.asking.picture_classification import classify_images, pixel_values, read_pixels
 from glassformer.asking.reading import device_of, max_length
 from glassformer.asking.retrieval import Picture
 from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
@@ -30,17 +31,20 @@ from glassformer.errors import CheckpointError, ConfigError, DecodingError, Mode
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
+from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
 from glassformer.models.clip import CLIP
 from glassformer.models.encoder import Encoder
 from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
 from glassformer.probes.loss_targets import LossTarget
+from glassformer.probes.readout import attention_maps
 from glassformer.probes.trace import Trace, trace
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
+from glassformer.views.picture_attention import picture_attention_page
 
 Texts = list[str] | tuple[str, ...]
-Pictures = Sequence[str | Picture]
+PictureList = Sequence[str | Picture]
 
 
 class LoadedModel(TextModel):
@@ -138,23 +142,28 @@ class LoadedModel(TextModel):
     ) -> Classification: ...
     @overload
     def classify(
-        self, texts: Texts | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
+        self, texts: Texts | PictureList, labels: Sequence[str] | None = None, template: str = TEMPLATE
     ) -> list[Classification]: ...
     def classify(
-        self, texts: str | Texts | Picture | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
+        self, texts: str | Texts | Picture | PictureList, labels: Sequence[str] | None = None, template: str = TEMPLATE
     ) -> Classification | list[Classification]:
         """Classify a text, or several: the label of each and the probabilities of all labels.
 
-        A CLIP classifies pictures, given as paths or arrays, by any `labels`: those whose text, made by the `template`,
+        A model that reads pictures takes paths, arrays of bytes or tensors of pixel values. A CLIP classifies pictures,
+        given as paths or arrays, by any `labels`: those whose text, made by the `template`,
         is nearest (zero-shot classification).
         """
+        if labels is None and isinstance(self._model, ImageClassifier):
+            pictures = list(texts) if isinstance(texts, list | tuple) else [texts]
+            found = classify_images(self._model, self.labels, pictures, self._name)
+            return found if isinstance(texts, list | tuple) else found[0]
         if labels is not None or isinstance(self._model, CLIP):
             return self._classify_pictures(texts, labels, template)
         found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(texts), self._name)
         return found[0] if isinstance(texts, str) else found
 
     def _classify_pictures(
-        self, pictures: str | Texts | Picture | Pictures, labels: Sequence[str] | None, template: str
+        self, pictures: str | Texts | Picture | PictureList, labels: Sequence[str] | None, template: str
     ) -> Classification | list[Classification]:
         model = require_clip(self._plain(), "classify pictures by any labels")
         if labels is None or isinstance(labels, str):
@@ -164,7 +173,17 @@ class LoadedModel(TextModel):
         found = classify_pictures(model, self.required_tokenizer(), given, labels, template)
         return found if several else found[0]
 
-    def embed(self, texts: str | Texts | Picture | Pictures) -> Tensor:
+    def picture_attention(self, picture: str | Path | np.ndarray) -> str:
+        """An HTML page that shows on a picture where each head of each layer looks: from the class token, if any."""
+        model = self._plain()
+        if not isinstance(model, ImageClassifier):
+            raise ModelError(f"{type(model).__name__} does not read pictures, wanted one that does, such as a ViT")
+        pixels = read_pixels(model, picture)
+        maps = attention_maps(model, {"pixel_values": pixel_values(model, pixels)})
+        title = "attention" if isinstance(picture, np.ndarray) else str(picture)
+        return picture_attention_page(title, pixels, maps)  # pyright: ignore[reportArgumentType] - read as bytes
+
+    def embed(self, texts: str | Texts | Picture | PictureList) -> Tensor:
         """Sentence vectors [texts, dim], or [dim] for a single text: what the head of an encoder pools.
 
         Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder. A CLIP
@@ -237,8 +256,12 @@ class LoadedModel(TextModel):
         return found.labeled(**run.tokens)
 
     def inputs(self, text: Tokens, second: Tokens | None = None) -> ModelInputs:
-        """A text, or token ids, as arguments of the model: what `gf.trace` and the probes run it on."""
+        """A text, token ids or the path of a picture as arguments of the model, for `gf.trace` and the probes."""
         model = self._plain()
+        if isinstance(model, ImageClassifier):
+            if not isinstance(text, str):
+                raise ModelError("pictures are given as the path of an image file, or as pixel_values by name")
+            return ModelInputs(self.model, {"pixel_values": pixel_values(model, read_pixels(model, text))})
         if isinstance(model, EncoderDecoder):
             rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
         elif isinstance(model, CausalLM | Encoder):
