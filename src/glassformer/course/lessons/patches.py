@@ -112,7 +112,7 @@ class PatchesWalk(Walk):
         small = self.tensor([[[1.0, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0]]])
         rows = " and ".join(f"({', '.join(map(number, row))})" for row in small[0])
         self.ask(
-            f"A picture has the rows {rows}. It is cut into two square patches. What is the third number of the second?",
+            f"A picture has the rows {rows}. It is cut into two patches. What is the third number of the second?",
             lambda: patchify(small, 2),
             "A patch is read row by row.",
             cell=(1, 2),
