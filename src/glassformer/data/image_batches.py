@@ -169,10 +169,10 @@ def _boxes(random: np.random.Generator, areas: np.ndarray, height: int, width: i
     """Rectangles of these fractions of a picture, as far as it goes: their top, left, bottom and right."""
     stretch = np.exp(random.uniform(-0.5, 0.5, len(areas)))
     high = np.minimum(np.rint(np.sqrt(areas) * stretch * height), height)
-    wide = np.minimum(np.rint(np.sqrt(areas) / stretch * width), width)
+    broad = np.minimum(np.rint(np.sqrt(areas) / stretch * width), width)
     top = np.floor(random.random(len(areas)) * (height - high + 1))
-    left = np.floor(random.random(len(areas)) * (width - wide + 1))
-    return np.stack([top, left, top + high, left + wide])
+    left = np.floor(random.random(len(areas)) * (width - broad + 1))
+    return np.stack([top, left, top + high, left + broad])
 
 
 def _mixed(

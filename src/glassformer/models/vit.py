@@ -15,7 +15,8 @@ from glassformer.layers.block import Attention, AttentionShape, Block, Stack
 from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size, setting
 from glassformer.layers.image_classifier import ChannelDeviations, ChannelMeans, ImageClassifier
 from glassformer.layers.model import checks_inputs
-from glassformer.layers.patches import PatchEmbedding, SinusoidalPositions2D
+from glassformer.layers.patches import PatchEmbedding
+from glassformer.layers.positions import SinusoidalPositions2D
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,8 @@ from glassformer.equations.algebra import add, linear
 from glassformer.equations.attention import attention
 from glassformer.equations.convolution import conv2d
 from glassformer.equations.parameter_counts import attention_macs
-from glassformer.equations.patches import patchify, prepend_token, sinusoidal_positions_2d, unpatchify
+from glassformer.equations.patches import patchify, prepend_token, unpatchify
+from glassformer.equations.positions import sinusoidal_positions_2d
 from glassformer.equations.sequences import mean_pool, select_position
 from glassformer.equations.similarity import inner_product
 
@@ -70,8 +71,8 @@ class PatchesWalk(Walk):
         self.table(("patch", "similarity"), [("to the right", near[0]), ("below", near[1]), ("in the corner", far)])
         self.same("the patch below is as near as the one to the right", near[0], near[1])
         self.less("the corner is less similar", far, near[0])
-        place = sinusoidal_positions_2d(2, 2, self.x.shape[-1], 100.0, torch.float64)
-        seen, mixed = add(self.x, place), add(self.x[self.order], place)
+        grid = sinusoidal_positions_2d(2, 2, self.x.shape[-1], 100.0, torch.float64)
+        seen, mixed = add(self.x, grid), add(self.x[self.order], grid)
         apart = mean_pool(attention(seen, seen, seen)) - mean_pool(attention(mixed, mixed, mixed))
         self.less("now shuffled patches give another mean", 1e-3, apart.abs().max())
 
