@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
-from typing import Literal, overload
+from typing import Literal, cast, overload
 
 import numpy as np
 import torch
@@ -15,7 +15,7 @@ import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces an
 from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
-from glassformer.asking.picture_classification import classify_images, pixel_values, read_pixels
+from glassformer.asking.picture_classification import PictureInput, classify_images, pixel_values, read_pixels
 from glassformer.asking.reading import device_of, max_length
 from glassformer.asking.retrieval import Picture
 from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
@@ -154,7 +154,7 @@ class LoadedModel(TextModel):
         is nearest (zero-shot classification).
         """
         if labels is None and isinstance(self._model, ImageClassifier):
-            pictures = list(texts) if isinstance(texts, list | tuple) else [texts]
+            pictures = cast(Sequence[PictureInput], texts if isinstance(texts, list | tuple) else [texts])
             found = classify_images(self._model, self.labels, pictures, self._name)
             return found if isinstance(texts, list | tuple) else found[0]
         if labels is not None or isinstance(self._model, CLIP):

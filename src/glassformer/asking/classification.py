@@ -42,5 +42,7 @@ def class_names(labels: Sequence[str] | None, classes: int, name: str) -> list[s
 
 def classifications(logits: Tensor, names: Sequence[str]) -> list[Classification]:
     """The most likely label of each row of logits, and the probabilities of all."""
-    rows = zip(greedy(logits).tolist(), softmax(logits.float()).tolist(), strict=True)
-    return [Classification(names[best], row[best], dict(zip(names, row, strict=True))) for best, row in rows]
+    best: list[int] = greedy(logits).tolist()
+    rows: list[list[float]] = softmax(logits.float()).tolist()
+    pairs = zip(best, rows, strict=True)
+    return [Classification(names[at], row[at], dict(zip(names, row, strict=True))) for at, row in pairs]

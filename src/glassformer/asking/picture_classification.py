@@ -17,11 +17,12 @@ from glassformer.errors import DataError, ModelError
 from glassformer.inference.prepare import inference_mode
 from glassformer.layers.image_classifier import ImageClassifier
 
-PicturePixels: TypeAlias = np.ndarray | Tensor  # bytes [height, width] or [..., channels]; or normalized pixel values
+# A path, bytes [height, width] or [height, width, channels], or normalized pixel values.
+PictureInput: TypeAlias = str | Path | np.ndarray | Tensor
 BATCH = 256  # pictures that a model reads at once, as in evaluation
 
 
-def read_pixels(model: ImageClassifier, picture: str | Path | PicturePixels) -> Pixels | Tensor:
+def read_pixels(model: ImageClassifier, picture: PictureInput) -> Pixels | Tensor:
     """The pixels of an image file or an array in the model's size; a tensor of pixel values stays as it is."""
     size, channels = model.config.image_size, model.config.channels
     if isinstance(picture, str | Path):
@@ -50,7 +51,7 @@ def pixel_values(model: ImageClassifier, pixels: Pixels | Tensor) -> Tensor:
 def classify_images(
     model: ImageClassifier,
     labels: Sequence[str] | None,
-    pictures: Sequence[str | Path | PicturePixels],
+    pictures: Sequence[PictureInput],
     name: str,
 ) -> list[Classification]:
     """The label of each picture and the probabilities of all labels; `name` is the model's, for errors."""
