@@ -6,6 +6,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Literal, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,6 +16,8 @@ from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
 from glassformer.asking.reading import device_of, max_length
+from glassformer.asking.retrieval import Picture
+from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
@@ -28,6 +31,7 @@ from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.model import Model
+from glassformer.models.clip import CLIP
 from glassformer.models.encoder import Encoder
 from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
 from glassformer.probes.loss_targets import LossTarget
@@ -36,6 +40,7 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
 
 Texts = list[str] | tuple[str, ...]
+Pictures = Sequence[str | Picture]
 
 
 class LoadedModel(TextModel):
@@ -128,21 +133,51 @@ class LoadedModel(TextModel):
         return found[0] if isinstance(texts, str) else found
 
     @overload
-    def classify(self, texts: str) -> Classification: ...
+    def classify(
+        self, texts: str | Picture, labels: Sequence[str] | None = None, template: str = TEMPLATE
+    ) -> Classification: ...
     @overload
-    def classify(self, texts: Texts) -> list[Classification]: ...
-    def classify(self, texts: str | Texts) -> Classification | list[Classification]:
-        """Classify a text, or several: the label of each and the probabilities of all labels."""
+    def classify(
+        self, texts: Texts | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
+    ) -> list[Classification]: ...
+    def classify(
+        self, texts: str | Texts | Picture | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
+    ) -> Classification | list[Classification]:
+        """Classify a text, or several: the label of each and the probabilities of all labels.
+
+        A CLIP classifies pictures, given as paths or arrays, by any `labels`: those whose text, made by the `template`,
+        is nearest (zero-shot classification).
+        """
+        if labels is not None or isinstance(self._model, CLIP):
+            return self._classify_pictures(texts, labels, template)
         found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(texts), self._name)
         return found[0] if isinstance(texts, str) else found
 
-    def embed(self, texts: str | Texts) -> Tensor:
+    def _classify_pictures(
+        self, pictures: str | Texts | Picture | Pictures, labels: Sequence[str] | None, template: str
+    ) -> Classification | list[Classification]:
+        model = require_clip(self._plain(), "classify pictures by any labels")
+        if labels is None or isinstance(labels, str):
+            raise ModelError('labels are missing, wanted a list such as ["cat", "dog"] to choose from')
+        several = isinstance(pictures, list | tuple)
+        given = [Path(each) if isinstance(each, str) else each for each in (pictures if several else [pictures])]
+        found = classify_pictures(model, self.required_tokenizer(), given, labels, template)
+        return found if several else found[0]
+
+    def embed(self, texts: str | Texts | Picture | Pictures) -> Tensor:
         """Sentence vectors [texts, dim], or [dim] for a single text: what the head of an encoder pools.
 
-        Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder.
+        Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder. A CLIP
+        embeds texts, and pictures given as a Path or as an array.
         """
-        found = embed(self._plain(), self.required_tokenizer(), _texts(texts))
-        return found[0] if isinstance(texts, str) else found
+        several = isinstance(texts, list | tuple)
+        items = list(texts) if several else [texts]
+        if any(isinstance(item, Path | np.ndarray) for item in items):
+            model = require_clip(self._plain(), "embed pictures")
+            found = embed_pairs(model, self.required_tokenizer(), items)
+        else:
+            found = embed(self._plain(), self.required_tokenizer(), _texts(texts))  # pyright: ignore[reportArgumentType]
+        return found if several else found[0]
 
     @overload
     def fill(self, texts: str, top_k: int = 5) -> list[Classification]: ...

@@ -10,6 +10,7 @@ from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
 from glassformer.models.dalle import DALLEConfig
 from glassformer.models.clip import CLIPConfig
+from glassformer.models.cnn import CNNConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoderConfig
@@ -79,7 +80,12 @@ ZOO: dict[str, Config] = {
     "image-autoencoder": PICTURES,
     "dalle": DALLEConfig(autoencoder=PICTURES, vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
     "clip": CLIPConfig(**CLIP),
-    "clip-eos": CLIPConfig(**(CLIP | {"channels": 1}), eos=3, activation="gelu"),
+    "clip-eos": CLIPConfig(
+        **(CLIP | {"channels": 1}), image_mean=(0.5,), image_std=(0.5,), eos=3, activation="gelu"
+    ),
+    "cnn": CNNConfig(
+        image_size=6, channels=2, dim=8, layers=1, groups=2, classes=3, image_mean=(0.5, 0.4), image_std=(0.5, 0.2)
+    ),
     "vit": ViTConfig(**VIT),
     "vit-mean": ViTConfig(**VIT, pool="mean", activation="relu"),
     "vit-sinusoidal": ViTConfig(**VIT, positions="sinusoidal"),
@@ -93,7 +99,7 @@ CAUSAL = [name for name, c in ZOO.items() if isinstance(c, LANGUAGE_MODELS)]
 STRAIGHT_THROUGH = ["image-autoencoder"]  # rounds, and has a gradient by convention
 READERS = [name for name, c in ZOO.items() if isinstance(c, EncoderConfig)]
 PAIRED = [name for name, c in ZOO.items() if isinstance(c, CLIPConfig)]
-VIEWERS = [name for name, c in ZOO.items() if isinstance(c, ViTConfig)]  # which read pictures
+VIEWERS = [name for name, c in ZOO.items() if isinstance(c, (ViTConfig, CNNConfig))]  # which read pictures
 TRANSLATORS = [name for name, c in ZOO.items() if isinstance(c, (Seq2SeqConfig, T5Config))]
 
 

@@ -193,13 +193,13 @@ def _compare(
 def _counterparts(native: Model, described: HFModel, embedding: bool) -> dict[str, list[str]]:
     """The modules of transformers that compute the same as native ones: those that hold the same tensors.
 
-    Native learned positions and relative biases are left out because their output is already the sum, and so is an
-    `embedding` that transformers scales before it returns.
+    Native learned positions and relative biases are left out because their output is already the sum, and so are an
+    `embedding` that transformers scales before it returns, and what is a convolution there.
     """
     pairs: dict[str, list[str]] = {}
     for row in described.written_rows:
         part, hf = row.native.rpartition(".")[0], row.hf.rpartition(".")[0]
-        skipped = not part or (part == "embedding" and not embedding)
+        skipped = not part or row.reshaped is not None or (part == "embedding" and not embedding)
         if not skipped and not isinstance(native.get_submodule(part), (LearnedPositions, RelativeBias)):
             pairs[part] = [hf]
         if "embed_tokens" in row.hf and row.same_as and "embedding" in pairs:  # a tied table may be called by this name

@@ -59,5 +59,7 @@ PARITY_CONFIGS: dict[str, Config] = {
     "BART": replace(_BART, scale_embeddings=False, decoder_layers=3),
     "BART, scaled": _BART,
     "CLIP": _CLIP,
-    "CLIP, EOS, GELU, gray": replace(_CLIP, eos=5, activation="gelu", channels=1, eps=1e-3),
+    "CLIP, EOS, GELU, gray": replace(
+        _CLIP, eos=5, activation="gelu", channels=1, image_mean=(0.5,), image_std=(0.5,), eps=1e-3
+    ),
 }

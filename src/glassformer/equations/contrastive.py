@@ -58,7 +58,7 @@ logit_scale.def_cell(lambda index, s, largest: f"min(e^({number(s[index])}), {nu
     flops=lambda images, texts, dim: 2 * images * texts * dim + images * texts,
 )
 def contrastive_logits(
-    X: Float[Tensor, "images dim"], Y: Float[Tensor, "texts dim"], a: Float[Tensor, ""]
+    X: Float[Tensor, "images dim"], Y: Float[Tensor, "texts dim"], a: Float[Tensor, "1"]
 ) -> Float[Tensor, "images texts"]:
     """Scaled cosines of all pairs of images and texts; the transpose has the logits of texts."""
     return a * (X @ Y.T)
@@ -68,7 +68,7 @@ def contrastive_logits(
     r"\bar X = a \bar Z Y, \quad \bar Y = a \bar Z^\top X, \quad \bar a = \langle \bar Z, X Y^\top \rangle"
 )
 def _contrastive_logits_gradient(Z_bar: Tensor, X: Tensor, Y: Tensor, a: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    return a * (Z_bar @ Y), a * (Z_bar.T @ X), (Z_bar * (X @ Y.T)).sum()
+    return a * (Z_bar @ Y), a * (Z_bar.T @ X), (Z_bar * (X @ Y.T)).sum().reshape(1)
 
 
 contrastive_logits.def_cell(lambda index, X, Y, a: f"{number(a)}·({dot(X[index[0]], Y[index[1]])})")

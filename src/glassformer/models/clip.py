@@ -16,7 +16,8 @@ from glassformer.equations.sequences import select_each, select_position
 from glassformer.equations.similarity import normalize
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
 from glassformer.layers.block import Attention, AttentionShape, Bidirectional, Block, Causal, Stack
-from glassformer.layers.config import Config, Count, Layers, NotNegative, Positive, Probability, Size, setting
+from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, setting
+from glassformer.layers.image_classifier import ChannelDeviations, ChannelMeans, require_channels
 from glassformer.layers.model import Model, checks_inputs
 from glassformer.layers.patches import PatchEmbedding, check_pixels
 
@@ -39,8 +40,8 @@ class CLIPConfig(Config):
     image_size: Size = setting(224, "Height and width of a picture, in pixels.", 32)
     patch_size: Size = setting(32, "Height and width of a patch, in pixels; it divides image_size.", 8)
     channels: Size = setting(3, "Channels of a picture: 3 for color, 1 for gray.", 1)
-    image_mean: tuple[float, ...] = setting(CLIP_MEAN, "Mean of each channel, which is subtracted.", (0.5, 0.5, 0.5))
-    image_std: tuple[Positive, ...] = setting(CLIP_STD, "Deviation of each channel, by which it is divided.", (0.5,))
+    image_mean: ChannelMeans = setting(CLIP_MEAN, "Mean of each channel, which is subtracted.", (0.5, 0.5, 0.5))
+    image_std: ChannelDeviations = setting(CLIP_STD, "Deviation of each channel, by which it is divided.", (0.5,))
     image_dim: Size = setting(768, "Dimension of the hidden states of the image tower.", 256)
     image_layers: Layers = setting(12, "Number of blocks of the image tower.", 6)
     image_heads: Size = setting(12, "Attention heads of the image tower; they divide image_dim.", 8)
@@ -63,9 +64,8 @@ class CLIP(Model):
 
     def __init__(self, config: CLIPConfig) -> None:
         super().__init__(config)
-        self.patches = PatchEmbedding(
-            config.image_size, config.patch_size, config.channels, config.image_dim, bias=False
-        )
+        require_channels(config)
+        self.patches = PatchEmbedding(config.image_size, config.patch_size, config.channels, config.image_dim, bias=False)
         self.class_token = nn.Parameter(torch.empty(config.image_dim))
         self.image_positions = LearnedPositions(1 + self.patches.patches, config.image_dim)
         self.image_norm = LayerNorm(config.image_dim, config.eps)
@@ -80,7 +80,7 @@ class CLIP(Model):
         blocks = [self._block(shape, config.text_ffn_dim, Causal()) for _ in range(config.text_layers)]
         self.text_stack = Stack(blocks, LayerNorm(config.text_dim, config.eps))
         self.text_projection = Linear(config.text_dim, config.embedding_dim, bias=False)
-        self.log_scale = nn.Parameter(torch.tensor(-math.log(FIRST_TEMPERATURE)))
+        self.log_scale = nn.Parameter(torch.empty(1))
 
     def _block(self, shape: AttentionShape, ffn_dim: int, pattern: Bidirectional) -> Block:
         config = self.config
@@ -144,7 +144,9 @@ class CLIP(Model):
         """Draw fresh weights: tables with std 0.02, matrices by their inputs, smaller where they add to the residual."""
         for name, weight in self.named_parameters():
             shape = tuple(weight.shape)
-            if "embedding" in name or "positions" in name or "class_token" in name:
+            if name == "log_scale":
+                weight.fill_(-math.log(FIRST_TEMPERATURE))
+            elif "embedding" in name or "positions" in name or "class_token" in name:
                 weight.copy_(normal(shape, 0.02, generator))
             elif weight.dim() > 1 and name.endswith(RESIDUAL):
                 layers = self.config.image_layers if name.startswith("image") else self.config.text_layers

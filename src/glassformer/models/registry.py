@@ -10,6 +10,7 @@ from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
 from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.clip import CLIP, CLIPConfig
+from glassformer.models.cnn import CNN
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
@@ -77,6 +78,7 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "dalle": DALLE,
     "clip": CLIP,
     "vit": ViT,
+    "cnn": CNN,
 }
 
 

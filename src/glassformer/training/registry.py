@@ -13,6 +13,7 @@ from glassformer.training.tasks.classify import ClassifyTask
 from glassformer.training.tasks.clip import CLIPTask
 from glassformer.training.tasks.dalle import DALLETask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
+from glassformer.training.tasks.image import ImageTask
 from glassformer.training.tasks.image_tokens import ImageTokensTask
 from glassformer.training.tasks.masked import MaskedLanguageModeling
 from glassformer.training.tasks.translate import TranslateTask
@@ -22,6 +23,7 @@ TASKS: dict[str, Task] = {
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
+    "image": ImageTask(),
     "image-tokens": ImageTokensTask(),
     "clip": CLIPTask(),
     "dalle": DALLETask(),

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import cast
 
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily, are_positions, fields
 from glassformer.checkpoints.hf_config import HFConfig
@@ -59,7 +60,7 @@ def _tensors(config: CLIPConfig) -> list[TensorMap]:
         *parts({"image_norm": f"{image}pre_layrnorm", "class_norm": f"{image}post_layernorm"}),
         *parts(_BLOCK, ("image_stack.blocks.{i}.", f"{image}encoder.layers.{{i}}."), "image_layers"),
         *parts({"image_projection": "visual_projection", "text_projection": "text_projection"}, tensors=["weight"]),
-        TensorMap("log_scale", "logit_scale"),
+        TensorMap("log_scale", "logit_scale", reshaped=()),
     ]
     return list(expand(rows, vars(config)))
 
@@ -82,6 +83,9 @@ def _read(table: HFConfig, _names: Collection[str], config: CLIPConfig) -> CLIPC
             eos = tower.whole("eos_token_id", _EOS, Count)
             values["eos"] = None if eos == _HIGHEST else eos
         tower.rest(_HARMLESS)
+    channels = values["channels"]
+    if channels != config.channels:  # the usual mean and deviation are those of red, green and blue
+        values |= {"image_mean": (0.5,) * channels, "image_std": (0.5,) * channels}  # pyright: ignore[reportOperatorIssue]
     return replace(config, **values)
 
 
@@ -94,8 +98,9 @@ def _write(config: CLIPConfig) -> dict[str, object]:
     for name, (kind, rows) in _TOWERS.items():
         table = {row.hf: row.to_hf(row.value(config)) for row in rows}
         found[name] = {"model_type": kind, **table, "projection_dim": config.embedding_dim}
-    eos = _HIGHEST if config.eos is None else config.eos
-    return {**found, "text_config": {**found["text_config"], "eos_token_id": eos}}  # pyright: ignore[reportGeneralTypeIssues]
+    text = cast(dict[str, object], found["text_config"])
+    text |= {"eos_token_id": _HIGHEST if config.eos is None else config.eos, "bos_token_id": None, "pad_token_id": None}
+    return found
 
 
 FAMILY_CLIP = ModelFamily(
