@@ -38,7 +38,7 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
 
 Texts = list[str] | tuple[str, ...]
-Pictures = Sequence[str | Picture]
+Pictures = list[str | Picture] | tuple[str | Picture, ...]
 
 
 class LoadedModel(TextModel):
@@ -146,21 +146,21 @@ class LoadedModel(TextModel):
         A CLIP classifies pictures, given as paths or arrays, by any `labels`: those whose text, made by the `template`,
         is nearest (zero-shot classification).
         """
+        items = _listed(texts)
         if labels is not None or isinstance(self._model, CLIP):
-            return self._classify_pictures(texts, labels, template)
-        found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(texts), self._name)
-        return found[0] if isinstance(texts, str) else found
+            found = self._classify_pictures(items, labels, template)
+        else:
+            found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(items), self._name)
+        return found if isinstance(texts, list | tuple) else found[0]
 
     def _classify_pictures(
-        self, pictures: str | Texts | Picture | Pictures, labels: Sequence[str] | None, template: str
-    ) -> Classification | list[Classification]:
+        self, pictures: list[str | Picture], labels: Sequence[str] | None, template: str
+    ) -> list[Classification]:
         model = require_clip(self._plain(), "classify pictures by any labels")
         if labels is None or isinstance(labels, str):
             raise ModelError('labels are missing, wanted a list such as ["cat", "dog"] to choose from')
-        several = isinstance(pictures, list | tuple)
-        given = [Path(each) if isinstance(each, str) else each for each in (pictures if several else [pictures])]
-        found = classify_pictures(model, self.required_tokenizer(), given, labels, template)
-        return found if several else found[0]
+        given = [Path(each) if isinstance(each, str) else each for each in pictures]
+        return classify_pictures(model, self.required_tokenizer(), given, labels, template)
 
     def embed(self, texts: str | Texts | Picture | Pictures) -> Tensor:
         """Sentence vectors [texts, dim], or [dim] for a single text: what the head of an encoder pools.
@@ -168,14 +168,13 @@ class LoadedModel(TextModel):
         Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder. A CLIP
         embeds texts, and pictures given as a Path or as an array.
         """
-        several = isinstance(texts, list | tuple)
-        items = list(texts) if several else [texts]
+        items = _listed(texts)
         if any(isinstance(item, Path | np.ndarray) for item in items):
             model = require_clip(self._plain(), "embed pictures")
             found = embed_pairs(model, self.required_tokenizer(), items)
         else:
-            found = embed(self._plain(), self.required_tokenizer(), _texts(texts))  # pyright: ignore[reportArgumentType]
-        return found if several else found[0]
+            found = embed(self._plain(), self.required_tokenizer(), _texts(items))
+        return found if isinstance(texts, list | tuple) else found[0]
 
     @overload
     def fill(self, texts: str, top_k: int = 5) -> list[Classification]: ...
@@ -298,9 +297,14 @@ def _generation_config(config: GenerationConfig | None, settings: dict[str, obje
     return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
 
 
-def _texts(texts: str | Texts) -> list[str]:
+def _listed(items: str | Texts | Picture | Pictures) -> list[str | Picture]:
+    """One text or picture, or several, as a list."""
+    return list(items) if isinstance(items, list | tuple) else [items]
+
+
+def _texts(texts: str | Texts | list[str | Picture]) -> list[str]:
     """The texts as a list, if they are texts."""
     found = list(texts) if isinstance(texts, list | tuple) else [texts]
     if wrong := [type(text).__name__ for text in found if not isinstance(text, str)]:
         raise ModelError(f"a text is of the type {wrong[0]}, wanted a text or a list of texts")
-    return found
+    return [text for text in found if isinstance(text, str)]

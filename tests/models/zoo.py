@@ -28,7 +28,14 @@ VIT = {"image_size": 6, "channels": 2, "patch_size": 2, "dim": 8, "layers": 2, "
 VIT |= {"image_mean": (0.5, 0.4), "image_std": (0.5, 0.2)}
 T5 = {"vocab": VOCAB, "dim": 8, "layers": 2, "heads": 2, "head_dim": 3, "ffn_dim": 12}
 TEXT_TOWER = {"vocab": VOCAB, "context": 16, "text_dim": 8, "text_layers": 2, "text_heads": 2, "text_ffn_dim": 12}
-IMAGE_TOWER = {"image_size": 6, "patch_size": 3, "image_dim": 8, "image_layers": 2, "image_heads": 2, "image_ffn_dim": 12}
+IMAGE_TOWER = {
+    "image_size": 6,
+    "patch_size": 3,
+    "image_dim": 8,
+    "image_layers": 2,
+    "image_heads": 2,
+    "image_ffn_dim": 12,
+}
 CLIP = {**TEXT_TOWER, **IMAGE_TOWER, "channels": 3, "embedding_dim": 6}
 
 ZOO: dict[str, Config] = {

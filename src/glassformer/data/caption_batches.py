@@ -40,7 +40,9 @@ class PixelScale:
 
     def __call__(self, pixels: Tensor) -> Tensor:
         """Pixels [count, channels, height, width] from 0 to 1 as a model reads them."""
-        mean, std = (torch.tensor(each, dtype=torch.float32, device="cpu")[:, None, None] for each in (self.mean, self.std))
+        mean, std = (
+            torch.tensor(each, dtype=torch.float32, device="cpu")[:, None, None] for each in (self.mean, self.std)
+        )
         return (pixels - mean) / std
 
 

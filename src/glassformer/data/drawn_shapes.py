@@ -17,7 +17,12 @@ COLORS = {
 }  # fmt: skip
 RADII = {"small": 3.5, "large": 6.0}
 SHAPES = ("circle", "square", "triangle", "cross")
-PLACES = {"above": (-1, 0), "below": (1, 0), "left of": (0, -1), "right of": (0, 1)}  # of the first shape, down and right
+PLACES = {
+    "above": (-1, 0),
+    "below": (1, 0),
+    "left of": (0, -1),
+    "right of": (0, 1),
+}  # of the first shape, down and right
 COUNT = 1600  # pictures, of the 9,216 captions there are
 OFFSET, JITTER, SHADE = 7.5, 1.5, 20  # pixels from the middle, and how much positions and colors vary
 
@@ -42,8 +47,8 @@ def _draw(random: np.random.Generator, one: tuple[str, ...], other: tuple[str, .
     picture -= random.uniform(0, SHADE, 3)
     middle, away = np.full(2, SIDE / 2 - 0.5), np.array(PLACES[place]) * OFFSET
     for (size, color, shape), center in ((one, middle + away), (other, middle - away)):
-        center = center + random.uniform(-JITTER, JITTER, 2)
-        picture[_inside(shape, center, RADII[size])] = np.array(COLORS[color]) + random.uniform(-SHADE, SHADE, 3)
+        near = center + random.uniform(-JITTER, JITTER, 2)
+        picture[_inside(shape, near, RADII[size])] = np.array(COLORS[color]) + random.uniform(-SHADE, SHADE, 3)
     return picture.clip(0, 255).round().astype(np.uint8)
 
 

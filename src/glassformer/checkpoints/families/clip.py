@@ -91,7 +91,9 @@ def _read(table: HFConfig, _names: Collection[str], config: CLIPConfig) -> CLIPC
 
 def _write(config: CLIPConfig) -> dict[str, object]:
     if config.eos == _HIGHEST:
-        raise FAMILY_CLIP.refusal("eos", config.eos, f"a token other than {_HIGHEST}, which means the highest in a text")
+        raise FAMILY_CLIP.refusal(
+            "eos", config.eos, f"a token other than {_HIGHEST}, which means the highest in a text"
+        )
     found: dict[str, object] = {}
     for name, (kind, rows) in _TOWERS.items():
         table = {row.hf: row.to_hf(row.value(config)) for row in rows}
@@ -110,7 +112,13 @@ FAMILY_CLIP = ModelFamily(
     {"CLIPModel": ""},
     read=_read,
     write=_write,
-    exceptions={"eos", "dropout", "image_mean", "image_std", *(row.native for _, rows in _TOWERS.values() for row in rows)},
+    exceptions={
+        "eos",
+        "dropout",
+        "image_mean",
+        "image_std",
+        *(row.native for _, rows in _TOWERS.values() for row in rows),
+    },
     constants={"logit_scale_init_value": 2.6592},
     harmless={"logit_scale_init_value"},
 )

@@ -82,7 +82,9 @@ PAIRS = Objective(
 class CaptionData(DataSettings):
     """Pictures with captions: a .tsv, .csv, .jsonl or .parquet table, or the built-in shapes."""
 
-    path: FilePath = setting(NAME, "A table of image files (relative to it) and captions, or built-in data.", "pairs.tsv")
+    path: FilePath = setting(
+        NAME, "A table of image files (relative to it) and captions, or built-in data.", "pairs.tsv"
+    )
     validation_fraction: Fraction = 0.1
     images: FilePath = setting(
         "", "A .npz file with an array `images`; the table's pictures are then its rows, from 0.", "images.npz"
@@ -117,7 +119,7 @@ class CLIPSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalMetrics(Metrics):
-    """A CLIP on pairs: how often the right caption is among the first k for a picture, and the right picture for a text.
+    """A CLIP on pairs: how often the right caption is among the first k for a picture, and its picture for a text.
 
     `chance` is the recall at 5 of a random order of the captions; `median_rank` is that of the right caption.
     """
@@ -231,7 +233,9 @@ class CLIPTask(Task[CLIPSettings]):
         values |= {"image_size": size, "channels": channels, "eos": tokenizer.eos}
         values |= {"image_mean": mean or (MIDDLE,) * channels, "image_std": std or (MIDDLE,) * channels}
         made = partial(_batches, tokenizer=tokenizer, values=values, settings=settings)
-        shard = {name: context.shard(len(p), name, "pairs") for name, p in (("training", train), ("validation", validation))}
+        shard = {
+            name: context.shard(len(p), name, "pairs") for name, p in (("training", train), ("validation", validation))
+        }
         batches = made(train, shard=shard["training"])
         batches.variation = Variation(data.augment, data.mirror, data.token_dropout)
         test = made(read(data.test) if data.test else validation)
@@ -310,4 +314,6 @@ def _batches(
     tokens = [[next(encoded) for _ in texts] for texts in pairs.captions]
     pixel_scale = PixelScale(values["image_mean"], values["image_std"])  # pyright: ignore[reportArgumentType]
     pad = tokenizer.eos if tokenizer.pad is None else tokenizer.pad
-    return CaptionBatches(pairs, tokens, pixel_scale, size or settings.data.batch_size, pad or 0, settings.recipe.seed, *shard)
+    return CaptionBatches(
+        pairs, tokens, pixel_scale, size or settings.data.batch_size, pad or 0, settings.recipe.seed, *shard
+    )
