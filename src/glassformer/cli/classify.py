@@ -15,7 +15,9 @@ def classify(
     *texts: TextArgument,
     file: TextFile = None,
     labels: Annotated[str | None, Parameter(help="Labels to choose from, with commas between them (CLIP).")] = None,
-    template: Annotated[str, Parameter(help="The text that a label becomes (CLIP); {} is the label.")] = "a picture of {}",
+    template: Annotated[
+        str, Parameter(help="The text that a label becomes (CLIP); {} is the label.")
+    ] = "a picture of {}",
     options: LoadOptions = AS_STORED,
     json: Json = False,
 ) -> None:
