@@ -189,9 +189,21 @@ class LoadedModel(TextModel):
         return found[0] if isinstance(texts, str) else found
 
     @overload
-    def draw(self, prompts: str, config: DrawingConfig | None = None, **settings: object) -> PictureArray: ...
+    def draw(
+        self,
+        prompts: str,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        **settings: object,
+    ) -> PictureArray: ...
     @overload
-    def draw(self, prompts: Texts, config: DrawingConfig | None = None, **settings: object) -> list[PictureArray]: ...
+    def draw(
+        self,
+        prompts: Texts,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        **settings: object,
+    ) -> list[PictureArray]: ...
     def draw(
         self,
         prompts: str | Texts,

@@ -14,16 +14,7 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, presets
 from glassformer.suggestions import did_you_mean, nearest_names
 from glassformer.training import registry
-from glassformer.training.registry import (
-    FAMILY,
-    SECTIONS,
-    TASKS,
-    defaults,
-    families,
-    keys,
-    sections,
-    values_of,
-)
+from glassformer.training.registry import FAMILY, SECTIONS, TASKS, defaults, families, keys, sections, values_of
 from glassformer.training.renamed import renamed
 from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
 from glassformer.training.settings import FilePath, Settings

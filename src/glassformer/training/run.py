@@ -9,22 +9,20 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from glassformer.charts import training_curves
 from glassformer.checkpoints.load import load
-from glassformer.checkpoints.native import native_config, read_native
+from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_CONFIG
 from glassformer.checkpoints.save import model_files
 from glassformer.data.files import paths_in
 from glassformer.decoding.generate import generate
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.layers.config import MOST_LAYERS, Config
+from glassformer.errors import ConfigError
+from glassformer.layers.config import Config
 from glassformer.layers.lora import add_lora_like, merge_layers
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
-from glassformer.safe_read import read_table
 from glassformer.text.tokenizer import Tokenizer, has_tokenizer
+from glassformer.training.begun import read_config, read_labels
 from glassformer.training.config import (
     COMMAND_LINE,
     CONFIG,
@@ -340,23 +338,6 @@ def require_real_files(settings: Settings) -> None:
 def run_files(folder: Path) -> list[str]:
     """The settings and checkpoints of a run in a folder, by name."""
     return [path.name for pattern in (CONFIG, "step-*") for path in sorted(folder.glob(pattern))]
-
-
-def read_labels(folder: Path) -> tuple[str, ...] | None:
-    """The labels that the run of a classifier was begun with, or None for any other run."""
-    if not (folder / MODEL_CONFIG).exists():
-        return None
-    try:
-        return msgspec.convert(read_table(folder / MODEL_CONFIG).get("labels"), tuple[str, ...] | None)
-    except (msgspec.ValidationError, CheckpointError) as error:
-        raise ConfigError(f"{folder / MODEL_CONFIG}: does not hold the labels of this run: {error}") from None
-
-
-def read_config(folder: Path) -> Config:
-    """The configuration of the model that a run was begun with."""
-    table, where = read_table(folder / MODEL_CONFIG), str(folder / MODEL_CONFIG)
-    table.pop(LORA_ALPHA, None)
-    return read_native(table, MOST_LAYERS, where)[0]
 
 
 def resolve_resumed(
