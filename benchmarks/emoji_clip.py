@@ -56,7 +56,9 @@ def concepts(rows: list[Row]) -> list[int]:
         for other in others:
             parent[root(other)] = root(first)
     numbers: dict[str, int] = {}
-    keys = ("codes " + "-".join(PERSON.get(c, c) for c in r["codepoints"].split("-") if c not in MODIFIERS) for r in rows)
+    keys = (
+        "codes " + "-".join(PERSON.get(c, c) for c in r["codepoints"].split("-") if c not in MODIFIERS) for r in rows
+    )
     return [numbers.setdefault(root(key), len(numbers)) for key in keys]
 
 
@@ -74,7 +76,10 @@ def split(rows: list[Row], seed: int) -> dict[str, list[int]]:
         if at < validation:
             found["test" if at < test else "validation"] += members
         else:
-            found["train"], found["variants"] = found["train"] + members[:VARIANTS], found["variants"] + members[VARIANTS:]
+            found["train"], found["variants"] = (
+                found["train"] + members[:VARIANTS],
+                found["variants"] + members[VARIANTS:],
+            )
     return {part: sorted(numbers) for part, numbers in found.items()}
 
 
@@ -133,7 +138,9 @@ def measure(folder: Path, data: Path, rows: list[Row], parts: dict[str, list[int
     text = embed_texts(loaded.model, loaded.tokenizer, names)
     seen = torch.zeros(len(names))
     seen[parts["train"] + parts["variants"]] = 1
-    cosines = {part: embed_images(loaded.model, pictures[parts[part]]) @ text.T for part in ("validation", "test", "variants")}
+    cosines = {
+        part: embed_images(loaded.model, pictures[parts[part]]) @ text.T for part in ("validation", "test", "variants")
+    }
 
     def ranks(part: str, penalty: float) -> torch.Tensor:
         right = torch.tensor(parts[part])[:, None] == torch.arange(len(names))
@@ -152,7 +159,12 @@ def measure(folder: Path, data: Path, rows: list[Row], parts: dict[str, list[int
             each.setdefault(number[row], []).append(value <= 5)
         by_concept = float(np.mean([np.mean(values) for values in each.values()]))
         recall = {f"recall at {k}": round(float(recall_at_k(rank, k)), 4) for k in (1, 5, 10)}
-        found[what] = {"pictures": len(rank), "concepts": len(each), **recall, "recall at 5 by concept": round(by_concept, 4)}
+        found[what] = {
+            "pictures": len(rank),
+            "concepts": len(each),
+            **recall,
+            "recall at 5 by concept": round(by_concept, 4),
+        }
     kinds = sorted({row["category"] for row in rows})
     labels = embed_texts(loaded.model, loaded.tokenizer, [kind.lower() for kind in kinds])
     guess = (embed_images(loaded.model, pictures[parts["test"]]) @ labels.T).argmax(-1).tolist()
@@ -202,10 +214,17 @@ def main() -> None:
     began = time.monotonic()
     for log in run.train():
         line = f"step {log.step}: loss {log.loss:.3f}, {log.seconds:.0f} s"
-        print(line if log.validation is None else f"{line}, validation {log.validation:.3f}", file=sys.stderr, flush=True)
+        print(
+            line if log.validation is None else f"{line}, validation {log.validation:.3f}", file=sys.stderr, flush=True
+        )
         if time.monotonic() - began > given.seconds:
             break
-    found = {"seed": given.seed, "steps": run.logs[-1].step, "seconds": round(time.monotonic() - began), "parameters": run.parameters}
+    found = {
+        "seed": given.seed,
+        "steps": run.logs[-1].step,
+        "seconds": round(time.monotonic() - began),
+        "parameters": run.parameters,
+    }
     print(json.dumps(found | measure(given.out, given.data, rows, parts), indent=2))
 
 

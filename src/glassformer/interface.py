@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType
-from typing import Literal, cast, overload
+from typing import Literal, overload
 
 import numpy as np
 import torch
@@ -15,14 +15,14 @@ import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces an
 from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
-from glassformer.asking.picture_classification import PictureInput, classify_images, pixel_values, read_pixels
+from glassformer.asking.picture_classification import classify_images, pixel_values, read_pixels
 from glassformer.asking.reading import device_of, max_length
 from glassformer.asking.retrieval import Picture
 from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
-from glassformer.data.captions import Pictures
+from glassformer.data.captions import Pictures as PictureArray
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
 from glassformer.decoding.drawing import DrawingConfig, best_first, draw, similarity_to_prompt
@@ -44,7 +44,7 @@ from glassformer.training.device import choose_device
 from glassformer.views.picture_attention import picture_attention_page
 
 Texts = list[str] | tuple[str, ...]
-PictureList = Sequence[str | Picture]
+Pictures = list[str | Picture] | tuple[str | Picture, ...]
 
 
 class LoadedModel(TextModel):
@@ -142,10 +142,10 @@ class LoadedModel(TextModel):
     ) -> Classification: ...
     @overload
     def classify(
-        self, texts: Texts | PictureList, labels: Sequence[str] | None = None, template: str = TEMPLATE
+        self, texts: Texts | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
     ) -> list[Classification]: ...
     def classify(
-        self, texts: str | Texts | Picture | PictureList, labels: Sequence[str] | None = None, template: str = TEMPLATE
+        self, texts: str | Texts | Picture | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
     ) -> Classification | list[Classification]:
         """Classify a text, or several: the label of each and the probabilities of all labels.
 
@@ -153,25 +153,24 @@ class LoadedModel(TextModel):
         given as paths or arrays, by any `labels`: those whose text, made by the `template`,
         is nearest (zero-shot classification).
         """
+        items = _listed(texts)
         if labels is None and isinstance(self._model, ImageClassifier):
-            pictures = cast(Sequence[PictureInput], texts if isinstance(texts, list | tuple) else [texts])
-            found = classify_images(self._model, self.labels, pictures, self._name)
+            found = classify_images(self._model, self.labels, items, self._name)
             return found if isinstance(texts, list | tuple) else found[0]
         if labels is not None or isinstance(self._model, CLIP):
-            return self._classify_pictures(texts, labels, template)
-        found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(texts), self._name)
-        return found[0] if isinstance(texts, str) else found
+            found = self._classify_pictures(items, labels, template)
+        else:
+            found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(items), self._name)
+        return found if isinstance(texts, list | tuple) else found[0]
 
     def _classify_pictures(
-        self, pictures: str | Texts | Picture | PictureList, labels: Sequence[str] | None, template: str
-    ) -> Classification | list[Classification]:
+        self, pictures: list[str | Picture], labels: Sequence[str] | None, template: str
+    ) -> list[Classification]:
         model = require_clip(self._plain(), "classify pictures by any labels")
         if labels is None or isinstance(labels, str):
             raise ModelError('labels are missing, wanted a list such as ["cat", "dog"] to choose from')
-        several = isinstance(pictures, list | tuple)
-        given = [Path(each) if isinstance(each, str) else each for each in (pictures if several else [pictures])]
-        found = classify_pictures(model, self.required_tokenizer(), given, labels, template)
-        return found if several else found[0]
+        given = [Path(each) if isinstance(each, str) else each for each in pictures]
+        return classify_pictures(model, self.required_tokenizer(), given, labels, template)
 
     def picture_attention(self, picture: str | Path | np.ndarray) -> str:
         """An HTML page that shows on a picture where each head of each layer looks: from the class token, if any."""
@@ -183,20 +182,19 @@ class LoadedModel(TextModel):
         title = "attention" if isinstance(picture, np.ndarray) else str(picture)
         return picture_attention_page(title, pixels, maps)  # pyright: ignore[reportArgumentType] - read as bytes
 
-    def embed(self, texts: str | Texts | Picture | PictureList) -> Tensor:
+    def embed(self, texts: str | Texts | Picture | Pictures) -> Tensor:
         """Sentence vectors [texts, dim], or [dim] for a single text: what the head of an encoder pools.
 
         Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder. A CLIP
         embeds texts, and pictures given as a Path or as an array.
         """
-        several = isinstance(texts, list | tuple)
-        items = list(texts) if several else [texts]
+        items = _listed(texts)
         if any(isinstance(item, Path | np.ndarray) for item in items):
             model = require_clip(self._plain(), "embed pictures")
             found = embed_pairs(model, self.required_tokenizer(), items)
         else:
-            found = embed(self._plain(), self.required_tokenizer(), _texts(texts))  # pyright: ignore[reportArgumentType]
-        return found if several else found[0]
+            found = embed(self._plain(), self.required_tokenizer(), _texts(items))
+        return found if isinstance(texts, list | tuple) else found[0]
 
     @overload
     def fill(self, texts: str, top_k: int = 5) -> list[Classification]: ...
@@ -209,16 +207,28 @@ class LoadedModel(TextModel):
         return found[0] if isinstance(texts, str) else found
 
     @overload
-    def draw(self, prompts: str, config: DrawingConfig | None = None, **settings: object) -> Pictures: ...
+    def draw(
+        self,
+        prompts: str,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        **settings: object,
+    ) -> PictureArray: ...
     @overload
-    def draw(self, prompts: Texts, config: DrawingConfig | None = None, **settings: object) -> list[Pictures]: ...
+    def draw(
+        self,
+        prompts: Texts,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        **settings: object,
+    ) -> list[PictureArray]: ...
     def draw(
         self,
         prompts: str | Texts,
         config: DrawingConfig | None = None,
         rerank: "LoadedModel | None" = None,
         **settings: object,
-    ) -> Pictures | list[Pictures]:
+    ) -> PictureArray | list[PictureArray]:
         """Draw pictures of a prompt, [n, height, width, channels] of unsigned bytes, or such an array for each prompt.
 
         Settings are those of `DrawingConfig`: n, guidance, temperature, top_k, top_p, seed. With a CLIP to `rerank`
@@ -356,9 +366,14 @@ def _drawing_config(config: DrawingConfig | None, settings: dict[str, object]) -
     return replace(config or DrawingConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
 
 
-def _texts(texts: str | Texts) -> list[str]:
+def _listed(items: str | Texts | Picture | Pictures) -> list[str | Picture]:
+    """One text or picture, or several, as a list."""
+    return list(items) if isinstance(items, list | tuple) else [items]
+
+
+def _texts(texts: str | Texts | list[str | Picture]) -> list[str]:
     """The texts as a list, if they are texts."""
     found = list(texts) if isinstance(texts, list | tuple) else [texts]
     if wrong := [type(text).__name__ for text in found if not isinstance(text, str)]:
         raise ModelError(f"a text is of the type {wrong[0]}, wanted a text or a list of texts")
-    return found
+    return [text for text in found if isinstance(text, str)]

@@ -24,7 +24,7 @@ def test_decoding_the_tokens_is_the_reconstruction() -> None:
     model, pixels = autoencoder()
     ids = model.encode(pixels)
     assert ids.shape == (3, PICTURES.tokens) == (3, 4) and ids.dtype == torch.int64
-    assert 0 <= ids.min() and ids.max() < PICTURES.codes == 6
+    assert ids.min() >= 0 and ids.max() < PICTURES.codes == 6
     assert len(ids.unique()) > 1
     assert_close(model.decode(ids), model(pixels), rtol=0, atol=1e-12)
 
@@ -84,7 +84,7 @@ def test_the_gradient_is_that_of_the_same_network_with_the_rounding_held() -> No
 )
 def test_sizes_that_do_not_fit_are_refused(change: dict, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        ImageAutoencoderConfig(**change)
+        build(ImageAutoencoderConfig(**change))
     assert message in str(caught.value)
 
 

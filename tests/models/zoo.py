@@ -8,9 +8,9 @@ from torch import Tensor
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
-from glassformer.models.dalle import DALLEConfig
 from glassformer.models.clip import CLIPConfig
 from glassformer.models.cnn import CNNConfig
+from glassformer.models.dalle import DALLEConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoderConfig
@@ -80,9 +80,7 @@ ZOO: dict[str, Config] = {
     "image-autoencoder": PICTURES,
     "dalle": DALLEConfig(autoencoder=PICTURES, vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
     "clip": CLIPConfig(**CLIP),
-    "clip-eos": CLIPConfig(
-        **(CLIP | {"channels": 1}), image_mean=(0.5,), image_std=(0.5,), eos=3, activation="gelu"
-    ),
+    "clip-eos": CLIPConfig(**(CLIP | {"channels": 1}), image_mean=(0.5,), image_std=(0.5,), eos=3, activation="gelu"),
     "cnn": CNNConfig(
         image_size=6, channels=2, dim=8, layers=1, groups=2, classes=3, image_mean=(0.5, 0.4), image_std=(0.5, 0.2)
     ),

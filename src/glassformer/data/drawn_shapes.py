@@ -47,8 +47,8 @@ def _draw(random: np.random.Generator, one: tuple[str, ...], other: tuple[str, .
     picture -= random.uniform(0, SHADE, 3)
     middle, away = np.full(2, SIDE / 2 - 0.5), np.array(PLACES[place]) * OFFSET
     for (size, color, shape), center in ((one, middle + away), (other, middle - away)):
-        center = center + random.uniform(-JITTER, JITTER, 2)
-        picture[_inside(shape, center, RADII[size])] = np.array(COLORS[color]) + random.uniform(-SHADE, SHADE, 3)
+        near = center + random.uniform(-JITTER, JITTER, 2)
+        picture[_inside(shape, near, RADII[size])] = np.array(COLORS[color]) + random.uniform(-SHADE, SHADE, 3)
     return picture.clip(0, 255).round().astype(np.uint8)
 
 

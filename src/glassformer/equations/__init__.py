@@ -5,8 +5,8 @@ from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.cache import write_slots
-from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
+from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu

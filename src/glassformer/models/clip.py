@@ -65,7 +65,9 @@ class CLIP(Model):
     def __init__(self, config: CLIPConfig) -> None:
         super().__init__(config)
         require_channels(config)
-        self.patches = PatchEmbedding(config.image_size, config.patch_size, config.channels, config.image_dim, bias=False)
+        self.patches = PatchEmbedding(
+            config.image_size, config.patch_size, config.channels, config.image_dim, bias=False
+        )
         self.class_token = nn.Parameter(torch.empty(config.image_dim))
         self.image_positions = LearnedPositions(1 + self.patches.patches, config.image_dim)
         self.image_norm = LayerNorm(config.image_dim, config.eps)
@@ -141,7 +143,7 @@ class CLIP(Model):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Draw fresh weights: tables with std 0.02, matrices by their inputs, smaller where they add to the residual."""
+        """Draw fresh weights: tables with std 0.02, matrices by their inputs, smaller where they add to residuals."""
         for name, weight in self.named_parameters():
             shape = tuple(weight.shape)
             if name == "log_scale":

@@ -49,14 +49,6 @@ class ImageAutoencoderConfig(Config):
     )
     groups: Size = setting(8, "Groups of channels that are normalized together; they divide features.", 4)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.image_size % 2**self.halvings:
-            half = f"cannot be halved {self.halvings} times"
-            raise ConfigError(f"halvings is {self.halvings}, but pictures of {self.image_size} pixels {half}")
-        if not self.levels or self.codes > MOST_CODES:
-            raise ConfigError(f"levels is {self.levels}, wanted at least one number and at most {MOST_CODES:,} codes")
-
     @property
     def codes(self) -> int:
         """Number of codes: the vocabulary of the picture's tokens."""
@@ -129,6 +121,11 @@ class ImageAutoencoder(Model):
 
     def __init__(self, config: ImageAutoencoderConfig) -> None:
         super().__init__(config)
+        if config.image_size % 2**config.halvings:
+            half = f"cannot be halved {config.halvings} times"
+            raise ConfigError(f"halvings is {config.halvings}, but pictures of {config.image_size} pixels {half}")
+        if not config.levels or config.codes > MOST_CODES:
+            raise ConfigError(f"levels is {config.levels}, wanted at least one number and at most {MOST_CODES:,} codes")
         self.encoder = PictureEncoder(config)
         self.decoder = PictureDecoder(config)
 

@@ -8,9 +8,9 @@ from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
-from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.clip import CLIP, CLIPConfig
 from glassformer.models.cnn import CNN
+from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig

@@ -21,7 +21,7 @@ from glassformer.layers.config import Config
 from glassformer.layers.lora import add_lora_like, merge_layers
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
-from glassformer.training.begun_run import resumed_context
+from glassformer.training.begun import resumed_context
 from glassformer.training.config import (
     COMMAND_LINE,
     CONFIG,

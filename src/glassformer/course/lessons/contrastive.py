@@ -33,7 +33,9 @@ class ContrastiveWalk(Walk):
         columns = [f"caption {name}" for name in THINGS]
         self.show(self.cosines, (0, 0), (0, 2), rows=[f"picture {name}" for name in THINGS], columns=columns)
         best = self.cosines.argmax(-1).tolist()
-        self.claim("each picture is nearest to its own caption already, but not by much", best == list(range(len(best))))
+        self.claim(
+            "each picture is nearest to its own caption already, but not by much", best == list(range(len(best)))
+        )
         self.less("the tree's caption is near the cat's picture too", 0.8, self.cosines[0, 2])
 
     @step("A temperature", like="The contrast of a photograph: turned up, a slight difference becomes black and white.")
@@ -81,7 +83,10 @@ class ContrastiveWalk(Walk):
         found = self.back(loss)
         gradient = found[self.captions]
         self.check_gradient(
-            "captions", lambda captions: contrastive_loss(self.pictures, captions, self.temperature), self.captions, gradient
+            "captions",
+            lambda captions: contrastive_loss(self.pictures, captions, self.temperature),
+            self.captions,
+            gradient,
         )
         moved = gradient_descent(self.captions, gradient, 0.5)
         self.show(moved, (0, 0))
@@ -107,7 +112,9 @@ class ContrastiveWalk(Walk):
         self.table(("pairs in the batch", "loss"), zip(sizes, losses, strict=True))
         self.less("the same kind of pairs costs more in a larger batch", losses[0], losses[-1])
 
-    @step("Classes that were never trained", like="Someone who can match any description to a photograph needs no exam.")
+    @step(
+        "Classes that were never trained", like="Someone who can match any description to a photograph needs no exam."
+    )
     def zero_shot(self) -> None:
         """Write each class as a caption, and take the one nearest to the picture: a classifier without a single
         labeled example, for classes chosen afterwards. Searching pictures by a text works the same way.

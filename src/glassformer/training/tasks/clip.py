@@ -119,7 +119,7 @@ class CLIPSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalMetrics(Metrics):
-    """A CLIP on pairs: how often the right caption is among the first k for a picture, and the right picture for a text.
+    """A CLIP on pairs: how often the right caption is among the first k for a picture, and its picture for a text.
 
     `chance` is the recall at 5 of a random order of the captions; `median_rank` is that of the right caption.
     """

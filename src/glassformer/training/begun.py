@@ -1,4 +1,4 @@
-"""What the folder of a run says about its model: tokenizer, labels and configuration, to resume it with."""
+"""What a run was begun with: the configuration and the labels of its model, kept in its folder."""
 
 from dataclasses import replace
 from pathlib import Path
