@@ -205,6 +205,7 @@ class CLIPTask(Task[CLIPSettings]):
     protocol = CLIP
     objective = PAIRS
     built_in = NAME
+    grows = False  # larger texts and smaller batches, as for running text, would not help
 
     def read(self, settings: CLIPSettings, part: task.Part) -> Iterator[LabeledText]:
         """The rows of the table of a part of the data."""
