@@ -6,6 +6,7 @@ from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.cache import write_slots
 from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
+from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -37,7 +38,7 @@ from glassformer.equations.metrics import accuracy, f1, recall_at_k
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
-from glassformer.equations.other_norms import batch_norm, layer_norm_outside
+from glassformer.equations.other_norms import batch_norm, group_norm, layer_norm_outside
 from glassformer.equations.parameter_counts import (
     attention_macs,
     attention_parameters,
@@ -70,6 +71,7 @@ from glassformer.equations.rotary_scaling import (
 )
 from glassformer.equations.sampling import (
     acceptance,
+    classifier_free_guidance,
     greedy,
     length_penalty,
     min_p,
@@ -121,6 +123,14 @@ from glassformer.equations.variance_scaling import (
     xavier_normal,
     xavier_uniform,
 )
+from glassformer.equations.vector_quantization import (
+    bound_to_levels,
+    code_ids,
+    code_levels,
+    normalize_levels,
+    peak_signal_to_noise,
+    round_straight_through,
+)
 from glassformer.equations.window_attention import window_attention
 
 __all__ = [
@@ -146,14 +156,19 @@ __all__ = [
     "bias_correction",
     "bits_per_byte",
     "block_sparse_mask",
+    "bound_to_levels",
     "cache_bytes",
     "causal_mask",
+    "classifier_free_guidance",
     "clip_gradient",
+    "code_ids",
+    "code_levels",
     "combine_masks",
     "compute_optimal_size",
     "concat",
     "contrastive_logits",
     "contrastive_loss",
+    "conv2d",
     "cosine_schedule",
     "cosine_similarity",
     "cross_entropy",
@@ -178,6 +193,7 @@ __all__ = [
     "gpt_parameters",
     "gradient_descent",
     "greedy",
+    "group_norm",
     "he_normal",
     "inner_product",
     "int4_linear",
@@ -217,12 +233,14 @@ __all__ = [
     "noam_learning_rate",
     "normal",
     "normalize",
+    "normalize_levels",
     "normalized_descent",
     "ntk_scaled_frequencies",
     "one_hot",
     "orthogonalize",
     "padding_mask",
     "patchify",
+    "peak_signal_to_noise",
     "perplexity",
     "position_mask",
     "prepend_token",
@@ -243,6 +261,7 @@ __all__ = [
     "rmsprop",
     "rotary",
     "rotary_frequencies",
+    "round_straight_through",
     "sample",
     "sample_from_uniform",
     "scale",
@@ -281,6 +300,7 @@ __all__ = [
     "unembed",
     "uniform",
     "unpatchify",
+    "upsample",
     "visible_pairs",
     "warmup_stable_decay",
     "weight_decay",

@@ -28,6 +28,13 @@ def patchify(x: Float[Tensor, "*batch channels height width"], size: int) -> Flo
     return rearrange(x, "... c (rows a) (columns b) -> ... (rows columns) (c a b)", a=size, b=size)
 
 
+@patchify.def_fused
+def _patchify_fused(x: Tensor, size: int) -> Tensor:
+    *batch, channels, height, width = x.shape
+    cut = x.reshape(*batch, channels, height // size, size, width // size, size)
+    return cut.movedim((-4, -2), (-5, -4)).reshape(*batch, -1, channels * size * size)
+
+
 @patchify.def_gradient(r"\bar x_{c,\; iP + a,\; jP + b} = \bar y_{(i,j),\,(c,a,b)}")
 def _patchify_gradient(y_bar: Tensor, x: Tensor, size: int) -> Tensor:
     return unpatchify.fn(y_bar, size, x.shape[-2] // size)

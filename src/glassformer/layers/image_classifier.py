@@ -38,6 +38,6 @@ class ImageClassifier(Model):
     def sequence_length(self) -> int:
         """Positions that it computes on for each picture, such as patches."""
 
-    def check(self, pixel_values: Tensor) -> None:
-        """Raise on pictures the model cannot take."""
+    def check_pictures(self, pixel_values: Tensor) -> None:
+        """Raise on pictures of another size, or with other channels."""
         check_pixels(type(self).__name__, pixel_values, self.config.image_size, self.config.channels)

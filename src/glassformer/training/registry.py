@@ -5,12 +5,16 @@ from typing import Literal, cast
 
 from glassformer.layers.config import Config, field_types
 from glassformer.layers.model import Model
+from glassformer.models.dalle import DALLE
 from glassformer.models.registry import ARCHITECTURES, architecture_of, config_type
 from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
 from glassformer.training.tasks.classify import ClassifyTask
 from glassformer.training.tasks.clip import CLIPTask
+from glassformer.training.tasks.dalle import DALLETask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
+from glassformer.training.tasks.image import ImageTask
+from glassformer.training.tasks.image_tokens import ImageTokensTask
 from glassformer.training.tasks.masked import MaskedLanguageModeling
 from glassformer.training.tasks.translate import TranslateTask
 
@@ -19,7 +23,10 @@ TASKS: dict[str, Task] = {
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
+    "image": ImageTask(),
+    "image-tokens": ImageTokensTask(),
     "clip": CLIPTask(),
+    "dalle": DALLETask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
@@ -63,6 +70,7 @@ def families(task: str) -> tuple[str, ...]:
     """The architectures that a task can train: those of its protocol, and for text with a limited context."""
     protocol, reads_text = TASKS[task].protocol, TASKS[task].reads_text
     named = [name for name, model in ARCHITECTURES.items() if issubclass(model, protocol)]
+    named = [name for name in named if name != "dalle" or protocol is DALLE]  # it reads captions, not running text
     return tuple(name for name in named if not reads_text or "context" in field_types(family_config(name)))
 
 
@@ -84,7 +92,12 @@ def keys(task: str, family: str) -> Mapping[str, object]:
             found[FAMILY] = Literal[families(task)]
         kind = declaring_class(task, family, section)
         found.update({f"{section}.{name}": hint for name, hint in field_types(kind).items()})
-    return {key: kind for key, kind in found.items() if key not in FOLLOWS}
+    return {key: kind for key, kind in found.items() if key not in follows(task)}
+
+
+def follows(task: str) -> Mapping[str, str]:
+    """The keys of a task that cannot be set, and what each follows from."""
+    return {**FOLLOWS, **TASKS[task].follows}
 
 
 def declaring_class(task: str, family: str, key: str) -> type:
@@ -107,4 +120,4 @@ def values_of(settings: Settings) -> dict[str, object]:
         if section == "model":
             found[FAMILY] = architecture_of(settings.model)
         found.update({f"{section}.{name}": value for name, value in vars(vars(settings)[section]).items()})
-    return {key: value for key, value in found.items() if key not in FOLLOWS}
+    return {key: value for key, value in found.items() if key not in follows(task_of(settings))}

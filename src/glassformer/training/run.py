@@ -246,7 +246,11 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         require_free(out)
     if out is None and not dry_run and resolved.settings.recipe.average_checkpoints > 1:
         raise ConfigError("recipe.average_checkpoints takes the mean of checkpoints: give a folder to keep them in")
-    start, init, context = None, resolved.settings.run.init, DataContext(None, group, report)
+    start, init, context = (
+        None,
+        resolved.settings.run.init,
+        DataContext(None, group, report, folder=out, dry_run=dry_run),
+    )
     has_weights = init and resume and out is not None and newest(RunFolder(out)) is not None
     if init and not has_weights:
         if (drawn := resolved.settings.recipe.initialization) != "default":
@@ -254,7 +258,9 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
             raise ConfigError(f"recipe.initialization is {drawn}, {other}")
         start = load(init)
         resolved = with_initial_model(resolved, start.model, start.tokenizer is not None)
-        context = replace(context, known=start.tokenizer, labels=start.labels, config=start.model.config)
+        context = replace(
+            context, known=start.tokenizer, labels=start.labels, config=start.model.config, model=start.model
+        )
     if resume and out is not None and (out / MODEL_CONFIG).exists():
         known = Tokenizer.load(out) if has_tokenizer(out) else context.known
         context = replace(context, known=known, labels=read_labels(out), config=read_config(out))
@@ -263,13 +269,15 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     config = replace(settings.model, **data.config_values)
     new: Sequence[str] = ()
     if start is None:
-        if data.tokenizer is not None:  # the embedding of a resumed run may have spare rows
+        if (
+            data.tokenizer is not None and "vocab" not in data.config_values
+        ):  # the embedding of a resumed run may have spare rows
             vocab = data.tokenizer.vocab_size if context.config is None else vars(context.config)["vocab"]
             config = replace(config, vocab=vocab)
         require_model(config)
         if not dry_run:
             require_room(resolved, data, build(config, device="meta"))
-        model = _fresh(config, settings, dry_run)
+        model = _fresh(config, settings, data, dry_run)
     else:
         model, new = adopted(config, settings, data, start.model, report)
     lora = prepare_fine_tuning(model, settings, new, report)
@@ -295,11 +303,13 @@ def require_free(folder: Path) -> None:
         raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder")
 
 
-def _fresh(config: Config, settings: Settings, dry_run: bool) -> Model:
+def _fresh(config: Config, settings: Settings, data: TaskData, dry_run: bool) -> Model:
     recipe = settings.recipe
     model = build(config, recipe.seed, "meta" if dry_run else "cpu")
     if recipe.initialization != "default" and not dry_run:
         initialize(model, recipe.initialization, recipe.seed)
+    if not dry_run:
+        model.load_state_dict(data.weights, strict=False)
     return model
 
 
