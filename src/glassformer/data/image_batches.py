@@ -51,7 +51,7 @@ def normalize_pixels(
     pixels: UInt8[np.ndarray, "count height width channels"], mean: Sequence[float], std: Sequence[float]
 ) -> Float[Tensor, "count channels height width"]:
     """Pictures as a model reads them: fractions of the brightest, minus the mean of the channel, by its deviation."""
-    moved = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+    moved = torch.from_numpy(np.array(pixels.transpose(0, 3, 1, 2), order="C"))
     return _normalized(moved, mean, std)
 
 
