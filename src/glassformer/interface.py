@@ -191,7 +191,8 @@ class LoadedModel(TextModel):
         items = _listed(texts)
         if any(isinstance(item, Path | np.ndarray) for item in items):
             model = require_clip(self._plain(), "embed pictures")
-            found = embed_pairs(model, self.required_tokenizer(), items)
+            read = any(isinstance(item, str) for item in items)
+            found = embed_pairs(model, self.required_tokenizer() if read else None, items)
         else:
             found = embed(self._plain(), self.required_tokenizer(), _texts(items))
         return found if isinstance(texts, list | tuple) else found[0]

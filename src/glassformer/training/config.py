@@ -287,7 +287,7 @@ def resolve_for_machine(
     if file is not None:
         return first
     run, data = first.settings.run, first.settings.data
-    grows = size is None and not run.init and TASKS[first.task].reads_text
+    grows = size is None and not run.init and TASKS[first.task].reads_text and TASKS[first.task].grows
     if grows and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
         first = resolve(task, preset, file, words, origin, size)
     return suited(first)
