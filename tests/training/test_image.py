@@ -241,6 +241,8 @@ def test_commands_take_pictures(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert text.count("<svg") == 2 * 4 and text.count("<rect") == 2 * 4 * 16 and "data:image/png" in text
     assert main(["trace", str(tmp_path / "run"), str(tmp_path / "zero.png")]) == 0
     assert "patchify" in capsys.readouterr().out
+    assert main(["trace", "vit-tiny", str(tmp_path / "zero.png"), "--equation", "patchify"]) == 0
+    assert "patchify" in capsys.readouterr().out
     assert main(["evaluate", str(tmp_path / "run"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["metrics"]["examples"] == 180
     (tmp_path / "bad.png").write_bytes(b"bad")

@@ -23,7 +23,8 @@ def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path) ->
     if isinstance(model, CLIP):
         return f"glassformer classify {path} picture.png --labels cat,dog"
     if head == "classifier":
-        return f'glassformer classify {path} "a text"'
+        given = "picture.png" if tokenizer is None else '"a text"'
+        return f"glassformer classify {path} {given}"
     if head == "masked" and tokenizer is not None:
         return f'glassformer fill {path} "a text with a {tokenizer.roles.get("mask", "[MASK]")}"'
     return f"glassformer evaluate {path}"
