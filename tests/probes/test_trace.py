@@ -34,7 +34,12 @@ def aim_of(name: str) -> str | Callable[[Tensor, dict[str, Tensor]], Tensor]:
         return picture_loss
     if name in CAUSAL or name in TRANSLATORS:
         return "next"
-    return {"encoder-masked": "token:3@2", "encoder-sentence": "pair", "encoder": "token:2"}.get(name, "class:1")
+    return {
+        "encoder-masked": "token:3@2",
+        "encoder-sentence": "pair",
+        "encoder": "token:2",
+        "vit-hidden": "token:2",
+    }.get(name, "class:1")
 
 
 def loss_of(name: str, output: Tensor, inputs: dict[str, Tensor]) -> Tensor:
@@ -83,7 +88,7 @@ def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
         for bound in step.symbols:
             if isinstance(bound.value, Tensor) and bound.value.is_floating_point():
                 assert bound.source, f"{step.name}: nobody knows where {bound.symbol.name} came from"
-    if name not in ("mlp", "rnn", "lstm", "image-autoencoder"):
+    if name not in ("mlp", "rnn", "lstm", "cnn", "image-autoencoder"):
         module = "decoder.layers.1.cross_attention" if name in ("seq2seq", "t5") else None
         module = module or next(n for n in names if n.endswith("attention.weights")).removesuffix(".weights")
         for word in ("queries", "keys", "values", "scores", "weights", "outputs"):
