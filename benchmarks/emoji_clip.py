@@ -87,7 +87,7 @@ def captions(row: Row) -> str:
     """The name, then what else a picture may be called in training."""
     words = row["keywords"].replace("|", " ")
     kind = f"{row['category']} {row['subcategory'].replace('-', ' ')}".lower()
-    return "|".join([row["name"], words, f"{row['name']} {words}", f"{row['name']} {kind}", f"{kind} {words}"])
+    return "|".join([row["name"], words, f"{row['name']} {words}", f"{row['name']} {kind}", f"{kind} {words}", kind])
 
 
 def write_tables(rows: list[Row], parts: dict[str, list[int]], folder: Path) -> None:
@@ -119,8 +119,7 @@ def set_embedding(model: torch.nn.Module, tokens: list[str], vectors: dict[str, 
     weight = model.embedding.weight
     size = len(next(iter(vectors.values())))
     turn = torch.linalg.qr(torch.randn(weight.shape[1], size, generator=torch.Generator().manual_seed(0)))[0].T
-    spread, known = float(np.std([vector.std() for vector in vectors.values()]) or 1), 0
-    spread = float(np.mean([vector.std() for vector in vectors.values()]))
+    spread, known = float(np.mean([vector.std() for vector in vectors.values()])), 0
     with torch.no_grad():
         weight.mul_(5)
         for id, token in enumerate(tokens):
@@ -188,6 +187,7 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--vectors", type=Path)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seconds", type=float, default=1e9, help="stop then, with the best checkpoint so far")
     parser.add_argument("settings", nargs="*", help="settings of the run, such as recipe.steps=100")
     given = parser.parse_intermixed_args()
     rows = read_rows(given.data)

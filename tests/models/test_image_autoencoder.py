@@ -84,7 +84,7 @@ def test_the_gradient_is_that_of_the_same_network_with_the_rounding_held() -> No
 )
 def test_sizes_that_do_not_fit_are_refused(change: dict, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        ImageAutoencoderConfig(**change)
+        build(ImageAutoencoderConfig(**change))
     assert message in str(caught.value)
 
 

@@ -9,6 +9,7 @@ from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
 from glassformer.models.clip import CLIPConfig
+from glassformer.models.cnn import CNNConfig
 from glassformer.models.dalle import DALLEConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
@@ -28,7 +29,7 @@ PICTURES = ImageAutoencoderConfig(image_size=4, channels=2, features=4, halvings
 LLAMA = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 4, "ffn_dim": 12}
 SEQ2SEQ = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
 ENCODER = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
-VIT = {"image_size": 6, "channels": 2, "patch_size": 2, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12, "classes": 3}
+VIT = {"image_size": 6, "channels": 2, "patch_size": 2, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
 VIT |= {"image_mean": (0.5, 0.4), "image_std": (0.5, 0.2)}
 T5 = {"vocab": VOCAB, "dim": 8, "layers": 2, "heads": 2, "head_dim": 3, "ffn_dim": 12}
 TEXT_TOWER = {"vocab": VOCAB, "context": 16, "text_dim": 8, "text_layers": 2, "text_heads": 2, "text_ffn_dim": 12}
@@ -82,14 +83,17 @@ ZOO: dict[str, Config] = {
     "t5-gated": T5Config(**T5, gated=True, tie_embeddings=False, decoder_layers=1),
     "image-autoencoder": PICTURES,
     "dalle": DALLEConfig(autoencoder=PICTURES, vocab=VOCAB, context=16, dim=8, layers=2, heads=2),
-    "vit": ViTConfig(**VIT),
-    "vit-mean": ViTConfig(**VIT, pool="mean", activation="relu"),
+    "clip": CLIPConfig(**CLIP),
+    "clip-eos": CLIPConfig(**(CLIP | {"channels": 1}), image_mean=(0.5,), image_std=(0.5,), eos=3, activation="gelu"),
+    "cnn": CNNConfig(
+        image_size=6, channels=2, dim=8, layers=1, groups=2, classes=3, image_mean=(0.5, 0.4), image_std=(0.5, 0.2)
+    ),
+    "vit": ViTConfig(**VIT, classes=3),
+    "vit-mean": ViTConfig(**VIT, classes=3, pool="mean", activation="relu"),
     "vit-sinusoidal": ViTConfig(**VIT, positions="sinusoidal"),
     "vit-sinusoidal-mean": ViTConfig(**VIT, positions="sinusoidal", pool="mean"),
     "vit-pooled": ViTConfig(**VIT, head="pooled"),
     "vit-hidden": ViTConfig(**VIT, head="hidden"),
-    "clip": CLIPConfig(**CLIP),
-    "clip-eos": CLIPConfig(**(CLIP | {"channels": 1}), image_mean=(0.5,), image_std=(0.5,), eos=3, activation="gelu"),
     "skip-gram": SkipGramConfig(vocab=VOCAB, dim=8),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
@@ -99,7 +103,7 @@ DECODERS = (GPTConfig, LlamaConfig, ModernConfig, RNNConfig, DALLEConfig)
 CAUSAL = [name for name, c in ZOO.items() if isinstance(c, DECODERS) and name not in CLASSIFIERS]
 READERS = [name for name, c in ZOO.items() if isinstance(c, EncoderConfig)]
 PAIRED = [name for name, c in ZOO.items() if isinstance(c, CLIPConfig)]
-VIEWERS = [name for name, c in ZOO.items() if isinstance(c, ViTConfig)]  # which read pictures
+VIEWERS = [name for name, c in ZOO.items() if isinstance(c, (ViTConfig, CNNConfig))]  # which read pictures
 TRANSLATORS = [name for name, c in ZOO.items() if isinstance(c, (Seq2SeqConfig, T5Config))]
 
 

@@ -1,4 +1,4 @@
-"""Retrieval: candidates ranked by the similarity of their embeddings to that of a query; pictures as a CLIP reads them."""
+"""Retrieval: candidates ranked by the cosine of their embeddings with that of a query, and pictures for a CLIP."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -47,4 +47,4 @@ def rank(
         return []
     count = len(candidates) if top_k is None else min(top_k, len(candidates))
     indices, cosines = nearest_by_cosine(query, candidates, count)
-    return [Ranked(names[i], i, c) for i, c in zip(indices.tolist(), cosines.tolist(), strict=True)]
+    return [Ranked(names[int(i)], int(i), c) for i, c in zip(indices.tolist(), cosines.tolist(), strict=True)]

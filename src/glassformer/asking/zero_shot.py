@@ -1,4 +1,4 @@
-"""Zero-shot classification: the label whose text is nearest to a picture, by a CLIP that was never trained on labels."""
+"""Zero-shot classification: the label whose text is nearest to a picture, by a CLIP not trained on labels."""
 
 from collections.abc import Sequence
 
@@ -30,7 +30,7 @@ def require_clip(model: Model, what: str) -> CLIP:
 def classify_pictures(
     model: CLIP, tokenizer: Tokenizer, pictures: Sequence[Picture], labels: Sequence[str], template: str = TEMPLATE
 ) -> list[Classification]:
-    """The most likely of some labels for each picture, by the logits of the pair of the picture and each label's text."""
+    """The most likely of some labels for each picture, by the logits of its pairs with the text of each label."""
     if LABEL not in template:
         raise ModelError(f"the template is {template[:60]!r}, wanted {LABEL} in it, where the label goes")
     if len(set(labels)) < 2 or not all(label.strip() for label in labels):
@@ -48,8 +48,9 @@ def classify_pictures(
     return found
 
 
-def embed_pairs(model: CLIP, tokenizer: Tokenizer, items: Sequence[str | Picture]) -> torch.Tensor:
+def embed_pairs(model: CLIP, tokenizer: Tokenizer | None, items: Sequence[str | Picture]) -> torch.Tensor:
     """Embeddings [items, dim] of length one: of texts, and of pictures given as paths or arrays."""
-    texts = iter(embed_texts(model, tokenizer, [item for item in items if isinstance(item, str)]))
+    written = [item for item in items if isinstance(item, str)]
+    texts = iter(() if tokenizer is None else embed_texts(model, tokenizer, written))
     rows = [next(texts) if isinstance(i, str) else embed_images(model, read_picture(model, i))[0] for i in items]
     return torch.stack(rows) if rows else torch.empty(0, model.config.embedding_dim)

@@ -13,6 +13,7 @@ PREPROCESSOR = "preprocessor_config.json"
 PROCESSORS = {"clip": "CLIPImageProcessor", "vit": "ViTImageProcessor"}  # of transformers, by the model_type
 BICUBIC, BILINEAR = 3, 2  # Pillow's numbers
 MEAN, STD = "image_mean", "image_std"
+ROUNDING = 1e-6  # of a factor in a file
 BYTE = 1 / 255  # the factor that makes a byte a number from 0 to 1
 
 
@@ -47,7 +48,7 @@ def with_preprocessor(config: Config, folder: Path) -> Config:
         return config
     table = read_table(path)
     factor = table.get("rescale_factor", BYTE)
-    if table.get("do_rescale", True) is not True or not isinstance(factor, float) or abs(factor - BYTE) > 1e-6:
+    if table.get("do_rescale", True) is not True or not isinstance(factor, float) or abs(factor - BYTE) > ROUNDING:
         raise CheckpointError(f"{path}: rescale_factor is {factor!r}, wanted 1/255, the only one this version supports")
     return _normalized(config, table, path) if table.get("do_normalize", True) else _plain(config)
 

@@ -78,13 +78,7 @@ def save(
         _write_shards(scratch, model, table, rows, shard_bytes)
         write_json(scratch / CONFIG_FILE, table)
         if found is not None:
-            if has_pictures(model.config):
-                write_json(scratch / PREPROCESSOR, preprocessor_table(found.family.model_type, model.config))
-            elif found.head in ("", "lm"):  # it generates text
-                ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
-                write_json(scratch / GENERATION, {"_from_model_config": True, **ids})
-            if found.head == "sentence":
-                write_sentence_model(scratch, model.config.dim)
+            _write_beside(scratch, found, table)
         if like is not None and like.generation is not None:
             write_json(scratch / GENERATION, like.generation)
         if tokenizer is not None:
@@ -95,6 +89,17 @@ def save(
         return STALE.fullmatch(name) is not None or (tokenizer is not None and name in TOKENIZER_FILES)
 
     atomic_save(Path(folder), write, is_stale)
+
+
+def _write_beside(folder: Path, found: HFModel, table: Mapping[str, object]) -> None:
+    """Write what other libraries read beside the config.json: how pictures are read, how text is generated."""
+    if has_pictures(found.config):
+        write_json(folder / PREPROCESSOR, preprocessor_table(found.family.model_type, found.config))
+    elif found.head in ("", "lm"):  # it generates text
+        ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
+        write_json(folder / GENERATION, {"_from_model_config": True, **ids})
+    if found.head == "sentence":
+        write_sentence_model(folder, vars(found.config)["dim"])
 
 
 def _require_free(folder: Path | str, in_run: bool) -> None:

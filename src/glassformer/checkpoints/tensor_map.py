@@ -25,7 +25,7 @@ class TensorMap:
 
     `{i}` stands for the number of a layer; the configuration's field `per` says how many there are. `transposed`
     tensors are stored as [outputs, inputs], `unsqueezed` ones with a first axis of size one, and `reshaped` ones in
-    this shape, as the kernel of a convolution or a scalar is. If a tensor is missing, the one under `or_else` is used instead.
+    this shape, as a kernel of a convolution or a scalar is. If a tensor is missing, that under `or_else` is used.
 
     A row without a native name is a tensor that the model does not store: `same_as` another one, `left_out` with a
     head that the model does not have, or `derived`, a table that the model computes.

@@ -75,8 +75,14 @@ def draw_to_file(
 
     assert options.image is not None
     judge = None if options.rerank is None else load_named(options.rerank, LoadOptions())
-    values = {name: vars(config)[name] for name in SAMPLING} | {"temperature": config.temperature or 1.0}
-    drawing = DrawingConfig(guidance=options.guidance, **values)
+    drawing = DrawingConfig(
+        n=config.n,
+        guidance=options.guidance,
+        temperature=config.temperature or 1.0,
+        top_k=config.top_k,
+        top_p=config.top_p,
+        seed=config.seed,
+    )
     pictures = loaded.draw(list(prompts), drawing)
     rows: list[dict[str, object]] = []
     for number, (prompt, each) in enumerate(zip(prompts, pictures, strict=True)):

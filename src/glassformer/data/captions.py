@@ -36,7 +36,7 @@ class CaptionedImages:
 
     def select(self, rows: Sequence[int]) -> "CaptionedImages":
         """Some of the pictures, by number."""
-        captions, sources = (tuple(each[row] for row in rows) for each in (self.captions, self.sources))
+        captions, sources = tuple(self.captions[row] for row in rows), tuple(self.sources[row] for row in rows)
         return CaptionedImages(self.pixels[np.asarray(rows, dtype=np.int64)], captions, sources)
 
 
@@ -112,7 +112,7 @@ def require_pictures(pixels: np.ndarray, where: str) -> Pictures:
 def fit_pictures(pixels: Pictures, size: int | None, channels: int, where: str) -> Pictures:
     """Pictures of a square size with these channels: resized, gray repeated; color is not turned gray."""
     height, width, found = pixels.shape[1:]
-    if found != channels and found != 1:
+    if found not in (1, channels):
         raise DataError(f"{where}: pictures have {found} channels, wanted {channels}")
     if size is None and height != width:
         raise DataError(f"{where}: pictures have {height} × {width} pixels, wanted squares: give data.image_size")

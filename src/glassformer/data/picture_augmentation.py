@@ -14,6 +14,7 @@ from glassformer.data.captions import Pictures
 
 Draw = Callable[..., Tensor]  # random numbers from 0 to 1 for each picture, of these further sizes
 Strength = Literal["none", "light", "strong"]
+MIRRORED = 0.5  # how often a picture is mirrored that may be
 SAME = 12  # difference of a channel, of 255, within which a pixel has the color of the corner
 NEAR = 3  # side of the neighborhood by which the background grows
 
@@ -71,7 +72,7 @@ def _moved(pixels: Tensor, draw: Draw, mirrored: Tensor, amounts: Amounts) -> Te
     """Pictures shifted, scaled, turned and mirrored; what comes in from outside continues the border."""
     angle = torch.deg2rad(amounts.degrees * (2 * draw() - 1))
     zoom = torch.exp(amounts.scale * (2 * draw(2) - 1))
-    flip = torch.where(mirrored & (draw() < 0.5), -1.0, 1.0)
+    flip = torch.where(mirrored & (draw() < MIRRORED), -1.0, 1.0)
     shift = 2 * amounts.shift * (2 * draw(2) - 1)
     cos, sin = angle.cos(), angle.sin()
     rows = [
@@ -110,10 +111,9 @@ def _cut_out(pixels: Tensor, draw: Draw, amounts: Amounts) -> Tensor:
 def background_of(pixels: Pictures) -> Bool[np.ndarray, "count height width"]:
     """The pixels around the thing in each picture: those of the corner's color that the border reaches."""
     values = pixels.astype(np.int16)
-    alike = (np.abs(values - values[:, :1, :1]) <= SAME).all(-1)
-    reached = np.zeros_like(alike)
-    reached[:, [0, -1]], reached[:, :, [0, -1]] = alike[:, [0, -1]], alike[:, :, [0, -1]]
-    found, inside = torch.from_numpy(reached)[:, None], torch.from_numpy(alike)[:, None]
+    inside = torch.from_numpy(np.abs(values - values[:, :1, :1]) <= SAME).all(-1)[:, None]
+    found = inside.clone()
+    found[:, :, 1:-1, 1:-1] = False  # the border is reached first
     while True:
         grown = (functional.max_pool2d(found.float(), NEAR, 1, NEAR // 2) > 0) & inside
         if torch.equal(grown, found):

@@ -60,7 +60,8 @@ class PictureBatches(RowBatches):
         self, pixels: Pictures, batch: int, seed: int, rank: int = 0, world: int = 1, strength: Strength = "none"
     ) -> None:
         super().__init__(len(pixels), batch, seed, rank, world)
-        self.pixels, self.strength = pixels, strength
+        self.pixels = pixels
+        self.strength: Strength = strength
 
     def _sample(self) -> Iterator[Sequence[int]]:
         return (picture.ravel() for picture in self.pixels[:: sample_stride(self.count)])  # pyright: ignore

@@ -26,9 +26,8 @@ def png_bytes(pixels: UInt8[np.ndarray, "height width channels"]) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, DEPTH, COLOR_TYPES[channels], 0, 0, 0)
     rows = np.zeros((height, 1 + width * channels), dtype=np.uint8)  # each row begins with its filter, 0 for none
     rows[:, 1:] = pixels.reshape(height, -1)
-    return (
-        SIGNATURE + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 9)) + _chunk(b"IEND", b"")
-    )
+    chunks = {b"IHDR": header, b"tEXt": SOFTWARE, b"IDAT": zlib.compress(rows.tobytes(), 9), b"IEND": b""}
+    return SIGNATURE + b"".join(_chunk(kind, data) for kind, data in chunks.items())
 
 
 def _chunk(kind: bytes, data: bytes) -> bytes:

@@ -93,8 +93,7 @@ def draw(
     for start in range(0, len(jobs), AT_ONCE):
         part, before = jobs[start : start + AT_ONCE], len(found) * artist.config.autoencoder.tokens
         found.append(_sample(artist, layout, part, config, lambda done, before=before: progress(before + done, steps)))
-    device = artist.embedding.weight.device
-    return decode_pictures(artist.autoencoder, torch.cat(found) if found else torch.empty(0, 0, device=device).long())
+    return decode_pictures(artist.autoencoder, torch.cat(found) if found else torch.empty(0, 0, device="cpu").long())
 
 
 def _sample(

@@ -61,7 +61,7 @@ select_each.def_cell(lambda index, x, t: number(x[index[0], int(t[index[0]]), in
 
 @select_each.def_check
 def _select_each_check(x: Tensor, t: Tensor) -> None:
-    fits = not t.numel() or (int(t.min()) >= 0 and int(t.max()) < x.shape[1])
+    fits = bool(((t >= 0) & (t < x.shape[1])).all())
     select_each.require(fits, "t", t.tolist()[:5], f"positions of sequences of {x.shape[1]}")
 
 

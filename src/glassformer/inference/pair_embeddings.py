@@ -46,6 +46,6 @@ def embed_texts(model: CLIP, tokenizer: Tokenizer, texts: Sequence[str]) -> Floa
 def ranks_of(
     scores: Float[Tensor, "count candidates"], right: Bool[Tensor, "count candidates"]
 ) -> Int[Tensor, " count"]:
-    """The rank of the best right candidate of each query, 1 for the first; wrong ones with the same score come before."""
+    """The rank of the best right candidate of each query, 1 for the first; wrong ones with its score come before."""
     best = scores.masked_fill(~right, -torch.inf).amax(-1, keepdim=True)
     return 1 + ((scores >= best) & ~right).sum(-1)

@@ -35,7 +35,7 @@ def decode_pictures(model: ImageAutoencoder, codes: Tensor) -> Pictures:
     """Pictures [count, height, width, channels] from tokens [count, tokens]."""
     config = model.config
     found = [np.empty((0, config.image_size, config.image_size, config.channels), dtype=np.uint8)]
-    for part in codes.split(AT_ONCE):
+    for part in codes.split(AT_ONCE) if len(codes) else ():
         model.check_codes(part)
         with inference_mode(model):
             values = model.decode(part).float().clamp(0, 1)

@@ -53,6 +53,7 @@ class DALLE(CausalLM):
 
     def __init__(self, config: DALLEConfig) -> None:
         super().__init__(config)
+        self.autoencoder = ImageAutoencoder(config.autoencoder).requires_grad_(False)
         picture = config.autoencoder
         if config.text_length < 1:
             raise ConfigError(f"context is {config.context}, wanted more than the {picture.tokens} tokens of a picture")
@@ -62,7 +63,6 @@ class DALLE(CausalLM):
         self.positions = LearnedPositions(config.context, config.dim)
         self.stack = Stack([self._block() for _ in range(config.layers)], norm=self._norm())
         self.output = Linear(config.dim, config.vocab, bias=False)
-        self.autoencoder = ImageAutoencoder(picture).requires_grad_(False)
 
     def _norm(self) -> LayerNorm:
         return LayerNorm(self.config.dim, self.config.eps)

@@ -26,8 +26,8 @@ from glassformer.equations.vector_quantization import (
 from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.config import Config, Layers, Size, setting
 from glassformer.layers.convolution import Conv2d, GroupNorm, ResidualConvolutions
+from glassformer.layers.image_classifier import check_pixels
 from glassformer.layers.model import Model, checks_inputs
-from glassformer.layers.patches import check_pixels
 
 Halvings = Annotated[int, Meta(ge=0, le=8)]
 Level = Annotated[int, Meta(ge=2, le=256)]
@@ -48,14 +48,6 @@ class ImageAutoencoderConfig(Config):
         (8, 8, 8), "Levels of each number of a token; their product is the number of codes.", (8, 5, 5, 5)
     )
     groups: Size = setting(8, "Groups of channels that are normalized together; they divide features.", 4)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.image_size % 2**self.halvings:
-            half = f"cannot be halved {self.halvings} times"
-            raise ConfigError(f"halvings is {self.halvings}, but pictures of {self.image_size} pixels {half}")
-        if not self.levels or self.codes > MOST_CODES:
-            raise ConfigError(f"levels is {self.levels}, wanted at least one number and at most {MOST_CODES:,} codes")
 
     @property
     def codes(self) -> int:
@@ -129,6 +121,11 @@ class ImageAutoencoder(Model):
 
     def __init__(self, config: ImageAutoencoderConfig) -> None:
         super().__init__(config)
+        if config.image_size % 2**config.halvings:
+            half = f"cannot be halved {config.halvings} times"
+            raise ConfigError(f"halvings is {config.halvings}, but pictures of {config.image_size} pixels {half}")
+        if not config.levels or config.codes > MOST_CODES:
+            raise ConfigError(f"levels is {config.levels}, wanted at least one number and at most {MOST_CODES:,} codes")
         self.encoder = PictureEncoder(config)
         self.decoder = PictureDecoder(config)
 

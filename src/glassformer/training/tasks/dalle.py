@@ -78,7 +78,7 @@ class DALLESettings(Settings):
 
     data: DALLEData = DALLEData()
     tokenizer: TokenizerSettings = CAPTIONS
-    recipe: Recipe = Recipe(steps=600, learning_rate=1e-3, evaluate_every=200, save_every=200)
+    recipe: Recipe = Recipe(steps=600, warmup_steps=60, learning_rate=1e-3, evaluate_every=200, save_every=200)
     model: Config = TINY
 
 

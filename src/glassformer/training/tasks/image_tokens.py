@@ -76,7 +76,9 @@ class ImageTokensSettings(Settings):
     """A discrete autoencoder of pictures."""
 
     data: PictureData = PictureData()
-    recipe: Recipe = Recipe(steps=600, learning_rate=2e-3, betas=(0.9, 0.99), evaluate_every=100, save_every=200)
+    recipe: Recipe = Recipe(
+        steps=600, warmup_steps=60, learning_rate=2e-3, betas=(0.9, 0.99), evaluate_every=100, save_every=200
+    )
     model: Config = SMALL
 
 
