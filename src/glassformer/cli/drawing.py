@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.named_model import LoadOptions, load_named
 from glassformer.cli.output_files import require_free
 from glassformer.cli.report import MaybePath, UsageError, talk, write_json
 from glassformer.decoding.config import GenerationConfig
@@ -65,16 +64,23 @@ def require_drawing(options: DrawingOptions, config: GenerationConfig, stream: b
 
 
 def draw_to_file(
-    loaded: "LoadedModel", prompts: Sequence[str], config: GenerationConfig, options: DrawingOptions, json: bool
+    loaded: "LoadedModel",
+    judge: "LoadedModel | None",
+    prompts: Sequence[str],
+    config: GenerationConfig,
+    options: DrawingOptions,
+    json: bool,
 ) -> None:
-    """Draw prompts and write the pictures to a file, those of each prompt in a row, or of one prompt as a sheet."""
+    """Draw prompts and write the pictures to a file, those of each prompt in a row, or of one prompt as a sheet.
+
+    Where there is a CLIP as `judge`, those that fit a prompt best come first.
+    """
     import numpy as np
 
     from glassformer.data.png import contact_sheet, write_png
     from glassformer.decoding.drawing import DrawingConfig, best_first, similarity_to_prompt
 
     assert options.image is not None
-    judge = None if options.rerank is None else load_named(options.rerank, LoadOptions())
     drawing = DrawingConfig(
         n=config.n,
         guidance=options.guidance,

@@ -8,7 +8,7 @@ from torch import Tensor
 from glassformer.errors import ConfigError
 from glassformer.layers.config import Config, NotNegative, Positive
 from glassformer.layers.model import Model
-from glassformer.layers.patches import check_pixels
+from glassformer.layers.pixels import check_pixels
 
 ChannelMeans: TypeAlias = tuple[NotNegative, ...]  # one number for each channel
 ChannelDeviations: TypeAlias = tuple[Positive, ...]

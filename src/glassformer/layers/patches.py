@@ -1,11 +1,10 @@
 """Patches of pictures as tokens: their embedding, and positions in two dimensions."""
 
-import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
 from glassformer.equations.patches import patchify, sinusoidal_positions_2d
-from glassformer.errors import ConfigError, ModelError
+from glassformer.errors import ConfigError
 from glassformer.layers.basic import Linear
 
 
@@ -44,15 +43,3 @@ class SinusoidalPositions2D(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Add the encodings to vectors [batch, patches, dim]."""
         return add(x, sinusoidal_positions_2d(self.side, self.side, x.shape[-1], dtype=x.dtype, device=x.device))
-
-
-def check_pixels(name: str, pixel_values: Tensor, image_size: int, channels: int) -> None:
-    """Raise unless these are finite pictures [batch, channels, height, width] of a model's size."""
-    where = f"{name}: pixel_values"
-    if not pixel_values.is_floating_point():
-        raise ModelError(f"{where} has type {pixel_values.dtype}, wanted normalized pixels of type float32")
-    wanted = (channels, image_size, image_size)
-    if pixel_values.dim() != 4 or tuple(pixel_values.shape[1:]) != wanted:
-        raise ModelError(f"{where} has shape {list(pixel_values.shape)}, wanted [batch, {', '.join(map(str, wanted))}]")
-    if not pixel_values.is_meta and not bool(torch.isfinite(pixel_values).all()):
-        raise ModelError(f"{where} holds values that are not finite")

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch
 from glassformer.data.caption_batches import CaptionBatches, PixelScale, Variation
+from glassformer.data.caption_splitting import split_pairs
 from glassformer.data.captions import CaptionedImages, CaptionTable
 from glassformer.data.drawn_shapes import NAME, drawn_shapes
 from glassformer.data.files import LabeledText
 from glassformer.data.picture_augmentation import Strength
-from glassformer.data.splitting import split
 from glassformer.equation import no_checks
 from glassformer.equations.algebra import add, scale
 from glassformer.equations.losses import cross_entropy
@@ -254,14 +254,6 @@ class CLIPTask(Task[CLIPSettings]):
             pairs = split_pairs(pairs, data.validation_fraction, settings.recipe.seed)[1]
         batches = _batches(pairs, tokenizer, values, settings, size=evaluated.batch_size)
         return PairSet(batches, tokenizer, _candidates(data) if data.candidates else ())
-
-
-def split_pairs(pairs: CaptionedImages, fraction: float, seed: int) -> tuple[CaptionedImages, CaptionedImages]:
-    """Pairs for training and for validation; no first caption is on both sides."""
-    captions = pairs.first_captions
-    held = set(split(captions, fraction, seed)[1])
-    rows = [[row for row, text in enumerate(captions) if (text in held) == out] for out in (False, True)]
-    return pairs.select(rows[0]), pairs.select(rows[1])
 
 
 def _table(data: CaptionData, path: str) -> CaptionTable:
