@@ -87,7 +87,7 @@ def captions(row: Row) -> str:
     """The name, then what else a picture may be called in training."""
     words = row["keywords"].replace("|", " ")
     kind = f"{row['category']} {row['subcategory'].replace('-', ' ')}".lower()
-    return "|".join([row["name"], words, f"{row['name']} {words}", f"{row['name']} {kind}", f"{kind} {words}"])
+    return "|".join([row["name"], words, f"{row['name']} {words}", f"{row['name']} {kind}", f"{kind} {words}", kind])
 
 
 def write_tables(rows: list[Row], parts: dict[str, list[int]], folder: Path) -> None:

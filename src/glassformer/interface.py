@@ -15,6 +15,7 @@ import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces an
 from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
+from glassformer.asking.picture_classification import classify_images, pixel_values, read_pixels
 from glassformer.asking.reading import device_of, max_length
 from glassformer.asking.retrieval import Picture
 from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
@@ -30,14 +31,17 @@ from glassformer.errors import CheckpointError, ConfigError, DecodingError, Mode
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
+from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
 from glassformer.models.clip import CLIP
 from glassformer.models.encoder import Encoder
 from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
 from glassformer.probes.loss_targets import LossTarget
+from glassformer.probes.readout import attention_maps
 from glassformer.probes.trace import Trace, trace
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
+from glassformer.views.picture_attention import picture_attention_page
 
 Texts = list[str] | tuple[str, ...]
 Pictures = list[str | Picture] | tuple[str | Picture, ...]
@@ -145,10 +149,14 @@ class LoadedModel(TextModel):
     ) -> Classification | list[Classification]:
         """Classify a text, or several: the label of each and the probabilities of all labels.
 
-        A CLIP classifies pictures, given as paths or arrays, by any `labels`: those whose text, made by the `template`,
+        A model that reads pictures takes paths, arrays of bytes or tensors of pixel values. A CLIP classifies pictures,
+        given as paths or arrays, by any `labels`: those whose text, made by the `template`,
         is nearest (zero-shot classification).
         """
         items = _listed(texts)
+        if labels is None and isinstance(self._model, ImageClassifier):
+            found = classify_images(self._model, self.labels, items, self._name)
+            return found if isinstance(texts, list | tuple) else found[0]
         if labels is not None or isinstance(self._model, CLIP):
             found = self._classify_pictures(items, labels, template)
         else:
@@ -164,6 +172,16 @@ class LoadedModel(TextModel):
         given = [Path(each) if isinstance(each, str) else each for each in pictures]
         return classify_pictures(model, self.required_tokenizer(), given, labels, template)
 
+    def picture_attention(self, picture: str | Path | np.ndarray) -> str:
+        """An HTML page that shows on a picture where each head of each layer looks: from the class token, if any."""
+        model = self._plain()
+        if not isinstance(model, ImageClassifier):
+            raise ModelError(f"{type(model).__name__} does not read pictures, wanted one that does, such as a ViT")
+        pixels = read_pixels(model, picture)
+        maps = attention_maps(model, {"pixel_values": pixel_values(model, pixels)})
+        title = "attention" if isinstance(picture, np.ndarray) else str(picture)
+        return picture_attention_page(title, pixels, maps)  # pyright: ignore[reportArgumentType] - read as bytes
+
     def embed(self, texts: str | Texts | Picture | Pictures) -> Tensor:
         """Sentence vectors [texts, dim], or [dim] for a single text: what the head of an encoder pools.
 
@@ -173,7 +191,8 @@ class LoadedModel(TextModel):
         items = _listed(texts)
         if any(isinstance(item, Path | np.ndarray) for item in items):
             model = require_clip(self._plain(), "embed pictures")
-            found = embed_pairs(model, self.required_tokenizer(), items)
+            read = any(isinstance(item, str) for item in items)
+            found = embed_pairs(model, self.required_tokenizer() if read else None, items)
         else:
             found = embed(self._plain(), self.required_tokenizer(), _texts(items))
         return found if isinstance(texts, list | tuple) else found[0]
@@ -248,8 +267,12 @@ class LoadedModel(TextModel):
         return found.labeled(**run.tokens)
 
     def inputs(self, text: Tokens, second: Tokens | None = None) -> ModelInputs:
-        """A text, or token ids, as arguments of the model: what `gf.trace` and the probes run it on."""
+        """A text, token ids or the path of a picture as arguments of the model, for `gf.trace` and the probes."""
         model = self._plain()
+        if isinstance(model, ImageClassifier):
+            if not isinstance(text, str):
+                raise ModelError("pictures are given as the path of an image file, or as pixel_values by name")
+            return ModelInputs(self.model, {"pixel_values": pixel_values(model, read_pixels(model, text))})
         if isinstance(model, EncoderDecoder):
             rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
         elif isinstance(model, CausalLM | Encoder):

@@ -37,8 +37,7 @@ ROADMAP = [
     *("attention", "why-softmax", "scaling", "masks", "heads", "why-heads", "reading-attention"),
     *("feed-forward", "encoder-block", "decoder-block", "pre-norm-block", "output-layer", "gpt"),
     *("training-step", "adam", "regularization"),
-    "contrastive",
-    "images-as-tokens",
+    *("patches", "contrastive", "images-as-tokens"),
     *("decoding", "complexity", "flash-attention", "pitfalls", "errata"),
 ]
 SLOW = ("descent", "sine", "softmax", "output-layer", "adam", "how-it-works", "mini-batches", "norm-stability")

@@ -28,7 +28,7 @@ PICTURES = ImageAutoencoderConfig(image_size=4, channels=2, features=4, halvings
 LLAMA = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 4, "ffn_dim": 12}
 SEQ2SEQ = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
 ENCODER = {"vocab": VOCAB, "context": 16, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
-VIT = {"image_size": 6, "channels": 2, "patch_size": 2, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12, "classes": 3}
+VIT = {"image_size": 6, "channels": 2, "patch_size": 2, "dim": 8, "layers": 2, "heads": 2, "ffn_dim": 12}
 VIT |= {"image_mean": (0.5, 0.4), "image_std": (0.5, 0.2)}
 T5 = {"vocab": VOCAB, "dim": 8, "layers": 2, "heads": 2, "head_dim": 3, "ffn_dim": 12}
 TEXT_TOWER = {"vocab": VOCAB, "context": 16, "text_dim": 8, "text_layers": 2, "text_heads": 2, "text_ffn_dim": 12}
@@ -84,8 +84,8 @@ ZOO: dict[str, Config] = {
     "cnn": CNNConfig(
         image_size=6, channels=2, dim=8, layers=1, groups=2, classes=3, image_mean=(0.5, 0.4), image_std=(0.5, 0.2)
     ),
-    "vit": ViTConfig(**VIT),
-    "vit-mean": ViTConfig(**VIT, pool="mean", activation="relu"),
+    "vit": ViTConfig(**VIT, classes=3),
+    "vit-mean": ViTConfig(**VIT, classes=3, pool="mean", activation="relu"),
     "vit-sinusoidal": ViTConfig(**VIT, positions="sinusoidal"),
     "vit-sinusoidal-mean": ViTConfig(**VIT, positions="sinusoidal", pool="mean"),
     "vit-pooled": ViTConfig(**VIT, head="pooled"),

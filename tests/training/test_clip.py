@@ -144,6 +144,24 @@ def test_it_is_trained_resumed_to_the_bit_evaluated_and_loaded(tmp_path: Path) -
     assert records[0]["caption"] == "red dot 0" and 1 <= records[0]["rank"] <= 12 and len(records[0]["best"]) == 5
 
 
+def test_another_run_starts_from_it_with_its_tokenizer_and_the_size_of_its_pictures(tmp_path: Path) -> None:
+    first = started(written(tmp_path), tmp_path / "first", steps=2)
+    list(first.train())
+    (tmp_path / "other").mkdir()
+    data = written(tmp_path / "other")
+    np.savez(tmp_path / "other" / "images.npz", images=pairs(size=12).pixels)
+    words = {"data.path": data.path, "data.images": data.images, "data.separator": "|", "data.batch_size": 4}
+    more = {
+        "run.init": str(tmp_path / "first"),
+        "recipe.steps": 1,
+        "data.validation_fraction": 0.34,
+        "run.device": "cpu",
+    }
+    found = train_task("clip", {**words, **more, "data.max_length": 16})
+    assert found.model.config == first.model.config and found.tokenizer is not None
+    assert found.tokenizer.fingerprint == first.data.required_tokenizer().fingerprint
+
+
 def test_more_candidates_make_it_harder(tmp_path: Path) -> None:
     data = replace(written(tmp_path), candidates=str(tmp_path / "pairs.tsv"))
     found = started(data, None).evaluate()

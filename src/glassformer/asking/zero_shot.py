@@ -48,8 +48,9 @@ def classify_pictures(
     return found
 
 
-def embed_pairs(model: CLIP, tokenizer: Tokenizer, items: Sequence[str | Picture]) -> torch.Tensor:
+def embed_pairs(model: CLIP, tokenizer: Tokenizer | None, items: Sequence[str | Picture]) -> torch.Tensor:
     """Embeddings [items, dim] of length one: of texts, and of pictures given as paths or arrays."""
-    texts = iter(embed_texts(model, tokenizer, [item for item in items if isinstance(item, str)]))
+    written = [item for item in items if isinstance(item, str)]
+    texts = iter(() if tokenizer is None else embed_texts(model, tokenizer, written))
     rows = [next(texts) if isinstance(i, str) else embed_images(model, read_picture(model, i))[0] for i in items]
     return torch.stack(rows) if rows else torch.empty(0, model.config.embedding_dim)

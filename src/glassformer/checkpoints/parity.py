@@ -19,6 +19,7 @@ from glassformer.equations.positions import sinusoidal_positions
 from glassformer.errors import CheckpointError
 from glassformer.layers.basic import LearnedPositions
 from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
 from glassformer.layers.positions import RelativeBias
 from glassformer.models.clip import CLIP
@@ -118,6 +119,8 @@ def _open_hf_model(folder: Path, described: HFModel, dtype: torch.dtype) -> nn.M
 def _inputs(model: Model, pad: object, seed: int) -> dict[str, Tensor]:
     """Random tokens under the names of transformers, without padding, which some of its models treat differently."""
     generator = torch.Generator().manual_seed(seed)
+    if isinstance(model, ImageClassifier):
+        return _pictures(model, generator)
     vocab, length = model.config.vocab, min(LENGTH, model.config.context or LENGTH)
     ids = torch.randint(vocab, (2, length), generator=generator, device=generator.device)
     if isinstance(pad, int):
@@ -130,7 +133,7 @@ def _inputs(model: Model, pad: object, seed: int) -> dict[str, Tensor]:
     return {"input_ids": ids, "decoder_input_ids": target}
 
 
-def _pictures(model: CLIP, generator: torch.Generator) -> dict[str, Tensor]:
+def _pictures(model: CLIP | ImageClassifier, generator: torch.Generator) -> dict[str, Tensor]:
     size = (2, model.config.channels, model.config.image_size, model.config.image_size)
     dtype = next(model.parameters()).dtype
     return {"pixel_values": torch.randn(size, generator=generator, device=generator.device).to(dtype)}
@@ -197,9 +200,10 @@ def _counterparts(native: Model, described: HFModel, embedding: bool) -> dict[st
     `embedding` that transformers scales before it returns, and what is a convolution there.
     """
     pairs: dict[str, list[str]] = {}
+    convolutions = {row.native.rpartition(".")[0] for row in described.written_rows if row.reshaped is not None}
     for row in described.written_rows:
-        part, hf = row.native.rpartition(".")[0], row.hf.rpartition(".")[0]
-        skipped = not part or row.reshaped is not None or (part == "embedding" and not embedding)
+        part, hf = row.native.rpartition(".")[0], described.family.module(row.hf)
+        skipped = not part or part in convolutions or (part == "embedding" and not embedding)
         if not skipped and not isinstance(native.get_submodule(part), (LearnedPositions, RelativeBias)):
             pairs[part] = [hf]
         if "embed_tokens" in row.hf and row.same_as and "embedding" in pairs:  # a tied table may be called by this name

@@ -10,6 +10,7 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
+from glassformer.models.vit import ViTConfig
 
 _GPT = GPTConfig(vocab=29, context=16, dim=12, layers=2, heads=3, ffn_dim=20)
 _LLAMA = LlamaConfig(vocab=29, context=32, dim=16, ffn_dim=20, layers=2, heads=4)
@@ -25,6 +26,7 @@ _CLIP = CLIPConfig(
     vocab=29, context=16, text_dim=12, text_layers=2, text_heads=3, text_ffn_dim=20, embedding_dim=10,
     image_size=8, patch_size=4, image_dim=8, image_layers=3, image_heads=2, image_ffn_dim=16,
 )  # fmt: skip
+_VIT = ViTConfig(image_size=8, channels=3, patch_size=2, dim=12, layers=2, heads=3, ffn_dim=20)
 
 PARITY_CONFIGS: dict[str, Config] = {
     "GPT-2": _GPT,
@@ -61,5 +63,11 @@ PARITY_CONFIGS: dict[str, Config] = {
     "CLIP": _CLIP,
     "CLIP, EOS, GELU, gray": replace(
         _CLIP, eos=5, activation="gelu", channels=1, image_mean=(0.5,), image_std=(0.5,), eps=1e-3
+    ),
+    "ViT": replace(_VIT, head="pooled"),
+    "ViT, hidden states": replace(_VIT, head="hidden", activation="gelu_tanh"),
+    "ViT, classes": replace(_VIT, classes=3),
+    "ViT, classes, gray, ReLU": replace(
+        _VIT, channels=1, patch_size=4, activation="relu", eps=1e-6, image_mean=(0.3,), image_std=(0.2,)
     ),
 }

@@ -13,6 +13,7 @@ def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path) ->
     """A command that uses a model as its kind is used: generate, translate, classify or fill."""
     from glassformer.layers.causal_lm import CausalLM
     from glassformer.layers.encoder_decoder import EncoderDecoder
+    from glassformer.models.clip import CLIP
     from glassformer.models.dalle import DALLE
 
     path, head = shlex.quote(str(folder)), vars(model.config).get("head")
@@ -22,6 +23,8 @@ def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path) ->
         return f'glassformer generate {path} "a caption" --image drawn.png'
     if isinstance(model, CausalLM):
         return f'glassformer generate {path} "The" --temperature 0.8'
+    if isinstance(model, CLIP):
+        return f"glassformer classify {path} picture.png --labels cat,dog"
     if head == "classifier":
         return f'glassformer classify {path} "a text"'
     if head == "masked" and tokenizer is not None:

@@ -20,7 +20,7 @@ COURSE: dict[str, tuple[str, ...]] = {
     "Attention": ("attention", "why-softmax", "scaling", "masks", "heads", "why-heads", "reading-attention"),
     "Blocks": ("feed-forward", "encoder-block", "decoder-block", "pre-norm-block", "output-layer", "gpt"),
     "Training": ("training-step", "adam", "regularization"),
-    "Pictures": ("contrastive", "images-as-tokens"),
+    "Pictures": ("patches", "contrastive", "images-as-tokens"),
     "Inference": ("decoding", "complexity", "flash-attention"),
     "Pitfalls": ("pitfalls", "errata"),
 }

@@ -48,7 +48,7 @@ class PixelScale:
 
 def to_unit(pixels: Pictures) -> Tensor:
     """Pictures of unsigned bytes as numbers from 0 to 1, [count, channels, height, width]."""
-    return torch.from_numpy(np.ascontiguousarray(pixels)).permute(0, 3, 1, 2).float() / 255
+    return torch.from_numpy(np.array(pixels)).permute(0, 3, 1, 2).float() / 255
 
 
 class CaptionBatches(Batches):

@@ -17,7 +17,7 @@ COLORS = {
 }  # fmt: skip
 RADII = {"small": 3.5, "large": 6.0}
 SHAPES = ("circle", "square", "triangle", "cross")
-PLACES = {
+RELATIONS = {
     "above": (-1, 0),
     "below": (1, 0),
     "left of": (0, -1),
@@ -32,20 +32,20 @@ def drawn_shapes() -> CaptionedImages:
     """Pictures of 32 × 32 pixels, each with a caption that no other has; the same ones at every call."""
     random = generator(0)
     things = list(product(RADII, COLORS, SHAPES))
-    scenes = list(product(range(len(things)), range(len(things)), PLACES))
+    scenes = list(product(range(len(things)), range(len(things)), RELATIONS))
     chosen = random.permutation(len(scenes))[:COUNT]
     pictures, captions = [], []
     for number in chosen:
-        one, other, place = scenes[number]
-        pictures.append(_draw(random, things[one], things[other], place))
-        captions.append((f"a {' '.join(things[one])} {place} a {' '.join(things[other])}",))
+        one, other, relation = scenes[number]
+        pictures.append(_draw(random, things[one], things[other], relation))
+        captions.append((f"a {' '.join(things[one])} {relation} a {' '.join(things[other])}",))
     return CaptionedImages(np.stack(pictures), tuple(captions), tuple(f"{NAME}:{i}" for i in range(COUNT)))
 
 
-def _draw(random: np.random.Generator, one: tuple[str, ...], other: tuple[str, ...], place: str) -> np.ndarray:
+def _draw(random: np.random.Generator, one: tuple[str, ...], other: tuple[str, ...], relation: str) -> np.ndarray:
     picture = np.full((SIDE, SIDE, 3), 255.0)
     picture -= random.uniform(0, SHADE, 3)
-    middle, away = np.full(2, SIDE / 2 - 0.5), np.array(PLACES[place]) * OFFSET
+    middle, away = np.full(2, SIDE / 2 - 0.5), np.array(RELATIONS[relation]) * OFFSET
     for (size, color, shape), center in ((one, middle + away), (other, middle - away)):
         near = center + random.uniform(-JITTER, JITTER, 2)
         picture[_inside(shape, near, RADII[size])] = np.array(COLORS[color]) + random.uniform(-SHADE, SHADE, 3)

@@ -51,7 +51,7 @@ def normalize_pixels(
     pixels: UInt8[np.ndarray, "count height width channels"], mean: Sequence[float], std: Sequence[float]
 ) -> Float[Tensor, "count channels height width"]:
     """Pictures as a model reads them: fractions of the brightest, minus the mean of the channel, by its deviation."""
-    moved = torch.from_numpy(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+    moved = torch.from_numpy(np.array(pixels.transpose(0, 3, 1, 2), order="C"))
     return _normalized(moved, mean, std)
 
 
@@ -169,10 +169,10 @@ def _boxes(random: np.random.Generator, areas: np.ndarray, height: int, width: i
     """Rectangles of these fractions of a picture, as far as it goes: their top, left, bottom and right."""
     stretch = np.exp(random.uniform(-0.5, 0.5, len(areas)))
     high = np.minimum(np.rint(np.sqrt(areas) * stretch * height), height)
-    wide = np.minimum(np.rint(np.sqrt(areas) / stretch * width), width)
+    broad = np.minimum(np.rint(np.sqrt(areas) / stretch * width), width)
     top = np.floor(random.random(len(areas)) * (height - high + 1))
-    left = np.floor(random.random(len(areas)) * (width - wide + 1))
-    return np.stack([top, left, top + high, left + wide])
+    left = np.floor(random.random(len(areas)) * (width - broad + 1))
+    return np.stack([top, left, top + high, left + broad])
 
 
 def _mixed(

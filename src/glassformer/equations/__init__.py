@@ -50,14 +50,14 @@ from glassformer.equations.parameter_counts import (
     projection_macs,
     quadratic_fraction,
 )
-from glassformer.equations.patches import patchify, prepend_token, sinusoidal_positions_2d, unpatchify
+from glassformer.equations.patches import patchify, prepend_token, unpatchify
 from glassformer.equations.position_biases import (
     alibi_bias,
     alibi_slopes,
     relative_position_bias,
     relative_position_bucket,
 )
-from glassformer.equations.positions import shift_matrix, sinusoidal_positions
+from glassformer.equations.positions import shift_matrix, sinusoidal_positions, sinusoidal_positions_2d
 from glassformer.equations.quantization import int4_linear, int8_linear
 from glassformer.equations.regularization import apply_dropout, dropout, dropout_mask
 from glassformer.equations.rotary import rotary, rotary_frequencies

@@ -1,9 +1,8 @@
-"""Patches of pictures as tokens: their embedding, and positions in two dimensions."""
+"""Patches of pictures as tokens: their embedding."""
 
 from torch import Tensor, nn
 
-from glassformer.equations.algebra import add
-from glassformer.equations.patches import patchify, sinusoidal_positions_2d
+from glassformer.equations.patches import patchify
 from glassformer.errors import ConfigError
 from glassformer.layers.basic import Linear
 
@@ -29,17 +28,3 @@ class PatchEmbedding(nn.Module):
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Vectors [batch, patches, dim] of pictures [batch, channels, height, width]."""
         return self.projection(patchify(pixel_values, self.patch_size))
-
-
-class SinusoidalPositions2D(nn.Module):
-    """Sines and cosines of the row and the column of each patch, added to its vector; nothing is learned."""
-
-    def __init__(self, side: int, dim: int) -> None:
-        super().__init__()
-        if dim % 4:
-            raise ConfigError(f"dim is {dim}, wanted a multiple of 4 for sinusoidal positions in two dimensions")
-        self.side = side
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Add the encodings to vectors [batch, patches, dim]."""
-        return add(x, sinusoidal_positions_2d(self.side, self.side, x.shape[-1], dtype=x.dtype, device=x.device))

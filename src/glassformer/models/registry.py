@@ -47,7 +47,7 @@ PRESETS: dict[str, Config] = {
     "minilm": EncoderConfig(dim=384, layers=6, ffn_dim=1536, head="sentence"),
     "t5-small": T5Config(),
     "marian": Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True),
-    "vit-b16": ViTConfig(),
+    "vit-b16": ViTConfig(classes=1000),
     "vit-tiny": ViTConfig(
         image_size=28, channels=1, patch_size=4, dim=96, layers=6, heads=4, ffn_dim=384, classes=10, image_mean=(0.5,),
         image_std=(0.5,),

@@ -15,7 +15,8 @@ from glassformer.layers.block import Attention, AttentionShape, Block, Stack
 from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size, setting
 from glassformer.layers.image_classifier import ChannelDeviations, ChannelMeans, ImageClassifier
 from glassformer.layers.model import checks_inputs
-from glassformer.layers.patches import PatchEmbedding, SinusoidalPositions2D
+from glassformer.layers.patches import PatchEmbedding
+from glassformer.layers.positions import SinusoidalPositions2D
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +38,7 @@ class ViTConfig(Config):
     )
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = setting("gelu", "Activation of the feed-forward layers.")
     head: Literal["hidden", "pooled", "classifier"] = setting("classifier", "What the model returns.")
-    classes: Size = setting(1000, "Number of classes of a classifier.", 10)
+    classes: Size = setting(2, "Number of classes of a classifier.", 10)
     dropout: Probability = setting(0.0, "Dropout of embeddings and sublayers.", 0.1)
     attention_dropout: Probability = setting(0.0, "Dropout of attention weights.", 0.1)
     eps: NotNegative = setting(1e-12, "Added to the variance under a norm, against division by zero.", 1e-6)

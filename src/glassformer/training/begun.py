@@ -1,5 +1,6 @@
 """What a run was begun with: the configuration and the labels of its model, kept in its folder."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,16 @@ from glassformer.checkpoints.run_checkpoints import LORA_ALPHA, MODEL_CONFIG
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import MOST_LAYERS, Config
 from glassformer.safe_read import read_table
+from glassformer.text.tokenizer import Tokenizer, has_tokenizer
+from glassformer.training.task import DataContext
+
+
+def resumed_context(context: DataContext, folder: Path) -> DataContext:
+    """The context with the tokenizer, the labels and the configuration of the run in a folder, if it was begun."""
+    if not (folder / MODEL_CONFIG).exists():
+        return context
+    known = Tokenizer.load(folder) if has_tokenizer(folder) else context.known
+    return replace(context, known=known, labels=read_labels(folder), config=read_config(folder))
 
 
 def read_labels(folder: Path) -> tuple[str, ...] | None:

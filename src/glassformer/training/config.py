@@ -226,10 +226,8 @@ def _start_model(task: str, values: dict[str, object], origins: dict[str, str], 
     for key in [key for key in values if key.startswith("model.")]:
         del values[key], origins[key]
     fields = {f"model.{name}": value for name, value in vars(config).items()}
-    fresh = {
-        FAMILY: architecture_of(config),
-        **{key: value for key, value in fields.items() if key not in registry.follows(task)},
-    }
+    chosen = {key: value for key, value in fields.items() if key not in registry.follows(task)}
+    fresh = {FAMILY: architecture_of(config), **chosen}
     values.update(fresh)
     origins.update(dict.fromkeys(fresh, origin))
 
@@ -289,7 +287,7 @@ def resolve_for_machine(
     if file is not None:
         return first
     run, data = first.settings.run, first.settings.data
-    grows = size is None and not run.init and TASKS[first.task].reads_text
+    grows = size is None and not run.init and TASKS[first.task].reads_text and TASKS[first.task].grows
     if grows and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
         first = resolve(task, preset, file, words, origin, size)
     return suited(first)

@@ -21,8 +21,7 @@ from glassformer.layers.config import Config
 from glassformer.layers.lora import add_lora_like, merge_layers
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
-from glassformer.text.tokenizer import Tokenizer, has_tokenizer
-from glassformer.training.begun import read_config, read_labels
+from glassformer.training.begun import resumed_context
 from glassformer.training.config import (
     COMMAND_LINE,
     CONFIG,
@@ -256,17 +255,15 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         context = replace(
             context, known=start.tokenizer, labels=start.labels, config=start.model.config, model=start.model
         )
-    if resume and out is not None and (out / MODEL_CONFIG).exists():
-        known = Tokenizer.load(out) if has_tokenizer(out) else context.known
-        context = replace(context, known=known, labels=read_labels(out), config=read_config(out))
+    if resume and out is not None:
+        context = resumed_context(context, out)
     settings = resolved.settings
     data = prepare_data(settings, context)
     config = replace(settings.model, **data.config_values)
     new: Sequence[str] = ()
     if start is None:
-        if (
-            data.tokenizer is not None and "vocab" not in data.config_values
-        ):  # the embedding of a resumed run may have spare rows
+        # The embedding of a resumed run may have spare rows.
+        if data.tokenizer is not None and "vocab" not in data.config_values:
             vocab = data.tokenizer.vocab_size if context.config is None else vars(context.config)["vocab"]
             config = replace(config, vocab=vocab)
         require_model(config)

@@ -202,8 +202,9 @@ class Task(ABC, Generic[S]):
     `protocol` is the class that a model has to be of, and `config_values` are the fields of its configuration that
     follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out of
     training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting for
-    another is refused. A task that does not read text (`reads_text`) has no tokenizer and no settings for one.
-    `follows` says of keys that cannot be set what they follow from.
+    another is refused. A task that does not read text (`reads_text`) has no tokenizer and no settings for one; the
+    defaults of one that `grows` follow from the machine. `follows` says of keys that cannot be set what they follow
+    from.
     """
 
     settings: type[S]
@@ -212,6 +213,7 @@ class Task(ABC, Generic[S]):
     built_in: str
     always_split = False
     reads_text = True
+    grows = True
     parts: tuple[Part, ...] = PARTS
     config_values: Mapping[str, object] = MappingProxyType({})
     follows: Mapping[str, str] = MappingProxyType({})

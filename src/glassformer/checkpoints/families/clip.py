@@ -32,7 +32,9 @@ _TOWERS: Mapping[str, tuple[str, Sequence[FieldMap[CLIPConfig]]]] = {
 }
 _HIGHEST = 2  # the eos_token_id of the first files, for which transformers reads a text at its highest id
 _EOS = 49407  # where text_config names none
-_HARMLESS = ("projection_dim", "model_type")  # the projections are those of the whole model
+_HARMLESS = {  # the projections are those of the whole model; the rest every old file has
+    "projection_dim", "id2label", "tie_word_embeddings",
+}  # fmt: skip
 _BLOCK = {
     **{f"attention.{name}": f"self_attn.{name[0]}_proj" for name in ("query", "key", "value")},
     "attention.output": "self_attn.out_proj",

@@ -71,7 +71,8 @@ class ModelFamily(Generic[C]):
     are always written, and those in `harmless` are ignored.
 
     `architectures` are the classes with the head that each has. Files of a model without a head leave out the `base`
-    of the tensor names. Families that are `read_only` have no class in transformers.
+    of the tensor names. Families that are `read_only` have no class in transformers. `modules` are parts of tensor
+    names that its modules call otherwise.
     """
 
     model_type: str
@@ -91,6 +92,14 @@ class ModelFamily(Generic[C]):
     head: Callable[[C], Head] = lambda _: ""
     classes: Callable[[C], int] = lambda _: 0
     read_only: bool = False
+    modules: Mapping[str, str] = field(default_factory=dict)
+
+    def module(self, tensor: str) -> str:
+        """The module in transformers that holds a tensor of a file."""
+        name = tensor.rpartition(".")[0]
+        for file, module in self.modules.items():
+            name = name.replace(file, module)
+        return name
 
     def refusal(self, setting: str, value: object, wanted: object) -> CheckpointError:
         """The error for a setting that this family cannot express."""

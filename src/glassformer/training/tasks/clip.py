@@ -137,7 +137,7 @@ class RetrievalMetrics(Metrics):
 
 
 @dataclass(frozen=True)
-class PairSet(EvaluationSet):
+class CaptionSet(EvaluationSet):
     """Pictures with their captions, and all captions that are candidates for them."""
 
     batches: CaptionBatches
@@ -205,6 +205,7 @@ class CLIPTask(Task[CLIPSettings]):
     protocol = CLIP
     objective = PAIRS
     built_in = NAME
+    grows = False  # larger texts and smaller batches, as for running text, would not help
 
     def read(self, settings: CLIPSettings, part: task.Part) -> Iterator[LabeledText]:
         """The rows of the table of a part of the data."""
@@ -241,11 +242,11 @@ class CLIPTask(Task[CLIPSettings]):
         test = made(read(data.test) if data.test else validation)
         more = _candidates(data)
         return TaskData(
-            tokenizer, batches, made(validation, shard=shard["validation"]), PairSet(test, tokenizer, more),
+            tokenizer, batches, made(validation, shard=shard["validation"]), CaptionSet(test, tokenizer, more),
             config_values=values,
         )  # fmt: skip
 
-    def evaluation_set(self, evaluated: EvaluatedModel, settings: CLIPSettings) -> PairSet:
+    def evaluation_set(self, evaluated: EvaluatedModel, settings: CLIPSettings) -> CaptionSet:
         """Pictures of the size that the model reads."""
         tokenizer, data = evaluated.required_tokenizer(), settings.data
         values = _picture_values(evaluated.model.config)
@@ -253,7 +254,7 @@ class CLIPTask(Task[CLIPSettings]):
         if data.path == self.built_in:
             pairs = split_pairs(pairs, data.validation_fraction, settings.recipe.seed)[1]
         batches = _batches(pairs, tokenizer, values, settings, size=evaluated.batch_size)
-        return PairSet(batches, tokenizer, _candidates(data) if data.candidates else ())
+        return CaptionSet(batches, tokenizer, _candidates(data) if data.candidates else ())
 
 
 def _table(data: CaptionData, path: str) -> CaptionTable:

@@ -42,7 +42,7 @@ class ImageData(DataSettings):
     image_size: Count = setting(0, "Side in pixels that pictures are scaled to; 0 keeps that of the data.", 32)
     color: Literal["auto", "gray", "rgb"] = setting("auto", "Whether pictures are read in color; auto is as they are.")
     batch_size: Size = setting(64, "Pictures in a batch.", 128)
-    shift: Count = setting(1, "Pixels by which training pictures are moved at random, at most.", 2)
+    shift: Count = setting(0, "Pixels by which training pictures are moved at random, at most.", 2)
     flip: bool = setting(False, "Whether half of the training pictures are mirrored; not for digits or letters.")
     erase: Probability = setting(0.0, "Probability that a rectangle of a training picture is erased.", 0.25)
     cutmix: Probability = setting(0.0, "Probability that a batch gets rectangles of other pictures (CutMix).", 0.5)
@@ -65,10 +65,17 @@ class ImageSettings(Settings):
 
     data: ImageData = ImageData()
     recipe: Recipe = Recipe(
-        steps=600, learning_rate=2e-3, warmup_steps=60, evaluate_every=200, save_every=200, weight_decay=0.05
+        steps=600,
+        learning_rate=3e-3,
+        warmup_steps=60,
+        weight_decay=0.1,
+        label_smoothing=0.1,
+        ema_decay=0.99,
+        evaluate_every=200,
+        save_every=200,
     )
     model: Config = ViTConfig(
-        image_size=8, channels=1, patch_size=2, dim=64, layers=4, heads=4, ffn_dim=128, classes=10, dropout=0.1,
+        image_size=8, channels=1, patch_size=2, dim=64, layers=2, heads=4, ffn_dim=256, pool="mean", dropout=0.1,
         image_mean=(0.5,), image_std=(0.5,),
     )  # fmt: skip
 
