@@ -34,6 +34,7 @@ from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Report, Task, TaskData
 
 MIDDLE = 0.5  # mean and deviation that pixels are normalized by, where no model to start from has others
+SAMPLED = 50  # captions among which a sample's is chosen
 SHOWN = 5  # best captions of a picture in a record
 
 
@@ -243,7 +244,7 @@ class CLIPTask(Task[CLIPSettings]):
         more = _candidates(data)
         return TaskData(
             tokenizer, batches, made(validation, shard=shard["validation"]), CaptionSet(test, tokenizer, more),
-            config_values=values,
+            config_values=values, sample=partial(_sample, validation, tokenizer),
         )  # fmt: skip
 
     def evaluation_set(self, evaluated: EvaluatedModel, settings: CLIPSettings) -> CaptionSet:
@@ -255,6 +256,17 @@ class CLIPTask(Task[CLIPSettings]):
             pairs = split_pairs(pairs, data.validation_fraction, settings.recipe.seed)[1]
         batches = _batches(pairs, tokenizer, values, settings, size=evaluated.batch_size)
         return CaptionSet(batches, tokenizer, _candidates(data) if data.candidates else ())
+
+
+def _sample(pairs: CaptionedImages, tokenizer: Tokenizer, model: Model) -> str | None:
+    """What a model takes the first validation picture for, among the first captions."""
+    if not isinstance(model, CLIP):
+        return None
+    texts = list(dict.fromkeys(pairs.first_captions))[:SAMPLED]
+    cosines = embed_images(model, pairs.pixels[:1]) @ embed_texts(model, tokenizer, texts).T
+    best = texts[int(cosines.argmax())]
+    verdict = "right" if best == texts[0] else f"wanted {texts[0]}"
+    return f"the first picture, among {len(texts)} captions → {best} ({verdict})"
 
 
 def _table(data: CaptionData, path: str) -> CaptionTable:
