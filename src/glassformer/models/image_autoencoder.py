@@ -26,8 +26,8 @@ from glassformer.equations.vector_quantization import (
 from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.config import Config, Layers, Size, setting
 from glassformer.layers.convolution import Conv2d, GroupNorm, ResidualConvolutions
-from glassformer.layers.image_classifier import check_pixels
 from glassformer.layers.model import Model, checks_inputs
+from glassformer.layers.pixels import check_pixels
 
 Halvings = Annotated[int, Meta(ge=0, le=8)]
 Level = Annotated[int, Meta(ge=2, le=256)]
