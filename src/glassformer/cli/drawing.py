@@ -1,5 +1,6 @@
 """`glassformer generate --image`: pictures from prompts, written to a PNG file."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from glassformer.interface import LoadedModel
 
 PICTURE_MARK = "Software\0glassformer"
+SECONDS = 2.0  # between two reports of progress
 COLUMNS = 8  # of a sheet with the pictures of one prompt
 SAMPLING = ("n", "temperature", "top_k", "top_p", "seed")  # generation settings that pictures have too
 
@@ -89,7 +91,7 @@ def draw_to_file(
         top_p=config.top_p,
         seed=config.seed,
     )
-    pictures = loaded.draw(list(prompts), drawing)
+    pictures = loaded.draw(list(prompts), drawing, progress=_Progress())
     rows: list[dict[str, object]] = []
     for number, (prompt, each) in enumerate(zip(prompts, pictures, strict=True)):
         scores: list[float | None] = [None] * len(each)
@@ -105,6 +107,18 @@ def draw_to_file(
         write_json({"image": str(options.image), "columns": columns, "pictures": rows})
     else:
         talk(f"{len(rows)} picture{'s' if len(rows) > 1 else ''} written to {options.image}")
+
+
+class _Progress:
+    """Says every few seconds how much is drawn."""
+
+    def __init__(self) -> None:
+        self.told = time.monotonic()
+
+    def __call__(self, done: int, steps: int) -> None:
+        if time.monotonic() - self.told > SECONDS:
+            self.told = time.monotonic()
+            talk(f"drawing: {done:,} of {steps:,} steps")
 
 
 def draws(loaded: "LoadedModel") -> bool:
