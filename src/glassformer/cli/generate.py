@@ -113,7 +113,8 @@ def generate(
     prompts = [typed] if file is None else [text for _, text in _lines(file)]
     _tell_unknown(prompts, loaded)
     if drawing.image is not None:
-        draw_to_file(loaded, prompts, config, drawing, json)
+        judge = None if drawing.rerank is None else load_named(drawing.rerank, options)
+        draw_to_file(loaded, judge, prompts, config, drawing, json)
         return
     if draws(loaded):
         raise UsageError(f"{model} draws pictures: give --image and the name of a .png file")
