@@ -217,7 +217,7 @@ def negative_samples(tokens: Tokens, tokenizer: Tokenizer, data: SkipGramData) -
         raise DataError(f"{data.path}: has no word that the tokenizer knows: add text, or raise tokenizer.vocab_size")
     keep = keep_probability(counts, data.subsample).numpy() if data.subsample else np.ones(len(counts))
     keep[list(tokenizer.specials)] = 0
-    noise = noise_distribution(counts).cumsum(0).numpy()
+    noise = noise_distribution(counts).numpy()
     return NegativeSampling(
         window=data.window, negatives=data.negatives, keep=keep, noise=noise, end=tokenizer.eos
     )  # fmt: skip
