@@ -56,7 +56,9 @@ def test_malformed_pairs_are_refused(text: str, said: str, tmp_path: Path) -> No
 
 def test_analogies_are_answered_by_section(tmp_path: Path) -> None:
     path = tmp_path / "questions.txt"
-    path.write_text(": family\nman king woman queen\nking man queen woman\n: fruit\nman apple woman pear\nman king woman apple\n")
+    path.write_text(
+        ": family\nman king woman queen\nking man queen woman\n: fruit\nman apple woman pear\nman king woman apple\n"
+    )
     scores = {score.section: score for score in analogy_scores(VECTORS, read_questions(path))}
     assert (scores["family"].accuracy, scores["family"].covered) == (1.0, 2)
     assert (scores["fruit"].accuracy, scores["fruit"].covered, scores["fruit"].questions) == (0.0, 1, 2)

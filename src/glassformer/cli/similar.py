@@ -20,9 +20,7 @@ def similar(
     /,
     *query: TextArgument,
     file: TextFile = None,
-    analogy: Annotated[
-        Flag, Parameter(help="An analogy: king man woman asks for king − man + woman.")
-    ] = False,
+    analogy: Annotated[Flag, Parameter(help="An analogy: king man woman asks for king − man + woman.")] = False,
     map: Annotated[MaybePath, Parameter(alias="-o")] = None,
     top_k: int = 10,
     options: LoadOptions = AS_STORED,
