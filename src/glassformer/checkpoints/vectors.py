@@ -113,7 +113,7 @@ def nearest_spellings(word: str, words: Sequence[str]) -> list[str]:
     """Up to three words spelled much like an unknown one; only those that begin or end like it are compared."""
     word = word.lower()
     sized = (each for each in words if abs(len(each) - len(word)) <= 2)
-    likely = [each for each in sized if each[:2] == word[:2] or each[-3:] == word[-3:]]
+    likely = [each for each in sized if each[:1] == word[:1] or each[-3:] == word[-3:]]
     return difflib.get_close_matches(word, likely, cutoff=0.7)
 
 

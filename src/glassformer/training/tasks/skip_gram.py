@@ -56,7 +56,7 @@ class SkipGramSettings(Settings):
     """Word vectors from running text."""
 
     data: SkipGramData = SkipGramData()
-    tokenizer: TokenizerSettings = TokenizerSettings(kind="plain_words", vocab_size=10_000)
+    tokenizer: TokenizerSettings = TokenizerSettings(kind="plain_words", vocab_size=5000)
     model: Config = SkipGramConfig(dim=100)
     recipe: Recipe = Recipe(
         steps=1000, learning_rate=1e-2, warmup_steps=50, schedule="linear", max_grad_norm=0.0, evaluate_every=500
