@@ -59,7 +59,7 @@ class SkipGramSettings(Settings):
     tokenizer: TokenizerSettings = TokenizerSettings(kind="plain_words", vocab_size=5000)
     model: Config = SkipGramConfig(dim=100)
     recipe: Recipe = Recipe(
-        steps=1000, learning_rate=1e-2, warmup_steps=50, schedule="linear", max_grad_norm=0.0, evaluate_every=500
+        steps=1000, learning_rate=1e-2, warmup_steps=100, schedule="linear", max_grad_norm=0.0, evaluate_every=500
     )
 
 
