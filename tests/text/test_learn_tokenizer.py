@@ -1,7 +1,7 @@
 """Every kind of tokenizer learns the same from the same text, gives the text back, and says what it lacks."""
 
-import re
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -113,7 +113,7 @@ def test_a_word_is_one_token_wherever_it_stands() -> None:
 
 def test_plain_words_have_no_capitals_and_no_signs() -> None:
     made = learn_tokenizer(["The _king_, and\n“the queen”!", "don't"], "plain_words", 50)
-    found = made.encode("(THE)\tking’s queen...\nand?")
+    found = made.encode("(THE)\tking-s queen...\nand?")
     assert [made.token(id) for id in found] == ["the", "king", "<unk>", "queen", "and"]
     assert made.decode(found) == "the king queen and"
     with pytest.raises(TokenizerError, match="nothing but white space"):
