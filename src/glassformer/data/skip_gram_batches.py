@@ -138,11 +138,11 @@ class PairPlan(Sequence[Rows]):
     def __init__(self, windows: Windows, order: Rows, pairs_per_batch: int, whole: bool = True) -> None:
         self.windows, self.order, self.pairs_per_batch = windows, order, pairs_per_batch
         self.ends = np.cumsum(windows.left[order] + windows.right[order])
-        count = windows.pairs / pairs_per_batch
-        self.count = max(int(count), 1) if whole else int(np.ceil(count))
+        batches = windows.pairs / pairs_per_batch
+        self.batches = max(int(batches), 1) if whole else int(np.ceil(batches))
 
     def __len__(self) -> int:
-        return self.count
+        return self.batches
 
     @overload
     def __getitem__(self, index: int) -> Rows: ...
@@ -150,9 +150,9 @@ class PairPlan(Sequence[Rows]):
     def __getitem__(self, index: slice) -> "Sequence[Rows]": ...
     def __getitem__(self, index: int | slice) -> "Rows | Sequence[Rows]":
         if isinstance(index, slice):
-            return [self._pairs(number) for number in range(*index.indices(self.count))]
-        if not 0 <= index < self.count:
-            raise IndexError(f"batch {index} of {self.count}")
+            return [self._pairs(number) for number in range(*index.indices(self.batches))]
+        if not 0 <= index < self.batches:
+            raise IndexError(f"batch {index} of {self.batches}")
         return self._pairs(index)
 
     def _pairs(self, number: int) -> Rows:
