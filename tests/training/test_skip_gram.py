@@ -23,8 +23,8 @@ def sentences(count: int = 400) -> str:
     for _ in range(count):
         kind, word, verb = (int(torch.randint(n, (), generator=generator)) for n in (2, 4, 3))
         names, verbs = (ANIMALS, ("eats", "sleeps", "runs")) if kind else (TOOLS, ("cuts", "hangs", "lies"))
-        place = ("in the barn with hay and milk", "on the bench near iron and wood")[1 - kind]
-        lines.append(f"The {names[word]} {verbs[verb]} {place}.")
+        where = ("in the barn with hay and milk", "on the bench near iron and wood")[1 - kind]
+        lines.append(f"The {names[word]} {verbs[verb]} {where}.")
     return "\n".join(lines)
 
 
@@ -61,7 +61,7 @@ def test_the_loss_falls_and_words_of_a_kind_come_together(home: Path) -> None:
     model = gf.load(home / "run")
     for word in ANIMALS:
         assert not {near.text for near in model.similar(word, top_k=4)} & {*TOOLS, "cuts", "hangs", "lies"}
-    assert model.similar("Cat") == model.vectors().similar("cat")
+    assert model.max_length is None and model.similar("Cat") == model.vectors().similar("cat")
     assert len(model.analogy("cat", "eats", "hangs", top_k=2)) == 2
 
 

@@ -44,6 +44,7 @@ AXES = {
     "suppressed": "token ids to suppress",
     "value_dim": "size of a value inside one head",
     "vocab": "tokens of the vocabulary",
+    "words": "candidates for the neighbor of a word: the true one, then noise words",
 }
 
 

@@ -1,10 +1,10 @@
 """Skip-gram: where word vectors come from."""
 
 import torch
+from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.course.walk import Walk, step
-from glassformer.equations.algebra import scale
 from glassformer.equations.components import principal_components
 from glassformer.equations.embedding import embed
 from glassformer.equations.optimizers import gradient_descent
@@ -64,7 +64,7 @@ class SkipGramWalk(Walk):
     def noise(self) -> None:
         """A softmax over the whole vocabulary would cost one inner product for each word of the language, at every
         step. Instead, draw a few noise words and ask only to tell the true neighbor from them. They are drawn by their
-        counts to the power 3/4: rare words come up more often than they occur, but frequent ones still lead.
+        counts to the power of three quarters: rare words come up more often than they occur, but frequent ones lead.
         """
         every = [word for line in self.sentences for word in line]
         self.counts = torch.tensor([every.count(word) for word in self.words])
@@ -72,7 +72,7 @@ class SkipGramWalk(Walk):
         shown = [self.words.index(word) for word in ("the", "cat", "milk")]
         plain = noise_distribution(self.counts, 1.0)
         rows = [(self.words[i], int(self.counts[i]), plain[i], self.chances[i]) for i in shown]
-        self.table(("word", "count", "as often as it occurs", "to the power 3/4"), rows)
+        self.table(("word", "count", "as often as it occurs", "to the power α"), rows)
         the, _, milk = shown
         self.less("the most frequent word is drawn less often than it occurs", self.chances[the], plain[the])
         self.less("a rare word more often", plain[milk], self.chances[milk])
@@ -80,11 +80,15 @@ class SkipGramWalk(Walk):
     @step("The loss", like="A line-up with one culprit and a few strangers: pay for every wrong finger.")
     def loss(self) -> None:
         """The logit of the true neighbor should be high, those of the noise words low. Each goes through a sigmoid by
-        itself. A model that knows nothing has logits of zero and pays one bit, ln 2 nats, for every word.
+        itself. A model that knows nothing has logits of zero and pays one bit for every word.
         """
         zero = negative_sampling_loss(torch.zeros(1 + NEGATIVES, dtype=torch.float64))
         self.show(zero, ())
-        self.same("a guess costs ln 2 for each word", zero, (1 + NEGATIVES) * torch.tensor(2.0).double().log())
+        self.same(
+            "a guess costs a bit, the logarithm of two, for each word",
+            zero,
+            (1 + NEGATIVES) * torch.tensor(2.0).double().log(),
+        )
         good = negative_sampling_loss(self.tensor([3.0, -2.0, -2.0, -2.0]))
         self.show(good, ())
         self.less("telling them apart costs less", good, zero)
@@ -100,19 +104,11 @@ class SkipGramWalk(Walk):
         for _ in range(STEPS):
             size = (len(self.centers), NEGATIVES)
             noise = torch.multinomial(self.chances.expand(size[0], -1), NEGATIVES, True, generator=generator)
-            losses.append(float(self._update(torch.cat([self.neighbors[:, None], noise], 1))))
+            candidates = torch.cat([self.neighbors[:, None], noise], 1)
+            self.vectors, self.contexts, loss = _updated(self.vectors, self.contexts, self.centers, candidates)
+            losses.append(float(loss))
         self.plot("loss", {"loss": (range(1, STEPS + 1), losses)})
         self.less("the loss falls by more than a third", sum(losses[-20:]) / 20, 2 / 3 * losses[0])
-
-    def _update(self, candidates: torch.Tensor) -> torch.Tensor:
-        """One step of gradient descent on both tables; returns the mean loss."""
-        vectors, contexts = (table.detach().requires_grad_() for table in (self.vectors, self.contexts))
-        logits = inner_product(embed(vectors, self.centers[:, None]), embed(contexts, candidates))
-        mean = scale(negative_sampling_loss(logits), 1 / len(self.centers)).sum()
-        slopes = torch.autograd.grad(mean, (vectors, contexts))
-        self.vectors = gradient_descent(vectors.detach(), slopes[0], RATE)
-        self.contexts = gradient_descent(contexts.detach(), slopes[1], RATE)
-        return mean.detach()
 
     @step("Neighbors of neighbors", like="Twins raised apart who turn out to like the same songs.")
     def meaning(self) -> None:
@@ -163,6 +159,16 @@ class SkipGramWalk(Walk):
         self.ask(
             f"Two words occur {int(n[0])} times and once. How likely is the first as a noise word?",
             lambda: noise_distribution(n),
-            "16 to the power 3/4 is 8.",
+            "The fourth root of sixteen is two, and two cubed is eight.",
             cell=(0,),
         )
+
+
+def _updated(vectors: Tensor, contexts: Tensor, centers: Tensor, candidates: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Both tables after one step of gradient descent, and the mean loss before it."""
+    vectors, contexts = (table.detach().requires_grad_() for table in (vectors, contexts))
+    logits = inner_product(embed(vectors, centers[:, None]), embed(contexts, candidates))
+    loss = negative_sampling_loss(logits).mean()
+    slopes = torch.autograd.grad(loss, (vectors, contexts))
+    moved = [gradient_descent(t.detach(), slope, RATE) for t, slope in zip((vectors, contexts), slopes, strict=True)]
+    return moved[0], moved[1], loss.detach()
