@@ -202,8 +202,8 @@ def test_step_zero_has_no_place_on_a_logarithmic_axis() -> None:
 def test_labeled_points_keep_their_proportions_and_their_names_apart() -> None:
     points = {"left": (-2.0, 0.0), "right": (2.0, 0.0), "above": (0.0, 1.0), "a<b": (-2.0, 0.0)}
     picture = ET.fromstring(labeled_points(points, "some words"))
-    places = [(float(dot.get("cx", 0)), float(dot.get("cy", 0))) for dot in picture.iter(f"{SVG}circle")]
-    xs, ys = {x for x, _ in places}, {y for _, y in places}
+    dots = [(float(dot.get("cx", 0)), float(dot.get("cy", 0))) for dot in picture.iter(f"{SVG}circle")]
+    xs, ys = {x for x, _ in dots}, {y for _, y in dots}
     assert (max(xs) - min(xs)) / (max(ys) - min(ys)) == pytest.approx(4 / 1)
     labels = {text.text: float(text.get("y", 0)) for text in picture.iter(f"{SVG}text") if text.get("class") == "label"}
     assert labels.keys() == points.keys() and abs(labels["left"] - labels["a<b"]) >= 12
