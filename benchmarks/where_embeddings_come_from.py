@@ -24,7 +24,8 @@ SETTINGS: dict[str, object] = {
     "data.validation_fraction": 0.33,
     "data.max_length": 16, "data.batch_size": 32, "model.context": 16, "model.dim": 64, "model.layers": 1,
     "model.heads": 4, "model.ffn_dim": 128, "model.dropout": 0.1, "recipe.steps": 600, "recipe.learning_rate": 2e-3,
-    "recipe.evaluate_every": 100, "recipe.weight_decay": 0.1, "run.device": "cpu", "run.compile": "no",
+    "recipe.evaluate_every": 100, "recipe.initialization": "xavier_uniform",
+    "recipe.weight_decay": 0.1, "run.device": "cpu", "run.compile": "no",
     "run.precision": "float32",
 }  # fmt: skip
 

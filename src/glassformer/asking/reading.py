@@ -25,7 +25,7 @@ def device_of(model: Model) -> torch.device:
 
 def max_length(model: Model) -> int | None:
     """The longest input of a model in tokens, or None if there is no limit."""
-    return model.max_length if isinstance(model, CausalLM | EncoderDecoder) else model.config.context
+    return model.max_length if isinstance(model, CausalLM | EncoderDecoder) else vars(model.config).get("context")
 
 
 def read_texts(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[tuple[Tensor, Tensor]]:

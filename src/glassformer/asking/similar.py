@@ -36,7 +36,7 @@ def similar_texts(
         raise ModelError(f"top_k is {top_k}, wanted at least 1")
     wanted, *vectors = embed(model, tokenizer, [query, *candidates]).float().split([1, len(candidates)])
     rows, cosines = nearest_by_cosine(wanted[0], vectors[0], min(top_k, len(candidates)))
-    return [Neighbor(candidates[row], cosine) for row, cosine in zip(rows.tolist(), cosines.tolist(), strict=True)]
+    return [Neighbor(candidates[int(row)], cosine) for row, cosine in zip(rows.tolist(), cosines.tolist(), strict=True)]
 
 
 def word_map(vectors: WordVectors, words: Sequence[str]) -> str:

@@ -86,8 +86,8 @@ class WordVectors:
 
     def _nearest(self, query: Tensor, left_out: Sequence[int], top_k: int) -> list[Neighbor]:
         require_type(ModelError, "top_k", top_k, int, "a whole number")
-        if not 1 <= top_k <= len(self.words):
-            raise ModelError(f"top_k is {top_k}, wanted 1 to {len(self.words)}, the number of words")
+        if top_k < 1:
+            raise ModelError(f"top_k is {top_k}, wanted at least 1")
         if query.shape != self.vectors.shape[1:]:
             raise ModelError(f"the vector has shape {list(query.shape)}, wanted [{self.vectors.shape[1]}]")
         rows, cosines = nearest(normalize(query.to(self.directions)), self.directions, len(self.words))
@@ -113,7 +113,7 @@ def nearest_spellings(word: str, words: Sequence[str]) -> list[str]:
     """Up to three words spelled much like an unknown one; only those that begin or end like it are compared."""
     word = word.lower()
     sized = (each for each in words if abs(len(each) - len(word)) <= 2)
-    likely = [each for each in sized if each[:2] == word[:2] or each[-3:] == word[-3:]]
+    likely = [each for each in sized if each[:1] == word[:1] or each[-3:] == word[-3:]]
     return difflib.get_close_matches(word, likely, cutoff=0.7)
 
 

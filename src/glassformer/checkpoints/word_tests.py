@@ -86,7 +86,8 @@ def read_questions(path: Path | str) -> list[AnalogyQuestion]:
         if words[:1] == [":"]:
             section = " ".join(words[1:])
         elif len(words) == 4:
-            found.append(AnalogyQuestion(*words, section))
+            first, second, third, answer = words
+            found.append(AnalogyQuestion(first, second, third, answer, section))
         elif words:
             raise DataError(f"{source}: is {line[:40]!r}, wanted four words, or a colon and the name of a section")
     if not found:

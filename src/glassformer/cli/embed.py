@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
+from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named, vectors_named
 from glassformer.cli.report import Json, MaybePath, UsageError, talk, write, write_json
 from glassformer.cli.text_arguments import TextArgument, TextFile, texts_of
 
@@ -64,9 +64,6 @@ def _require_new(npy: Path) -> None:
 def _vectors(model: str, texts: list[str], options: LoadOptions) -> "Tensor":
     import torch
 
-    from glassformer.checkpoints.vectors import is_vectors_file, load_vectors
-
-    if is_vectors_file(model):
-        vectors = load_vectors(model)
+    if (vectors := vectors_named(model)) is not None:
         return torch.stack([vectors[text.strip()] for text in texts])
     return load_named(model, options).embed(texts).float()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
+from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named, vectors_named
 from glassformer.cli.output_files import MAP_MARK, require_free
 from glassformer.cli.report import Flag, Json, MaybePath, UsageError, named_as_options, talk, write, write_json
 from glassformer.cli.text_arguments import TextArgument, TextFile, texts_of
@@ -72,9 +72,8 @@ def _queries(query: Sequence[str], analogy: bool, has_candidates: bool) -> list[
 
 def _source(model: str, options: LoadOptions) -> "LoadedModel | WordVectors":
     """A loaded model, or the word vectors of a file."""
-    from glassformer.checkpoints.vectors import is_vectors_file, load_vectors
-
-    return load_vectors(model) if is_vectors_file(model) else load_named(model, options)
+    vectors = vectors_named(model)
+    return load_named(model, options) if vectors is None else vectors
 
 
 def _words_of(source: "LoadedModel | WordVectors") -> "WordVectors":

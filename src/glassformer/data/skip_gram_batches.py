@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import overload
 
 import numpy as np
@@ -18,8 +19,8 @@ Tokens = Integer[np.ndarray, " tokens"]
 class NegativeSampling:
     """How pairs and negatives are drawn: the window, the negatives of a pair, and what follows from the vocabulary.
 
-    `keep` is the probability that an occurrence of each word is kept, 0 for special tokens; `noise` the cumulative
-    distribution of negatives. `end` is the token that ends a document, which no window reaches beyond.
+    `keep` is the probability that an occurrence of each word is kept, 0 for special tokens; `noise` the distribution of
+    negatives. `end` is the token that ends a document, which no window reaches beyond.
     """
 
     window: int
@@ -28,10 +29,26 @@ class NegativeSampling:
     noise: Float64[np.ndarray, " vocab"]
     end: int | None = None
 
+    @cached_property
+    def _columns(self) -> tuple[Float64[np.ndarray, " vocab"], Int64[np.ndarray, " vocab"]]:
+        """Walker's alias table (1977): equal columns, each with a word up to some height and one other above it."""
+        heights = self.noise * (len(self.noise) / self.noise.sum())
+        others = np.arange(len(heights))
+        low, high = [list(np.flatnonzero(part)) for part in (heights < 1, heights >= 1)]
+        while low and high:
+            short, tall = low.pop(), high[-1]
+            others[short] = tall
+            heights[tall] -= 1 - heights[short]
+            if heights[tall] < 1:
+                low.append(high.pop())
+        return heights, others
+
     def draw(self, random: np.random.Generator, pairs: int) -> Int64[np.ndarray, "pairs negatives"]:
-        """Noise words for each pair."""
-        drawn = random.random((pairs, self.negatives)) * self.noise[-1]
-        return np.minimum(self.noise.searchsorted(drawn, side="right"), len(self.noise) - 1)
+        """Noise words for each pair: a column, and one of its two words, from one random number each."""
+        heights, others = self._columns
+        drawn = random.random((pairs, self.negatives)) * len(heights)
+        column = drawn.astype(np.int64)
+        return np.where(drawn - column < heights[column], column, others[column])
 
 
 class SkipGramBatches(Batches):
@@ -121,11 +138,11 @@ class PairPlan(Sequence[Rows]):
     def __init__(self, windows: Windows, order: Rows, pairs_per_batch: int, whole: bool = True) -> None:
         self.windows, self.order, self.pairs_per_batch = windows, order, pairs_per_batch
         self.ends = np.cumsum(windows.left[order] + windows.right[order])
-        count = windows.pairs / pairs_per_batch
-        self.count = max(int(count), 1) if whole else int(np.ceil(count))
+        batches = windows.pairs / pairs_per_batch
+        self.batches = max(int(batches), 1) if whole else int(np.ceil(batches))
 
     def __len__(self) -> int:
-        return self.count
+        return self.batches
 
     @overload
     def __getitem__(self, index: int) -> Rows: ...
@@ -133,9 +150,9 @@ class PairPlan(Sequence[Rows]):
     def __getitem__(self, index: slice) -> "Sequence[Rows]": ...
     def __getitem__(self, index: int | slice) -> "Rows | Sequence[Rows]":
         if isinstance(index, slice):
-            return [self._pairs(number) for number in range(*index.indices(self.count))]
-        if not 0 <= index < self.count:
-            raise IndexError(f"batch {index} of {self.count}")
+            return [self._pairs(number) for number in range(*index.indices(self.batches))]
+        if not 0 <= index < self.batches:
+            raise IndexError(f"batch {index} of {self.batches}")
         return self._pairs(index)
 
     def _pairs(self, number: int) -> Rows:

@@ -42,7 +42,8 @@ def start_from_vectors(model: Model, tokenizer: Tokenizer, path: str, report: Re
         what = f"run.vectors is {path}, whose vectors have {dim} numbers, and model.{key} is {wanted}"
         raise ConfigError(f"{what}: set model.{key}={dim}{narrower}")
     unused = {*tokenizer.specials, *tokenizer.unused_ids(len(weight))}
-    words = {id: tokenizer.token(id).strip() for id in range(len(weight)) if id not in unused}
+    texts = {id: tokenizer.token(id).strip() for id in range(len(weight)) if id not in unused}
+    words = {id: text for id, text in texts.items() if text}
     known = {id: vectors.row(word) for id, word in words.items() if word in vectors}
     if not known:
         example = ", ".join(list(words.values())[:3])

@@ -59,6 +59,7 @@ AXES = {
     "value_dim": "size of a value inside one head",
     "vocab": "tokens of the vocabulary",
     "width": "columns of pixels",
+    "words": "candidates for the neighbor of a word: the true one, then noise words",
 }
 
 

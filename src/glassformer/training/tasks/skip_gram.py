@@ -56,10 +56,10 @@ class SkipGramSettings(Settings):
     """Word vectors from running text."""
 
     data: SkipGramData = SkipGramData()
-    tokenizer: TokenizerSettings = TokenizerSettings(kind="plain_words", vocab_size=10_000)
+    tokenizer: TokenizerSettings = TokenizerSettings(kind="plain_words", vocab_size=5000)
     model: Config = SkipGramConfig(dim=100)
     recipe: Recipe = Recipe(
-        steps=1000, learning_rate=1e-2, warmup_steps=50, schedule="linear", max_grad_norm=0.0, evaluate_every=500
+        steps=1000, learning_rate=1e-2, warmup_steps=100, schedule="linear", max_grad_norm=0.0, evaluate_every=500
     )
 
 
@@ -217,7 +217,7 @@ def negative_samples(tokens: Tokens, tokenizer: Tokenizer, data: SkipGramData) -
         raise DataError(f"{data.path}: has no word that the tokenizer knows: add text, or raise tokenizer.vocab_size")
     keep = keep_probability(counts, data.subsample).numpy() if data.subsample else np.ones(len(counts))
     keep[list(tokenizer.specials)] = 0
-    noise = noise_distribution(counts).cumsum(0).numpy()
+    noise = noise_distribution(counts).numpy()
     return NegativeSampling(
         window=data.window, negatives=data.negatives, keep=keep, noise=noise, end=tokenizer.eos
     )  # fmt: skip
