@@ -9,20 +9,24 @@ if TYPE_CHECKING:
     from glassformer.text.tokenizer import Tokenizer
 
 
-def next_command(model: "Model", tokenizer: "Tokenizer", folder: Path) -> str:
+QUESTION = '"a question?" --context text.txt'
+
+
+def next_command(model: "Model", tokenizer: "Tokenizer", folder: Path, task: str = "") -> str:
     """A command that uses a model as its kind is used: generate, translate, classify, answer or fill."""
     from glassformer.layers.causal_lm import CausalLM
     from glassformer.layers.encoder_decoder import EncoderDecoder
 
     path, head = shlex.quote(str(folder)), vars(model.config).get("head")
+    if head == "span" or task == "generate_answer":
+        return f"glassformer answer {path} {QUESTION}"
     if isinstance(model, EncoderDecoder):
-        return f'glassformer translate {path} "a sentence"'
+        written = '"a document"' if task == "summarize" else '"a sentence"'
+        return f"glassformer {task if task == 'summarize' else 'translate'} {path} {written}"
     if isinstance(model, CausalLM):
         return f'glassformer generate {path} "The" --temperature 0.8'
     if head == "classifier":
         return f'glassformer classify {path} "a text"'
-    if head == "span":
-        return f'glassformer answer {path} "a question?" --context text.txt'
     if head == "masked":
         return f'glassformer fill {path} "a text with a {tokenizer.roles.get("mask", "[MASK]")}"'
     return f"glassformer evaluate {path}"

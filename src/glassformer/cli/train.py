@@ -225,7 +225,7 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
         validation += " (computed in bfloat16, the table in float32)" if run.device.bf16 else ""
         early = f" of {run.settings.recipe.steps:,}, stopped early" if last.step < run.settings.recipe.steps else ""
         write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
-    talk(f"next: {next_command(run.model, run.tokenizer, folder)}")
+    talk(f"next: {next_command(run.model, run.tokenizer, folder, task)}")
 
 
 def _show_plan(resolved: "Resolved", json: bool) -> None:
