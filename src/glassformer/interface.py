@@ -182,7 +182,8 @@ class LoadedModel(TextModel):
         contexts = contexts * len(asked) if isinstance(context, str) else contexts
         if len(contexts) != len(asked):
             raise ModelError(f"there are {len(asked)} questions and {len(contexts)} contexts, wanted as many, or one")
-        found = answer(self._plain(), self.required_tokenizer(), list(zip(asked, contexts, strict=True)))
+        pairs = list(zip(asked, contexts, strict=True))
+        found = answer(self._plain(), self.required_tokenizer(), pairs, generate)
         return found[0] if isinstance(questions, str) else found
 
     @overload

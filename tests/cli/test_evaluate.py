@@ -98,7 +98,7 @@ def test_translations_are_made_in_portions_by_the_beam_asked_for(
     lend: Lend, pairs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lend(TRANSLATOR)
-    monkeypatch.setattr("glassformer.training.tasks.translate.SENTENCES_AT_ONCE", 2)
+    monkeypatch.setattr("glassformer.training.text_pairs.TEXTS_AT_ONCE", 2)
     asked = []
 
     def generate(model: object, tokenizer: object, texts: list[str], config: GenerationConfig) -> list[Completion]:

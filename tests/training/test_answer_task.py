@@ -127,7 +127,8 @@ def test_answers_can_be_written(tmp_path: Path) -> None:
         "generate_answer", {**TINY, **SHAPE, **settings, "data.validation_fraction": 0.2}, out=tmp_path / "run"
     )
     asked = [QUESTIONS[0][0], QUESTIONS[1][0]], [QUESTIONS[0][1], QUESTIONS[1][1]]
-    for one, other in zip(gf.LoadedModel(run.model, run.tokenizer).answer(*asked), gf.load(tmp_path / "run").answer(*asked), strict=True):  # fmt: skip
+    live, reopened = gf.LoadedModel(run.model, run.tokenizer), gf.load(tmp_path / "run")
+    for one, other in zip(live.answer(*asked), reopened.answer(*asked), strict=True):
         assert one.answer == other.answer and 0 <= other.probability <= 1
         assert (other.start is None) == (other.answer == "" or all(other.answer not in c for c in asked[1]))
     assert [score.name for score in vars(gf.evaluate(tmp_path / "run"))["scores"]] == ["model", "commonest answer"]
@@ -142,8 +143,8 @@ def test_summaries_are_scored_beside_the_first_sentence(tmp_path: Path) -> None:
     model, lead = metrics["scores"]
     assert (model.name, lead.name) == ("model", "first sentence") and lead.rouge1 > 50 and metrics["documents"] == 6
     assert isinstance(run.data.test, PairSet) and run.data.test.generation.no_repeat_ngram_size == 2
-    text = "Ana saw Ben."
-    assert gf.load(tmp_path / "run").summarize(text, max_new_tokens=4) == gf.load(tmp_path / "run").translate(text, max_new_tokens=4)  # fmt: skip
+    loaded, text = gf.load(tmp_path / "run"), "Ana saw Ben."
+    assert loaded.summarize(text, max_new_tokens=4) == loaded.translate(text, max_new_tokens=4)
 
 
 def test_summaries_longer_than_their_documents_are_noticed(tmp_path: Path) -> None:

@@ -238,7 +238,7 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
         early = f" of {run.settings.recipe.steps:,}, stopped early" if last.step < run.settings.recipe.steps else ""
         write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
         write(f"{folder}: {_kept(run, folder)}")
-    talk(f"next: {next_command(run.model, run.tokenizer, folder)}")
+    talk(f"next: {next_command(run.model, run.tokenizer, folder, task)}")
 
 
 def _kept(run: "Run", folder: Path) -> str:

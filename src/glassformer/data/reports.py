@@ -125,7 +125,7 @@ def _all(seed: int) -> list[Report]:
 def _report(draw: random.Random) -> Report:
     kind = draw.choice(_KINDS)
     who, other_who, *people = draw.sample(PEOPLE, 4)
-    town, other_town, *places = draw.sample(TOWNS, 4)
+    town, other_town, *towns = draw.sample(TOWNS, 4)
     day, other_day, *dates = draw.sample(DAYS, 4)
     facts = {"who": who, "town": town, "day": day, "what": draw.choice(kind.matters)}
     core = draw.choice(kind.told).format(**facts)
@@ -140,7 +140,7 @@ def _report(draw: random.Random) -> Report:
     )
     asides = [
         text.format(
-            person=draw.choice(people), place=draw.choice(places), date=draw.choice(dates), number=draw.choice(_NUMBERS)
+            person=draw.choice(people), place=draw.choice(towns), date=draw.choice(dates), number=draw.choice(_NUMBERS)
         )
         for text in draw.sample(_ASIDES, draw.randint(1, 3))
     ]

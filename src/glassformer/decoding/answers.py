@@ -1,20 +1,18 @@
-"""Answers to questions about a context: the best span by an encoder, or a text by an encoder-decoder."""
+"""Answers to questions about a context: the best span by an encoder, and what an encoder-decoder reads to write one."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from glassformer.data.padded_batches import SpanBatches
-from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.generate import generate
 from glassformer.equations.softmax import softmax
 from glassformer.equations.spans import best_span, span_logits
 from glassformer.inference.prepare import inference_mode
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
-from glassformer.text.questions import Window, encode_question, require_question
+from glassformer.text.questions import Window, encode_question
 from glassformer.text.tokenizer import Tokenizer
 
 MOST_TOKENS = 30  # of an answer
@@ -83,8 +81,8 @@ def _best_spans(model: Encoder, tokenizer: Tokenizer, windows: Sequence[Window])
     spans = best_span(logits, MOST_TOKENS, inside)
     allowed = inside.clone()
     allowed[:, 0] = True
-    shares = softmax(span_logits(logits.transpose(-2, -1), allowed))
-    p = shares.gather(-1, spans[..., None]).squeeze(-1).prod(-1)
+    probabilities = softmax(span_logits(logits.transpose(-2, -1), allowed))
+    p = probabilities.gather(-1, spans[..., None]).squeeze(-1).prod(-1)
     return [(first, last, each) for (first, last), each in zip(spans.tolist(), p.tolist(), strict=True)]
 
 
@@ -111,20 +109,3 @@ def _answer(context: str, window: Window, first: int, last: int, probability: fl
     start += len(text) - len(text.lstrip())
     answer = text.strip()
     return Answer(answer, probability, start, start + len(answer))
-
-
-def written_answers(
-    model: Model, tokenizer: Tokenizer, asked: Sequence[Asked], config: GenerationConfig | None = None
-) -> list[Answer]:
-    """The answers that an encoder-decoder writes, with the characters of the context where they occur first."""
-    for question, context in asked:
-        require_question(question, context)
-    config = config or GenerationConfig(max_new_tokens=MOST_TOKENS)
-    texts = generate(model, tokenizer, [question_prompt(*pair) for pair in asked], replace(config, n=1))
-    found = []
-    for (_, context), text in zip(asked, texts, strict=True):
-        answer, probability = text.text.strip(), float(torch.tensor(text.score, dtype=torch.float64).exp())
-        start = context.find(answer) if answer else -1
-        where = (None, None) if start < 0 else (start, start + len(answer))
-        found.append(Answer(answer, probability, *where))
-    return found

@@ -35,6 +35,8 @@ class Sample:
             return self._continuation(model)
         if "targets" in self._example:
             return self._filled(model)
+        if "token_types" in self._example:
+            return self._span(model)
         return self._label(model) if "labels" in self._example and self.data.labels else None
 
     @cached_property
@@ -69,6 +71,15 @@ class Sample:
         verdict = "right" if guess == wanted else f"wanted {names[wanted]}"
         text = self._text(self._read("ids"))
         return f"{text[:LONGEST]}{'…' if len(text) > LONGEST else ''}{ARROW}{names[guess]} ({verdict})"
+
+    def _span(self, model: Model) -> str:
+        """The start and the end that are most likely by themselves, in the first question with its context."""
+        first, last = self._guesses(model, "attention_mask", "token_types")[0].tolist()
+        wanted, ids = self._example["labels"][0].tolist(), self._read("ids")
+        found, right = self._text(ids[first : last + 1]).strip(), self._text(ids[wanted[0] : wanted[1] + 1]).strip()
+        verdict = "right" if [first, last] == wanted else f"wanted {right}"
+        question = self._text(ids[self._example["token_types"][0, : len(ids)] == 0]).strip()
+        return f"{question[:LONGEST]}{ARROW}{found[:LONGEST]} ({verdict})"
 
     def _filled(self, model: Model) -> str | None:
         targets = self._example["targets"][0]

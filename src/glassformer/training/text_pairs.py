@@ -75,6 +75,7 @@ class PairSet(EvaluationSet):
     batch_size: int | None = None  # texts generated together
 
     written = "text"  # what the model writes
+    as_long_as_sources = False  # whether texts are about as long as their sources, as translations are
 
     def require_packages(self) -> None:
         """Raise if a package that the metrics need is missing."""
@@ -90,10 +91,11 @@ class PairSet(EvaluationSet):
         progress: task.Progress = task.silent,
         record: task.Record | None = None,
     ) -> Metrics:
-        """Loss on the references, and scores of texts at most twice as long as the longest side."""
+        """Loss on the references, and scores of texts at most twice as long as the longest."""
         self.require_packages()  # before the work, not after it
         found = task.predict(model, self.batches, NEXT_TARGET_TOKEN, progress)
-        longest = 2 * max(max(len(source), len(target) + 1) for source, target in self.batches.pairs)
+        compared = self.batches.pairs if self.as_long_as_sources else [((), target) for _, target in self.batches.pairs]
+        longest = 2 * max(max(len(source), len(target) + 1) for source, target in compared)
         config = replace(self.generation, max_new_tokens=min(longest, model.config.context or longest))
         sources = [source for source, _ in self.pairs]
         size = self.batch_size or TEXTS_AT_ONCE

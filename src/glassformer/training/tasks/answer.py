@@ -56,7 +56,7 @@ class AnswerSettings(Settings):
     """An encoder that finds answers."""
 
     data: AnswerData = AnswerData()
-    recipe: Recipe = Recipe(steps=1500, learning_rate=1e-3, warmup_steps=150, evaluate_every=500, save_every=500)
+    recipe: Recipe = Recipe(steps=1500, learning_rate=1e-3, warmup_steps=100, evaluate_every=500, save_every=500)
     model: Config = EncoderConfig(head="span", dim=128, layers=3, heads=4, ffn_dim=256, context=128)
 
 

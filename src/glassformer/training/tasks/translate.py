@@ -70,6 +70,7 @@ class TranslationSet(PairSet):
     """Sentence pairs, and how their sources are translated."""
 
     written = "translation"
+    as_long_as_sources = True
 
     def require_packages(self) -> None:
         """Raise if sacreBLEU is missing."""
