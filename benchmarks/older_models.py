@@ -90,7 +90,9 @@ def main(given: argparse.Namespace) -> None:
     ]
     with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
         found = list(pool.map(outcome, runs))
-    print("| gap | model | parameters | recalled, mean of seeds (least to most) | gradient at the first symbol over the")
+    print(
+        "| gap | model | parameters | recalled, mean of seeds (least to most) | gradient at the first symbol over the"
+    )
     print("question's, fresh | trained | ms a step |\n| --- | --- | --- | --- | --- | --- | --- |")
     for gap in given.gaps:
         for name in NAMES:

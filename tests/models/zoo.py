@@ -10,6 +10,7 @@ from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.linear import LinearConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.mlp import MLPConfig
 from glassformer.models.modern import ModernConfig
@@ -68,6 +69,14 @@ ZOO: dict[str, Config] = {
     "vit-sinusoidal-mean": ViTConfig(**VIT, positions="sinusoidal", pool="mean"),
     "vit-pooled": ViTConfig(**VIT, head="pooled"),
     "vit-hidden": ViTConfig(**VIT, head="hidden"),
+    "linear": LinearConfig(
+        inputs=3,
+        outputs=2,
+        input_mean=(0.5, -1.0, 2.0),
+        input_std=(2.0, 0.5, 1.5),
+        target_mean=(1.0, 2.0),
+        target_std=(3.0, 0.25),
+    ),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
 CAUSAL = [name for name, c in ZOO.items() if isinstance(c, (GPTConfig, LlamaConfig, ModernConfig, RNNConfig))]
@@ -97,7 +106,7 @@ def specimen(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, lengt
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             parameter.add_((0.3 * noise).to(dtype))
     ids = torch.randint(VOCAB, (3, length), generator=generator)
-    if name == "mlp":
+    if name in ("linear", "mlp"):
         return Specimen(model, {"x": torch.randn(4, 3, generator=generator, dtype=torch.float64).to(dtype)})
     if name in VIEWERS:
         shape = (3, ZOO[name].channels, ZOO[name].image_size, ZOO[name].image_size)

@@ -34,7 +34,7 @@ from glassformer.equations.masks import (
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
-from glassformer.equations.metrics import accuracy, f1
+from glassformer.equations.metrics import accuracy, f1, r_squared
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
@@ -228,6 +228,7 @@ __all__ = [
     "prepend_token",
     "projection_macs",
     "quadratic_fraction",
+    "r_squared",
     "random_cosine_rms",
     "relative_position_bias",
     "relative_position_bucket",

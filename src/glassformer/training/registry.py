@@ -11,6 +11,7 @@ from glassformer.training.task import DataContext, Task, TaskData
 from glassformer.training.tasks.classify import ClassifyTask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.masked import MaskedLanguageModeling
+from glassformer.training.tasks.regress import RegressTask
 from glassformer.training.tasks.translate import TranslateTask
 
 TASKS: dict[str, Task] = {
@@ -18,6 +19,7 @@ TASKS: dict[str, Task] = {
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
+    "regress": RegressTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
@@ -29,6 +31,10 @@ FOLLOWS = {
     "model.channels": "the pictures in the data",
     "model.image_mean": "the pictures in the data",
     "model.image_std": "the pictures in the data",
+    **dict.fromkeys(
+        ("model.inputs", "model.outputs", *(f"model.{a}_{b}" for a in ("input", "target") for b in ("mean", "std"))),
+        "the columns of the data",
+    ),
 }
 
 

@@ -10,3 +10,11 @@ def accuracy(draw: Draw) -> dict[str, object]:
     mask.view(-1)[0] = True
     predictions, targets = draw.below(3, *shape), draw.below(3, *shape)
     return {"predictions": predictions, "targets": targets, "mask": mask if draw.choose(True, False) else None}
+
+
+def r_squared(draw: Draw) -> dict[str, object]:
+    """Predictions and targets, at least two of which differ."""
+    n = draw.integer(2, 6)
+    y = draw.normal(n)
+    y[0] += 1 + y[1] - y[0]
+    return {"y_hat": draw.normal(n), "y": y}

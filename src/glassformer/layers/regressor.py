@@ -1,0 +1,44 @@
+"""The base of models that predict numbers from numbers."""
+
+from torch import Tensor
+
+from glassformer.equations.algebra import add, multiply
+from glassformer.errors import ConfigError, ModelError
+from glassformer.layers.config import Config
+from glassformer.layers.model import Model
+
+
+class Regressor(Model):
+    """Rows of numbers in, rows of numbers out.
+
+    Its configuration has the `inputs` and `outputs` of a row, and `input_mean`, `input_std`, `target_mean` and
+    `target_std` of the data it was trained on, which it computes between; without them it computes on numbers as
+    they are.
+    """
+
+    def __init__(self, config: Config) -> None:
+        super().__init__(config)
+        values = vars(config)
+        for name, count in (("input", values["inputs"]), ("target", values["outputs"])):
+            for part in ("mean", "std"):
+                given = len(values[f"{name}_{part}"])
+                if given not in (0, count) or bool(given) != bool(values[f"{name}_std"]):
+                    raise ConfigError(f"{name}_{part} has {given} numbers, wanted {count}")
+
+    def check(self, x: Tensor) -> None:
+        """Raise on rows the model cannot take."""
+        if not x.is_floating_point() or x.dim() == 0 or x.shape[-1] != self.config.inputs:
+            raise ModelError(
+                f"{type(self).__name__}: x has shape {list(x.shape)} and type {x.dtype}, "
+                f"wanted rows of {self.config.inputs} float numbers"
+            )
+
+    def standardize(self, x: Tensor) -> Tensor:
+        """Inputs with mean zero and deviation one over the training data."""
+        mean, std = x.new_tensor(self.config.input_mean), x.new_tensor(self.config.input_std)
+        return multiply(add(x, -mean), 1 / std) if self.config.input_std else x
+
+    def in_units(self, y: Tensor) -> Tensor:
+        """What the network computes, in the units of the targets."""
+        mean, std = y.new_tensor(self.config.target_mean), y.new_tensor(self.config.target_std)
+        return add(multiply(y, std), mean) if self.config.target_std else y
