@@ -23,7 +23,7 @@ from glassformer.models.mlp import MLPConfig
 from glassformer.training import task
 from glassformer.training.objective import Objective
 from glassformer.training.recipe import Recipe
-from glassformer.training.settings import DataSettings, FilePath, Settings
+from glassformer.training.settings import DataSettings, FilePath, RunSettings, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Task, TaskData
 
 ROWS_AT_ONCE = 4096  # of a batch in an evaluation
@@ -39,7 +39,7 @@ class TableData(DataSettings):
     validation_fraction: Fraction = 0.2
     target: str = setting("", "Column to predict; the last one if empty.", "price")
     standardize: bool = setting(True, "Whether inputs and targets are brought to mean zero and deviation one.", False)
-    batch_size: Size = setting(32, "Rows in a batch.", 64)
+    batch_size: Size = setting(256, "Rows in a batch.", 64)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +48,10 @@ class RegressSettings(Settings):
 
     data: TableData = TableData()
     recipe: Recipe = Recipe(
-        steps=2000, learning_rate=1e-2, warmup_steps=50, evaluate_every=200, save_every=500, optimizer="adam"
+        steps=1500, learning_rate=3e-2, warmup_steps=50, evaluate_every=250, save_every=500, optimizer="adam"
     )
     model: Config = SINE_MODEL
+    run: RunSettings = RunSettings(precision="float32")  # so small a model gains nothing from less
 
 
 def squared_error(
