@@ -10,13 +10,14 @@ import argparse
 import statistics
 import time
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import get_context
 
 import torch
 
 from glassformer.course.copy_task import NAMES, CopyTask, contestants, fresh, gradient_by_position, training
+from glassformer.models.gpt import GPTConfig
 
 RATES = {"RNN": (1e-3, 3e-3), "LSTM": (3e-3, 1e-2), "Transformer": (1e-3, 3e-3)}  # the better one is reported
 TIMED_LENGTHS, TIMED_STEPS = (64, 256, 1024), 3
@@ -64,11 +65,11 @@ def first_over_question(run: Run, model: object) -> float:
     return float(norms[0] / norms[task.remembered + task.gap].clamp_min(1e-30))
 
 
-def step_seconds(name: str, length: int) -> float:
-    """The least seconds of a training step on one row of this length."""
+def step_seconds(name: str, length: int, device: str) -> float:
+    """The least seconds of a training step on rows of this length, by models of the same size."""
     torch.set_num_threads(1)
-    task = CopyTask(length - 8)
-    model = fresh(contestants(task)[name], 0)
+    task, config = CopyTask(length - 8), contestants(CopyTask(TIMED_LENGTHS[0]))[name]
+    model = fresh(replace(config, context=length) if isinstance(config, GPTConfig) else config, 0).to(device)
     steps, times = training(model, task, TIMED_STEPS + 1, 1e-3, rows=4), []
     for _ in islice(steps, 1):
         pass
@@ -99,7 +100,13 @@ def main(given: argparse.Namespace) -> None:
             print(row(gap, name, [each for each in found if (each.run.gap, each.run.name) == (gap, name)]), flush=True)
     print(f"| model | {' | '.join(f'{length} tokens' for length in TIMED_LENGTHS)} |\n{'| --- ' * 4}|")
     for name in NAMES:
-        print("|", name, "|", *(f"{1e3 * step_seconds(name, length):.0f} ms |" for length in TIMED_LENGTHS), flush=True)
+        print(
+            "|",
+            name,
+            "|",
+            *(f"{1e3 * step_seconds(name, length, given.device):.0f} ms |" for length in TIMED_LENGTHS),
+            flush=True,
+        )
 
 
 def row(gap: int, name: str, found: list[Outcome]) -> str:
@@ -122,4 +129,5 @@ if __name__ == "__main__":
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--device", default="cpu", help="of the seconds by length, which training does not use")
     main(parser.parse_args())

@@ -35,7 +35,15 @@ ROADMAP = [
     *("deep-networks", "xor", "sine", "softmax", "norms", "norm-stability", "residuals"),
     *("similarity", "choosing-a-measure", "word-vectors", "tokens", "positions", "rotary-scaling"),
     *("attention", "why-softmax", "scaling", "masks", "heads", "why-heads", "reading-attention"),
-    *("feed-forward", "encoder-block", "decoder-block", "pre-norm-block", "output-layer", "gpt"),
+    *(
+        "feed-forward",
+        "encoder-block",
+        "decoder-block",
+        "pre-norm-block",
+        "output-layer",
+        "gpt",
+        "recurrent-against-attention",
+    ),
     *("training-step", "adam", "regularization"),
     *("decoding", "complexity", "flash-attention", "pitfalls", "errata"),
 ]

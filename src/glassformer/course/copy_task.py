@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -64,7 +65,8 @@ def contestants(task: CopyTask, dim: int = 32, layers: int = 2) -> dict[str, GPT
     transformer = GPTConfig(vocab=task.vocab, context=task.length, dim=dim, layers=layers, heads=4)
     wanted = build(transformer, device="meta").parameter_count()
     found: dict[str, GPTConfig | RNNConfig] = {}
-    for name, cell in (("RNN", "rnn"), ("LSTM", "lstm")):
+    cells: dict[str, Literal["rnn", "lstm"]] = {"RNN": "rnn", "LSTM": "lstm"}
+    for name, cell in cells.items():
         sizes = (RNNConfig(vocab=task.vocab, dim=dim // 2, hidden_dim=size, cell=cell) for size in range(4, 400))
         found[name] = min(sizes, key=lambda config: abs(build(config, device="meta").parameter_count() - wanted))
     return {**found, "Transformer": transformer}
@@ -98,7 +100,7 @@ def training(
                     new, first, second = adam(weight, gradient * factor, *moments[i], turn, rate, BETAS)
                     moments[i] = first, second
                     weight.copy_(new)
-        yield float(loss)
+        yield loss.item()
 
 
 def gradient_by_position(model: CausalLM, task: CopyTask, rows: int = 32, seed: int = 2) -> Tensor:

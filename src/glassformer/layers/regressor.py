@@ -1,11 +1,13 @@
 """The base of models that predict numbers from numbers."""
 
+from abc import abstractmethod
+
 from torch import Tensor
 
 from glassformer.equations.algebra import add, multiply
 from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.config import Config
-from glassformer.layers.model import Model
+from glassformer.layers.model import Model, checks_inputs
 
 
 class Regressor(Model):
@@ -33,12 +35,17 @@ class Regressor(Model):
                 f"wanted rows of {self.config.inputs} float numbers"
             )
 
-    def standardize(self, x: Tensor) -> Tensor:
-        """Inputs with mean zero and deviation one over the training data."""
-        mean, std = x.new_tensor(self.config.input_mean), x.new_tensor(self.config.input_std)
-        return multiply(add(x, -mean), 1 / std) if self.config.input_std else x
+    @abstractmethod
+    def network(self, x: Tensor) -> Tensor:
+        """Outputs from inputs, both with mean zero and deviation one where those of the data are known."""
 
-    def in_units(self, y: Tensor) -> Tensor:
-        """What the network computes, in the units of the targets."""
-        mean, std = y.new_tensor(self.config.target_mean), y.new_tensor(self.config.target_std)
-        return add(multiply(y, std), mean) if self.config.target_std else y
+    @checks_inputs(check)
+    def forward(self, x: Tensor) -> Tensor:
+        """Each row on its own, in and out in the units of the data."""
+        config = self.config
+        if config.input_std:
+            x = multiply(add(x, -x.new_tensor(config.input_mean)), 1 / x.new_tensor(config.input_std))
+        y = self.network(x)
+        if config.target_std:
+            y = add(multiply(y, y.new_tensor(config.target_std)), y.new_tensor(config.target_mean))
+        return y

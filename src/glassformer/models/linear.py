@@ -7,7 +7,6 @@ from torch import Tensor
 
 from glassformer.layers.basic import Linear
 from glassformer.layers.config import Config, Positive, Size, setting
-from glassformer.layers.model import checks_inputs
 from glassformer.layers.regressor import Regressor
 
 
@@ -32,10 +31,9 @@ class LinearRegression(Regressor):
         super().__init__(config)
         self.layer = Linear(config.inputs, config.outputs)
 
-    @checks_inputs(Regressor.check)
-    def forward(self, x: Tensor) -> Tensor:
+    def network(self, x: Tensor) -> Tensor:
         """Each row on its own."""
-        return self.in_units(self.layer(self.standardize(x)))
+        return self.layer(x)
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.layers.basic import ACTIVATIONS, Linear
 from glassformer.layers.config import Config, Positive, Size, setting
-from glassformer.layers.model import checks_inputs
 from glassformer.layers.regressor import Regressor
 
 
@@ -39,13 +38,11 @@ class MLP(Regressor):
         self.layers = nn.ModuleList(Linear(a, b) for a, b in pairwise(widths))
         self.activation = ACTIVATIONS[config.activation]
 
-    @checks_inputs(Regressor.check)
-    def forward(self, x: Tensor) -> Tensor:
+    def network(self, x: Tensor) -> Tensor:
         """Each row on its own."""
-        x = self.standardize(x)
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))
-        return self.in_units(self.layers[-1](x))
+        return self.layers[-1](x)
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:

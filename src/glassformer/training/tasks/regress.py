@@ -28,6 +28,7 @@ from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet
 
 ROWS_AT_ONCE = 4096  # of a batch in an evaluation
 SINE_MODEL = MLPConfig(inputs=1, hidden_dims=(10, 10), outputs=1)
+IN_FLOAT32 = RunSettings(precision="float32")  # so small a model gains nothing from less
 DIGITS = 6  # of a mean or a deviation that are kept
 
 
@@ -51,7 +52,7 @@ class RegressSettings(Settings):
         steps=1500, learning_rate=3e-2, warmup_steps=50, evaluate_every=250, save_every=500, optimizer="adam"
     )
     model: Config = SINE_MODEL
-    run: RunSettings = RunSettings(precision="float32")  # so small a model gains nothing from less
+    run: RunSettings = IN_FLOAT32
 
 
 def squared_error(
