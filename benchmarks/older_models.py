@@ -1,6 +1,6 @@
 """What attention buys: an RNN, an LSTM and a Transformer of equal size on the copy task, on a CPU.
 
-python benchmarks/older_models.py [--gaps 5 20 50 100] [--seeds 0 1 2] [--updates 1000] [--processes 2]
+python benchmarks/older_models.py [--gaps 10 50 100 200] [--seeds 0 1 2] [--updates 1000] [--processes 2]
 
 Prints how many symbols each recalls by gap, the seconds of a training step by length, and the norm of the gradient
 that reaches the first symbol, before and after training. Every run is one thread in a process of its own.
@@ -125,7 +125,7 @@ def row(gap: int, name: str, found: list[Outcome]) -> str:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--gaps", type=int, nargs="+", default=[5, 20, 50, 100])
+    parser.add_argument("--gaps", type=int, nargs="+", default=[10, 50, 100, 200])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--updates", type=int, default=1000)
     parser.add_argument("--processes", type=int, default=2)

@@ -115,6 +115,7 @@ from glassformer.equations.similarity import (
 )
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
+from glassformer.equations.standardizing import standardize, unstandardize
 from glassformer.equations.variance_scaling import (
     he_normal,
     truncated_normal,
@@ -264,6 +265,7 @@ __all__ = [
     "split_heads",
     "squared_relu",
     "stack_steps",
+    "standardize",
     "suppress_tokens",
     "swiglu",
     "symmetric_kl",
@@ -279,6 +281,7 @@ __all__ = [
     "unembed",
     "uniform",
     "unpatchify",
+    "unstandardize",
     "visible_pairs",
     "warmup_stable_decay",
     "weight_decay",

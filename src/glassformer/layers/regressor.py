@@ -4,7 +4,7 @@ from abc import abstractmethod
 
 from torch import Tensor
 
-from glassformer.equations.algebra import add, multiply
+from glassformer.equations.standardizing import standardize, unstandardize
 from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model, checks_inputs
@@ -44,8 +44,8 @@ class Regressor(Model):
         """Each row on its own, in and out in the units of the data."""
         config = self.config
         if config.input_std:
-            x = multiply(add(x, -x.new_tensor(config.input_mean)), 1 / x.new_tensor(config.input_std))
+            x = standardize(x, config.input_mean, config.input_std)
         y = self.network(x)
         if config.target_std:
-            y = add(multiply(y, y.new_tensor(config.target_std)), y.new_tensor(config.target_mean))
+            y = unstandardize(y, config.target_mean, config.target_std)
         return y

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.layers.basic import Linear
 from glassformer.layers.config import Config, Positive, Size, setting
 from glassformer.layers.regressor import Regressor
@@ -37,6 +38,9 @@ class LinearRegression(Regressor):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Start from zero: the loss has one minimum, so nothing has to be drawn."""
+        """Draw fresh weights: Xavier, a zero bias; the loss has one minimum, so any will do."""
         for weight in self.parameters():
-            weight.zero_()
+            if weight.dim() > 1:
+                weight.copy_(xavier_uniform(*weight.shape, generator=generator))
+            else:
+                weight.zero_()

@@ -12,7 +12,6 @@ from glassformer.data.batches import Batch
 from glassformer.data.splitting import split
 from glassformer.data.tables import SINE, NumberTable, RowBatches, read_numbers, sine_table
 from glassformer.equation import no_checks
-from glassformer.equations.algebra import multiply
 from glassformer.equations.losses import mean_squared_error
 from glassformer.equations.metrics import r_squared
 from glassformer.errors import ConfigError, DataError
@@ -65,8 +64,8 @@ def squared_error(
 ) -> tuple[Tensor, Tensor]:
     """Squared error summed over rows, where targets are standardized in units of their variance; and the rows."""
     predicted = model(*inputs).float()
-    scale = 1 / targets.new_tensor(model.config.target_std or (1.0,))
-    loss = mean_squared_error(multiply(predicted, scale), multiply(targets, scale)) * len(targets)
+    scale = model.config.target_std or (1.0,)
+    loss = mean_squared_error(predicted, targets) * (len(targets) / scale[0] ** 2)
     return loss, torch.tensor(len(targets), device=targets.device)
 
 
