@@ -6,6 +6,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Literal, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -14,26 +15,36 @@ import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces an
 from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
+from glassformer.asking.picture_classification import classify_images, pixel_values, read_pixels
 from glassformer.asking.reading import device_of, max_length
+from glassformer.asking.retrieval import Picture
+from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
+from glassformer.data.captions import Pictures as PictureArray
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
+from glassformer.decoding.drawing import DrawingConfig, best_first, draw, similarity_to_prompt
 from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
 from glassformer.errors import CheckpointError, ConfigError, DecodingError, ModelError, PathError, require_type
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
+from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
+from glassformer.models.clip import CLIP
 from glassformer.models.encoder import Encoder
 from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
 from glassformer.probes.loss_targets import LossTarget
+from glassformer.probes.readout import attention_maps
 from glassformer.probes.trace import Trace, trace
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
+from glassformer.views.picture_attention import picture_attention_page
 
 Texts = list[str] | tuple[str, ...]
+Pictures = list[str | Picture] | tuple[str | Picture, ...]
 
 
 class LoadedModel(TextModel):
@@ -126,21 +137,65 @@ class LoadedModel(TextModel):
         return found[0] if isinstance(texts, str) else found
 
     @overload
-    def classify(self, texts: str) -> Classification: ...
+    def classify(
+        self, texts: str | Picture, labels: Sequence[str] | None = None, template: str = TEMPLATE
+    ) -> Classification: ...
     @overload
-    def classify(self, texts: Texts) -> list[Classification]: ...
-    def classify(self, texts: str | Texts) -> Classification | list[Classification]:
-        """Classify a text, or several: the label of each and the probabilities of all labels."""
-        found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(texts), self._name)
-        return found[0] if isinstance(texts, str) else found
+    def classify(
+        self, texts: Texts | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
+    ) -> list[Classification]: ...
+    def classify(
+        self, texts: str | Texts | Picture | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
+    ) -> Classification | list[Classification]:
+        """Classify a text, or several: the label of each and the probabilities of all labels.
 
-    def embed(self, texts: str | Texts) -> Tensor:
+        A model that reads pictures takes paths, arrays of bytes or tensors of pixel values. A CLIP classifies pictures,
+        given as paths or arrays, by any `labels`: those whose text, made by the `template`,
+        is nearest (zero-shot classification).
+        """
+        items = _listed(texts)
+        if labels is None and isinstance(self._model, ImageClassifier):
+            found = classify_images(self._model, self.labels, items, self._name)
+            return found if isinstance(texts, list | tuple) else found[0]
+        if labels is not None or isinstance(self._model, CLIP):
+            found = self._classify_pictures(items, labels, template)
+        else:
+            found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(items), self._name)
+        return found if isinstance(texts, list | tuple) else found[0]
+
+    def _classify_pictures(
+        self, pictures: list[str | Picture], labels: Sequence[str] | None, template: str
+    ) -> list[Classification]:
+        model = require_clip(self._plain(), "classify pictures by any labels")
+        if labels is None or isinstance(labels, str):
+            raise ModelError('labels are missing, wanted a list such as ["cat", "dog"] to choose from')
+        given = [Path(each) if isinstance(each, str) else each for each in pictures]
+        return classify_pictures(model, self.required_tokenizer(), given, labels, template)
+
+    def picture_attention(self, picture: str | Path | np.ndarray) -> str:
+        """An HTML page that shows on a picture where each head of each layer looks: from the class token, if any."""
+        model = self._plain()
+        if not isinstance(model, ImageClassifier):
+            raise ModelError(f"{type(model).__name__} does not read pictures, wanted one that does, such as a ViT")
+        pixels = read_pixels(model, picture)
+        maps = attention_maps(model, {"pixel_values": pixel_values(model, pixels)})
+        title = "attention" if isinstance(picture, np.ndarray) else str(picture)
+        return picture_attention_page(title, pixels, maps)  # pyright: ignore[reportArgumentType] - read as bytes
+
+    def embed(self, texts: str | Texts | Picture | Pictures) -> Tensor:
         """Sentence vectors [texts, dim], or [dim] for a single text: what the head of an encoder pools.
 
-        Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder.
+        Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder. A CLIP
+        embeds texts, and pictures given as a Path or as an array.
         """
-        found = embed(self._plain(), self.required_tokenizer(), _texts(texts))
-        return found[0] if isinstance(texts, str) else found
+        items = _listed(texts)
+        if any(isinstance(item, Path | np.ndarray) for item in items):
+            model = require_clip(self._plain(), "embed pictures")
+            read = any(isinstance(item, str) for item in items)
+            found = embed_pairs(model, self.required_tokenizer() if read else None, items)
+        else:
+            found = embed(self._plain(), self.required_tokenizer(), _texts(items))
+        return found if isinstance(texts, list | tuple) else found[0]
 
     @overload
     def fill(self, texts: str, top_k: int = 5) -> list[Classification]: ...
@@ -151,6 +206,44 @@ class LoadedModel(TextModel):
         model, tokenizer = self._plain(), self.required_tokenizer()
         found = [fill(model, tokenizer, text, top_k) for text in _texts(texts)]
         return found[0] if isinstance(texts, str) else found
+
+    @overload
+    def draw(
+        self,
+        prompts: str,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        **settings: object,
+    ) -> PictureArray: ...
+    @overload
+    def draw(
+        self,
+        prompts: Texts,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        **settings: object,
+    ) -> list[PictureArray]: ...
+    def draw(
+        self,
+        prompts: str | Texts,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        **settings: object,
+    ) -> PictureArray | list[PictureArray]:
+        """Draw pictures of a prompt, [n, height, width, channels] of unsigned bytes, or such an array for each prompt.
+
+        Settings are those of `DrawingConfig`: n, guidance, temperature, top_k, top_p, seed. With a CLIP to `rerank`
+        them by, the pictures that fit the prompt best come first.
+        """
+        config, texts = _drawing_config(config, settings), _texts(prompts)
+        pixels = draw(self._prepare(), self.required_tokenizer(), texts, config)
+        found = list(pixels.reshape(len(texts), config.n, *pixels.shape[1:]))
+        if rerank is not None:
+            require_type(DecodingError, "rerank", rerank, LoadedModel, "a CLIP that gf.load returned")
+            judge = rerank.model, rerank.required_tokenizer()
+            scored = [similarity_to_prompt(*judge, text, each) for text, each in zip(texts, found, strict=True)]
+            found = [each[best_first(scores)] for each, scores in zip(found, scored, strict=True)]
+        return found[0] if isinstance(prompts, str) else found
 
     def trace(
         self,
@@ -174,8 +267,12 @@ class LoadedModel(TextModel):
         return found.labeled(**run.tokens)
 
     def inputs(self, text: Tokens, second: Tokens | None = None) -> ModelInputs:
-        """A text, or token ids, as arguments of the model: what `gf.trace` and the probes run it on."""
+        """A text, token ids or the path of a picture as arguments of the model, for `gf.trace` and the probes."""
         model = self._plain()
+        if isinstance(model, ImageClassifier):
+            if not isinstance(text, str):
+                raise ModelError("pictures are given as the path of an image file, or as pixel_values by name")
+            return ModelInputs(self.model, {"pixel_values": pixel_values(model, read_pixels(model, text))})
         if isinstance(model, EncoderDecoder):
             rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
         elif isinstance(model, CausalLM | Encoder):
@@ -263,9 +360,21 @@ def _generation_config(config: GenerationConfig | None, settings: dict[str, obje
     return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
 
 
-def _texts(texts: str | Texts) -> list[str]:
+def _drawing_config(config: DrawingConfig | None, settings: dict[str, object]) -> DrawingConfig:
+    """A config with the settings that are given as keywords replaced."""
+    require_known_settings(settings, DrawingConfig, "drawing")
+    require_type(DecodingError, "config", config, (DrawingConfig, NoneType), "a DrawingConfig")
+    return replace(config or DrawingConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
+
+
+def _listed(items: str | Texts | Picture | Pictures) -> list[str | Picture]:
+    """One text or picture, or several, as a list."""
+    return list(items) if isinstance(items, list | tuple) else [items]
+
+
+def _texts(texts: str | Texts | list[str | Picture]) -> list[str]:
     """The texts as a list, if they are texts."""
     found = list(texts) if isinstance(texts, list | tuple) else [texts]
     if wrong := [type(text).__name__ for text in found if not isinstance(text, str)]:
         raise ModelError(f"a text is of the type {wrong[0]}, wanted a text or a list of texts")
-    return found
+    return [text for text in found if isinstance(text, str)]

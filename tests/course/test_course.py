@@ -45,6 +45,7 @@ ROADMAP = [
         "recurrent-against-attention",
     ),
     *("training-step", "adam", "regularization"),
+    *("patches", "contrastive", "images-as-tokens"),
     *("decoding", "complexity", "flash-attention", "pitfalls", "errata"),
 ]
 SLOW = ("descent", "sine", "softmax", "output-layer", "adam", "how-it-works", "mini-batches", "norm-stability")

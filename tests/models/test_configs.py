@@ -15,6 +15,7 @@ from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
 from glassformer.layers.sparse_attention import Dilated, SlidingWindow
+from glassformer.models.cnn import CNNConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
@@ -46,7 +47,7 @@ def changes(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
 def run(model: Model, config: Config) -> Tensor:
     if isinstance(config, MLPConfig):
         return model(torch.ones(2, config.inputs))
-    if isinstance(config, ViTConfig):
+    if isinstance(config, (ViTConfig, CNNConfig)):
         return model(torch.ones(1, config.channels, config.image_size, config.image_size))
     ids = (torch.arange(min(5, getattr(config, "context", None) or 5)) % config.vocab)[None]
     return model(ids, ids) if isinstance(config, (Seq2SeqConfig, T5Config)) else model(ids)

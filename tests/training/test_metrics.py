@@ -134,7 +134,7 @@ def test_a_classifier_is_counted_as_by_hand(predictions: list[tuple[int, int]], 
     assert found.loss == pytest.approx(total - hit / len(predictions), rel=1e-5)
     each = [slow_f1(right, guesses, c) for c in range(4)]
     assert [c.f1 for c in found.classes] == pytest.approx(each)
-    assert [(c.name, c.texts) for c in found.classes] == [(name, right.count(i)) for i, name in enumerate("nesw")]
+    assert [(c.name, c.examples) for c in found.classes] == [(name, right.count(i)) for i, name in enumerate("nesw")]
     seen = set(right) | set(guesses)
     assert found.f1_macro == pytest.approx(sum(each[c] for c in seen) / len(seen))
     assert found.f1_weighted == pytest.approx(sum(each[c] for c in right) / len(right))

@@ -8,10 +8,12 @@ from torch import Tensor
 from glassformer.asking.reading import read_texts
 from glassformer.equations.sequences import mean_pool
 from glassformer.errors import ModelError
+from glassformer.inference.pair_embeddings import embed_texts
 from glassformer.inference.prepare import inference_mode
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
+from glassformer.models.clip import CLIP
 from glassformer.models.encoder import Encoder
 from glassformer.text.tokenizer import Tokenizer
 
@@ -21,6 +23,8 @@ def embed(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> Tensor:
 
     Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder.
     """
+    if isinstance(model, CLIP):
+        return embed_texts(model, tokenizer, texts)
     if not isinstance(model, EncoderDecoder) and "stack" not in dict(model.named_children()):
         raise ModelError(f"{type(model).__name__} does not embed: it has no blocks that read a text")
     vectors = [torch.empty(0, model.config.dim)]

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from glassformer.checkpoints.families import bert, gpt2, llama, marian, t5
+from glassformer.checkpoints.families import bert, clip, gpt2, llama, marian, t5, vit
 from glassformer.checkpoints.families.family import Head, ModelFamily
 from glassformer.checkpoints.hf_config import HFConfig, require_sane
 from glassformer.checkpoints.tensor_map import TensorMap, expand
@@ -12,8 +12,7 @@ from glassformer.layers.config import Config, as_declared, in_plain_words
 
 # Every family by its model_type: to add one, write its file and add it here.
 FAMILIES: dict[str, ModelFamily] = {
-    family.model_type: family
-    for family in (*gpt2.FAMILIES, *llama.FAMILIES, *bert.FAMILIES, *t5.FAMILIES, *marian.FAMILIES)
+    family.model_type: family for module in (gpt2, llama, bert, t5, marian, clip, vit) for family in module.FAMILIES
 }
 
 

@@ -4,11 +4,13 @@ from dataclasses import replace
 
 from glassformer.layers.config import Config
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, YarnScaling
+from glassformer.models.clip import CLIPConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
+from glassformer.models.vit import ViTConfig
 
 _GPT = GPTConfig(vocab=29, context=16, dim=12, layers=2, heads=3, ffn_dim=20)
 _LLAMA = LlamaConfig(vocab=29, context=32, dim=16, ffn_dim=20, layers=2, heads=4)
@@ -20,6 +22,11 @@ _MARIAN = Seq2SeqConfig(
     vocab=29, context=16, dim=12, layers=2, heads=3, ffn_dim=20, positions="halves", output_bias=True
 )
 _BART = replace(_MARIAN, positions="learned", position_offset=2, embedding_norm=True, activation="gelu")
+_CLIP = CLIPConfig(
+    vocab=29, context=16, text_dim=12, text_layers=2, text_heads=3, text_ffn_dim=20, embedding_dim=10,
+    image_size=8, patch_size=4, image_dim=8, image_layers=3, image_heads=2, image_ffn_dim=16,
+)  # fmt: skip
+_VIT = ViTConfig(image_size=8, channels=3, patch_size=2, dim=12, layers=2, heads=3, ffn_dim=20)
 
 PARITY_CONFIGS: dict[str, Config] = {
     "GPT-2": _GPT,
@@ -53,4 +60,14 @@ PARITY_CONFIGS: dict[str, Config] = {
     "Marian, ReLU, unscaled": replace(_MARIAN, scale_embeddings=False, decoder_layers=1),
     "BART": replace(_BART, scale_embeddings=False, decoder_layers=3),
     "BART, scaled": _BART,
+    "CLIP": _CLIP,
+    "CLIP, EOS, GELU, gray": replace(
+        _CLIP, eos=5, activation="gelu", channels=1, image_mean=(0.5,), image_std=(0.5,), eps=1e-3
+    ),
+    "ViT": replace(_VIT, head="pooled"),
+    "ViT, hidden states": replace(_VIT, head="hidden", activation="gelu_tanh"),
+    "ViT, classes": replace(_VIT, classes=3),
+    "ViT, classes, gray, ReLU": replace(
+        _VIT, channels=1, patch_size=4, activation="relu", eps=1e-6, image_mean=(0.3,), image_std=(0.2,)
+    ),
 }

@@ -12,6 +12,7 @@ from glassformer.checkpoints.atomic_save import JOURNAL, atomic_save, write_json
 from glassformer.checkpoints.hf_config import HARMLESS
 from glassformer.checkpoints.huggingface import HFModel, class_count, config_table, find_hf_model
 from glassformer.checkpoints.native import native_config, read_native
+from glassformer.checkpoints.preprocessor import PREPROCESSOR, has_pictures, preprocessor_table
 from glassformer.checkpoints.run_checkpoints import holds_run
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
 from glassformer.checkpoints.tensor_files import (
@@ -35,7 +36,7 @@ from glassformer.text.tokenizer import Tokenizer
 
 Format = Literal["auto", "hf", "native"]
 SHARD_BYTES = 5_000_000_000
-STALE_NAMES = (INDEX, GENERATION, MODULES, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+STALE_NAMES = (INDEX, GENERATION, PREPROCESSOR, MODULES, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, STALE_NAMES)))
 MODEL_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
@@ -75,11 +76,7 @@ def save(
         _write_shards(scratch, model, table, rows, shard_bytes)
         write_json(scratch / CONFIG_FILE, table)
         if found is not None:
-            if not found.head:  # it generates text
-                ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
-                write_json(scratch / GENERATION, {"_from_model_config": True, **ids})
-            if found.head == "sentence":
-                write_sentence_model(scratch, model.config.dim)
+            _write_beside(scratch, found, table)
         if like is not None and like.generation is not None:
             write_json(scratch / GENERATION, like.generation)
         if tokenizer is not None:
@@ -89,6 +86,17 @@ def save(
         return STALE.fullmatch(name) is not None or (tokenizer is not None and name == "tokenizer.json")
 
     atomic_save(Path(folder), write, is_stale)
+
+
+def _write_beside(folder: Path, found: HFModel, table: Mapping[str, object]) -> None:
+    """Write what other libraries read beside the config.json: how pictures are read, how text is generated."""
+    if has_pictures(found.config):
+        write_json(folder / PREPROCESSOR, preprocessor_table(found.family.model_type, found.config))
+    elif not found.head:  # it generates text
+        ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
+        write_json(folder / GENERATION, {"_from_model_config": True, **ids})
+    if found.head == "sentence":
+        write_sentence_model(folder, vars(found.config)["dim"])
 
 
 def _require_free(folder: Path | str, in_run: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 from cyclopts import Parameter
 
+from glassformer.cli.drawing import TEXT_ONLY, DrawingOptions, draw_to_file, draws, require_drawing
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
 from glassformer.cli.report import Flag, Json, MaybePath, UsageError, complain, require_exists, talk, write, write_json
 from glassformer.decoding.config import GenerationConfig
@@ -57,6 +58,14 @@ class GenerationFlags(GenerationConfig):
         """A setting is an option here."""
         return f"--{field.replace('_', '-')}"
 
+    def _require_sampling(self) -> None:
+        """Nothing yet: pictures are sampled where no temperature is given."""
+
+    def require_text(self) -> None:
+        """Raise on sampling settings that text would ignore without a temperature."""
+        if self.temperature == 0:
+            super()._require_sampling()
+
 
 Generation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens")]
 Translation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
@@ -72,11 +81,12 @@ def generate(
     *,
     config: Generation = GREEDY,
     options: LoadOptions = AS_STORED,
+    drawing: DrawingOptions = TEXT_ONLY,
     file: TextFile = None,
     stream: Flag = False,
     json: Json = False,
 ) -> None:
-    """Continue a prompt: greedy decoding, sampling or beam search.
+    """Continue a prompt: greedy decoding, sampling or beam search; or draw it, with --image.
 
     Parameters
     ----------
@@ -92,12 +102,20 @@ def generate(
         raise UsageError(f"{given}: give a text, - for standard input, or --file")
     if stream and (json or config.n > 1 or file is not None):
         raise UsageError("--stream prints one text while it is generated: leave out --json, --n and --file")
+    require_drawing(drawing, config, stream)
+    if drawing.image is None:
+        config.require_text()
     _require_no_beams(config, stream)
     _require_readable(file)
     typed = _typed_prompt() if prompt == "-" else prompt or ""
     loaded = _load(model, options)
     prompts = [typed] if file is None else [text for _, text in _lines(file)]
     _tell_unknown(prompts, loaded)
+    if drawing.image is not None:
+        draw_to_file(loaded, prompts, config, drawing, json)
+        return
+    if draws(loaded):
+        raise UsageError(f"{model} draws pictures: give --image and the name of a .png file")
     if stream:
         _stream(prompts[0], config, loaded)
         return
@@ -163,6 +181,7 @@ def translate(
         raise UsageError("a sentence and --file are both given, wanted one of them")
     if stream and json:
         raise UsageError("--stream prints translations one by one, as text: leave out --json")
+    config.require_text()
     _require_readable(file)
     loaded = _load(model, options)
     loaded.translate([])  # raises if the model does not translate, before any input is read

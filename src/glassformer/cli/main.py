@@ -18,7 +18,7 @@ COMMANDS = {
     "train": f"Train a model for a task: {TASK_NAMES}.",
     "config": "Show every setting of a task with its meaning and origin, as TOML; or explain some keys.",
     "evaluate": "Evaluate a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.",
-    "generate": "Continue a prompt: greedy decoding, sampling or beam search.",
+    "generate": "Continue a prompt: greedy decoding, sampling or beam search; or draw it, with --image.",
     "translate": "Translate a sentence, or a file or standard input line by line.",
     "classify": "Classify texts: the label of each, and its probability.",
     "fill": 'Predict the masked tokens of texts such as "The [MASK] sat on the mat".',

@@ -13,12 +13,15 @@ def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path) ->
     """A command that uses a model as its kind is used: generate, translate, classify or fill."""
     from glassformer.layers.causal_lm import CausalLM
     from glassformer.layers.encoder_decoder import EncoderDecoder
+    from glassformer.models.clip import CLIP
 
     path, head = shlex.quote(str(folder)), vars(model.config).get("head")
     if isinstance(model, EncoderDecoder):
         return f'glassformer translate {path} "a sentence"'
     if isinstance(model, CausalLM):
         return f'glassformer generate {path} "The" --temperature 0.8'
+    if isinstance(model, CLIP):
+        return f"glassformer classify {path} picture.png --labels cat,dog"
     if head == "classifier":
         return f'glassformer classify {path} "a text"'
     if head == "masked" and tokenizer is not None:

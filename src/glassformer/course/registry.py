@@ -28,6 +28,7 @@ COURSE: dict[str, tuple[str, ...]] = {
         "recurrent-against-attention",
     ),
     "Training": ("training-step", "adam", "regularization"),
+    "Pictures": ("patches", "contrastive", "images-as-tokens"),
     "Inference": ("decoding", "complexity", "flash-attention"),
     "Pitfalls": ("pitfalls", "errata"),
 }

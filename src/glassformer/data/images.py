@@ -181,6 +181,30 @@ def read_images(
     return np.stack(found) if found else np.zeros(shape, dtype=np.uint8), kept
 
 
+def fitted(images: LabeledImages, size: int | None, channels: int | None) -> LabeledImages:
+    """Pictures scaled to a square of `size`, and with 1 or 3 channels; None keeps what they have, if it is square."""
+    pixels = images.pixels
+    height, width, own = pixels.shape[1:]
+    if channels == 3 and own == 1:
+        pixels = np.repeat(pixels, 3, -1)
+    elif channels == 1 and own == 3:
+        pixels = (pixels @ np.array([0.299, 0.587, 0.114]))[..., None].round().astype(np.uint8)
+    if size is None and height != width:
+        where = images.sources[0].rpartition(":")[0]
+        raise DataError(f"{where}: pictures have {height} × {width} pixels, wanted a square: set data.image_size")
+    if size is not None and (height, width) != (size, size):
+        image_module = require_pillow("scaling pictures")
+        each = (image_module.fromarray(_flat(picture)) for picture in pixels)
+        scaled = [np.asarray(_resized(image_module, one, size, "bilinear", "stretch"), dtype=np.uint8) for one in each]
+        pixels = np.stack(scaled).reshape(len(pixels), size, size, -1)
+    return LabeledImages(pixels, images.labels, images.sources)
+
+
+def _flat(pixels: Pixels) -> UInt8[np.ndarray, "..."]:
+    """Pixels as Pillow takes them: without an axis for the only channel."""
+    return pixels[..., 0] if pixels.shape[-1] == 1 else pixels
+
+
 def class_folders(folder: Path) -> dict[str, list[Path]]:
     """The image files of a folder by the name of the subfolder they are in, which is their class."""
     found: dict[str, list[Path]] = {}

@@ -150,9 +150,9 @@ class GenerationConfig:
         return tuple(stop for stop in self.stop if not isinstance(stop, str))
 
 
-def require_known_settings(settings: Iterable[str]) -> None:
-    """Raise on a name that is not a generation setting, with the nearest ones."""
-    known = [field.name for field in fields(GenerationConfig)]
+def require_known_settings(settings: Iterable[str], config: type = GenerationConfig, what: str = "generation") -> None:
+    """Raise on a name that is not a field of a config, with the nearest ones."""
+    known = [field.name for field in fields(config)]
     for name in settings:
         if name not in known:
-            raise DecodingError(f"there is no generation setting {name!r}; {did_you_mean(name, known)}")
+            raise DecodingError(f"there is no {what} setting {name!r}; {did_you_mean(name, known)}")

@@ -1,11 +1,13 @@
 """Every formula, one file per theme; the catalog lists them in the order of these imports."""
 
-from glassformer.equations.activations import gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, tanh
+from glassformer.equations.activations import gelu, gelu_tanh, quick_gelu, relu, sigmoid, silu, squared_relu, tanh
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
 from glassformer.equations.block_attention import block_attention
 from glassformer.equations.cache import write_slots
+from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
+from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -17,7 +19,6 @@ from glassformer.equations.lora import lora, merge_lora
 from glassformer.equations.losses import (
     balanced_class_weights,
     bits_per_byte,
-    contrastive_loss,
     cross_entropy,
     label_smoothing,
     mean_squared_error,
@@ -34,11 +35,11 @@ from glassformer.equations.masks import (
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
-from glassformer.equations.metrics import accuracy, f1, r_squared
+from glassformer.equations.metrics import accuracy, f1, r_squared, recall_at_k
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
-from glassformer.equations.other_norms import batch_norm, layer_norm_outside
+from glassformer.equations.other_norms import batch_norm, group_norm, layer_norm_outside
 from glassformer.equations.parameter_counts import (
     attention_macs,
     attention_parameters,
@@ -50,14 +51,14 @@ from glassformer.equations.parameter_counts import (
     projection_macs,
     quadratic_fraction,
 )
-from glassformer.equations.patches import patchify, prepend_token, sinusoidal_positions_2d, unpatchify
+from glassformer.equations.patches import patchify, prepend_token, unpatchify
 from glassformer.equations.position_biases import (
     alibi_bias,
     alibi_slopes,
     relative_position_bias,
     relative_position_bucket,
 )
-from glassformer.equations.positions import shift_matrix, sinusoidal_positions
+from glassformer.equations.positions import shift_matrix, sinusoidal_positions, sinusoidal_positions_2d
 from glassformer.equations.quantization import int4_linear, int8_linear
 from glassformer.equations.regularization import apply_dropout, dropout, dropout_mask
 from glassformer.equations.rotary import rotary, rotary_frequencies
@@ -71,6 +72,7 @@ from glassformer.equations.rotary_scaling import (
 )
 from glassformer.equations.sampling import (
     acceptance,
+    classifier_free_guidance,
     greedy,
     length_penalty,
     min_p,
@@ -100,7 +102,7 @@ from glassformer.equations.schedules import (
     schedule_progress,
     warmup_stable_decay,
 )
-from glassformer.equations.sequences import concat, mean_pool, select_position, stack_steps
+from glassformer.equations.sequences import concat, mean_pool, select_each, select_position, stack_steps
 from glassformer.equations.similarity import (
     analogy,
     cosine_similarity,
@@ -122,6 +124,14 @@ from glassformer.equations.variance_scaling import (
     uniform,
     xavier_normal,
     xavier_uniform,
+)
+from glassformer.equations.vector_quantization import (
+    bound_to_levels,
+    code_ids,
+    code_levels,
+    normalize_levels,
+    peak_signal_to_noise,
+    round_straight_through,
 )
 from glassformer.equations.window_attention import window_attention
 
@@ -149,13 +159,19 @@ __all__ = [
     "bits_per_byte",
     "block_attention",
     "block_sparse_mask",
+    "bound_to_levels",
     "cache_bytes",
     "causal_mask",
+    "classifier_free_guidance",
     "clip_gradient",
+    "code_ids",
+    "code_levels",
     "combine_masks",
     "compute_optimal_size",
     "concat",
+    "contrastive_logits",
     "contrastive_loss",
+    "conv2d",
     "cosine_schedule",
     "cosine_similarity",
     "cross_entropy",
@@ -180,6 +196,7 @@ __all__ = [
     "gpt_parameters",
     "gradient_descent",
     "greedy",
+    "group_norm",
     "he_normal",
     "inner_product",
     "int4_linear",
@@ -199,6 +216,7 @@ __all__ = [
     "linear_warmup",
     "llama3_scaled_frequencies",
     "log_softmax",
+    "logit_scale",
     "logsumexp",
     "lora",
     "matmul",
@@ -218,19 +236,23 @@ __all__ = [
     "noam_learning_rate",
     "normal",
     "normalize",
+    "normalize_levels",
     "normalized_descent",
     "ntk_scaled_frequencies",
     "one_hot",
     "orthogonalize",
     "padding_mask",
     "patchify",
+    "peak_signal_to_noise",
     "perplexity",
     "position_mask",
     "prepend_token",
     "projection_macs",
     "quadratic_fraction",
+    "quick_gelu",
     "r_squared",
     "random_cosine_rms",
+    "recall_at_k",
     "relative_position_bias",
     "relative_position_bucket",
     "relative_positions",
@@ -243,6 +265,7 @@ __all__ = [
     "rmsprop",
     "rotary",
     "rotary_frequencies",
+    "round_straight_through",
     "sample",
     "sample_from_uniform",
     "scale",
@@ -251,6 +274,7 @@ __all__ = [
     "scaling_law_loss",
     "schedule_progress",
     "score_variance",
+    "select_each",
     "select_position",
     "shift_matrix",
     "sigmoid",
@@ -282,6 +306,7 @@ __all__ = [
     "uniform",
     "unpatchify",
     "unstandardize",
+    "upsample",
     "visible_pairs",
     "warmup_stable_decay",
     "weight_decay",

@@ -46,6 +46,9 @@ class QueryBlock:
         return own if padding is None else own + torch.cat([padding[..., keys] for keys in self.keys], -1)
 
 
+QueryBlocks = Sequence[QueryBlock]
+
+
 def in_pieces(
     attend: Attend, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, pieces: Sequence[QueryBlock]
 ) -> Tensor:

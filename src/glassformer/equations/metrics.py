@@ -1,11 +1,11 @@
-"""Metrics that a model is evaluated by and not trained by: accuracy and F1 of classes, R² of numbers."""
+"""Metrics that a model is evaluated by and not trained by: accuracy and F1, recall of retrieval, R² of numbers."""
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require
+from glassformer.equations.ranges import Require, whole
 from glassformer.equations.special_ranges import counts
 
 
@@ -107,3 +107,30 @@ def _r_squared_gradient(
 def _r_squared_cell(index: tuple[int, ...], y_hat: Tensor, y: Tensor) -> str:
     left, total = (y_hat - y).square().sum(), (y - y.mean()).square().sum()
     return f"1 − {number(left)} / {number(total)}"
+
+
+@equation(
+    r"R = \frac{1}{N} \sum_n [\text{rank}_n \le k]",
+    meaning="How often the right candidate is among the first k of all candidates.",
+    intuition="A lost-property desk that shows you five umbrellas: is yours among them?",
+    symbols={
+        "ranks": "rank of the right candidate of each query, 1 for the best",
+        "k": "number of candidates looked at",
+        "R": "recall at k",
+    },
+    names={"R": "recall"},
+    flops=lambda: 1,
+    where={"k": whole},
+)
+def recall_at_k(ranks: Int[Tensor, " batch"], k: int) -> Float[Tensor, ""]:
+    """Recall at k of a retrieval with one right candidate for each query; chance is k over the candidates."""
+    return (ranks <= k).sum() / ranks.numel()
+
+
+recall_at_k.def_cell(lambda index, ranks, k: f"{int((ranks <= k).sum())} / {ranks.numel()}")
+
+
+@recall_at_k.def_check
+def _recall_at_k_check(ranks: Tensor) -> None:
+    recall_at_k.require(ranks.numel() > 0, "ranks", "empty", "at least one query")
+    recall_at_k.require(bool((ranks >= 1).all()), "ranks", int(ranks.min()), "ranks from 1 on")

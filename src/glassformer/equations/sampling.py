@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glassformer.arithmetic import factor, number
+from glassformer.arithmetic import factor, minus, number
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require, not_negative, positive, valid_logits, whole
+from glassformer.equations.ranges import Require, not_negative, positive, same_dtype, valid_logits, whole
 from glassformer.equations.softmax import softmax
 from glassformer.equations.special_ranges import distribution
 
@@ -291,6 +291,37 @@ def _residual_distribution_gradient(r_bar: Tensor, r: Tensor, p: Tensor, q: Tens
     d_bar = (r_bar - (r_bar * r).sum(-1, keepdim=True)) / s.masked_fill(s == 0, 1)
     d_bar = d_bar.masked_fill((p <= q) | (s == 0), 0)
     return torch.where(s > 0, d_bar, r_bar), -d_bar
+
+
+@equation(
+    r"y = z_\varnothing + s \, (z - z_\varnothing)",
+    meaning="What a prompt changes about the logits is exaggerated: with a scale above 1, samples follow it closely.",
+    intuition="A caricature: find what sets this face apart from any face, and draw more of it.",
+    symbols={
+        "z": "logits after the prompt",
+        "z_empty": "logits after an empty prompt, z∅",
+        "s": "guidance scale; 1 changes nothing",
+        "y": "guided logits",
+    },
+    flops=lambda batch, vocab: 3 * batch * vocab,
+    where={"z z_empty": same_dtype, "s": not_negative},
+    upcast=True,
+)
+def classifier_free_guidance(
+    z: Float[Tensor, "*batch vocab"], z_empty: Float[Tensor, "*batch vocab"], s: float
+) -> Float[Tensor, "*batch vocab"]:
+    """Guided logits of a model that was also trained without prompts (Ho and Salimans, 2022)."""
+    return z_empty + s * (z - z_empty)
+
+
+classifier_free_guidance.def_gradient(r"\bar z = s \, \bar y, \quad \bar z_\varnothing = (1 - s) \, \bar y")(
+    lambda y_bar, s: (s * y_bar, (1 - s) * y_bar)
+)
+
+
+@classifier_free_guidance.def_cell
+def _classifier_free_guidance_cell(index: tuple[int, ...], z: Tensor, z_empty: Tensor, s: float) -> str:
+    return f"{number(z_empty[index])} + {number(s)}·({minus(z[index], z_empty[index])})"
 
 
 def _among(z: Tensor, ids: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.arithmetic import number, summed
@@ -35,6 +35,34 @@ select_position.def_cell(lambda index, x, t: number(x[(*index[:-1], t, index[-1]
 @select_position.def_check
 def _select_position_check(x: Tensor, t: int) -> None:
     select_position.require(-x.shape[-2] <= t < x.shape[-2], "t", t, f"a position of a sequence of {x.shape[-2]}")
+
+
+@equation(
+    r"y_b = x_{b, t_b}",
+    meaning="The vector at one position of each sequence, its own for every sequence.",
+    intuition="Opening every book at its own bookmark.",
+    symbols={"x": "sequences", "t": "a position of each sequence", "y": "vectors at those positions"},
+    flops=lambda: 0,
+)
+def select_each(x: Float[Tensor, "batch seq dim"], t: Int[Tensor, " batch"]) -> Float[Tensor, "batch dim"]:
+    """The vector of each sequence at its own position, such as that of its EOS token."""
+    return x[torch.arange(len(x), device=x.device), t.long()]
+
+
+@select_each.def_gradient(r"\bar x_{b, t_b} = \bar y_b, \; 0 \text{ elsewhere}")
+def _select_each_gradient(y_bar: Tensor, x: Tensor, t: Tensor) -> Tensor:
+    x_bar = torch.zeros_like(x)
+    x_bar[torch.arange(len(x), device=x.device), t.long()] = y_bar
+    return x_bar
+
+
+select_each.def_cell(lambda index, x, t: number(x[index[0], int(t[index[0]]), index[1]]))
+
+
+@select_each.def_check
+def _select_each_check(x: Tensor, t: Tensor) -> None:
+    fits = bool(((t >= 0) & (t < x.shape[1])).all())
+    select_each.require(fits, "t", t.tolist()[:5], f"positions of sequences of {x.shape[1]}")
 
 
 @equation(

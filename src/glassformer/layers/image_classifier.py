@@ -3,15 +3,35 @@
 from abc import abstractmethod
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError
+from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.config import Config, NotNegative, Positive
 from glassformer.layers.model import Model
-from glassformer.layers.patches import check_pixels
 
 ChannelMeans: TypeAlias = tuple[NotNegative, ...]  # one number for each channel
 ChannelDeviations: TypeAlias = tuple[Positive, ...]
+
+
+def require_channels(config: Config) -> None:
+    """Raise unless the mean and the deviation of pixels have a number for each channel."""
+    for name in ("image_mean", "image_std"):
+        values = vars(config)[name]
+        if len(values) != vars(config)["channels"]:
+            raise ConfigError(f"{name} has {len(values)} numbers, wanted one for each of the channels")
+
+
+def check_pixels(name: str, pixel_values: Tensor, image_size: int, channels: int) -> None:
+    """Raise unless these are finite pictures [batch, channels, height, width] of a model's size."""
+    where = f"{name}: pixel_values"
+    if not pixel_values.is_floating_point():
+        raise ModelError(f"{where} has type {pixel_values.dtype}, wanted normalized pixels of type float32")
+    wanted = (channels, image_size, image_size)
+    if pixel_values.dim() != 4 or tuple(pixel_values.shape[1:]) != wanted:
+        raise ModelError(f"{where} has shape {list(pixel_values.shape)}, wanted [batch, {', '.join(map(str, wanted))}]")
+    if not pixel_values.is_meta and not bool(torch.isfinite(pixel_values).all()):
+        raise ModelError(f"{where} holds values that are not finite")
 
 
 class ImageClassifier(Model):
@@ -23,16 +43,13 @@ class ImageClassifier(Model):
 
     def __init__(self, config: Config) -> None:
         super().__init__(config)
-        for name in ("image_mean", "image_std"):
-            values = vars(config)[name]
-            if len(values) != vars(config)["channels"]:
-                raise ConfigError(f"{name} has {len(values)} numbers, wanted one for each of the channels")
+        require_channels(config)
 
     @property
     @abstractmethod
     def sequence_length(self) -> int:
         """Positions that it computes on for each picture, such as patches."""
 
-    def check(self, pixel_values: Tensor) -> None:
-        """Raise on pictures the model cannot take."""
+    def check_pictures(self, pixel_values: Tensor) -> None:
+        """Raise on pictures of another size, or with other channels."""
         check_pixels(type(self).__name__, pixel_values, self.config.image_size, self.config.channels)

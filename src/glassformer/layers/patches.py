@@ -1,11 +1,9 @@
-"""Patches of pictures as tokens: their embedding, and positions in two dimensions."""
+"""Patches of pictures as tokens: their embedding."""
 
-import torch
 from torch import Tensor, nn
 
-from glassformer.equations.algebra import add
-from glassformer.equations.patches import patchify, sinusoidal_positions_2d
-from glassformer.errors import ConfigError, ModelError
+from glassformer.equations.patches import patchify
+from glassformer.errors import ConfigError
 from glassformer.layers.basic import Linear
 
 
@@ -30,29 +28,3 @@ class PatchEmbedding(nn.Module):
     def forward(self, pixel_values: Tensor) -> Tensor:
         """Vectors [batch, patches, dim] of pictures [batch, channels, height, width]."""
         return self.projection(patchify(pixel_values, self.patch_size))
-
-
-class SinusoidalPositions2D(nn.Module):
-    """Sines and cosines of the row and the column of each patch, added to its vector; nothing is learned."""
-
-    def __init__(self, side: int, dim: int) -> None:
-        super().__init__()
-        if dim % 4:
-            raise ConfigError(f"dim is {dim}, wanted a multiple of 4 for sinusoidal positions in two dimensions")
-        self.side = side
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Add the encodings to vectors [batch, patches, dim]."""
-        return add(x, sinusoidal_positions_2d(self.side, self.side, x.shape[-1], dtype=x.dtype, device=x.device))
-
-
-def check_pixels(name: str, pixel_values: Tensor, image_size: int, channels: int) -> None:
-    """Raise unless these are finite pictures [batch, channels, height, width] of a model's size."""
-    where = f"{name}: pixel_values"
-    if not pixel_values.is_floating_point():
-        raise ModelError(f"{where} has type {pixel_values.dtype}, wanted normalized pixels of type float32")
-    wanted = (channels, image_size, image_size)
-    if pixel_values.dim() != 4 or tuple(pixel_values.shape[1:]) != wanted:
-        raise ModelError(f"{where} has shape {list(pixel_values.shape)}, wanted [batch, {', '.join(map(str, wanted))}]")
-    if not pixel_values.is_meta and not bool(torch.isfinite(pixel_values).all()):
-        raise ModelError(f"{where} holds values that are not finite")

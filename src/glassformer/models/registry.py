@@ -8,8 +8,12 @@ from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
+from glassformer.models.clip import CLIP, CLIPConfig
+from glassformer.models.cnn import CNN
+from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
 from glassformer.models.linear import LinearConfig, LinearRegression
 from glassformer.models.llama import Llama, LlamaConfig
 from glassformer.models.mlp import MLP, MLPConfig
@@ -44,7 +48,7 @@ PRESETS: dict[str, Config] = {
     "minilm": EncoderConfig(dim=384, layers=6, ffn_dim=1536, head="sentence"),
     "t5-small": T5Config(),
     "marian": Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True),
-    "vit-b16": ViTConfig(),
+    "vit-b16": ViTConfig(classes=1000),
     "vit-tiny": ViTConfig(
         image_size=28, channels=1, patch_size=4, dim=96, layers=6, heads=4, ffn_dim=384, classes=10, image_mean=(0.5,),
         image_std=(0.5,),
@@ -54,6 +58,9 @@ PRESETS: dict[str, Config] = {
     "mlp-sine": MLPConfig(inputs=1, hidden_dims=(10, 10)),
     "lstm": RNNConfig(),
     "rnn": RNNConfig(cell="rnn"),
+    "image-autoencoder": ImageAutoencoderConfig(),
+    "dalle": DALLEConfig(),
+    "clip-vit-b32": CLIPConfig(),
 }  # fmt: skip
 
 
@@ -72,7 +79,11 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "linear": LinearRegression,
     "mlp": MLP,
     "rnn": RNN,
+    "image_autoencoder": ImageAutoencoder,
+    "dalle": DALLE,
+    "clip": CLIP,
     "vit": ViT,
+    "cnn": CNN,
 }
 
 

@@ -9,13 +9,14 @@ from torch import Tensor, nn
 from glassformer.equations.patches import prepend_token
 from glassformer.equations.regularization import dropout
 from glassformer.equations.sequences import mean_pool, select_position
-from glassformer.equations.variance_scaling import truncated_normal
+from glassformer.equations.variance_scaling import truncated_normal, xavier_uniform
 from glassformer.layers.basic import ACTIVATIONS, FeedForward, LayerNorm, LearnedPositions, Linear
 from glassformer.layers.block import Attention, AttentionShape, Block, Stack
 from glassformer.layers.config import Config, Layers, NotNegative, Probability, Size, setting
 from glassformer.layers.image_classifier import ChannelDeviations, ChannelMeans, ImageClassifier
 from glassformer.layers.model import checks_inputs
-from glassformer.layers.patches import PatchEmbedding, SinusoidalPositions2D
+from glassformer.layers.patches import PatchEmbedding
+from glassformer.layers.positions import SinusoidalPositions2D
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +38,9 @@ class ViTConfig(Config):
     )
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = setting("gelu", "Activation of the feed-forward layers.")
     head: Literal["hidden", "pooled", "classifier"] = setting("classifier", "What the model returns.")
-    classes: Size = setting(1000, "Number of classes of a classifier.", 10)
-    dropout: Probability = setting(0.0, "Dropout of embeddings, sublayers and attention weights.", 0.1)
+    classes: Size = setting(2, "Number of classes of a classifier.", 10)
+    dropout: Probability = setting(0.0, "Dropout of embeddings and sublayers.", 0.1)
+    attention_dropout: Probability = setting(0.0, "Dropout of attention weights.", 0.1)
     eps: NotNegative = setting(1e-12, "Added to the variance under a norm, against division by zero.", 1e-6)
     image_mean: ChannelMeans = setting((0.5, 0.5, 0.5), "Mean of each channel, from 0 to 1, subtracted from pixels.")
     image_std: ChannelDeviations = setting((0.5, 0.5, 0.5), "Deviation of each channel, by which pixels are divided.")
@@ -64,7 +66,7 @@ class ViT(ImageClassifier):
     def _block(self) -> Block:
         config = self.config
         return Block(
-            Attention(AttentionShape.of(dim=config.dim, heads=config.heads), dropout=config.dropout),
+            Attention(AttentionShape.of(dim=config.dim, heads=config.heads), dropout=config.attention_dropout),
             FeedForward(config.dim, config.ffn_dim, ACTIVATIONS[config.activation]),
             norm=lambda: LayerNorm(config.dim, config.eps),
             dropout=config.dropout,
@@ -85,7 +87,11 @@ class ViT(ImageClassifier):
             x = dropout(x, self.config.dropout)
         return self.stack(x)
 
-    @checks_inputs(ImageClassifier.check)
+    def check(self, pixel_values: Tensor) -> None:
+        """Raise on pictures the model cannot take."""
+        self.check_pictures(pixel_values)
+
+    @checks_inputs(check)
     def forward(self, pixel_values: Tensor) -> Tensor:
         """What the head returns for pictures whose pixels are normalized."""
         x = self.hidden_states(pixel_values)
@@ -99,7 +105,9 @@ class ViT(ImageClassifier):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Draw fresh weights: normal with std 0.02, truncated at two deviations; biases stay zero."""
+        """Draw fresh weights: Xavier for linear layers, small normal ones for positions and the class token."""
         for name, weight in self.named_parameters():
-            if weight.dim() > 1 or name == "class_token":
+            if name in ("class_token", "positions.weight"):
                 weight.copy_(truncated_normal(tuple(weight.shape), 0.02, generator=generator))
+            elif weight.dim() > 1:
+                weight.copy_(xavier_uniform(*weight.shape, generator=generator))

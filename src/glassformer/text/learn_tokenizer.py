@@ -11,6 +11,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from glassformer.errors import TokenizerError, TokenizerSettingError
 from glassformer.text.corpus import pieces
+from glassformer.text.special_tokens import TextTemplate
 from glassformer.text.tokenizer import Role, Tokenizer, TokenizerKind, guarded, require_unicode
 
 Learner = Callable[[Iterator[str], int, Mapping[Role, str]], tokenizers.Tokenizer]
@@ -49,6 +50,14 @@ def learn_tokenizer(
     if inner.get_vocab_size() == len(specials):
         raise TokenizerError("the texts hold nothing but white space")
     return Tokenizer(inner, specials)
+
+
+def with_last_eos(tokenizer: Tokenizer, token: str = "<|endoftext|>") -> Tokenizer:
+    """The tokenizer with a new EOS that has the highest id, as CLIP has it, and BOS and EOS around each text."""
+    inner = tokenizers.Tokenizer.from_str(tokenizer._inner.to_str())
+    inner.add_special_tokens([token])
+    found = Tokenizer(inner, {**tokenizer.roles, "eos": token}, tokenizer.use)
+    return found.with_template(TextTemplate((found.required("bos"),), (found.required("eos"),)))
 
 
 def _check_specials(specials: Mapping[Role, str], kind: TokenizerKind) -> None:

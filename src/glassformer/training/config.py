@@ -14,17 +14,7 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, presets
 from glassformer.suggestions import did_you_mean, nearest_names
 from glassformer.training import registry
-from glassformer.training.registry import (
-    FAMILY,
-    FOLLOWS,
-    SECTIONS,
-    TASKS,
-    defaults,
-    families,
-    keys,
-    sections,
-    values_of,
-)
+from glassformer.training.registry import FAMILY, SECTIONS, TASKS, defaults, families, keys, sections, values_of
 from glassformer.training.renamed import renamed
 from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
 from glassformer.training.settings import FilePath, Settings
@@ -88,7 +78,7 @@ def resolve(
     if FFN_DIM in values:
         values[FFN_DIM] = _proportional_ffn_dim(values_of(defaults(task)), values)
     if preset is not None:
-        _start_model(values, origins, _fitting_preset(task, preset), f"preset {preset}")
+        _start_model(task, values, origins, _fitting_preset(task, preset), f"preset {preset}")
     _choose_family(task, preset, given, values, origins)
     usual = dict(values)
     for key, value in given.items():
@@ -231,12 +221,13 @@ def _fitting_preset(task: str, name: str) -> Config:
     return presets()[name]
 
 
-def _start_model(values: dict[str, object], origins: dict[str, str], config: Config, origin: str) -> None:
+def _start_model(task: str, values: dict[str, object], origins: dict[str, str], config: Config, origin: str) -> None:
     """Replace all keys of the model by those of another."""
     for key in [key for key in values if key.startswith("model.")]:
         del values[key], origins[key]
     fields = {f"model.{name}": value for name, value in vars(config).items()}
-    fresh = {FAMILY: architecture_of(config), **{key: value for key, value in fields.items() if key not in FOLLOWS}}
+    chosen = {key: value for key, value in fields.items() if key not in registry.follows(task)}
+    fresh = {FAMILY: architecture_of(config), **chosen}
     values.update(fresh)
     origins.update(dict.fromkeys(fresh, origin))
 
@@ -254,7 +245,7 @@ def _choose_family(
         what = f"{FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out"
         raise ConfigError(f"{given[FAMILY].origin}: {what}")
     origin = origins.get(DIM, DEFAULT)
-    _start_model(values, origins, resized(registry.family_config(family)(), values), origin)
+    _start_model(task, values, origins, resized(registry.family_config(family)(), values), origin)
 
 
 def _default_warmup(values: Mapping[str, object]) -> int:
@@ -296,7 +287,7 @@ def resolve_for_machine(
     if file is not None:
         return first
     run, data = first.settings.run, first.settings.data
-    grows = size is None and not run.init and TASKS[first.task].reads_text
+    grows = size is None and not run.init and TASKS[first.task].reads_text and TASKS[first.task].grows
     if grows and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
         first = resolve(task, preset, file, words, origin, size)
     return suited(first)
@@ -328,8 +319,8 @@ def _value_of(task: str, family: str, key: str, given: GivenValue) -> object:
 
 def unknown_key(task: str, family: str, key: str) -> str:
     """What is wrong with a key that a task with this model family does not have."""
-    if key in FOLLOWS:
-        return f"{key} cannot be set, it follows from {FOLLOWS[key]}"
+    if key in registry.follows(task):
+        return f"{key} cannot be set, it follows from {registry.follows(task)[key]}"
     if key.startswith("tokenizer.") and not TASKS[task].reads_text:
         return f"{_brief_key(key)} cannot be set: {task} reads no text, so it has no tokenizer"
     if said := renamed({key: None}, _every_key(task)):

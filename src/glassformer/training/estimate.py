@@ -166,7 +166,7 @@ def certainly_fits(model: Model, objective: Objective, batch: Batch, recipe: Rec
     """Whether a bound that is easily computed is far below the memory there is."""
     positions = sum(batch[name].numel() for name in objective.inputs)
     length = max(batch[name].shape[-1] for name in objective.inputs)
-    widths = sum(max(weight.shape) + BOUND * length for weight in model.parameters())
+    widths = sum(max(weight.shape, default=1) + BOUND * length for weight in model.parameters())
     weights = sum(weight.numel() for weight in model.parameters()) * (recipe.copies + 1)
     return FLOAT32 * (weights + BOUND * positions * widths) < memory_of(device.device) / 2
 

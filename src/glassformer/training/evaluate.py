@@ -11,6 +11,7 @@ from glassformer.checkpoints.load import Loaded, load
 from glassformer.decoding.generate import generate
 from glassformer.errors import ConfigError, PathError, TokenizerError
 from glassformer.layers.model import Model
+from glassformer.models.dalle import DALLE
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.config import CONFIG, Resolved, resolve
 from glassformer.training.device import choose_device
@@ -103,6 +104,8 @@ def require_own_tokenizer(evaluated: EvaluatedModel) -> None:
     if evaluated.tokenizer is None:
         return
     rows, tokens = evaluated.model.config.vocab, evaluated.tokenizer.vocab_size
+    if isinstance(evaluated.model, DALLE):
+        rows = evaluated.model.config.text_vocab
     if rows != tokens and not (0 < rows - tokens < SPARE_ROWS and rows % 8 == 0):
         what = f"the tokenizer has {tokens:,} tokens and the model {rows:,}, wanted the same"
         raise TokenizerError(f"{evaluated.path}: {what}")
@@ -168,8 +171,9 @@ def _held_out(evaluated: EvaluatedModel, settings: Settings) -> EvaluationSet:
     if size is not None:
         settings = replace(settings, data=_with_batch_size(settings.data, size))
     context = DataContext(
-        evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels, evaluated.model.config
-    )
+        evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels, evaluated.model.config,
+        evaluated.model,
+    )  # fmt: skip
     found = prepare_data(settings, context).test
     return replace(found, batch_size=size) if "batch_size" in vars(found) else found
 

@@ -39,10 +39,10 @@ def cross_entropy_loss(
     """
     counts = targets != IGNORE if weights is None else weights
     if not r_drop:
-        return _cross_entropy(_upcast(model(*inputs)), targets, weights, label_smoothing), counts.sum()
+        return summed_cross_entropy(model(*inputs), targets, weights, label_smoothing), counts.sum()
     one, other = _upcast(model(*(torch.cat([tensor, tensor]) for tensor in inputs))).chunk(2)
     divergence = (symmetric_kl(one, other) * counts).sum()
-    losses = [_cross_entropy(each, targets, weights, label_smoothing) for each in (one, other)]
+    losses = [summed_cross_entropy(each, targets, weights, label_smoothing) for each in (one, other)]
     return (losses[0] + losses[1] + r_drop * divergence) / 2, counts.sum()
 
 
@@ -51,11 +51,13 @@ def _upcast(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def _cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None, label_smoothing: float) -> Tensor:
+def summed_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None, label_smoothing: float) -> Tensor:
+    """Cross-entropy of all targets in float32 or finer, each by its weight if there are weights."""
+    logits = _upcast(logits)
     if weights is None:
         return cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="sum")
     each = cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="none")
-    return inner_product(weights.to(each.dtype), each)
+    return inner_product(weights.flatten().to(each.dtype), each.flatten())
 
 
 def uniform_over_vocab(model: Model) -> float:

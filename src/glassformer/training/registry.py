@@ -5,11 +5,16 @@ from typing import Literal, cast
 
 from glassformer.layers.config import Config, field_types
 from glassformer.layers.model import Model
+from glassformer.models.dalle import DALLE
 from glassformer.models.registry import ARCHITECTURES, architecture_of, config_type
 from glassformer.training.settings import FilePath, Settings
 from glassformer.training.task import DataContext, Task, TaskData
 from glassformer.training.tasks.classify import ClassifyTask
+from glassformer.training.tasks.clip import CLIPTask
+from glassformer.training.tasks.dalle import DALLETask
 from glassformer.training.tasks.gpt import CausalLanguageModeling
+from glassformer.training.tasks.image import ImageTask
+from glassformer.training.tasks.image_tokens import ImageTokensTask
 from glassformer.training.tasks.masked import MaskedLanguageModeling
 from glassformer.training.tasks.regress import RegressTask
 from glassformer.training.tasks.translate import TranslateTask
@@ -20,6 +25,10 @@ TASKS: dict[str, Task] = {
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
     "regress": RegressTask(),
+    "image": ImageTask(),
+    "image-tokens": ImageTokensTask(),
+    "clip": CLIPTask(),
+    "dalle": DALLETask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")
 FAMILY = "model.family"
@@ -35,6 +44,7 @@ FOLLOWS = {
         ("model.inputs", "model.outputs", *(f"model.{a}_{b}" for a in ("input", "target") for b in ("mean", "std"))),
         "the columns of the data",
     ),
+    "model.eos": "the tokenizer",
 }
 
 
@@ -64,7 +74,9 @@ def prepare_data(settings: Settings, context: DataContext) -> TaskData:
 
 def families(task: str) -> tuple[str, ...]:
     """The architectures that a task can train: those of its protocol."""
-    return tuple(name for name, model in ARCHITECTURES.items() if issubclass(model, TASKS[task].protocol))
+    protocol = TASKS[task].protocol
+    named = [name for name, model in ARCHITECTURES.items() if issubclass(model, protocol)]
+    return tuple(name for name in named if name != "dalle" or protocol is DALLE)  # it reads captions, not running text
 
 
 def sections(task: str) -> tuple[str, ...]:
@@ -85,7 +97,12 @@ def keys(task: str, family: str) -> Mapping[str, object]:
             found[FAMILY] = Literal[families(task)]
         kind = declaring_class(task, family, section)
         found.update({f"{section}.{name}": hint for name, hint in field_types(kind).items()})
-    return {key: kind for key, kind in found.items() if key not in FOLLOWS}
+    return {key: kind for key, kind in found.items() if key not in follows(task)}
+
+
+def follows(task: str) -> Mapping[str, str]:
+    """The keys of a task that cannot be set, and what each follows from."""
+    return {**FOLLOWS, **TASKS[task].follows}
 
 
 def declaring_class(task: str, family: str, key: str) -> type:
@@ -108,4 +125,4 @@ def values_of(settings: Settings) -> dict[str, object]:
         if section == "model":
             found[FAMILY] = architecture_of(settings.model)
         found.update({f"{section}.{name}": value for name, value in vars(vars(settings)[section]).items()})
-    return {key: value for key, value in found.items() if key not in FOLLOWS}
+    return {key: value for key, value in found.items() if key not in follows(task_of(settings))}

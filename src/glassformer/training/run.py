@@ -9,22 +9,19 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from glassformer.charts import training_curves
 from glassformer.checkpoints.load import load
-from glassformer.checkpoints.native import native_config, read_native
+from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_CONFIG
 from glassformer.checkpoints.save import model_files
 from glassformer.data.files import paths_in
 from glassformer.decoding.generate import generate
-from glassformer.errors import CheckpointError, ConfigError
-from glassformer.layers.config import MOST_LAYERS, Config
+from glassformer.errors import ConfigError
+from glassformer.layers.config import Config
 from glassformer.layers.lora import add_lora_like, merge_layers
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
-from glassformer.safe_read import read_table
-from glassformer.text.tokenizer import Tokenizer, has_tokenizer
+from glassformer.training.begun import resumed_context
 from glassformer.training.config import (
     COMMAND_LINE,
     CONFIG,
@@ -246,7 +243,8 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         require_free(out)
     if out is None and not dry_run and resolved.settings.recipe.average_checkpoints > 1:
         raise ConfigError("recipe.average_checkpoints takes the mean of checkpoints: give a folder to keep them in")
-    start, init, context = None, resolved.settings.run.init, DataContext(None, group, report)
+    start, init = None, resolved.settings.run.init
+    context = DataContext(None, group, report, folder=out, dry_run=dry_run)
     has_weights = init and resume and out is not None and newest(RunFolder(out)) is not None
     if init and not has_weights:
         if (drawn := resolved.settings.recipe.initialization) != "default":
@@ -254,22 +252,24 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
             raise ConfigError(f"recipe.initialization is {drawn}, {other}")
         start = load(init)
         resolved = with_initial_model(resolved, start.model, start.tokenizer is not None)
-        context = replace(context, known=start.tokenizer, labels=start.labels, config=start.model.config)
-    if resume and out is not None and (out / MODEL_CONFIG).exists():
-        known = Tokenizer.load(out) if has_tokenizer(out) else context.known
-        context = replace(context, known=known, labels=read_labels(out), config=read_config(out))
+        context = replace(
+            context, known=start.tokenizer, labels=start.labels, config=start.model.config, model=start.model
+        )
+    if resume and out is not None:
+        context = resumed_context(context, out)
     settings = resolved.settings
     data = prepare_data(settings, context)
     config = replace(settings.model, **data.config_values)
     new: Sequence[str] = ()
     if start is None:
-        if data.tokenizer is not None:  # the embedding of a resumed run may have spare rows
+        # The embedding of a resumed run may have spare rows.
+        if data.tokenizer is not None and "vocab" not in data.config_values:
             vocab = data.tokenizer.vocab_size if context.config is None else vars(context.config)["vocab"]
             config = replace(config, vocab=vocab)
         require_model(config)
         if not dry_run:
             require_room(resolved, data, build(config, device="meta"))
-        model = _fresh(config, settings, dry_run)
+        model = _fresh(config, settings, data, dry_run)
     else:
         model, new = adopted(config, settings, data, start.model, report)
     lora = prepare_fine_tuning(model, settings, new, report)
@@ -295,11 +295,13 @@ def require_free(folder: Path) -> None:
         raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder")
 
 
-def _fresh(config: Config, settings: Settings, dry_run: bool) -> Model:
+def _fresh(config: Config, settings: Settings, data: TaskData, dry_run: bool) -> Model:
     recipe = settings.recipe
     model = build(config, recipe.seed, "meta" if dry_run else "cpu")
     if recipe.initialization != "default" and not dry_run:
         initialize(model, recipe.initialization, recipe.seed)
+    if not dry_run:
+        model.load_state_dict(data.weights, strict=False)
     return model
 
 
@@ -330,23 +332,6 @@ def require_real_files(settings: Settings) -> None:
 def run_files(folder: Path) -> list[str]:
     """The settings and checkpoints of a run in a folder, by name."""
     return [path.name for pattern in (CONFIG, "step-*") for path in sorted(folder.glob(pattern))]
-
-
-def read_labels(folder: Path) -> tuple[str, ...] | None:
-    """The labels that the run of a classifier was begun with, or None for any other run."""
-    if not (folder / MODEL_CONFIG).exists():
-        return None
-    try:
-        return msgspec.convert(read_table(folder / MODEL_CONFIG).get("labels"), tuple[str, ...] | None)
-    except (msgspec.ValidationError, CheckpointError) as error:
-        raise ConfigError(f"{folder / MODEL_CONFIG}: does not hold the labels of this run: {error}") from None
-
-
-def read_config(folder: Path) -> Config:
-    """The configuration of the model that a run was begun with."""
-    table, where = read_table(folder / MODEL_CONFIG), str(folder / MODEL_CONFIG)
-    table.pop(LORA_ALPHA, None)
-    return read_native(table, MOST_LAYERS, where)[0]
 
 
 def resolve_resumed(

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Generic, Literal, Protocol, TypeVar, get_args
 
@@ -89,6 +90,7 @@ class TaskData:
     A task that reads no text has no tokenizer. `config_values` are fields of the model's configuration that follow
     from the data. `fresh` is the prefix of parameters that are not taken over from the model to start from, because
     they belong to other labels. `sample` describes what a model does with one example, where text cannot.
+    `weights` are parameters of a new model that were trained before.
     """
 
     tokenizer: Tokenizer | None
@@ -99,6 +101,7 @@ class TaskData:
     config_values: Mapping[str, object] = field(default_factory=dict)
     fresh: str | None = None
     sample: Callable[[Model], str | None] | None = None
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
 
     def required_tokenizer(self) -> Tokenizer:
         """The tokenizer of a task that reads text."""
@@ -111,7 +114,9 @@ class TaskData:
 class DataContext:
     """What every task prepares its data with.
 
-    The tokenizer, labels and configuration are those of the model to start from, or of the run to resume.
+    The tokenizer, labels and configuration are those of the model to start from, or of the run to resume; `model` is
+    the one to start from, or to evaluate. A task that trains in two stages keeps the first in a part of the `folder`
+    of the run; a dry run trains nothing.
     """
 
     known: Tokenizer | None
@@ -119,6 +124,9 @@ class DataContext:
     report: Report
     labels: tuple[str, ...] | None = None
     config: Config | None = None
+    model: Model | None = None
+    folder: Path | None = None
+    dry_run: bool = False
 
     def tokenizer(self, settings: TokenizerSettings, texts: Callable[[], Iterable[str]]) -> Tokenizer:
         """The known tokenizer, the one of a file, or one trained on the texts."""
@@ -181,7 +189,9 @@ class Task(ABC, Generic[S]):
     `protocol` is the class that a model has to be of, and `config_values` are the fields of its configuration that
     follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out of
     training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting for
-    another is refused. A task that does not read text (`reads_text`) has no tokenizer and no settings for one.
+    another is refused. A task that does not read text (`reads_text`) has no tokenizer and no settings for one; the
+    defaults of one that `grows` follow from the machine. `follows` says of keys that cannot be set what they follow
+    from.
     """
 
     settings: type[S]
@@ -190,8 +200,10 @@ class Task(ABC, Generic[S]):
     built_in: str
     always_split = False
     reads_text = True
+    grows = True
     parts: tuple[Part, ...] = PARTS
     config_values: Mapping[str, object] = MappingProxyType({})
+    follows: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def read(self, settings: S, part: Part) -> Iterator[object]:

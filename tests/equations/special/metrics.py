@@ -18,3 +18,8 @@ def r_squared(draw: Draw) -> dict[str, object]:
     y = draw.normal(n)
     y[0] += 1 + y[1] - y[0]
     return {"y_hat": draw.normal(n), "y": y}
+
+
+def recall_at_k(draw: Draw) -> dict[str, object]:
+    """Ranks from 1 on."""
+    return {"ranks": 1 + draw.below(8, draw.integer(1, 5)), "k": draw.integer(1, 5)}

@@ -14,9 +14,3 @@ def unpatchify(draw: Draw) -> dict:
     size, rows, columns, channels = (draw.integer(1, 3) for _ in range(4))
     x = draw.normal(*draw.lead(), rows * columns, channels * size**2)
     return {"x": x, "size": size, "rows": rows}
-
-
-def sinusoidal_positions_2d(draw: Draw) -> dict:
-    """Rectangles of patches, and any dimension that four divides."""
-    base = draw.choose(10000.0, draw.number(1.5, 500.0))
-    return {"rows": draw.integer(1, 4), "columns": draw.integer(1, 4), "dim": 4 * draw.integer(1, 3), "base": base}

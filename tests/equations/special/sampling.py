@@ -68,3 +68,9 @@ def residual_distribution(draw: Draw) -> dict[str, object]:
     """Two distributions over the same choices."""
     rows, vocab = draw.lead(), draw.integer(2, 8)
     return {"p": draw.distribution(*rows, vocab), "q": draw.distribution(*rows, vocab)}
+
+
+def classifier_free_guidance(draw: Draw) -> dict:
+    """Logits after a prompt and after none, and a scale."""
+    shape = (*draw.lead(), draw.integer(1, 5))
+    return {"z": draw.normal(*shape), "z_empty": draw.normal(*shape), "s": draw.choose(0.0, 1.0, 3.5)}

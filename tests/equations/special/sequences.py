@@ -24,3 +24,9 @@ def stack_steps(draw: Draw) -> dict:
 def mean_pool(draw: Draw) -> dict:
     batch, seq = draw.lead(), draw.integer(1, 4)
     return {"x": draw.normal(*batch, seq, 3), "mask": draw.choose(None, draw.flags(*batch, seq))}
+
+
+def select_each(draw: Draw) -> dict[str, object]:
+    """Sequences, and a position of each."""
+    batch, seq = draw.integer(1, 4), draw.integer(1, 4)
+    return {"x": draw.normal(batch, seq, draw.integer(1, 4)), "t": draw.below(seq, batch)}

@@ -3,20 +3,20 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FAIRSEQ_BLOCK, FieldMap, Head, ModelFamily, fields
+from glassformer.checkpoints.families.family import (
+    ACTIVATION_WORDS,
+    FAIRSEQ_BLOCK,
+    FieldMap,
+    Head,
+    ModelFamily,
+    are_positions,
+    fields,
+)
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts, without
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Count, OneOrMoreLayers, Size
-from glassformer.layers.model import Model
 from glassformer.models.encoder import EncoderConfig
-
-
-def _are_positions(table: Tensor, _model: Model) -> bool:
-    return torch.equal(table.flatten(), torch.arange(table.numel(), device=table.device))
 
 
 def _tensors(
@@ -38,7 +38,7 @@ def _tensors(
         return [
             *parts(names, ("", f"{base}.embeddings."), tensors=["weight"], transposed=False),
             *parts({"norm": f"{base}.embeddings.LayerNorm", **widen}),
-            TensorMap("", f"{base}.embeddings.position_ids", derived=Derived("positions", _are_positions)),
+            TensorMap("", f"{base}.embeddings.position_ids", derived=Derived("positions", are_positions)),
             *parts(block, (native, f"{base}.{layer}."), per),
             *head,
             *([] if any(row.native.startswith("pooler.") for row in head) else without(parts(pooler))),
