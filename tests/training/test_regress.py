@@ -8,7 +8,7 @@ import pytest
 
 from glassformer.checkpoints.load import load
 from glassformer.cli.main import main
-from glassformer.data.tables import RowBatches, read_numbers, sine_table
+from glassformer.data.tables import TableBatches, read_numbers, sine_table
 from glassformer.errors import DataError, GlassformerError
 from glassformer.training.evaluate import evaluate
 from glassformer.training.registry import families, keys
@@ -146,8 +146,8 @@ def test_tables_without_a_header_and_with_tabs_are_read(tmp_path: Path) -> None:
 
 def test_batches_cover_every_row_and_know_their_data() -> None:
     table = sine_table()
-    batches = RowBatches(table, 1, 64)
+    batches = TableBatches(table, 1, 64)
     assert sum(len(batch["x"]) for batch in batches.once()) == len(table.values)
     changed = sine_table()
     changed.values[0, 1] += 1e-9
-    assert RowBatches(changed, 1, 64).identity() != batches.identity()
+    assert TableBatches(changed, 1, 64).identity() != batches.identity()

@@ -78,7 +78,7 @@ def _numbers(source: str, row: Sequence[str], names: Sequence[str]) -> list[floa
     return [float(cell) for cell in row]
 
 
-class RowBatches(Batches):
+class TableBatches(Batches):
     """Rows of a table: `x` [batch, inputs] and `y` [batch, 1]."""
 
     def __init__(

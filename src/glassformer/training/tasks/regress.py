@@ -10,7 +10,7 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch
 from glassformer.data.splitting import split
-from glassformer.data.tables import SINE, NumberTable, RowBatches, read_numbers, sine_table
+from glassformer.data.tables import SINE, NumberTable, TableBatches, read_numbers, sine_table
 from glassformer.equation import no_checks
 from glassformer.equations.losses import mean_squared_error
 from glassformer.equations.metrics import r_squared
@@ -93,7 +93,7 @@ class RegressionMetrics(Metrics):
 class RowSet(EvaluationSet):
     """Rows of numbers to evaluate a model on."""
 
-    batches: RowBatches
+    batches: TableBatches
 
     def evaluate(
         self,
@@ -171,9 +171,9 @@ class RegressTask(Task[RegressSettings]):
         test = self._like(table, next(self.read(settings, "test"))) if data.test else validation
         values = _config_values(table, target, data.standardize, context)
 
-        def made(rows: NumberTable, name: str) -> RowBatches:
+        def made(rows: NumberTable, name: str) -> TableBatches:
             shard = context.shard(len(rows.values), name, "rows")
-            return RowBatches(rows, target, data.batch_size, seed, *shard)
+            return TableBatches(rows, target, data.batch_size, seed, *shard)
 
         held = made(validation, "validation")
         return TaskData(
@@ -201,7 +201,7 @@ class RegressTask(Task[RegressSettings]):
             table = _split(table, data, settings.recipe.seed)[1]
         if not len(table.values):
             raise DataError(f"{table.source}: has no rows")
-        return RowSet(RowBatches(table, table.target(data.target), evaluated.batch_size or ROWS_AT_ONCE))
+        return RowSet(TableBatches(table, table.target(data.target), evaluated.batch_size or ROWS_AT_ONCE))
 
 
 def _split(table: NumberTable, data: TableData, seed: int) -> tuple[NumberTable, NumberTable]:
