@@ -13,13 +13,17 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
+from glassformer.equation import Equation, no_checks
+from glassformer.equations.block_attention import block_attention
 from glassformer.equations.losses import cross_entropy
+from glassformer.equations.window_attention import window_attention
 from glassformer.layers.model import Model
 from glassformer.models.modern import ModernConfig
 from glassformer.models.registry import build
@@ -92,6 +96,33 @@ def _status(name: str) -> int:
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
+def agree(device: str) -> None:
+    """Print how far each kernel is from its formula in float32, in value and gradient, relative to the largest."""
+    generator = torch.Generator().manual_seed(0)
+    parts = [torch.randn(2, 4, 700, 64, generator=generator).to(device, torch.bfloat16) for _ in range(3)]
+    mask = (torch.arange(700) < 600).expand(2, 1, 1, 700).to(device)
+    sizes: dict[str, tuple[Equation[..., Tensor], dict[str, int]]] = {
+        "sliding_window": (window_attention, {"w": 64}),
+        "dilated": (window_attention, {"w": 64, "d": 4}),
+        "block_sparse": (block_attention, {"b": 64}),
+    }
+    for name, (equation, size) in sizes.items():
+        for padding in (None, mask):
+            found, wanted = (
+                _with_gradients(run, [part.to(dtype) for part in parts], {**size, "mask": padding})
+                for run, dtype in ((equation.kernel, torch.bfloat16), (equation.fn, torch.float32))
+            )
+            apart = [float((a.float() - b).abs().max() / b.abs().max()) for a, b in zip(found, wanted, strict=True)]
+            print(name, "padded" if padding is not None else "", *(f"{each:.1e}" for each in apart), flush=True)
+
+
+def _with_gradients(run: Callable[..., Tensor], parts: list[Tensor], more: dict[str, object]) -> tuple[Tensor, ...]:
+    inputs = [part.detach().requires_grad_() for part in parts]
+    with no_checks():
+        output = run(*inputs, **more)
+    return (output.detach(), *torch.autograd.grad(output.float().square().sum(), inputs))
+
+
 def in_own_process(pattern: Attention, length: int, trains: bool) -> dict[str, float]:
     """The same measurement in a fresh process."""
     asked = [*sys.argv[1:], "--alone", pattern, "--lengths", str(length), *(["--trains"] if trains else [])]
@@ -102,6 +133,8 @@ def in_own_process(pattern: Attention, length: int, trains: bool) -> dict[str, f
 
 def table(given: argparse.Namespace) -> None:
     """A row for each length, pass and pattern, with what full attention takes beside it."""
+    if given.device == "cuda":
+        agree(given.device)
     print("| tokens | pass | attention | seconds | of full | peak MB | of full |\n| " + "--- | " * 7, flush=True)
     for length in given.lengths:
         for trains in (False, True):

@@ -14,6 +14,7 @@ from glassformer.models.dalle import DALLEConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoderConfig
+from glassformer.models.linear import LinearConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.mlp import MLPConfig
 from glassformer.models.modern import ModernConfig
@@ -95,6 +96,14 @@ ZOO: dict[str, Config] = {
     "vit-pooled": ViTConfig(**VIT, head="pooled"),
     "vit-hidden": ViTConfig(**VIT, head="hidden"),
     "skip-gram": SkipGramConfig(vocab=VOCAB, dim=8),
+    "linear": LinearConfig(
+        inputs=3,
+        outputs=2,
+        input_mean=(0.5, -1.0, 2.0),
+        input_std=(2.0, 0.5, 1.5),
+        target_mean=(1.0, 2.0),
+        target_std=(3.0, 0.25),
+    ),
     "mlp": MLPConfig(inputs=3, hidden_dims=(5, 4), outputs=2, activation="tanh"),
 }
 STRAIGHT_THROUGH = ["image-autoencoder"]  # rounds, and has a gradient by convention
@@ -128,7 +137,7 @@ def specimen(name: str, dtype: torch.dtype = torch.float64, seed: int = 0, lengt
             noise = torch.randn(parameter.shape, generator=generator, dtype=torch.float64)
             parameter.add_((0.3 * noise).to(dtype))
     ids = torch.randint(VOCAB, (3, length), generator=generator)
-    if name == "mlp":
+    if name in ("linear", "mlp"):
         return Specimen(model, {"x": torch.randn(4, 3, generator=generator, dtype=torch.float64).to(dtype)})
     if name == "image-autoencoder":
         pixels = torch.randn(3, 2, 4, 4, generator=generator, dtype=torch.float64)

@@ -17,7 +17,7 @@ from glassformer.errors import ConfigError
 from glassformer.layers.rotary import Llama3Scaling, YarnScaling
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
-from glassformer.models.registry import architecture_of, build, presets
+from glassformer.models.registry import ARCHITECTURES, architecture_of, build, presets
 from glassformer.suggestions import nearest_names
 from glassformer.training import config as config_module
 from glassformer.training.config import (
@@ -133,7 +133,7 @@ def test_presets_fit_or_say_which_do(task: str, name: str, folder: Path) -> None
         fixed = follows(task)
         chosen = {key: value for key, value in vars(found.settings.model).items() if f"model.{key}" not in fixed}
         assert chosen == {key: value for key, value in vars(config).items() if f"model.{key}" not in fixed}
-        assert {found.origins[f"model.{key}"] for key in chosen} == {f"preset {name}"}
+        assert {found.origins[f"model.{key}"] for key in chosen} <= {f"preset {name}"}
         assert resolve(file=written(folder, to_toml(found))).settings == found.settings
     else:
         text = complaint(task, name)
@@ -153,7 +153,7 @@ def test_another_family_has_the_shape_of_the_tasks_default() -> None:
 def test_every_size_of_every_family_can_be_built(task: str, family: str, size: str, folder: Path) -> None:
     found = resolve(task, words=[f"model.family={family}"], size=size)
     model, data = found.settings.model, found.settings.data
-    if "max_length" in vars(data):
+    if "max_length" in vars(data) and "context" in vars(model):
         assert model.context is None if family == "t5" else vars(data)["max_length"] <= model.context  # T5 has no limit
     if "ffn_dim" in vars(model):
         assert (model.ffn_dim or 4 * model.dim) in range(2 * model.dim, 4 * model.dim + 1)
@@ -415,8 +415,8 @@ def wrong_files(draw: st.DrawFn) -> tuple[str, str, str, tuple[str, ...]]:
     """A task, a file for it with one mistake among things that are right, and what must be said."""
     task, family = draw(TASKS_AND_FAMILIES)
     known = keys(task, family)
-    sound = draw(st.sampled_from(SOUND))
-    values = {"model.family": family, **{key: value for key, value in sound.items() if key in known}}
+    sound = {key: value for key, value in draw(st.sampled_from(SOUND)).items() if key in known}
+    values = {"model.family": family, **sound}
     what = draw(st.sampled_from(["value", "value", "value", "key", "table", "derived", "torn"]))
     if what == "value":
         key = draw(st.sampled_from(sorted(known)))
@@ -435,7 +435,7 @@ def wrong_files(draw: st.DrawFn) -> tuple[str, str, str, tuple[str, ...]]:
         value = draw(ANYTHING.filter(lambda value: not isinstance(value, dict)))
         return task, tomli_w.dumps({**nested(values), section: value}), section, (section, "wanted a table")
     if what == "derived":
-        key = draw(st.sampled_from(sorted(FOLLOWS)))
+        key = draw(st.sampled_from(sorted(follows(task))))
         return task, tomli_w.dumps(nested({**values, key: 1})), key, (key, "follows from")
     text = tomli_w.dumps(nested(values))
     return task, text + draw(st.sampled_from(["[", "x", "= 1", '"', "[data\n", "x = 01"])), "", ("is not valid TOML",)
@@ -457,8 +457,7 @@ def test_every_type_can_be_said_in_words() -> None:
     for task in TASKS:
         for family in families(task):
             assert all(in_words(kind) for kind in keys(task, family).values())
-    trained = {family for task in TASKS for family in families(task)}
-    assert {"seq2seq", "t5", "gpt", "llama", "modern", "encoder", "image_autoencoder", "dalle"} <= trained
+    assert set(ARCHITECTURES) == {family for task in TASKS for family in families(task)}, "every model can be trained"
 
 
 def test_what_is_resolved_is_whole() -> None:

@@ -161,8 +161,7 @@ def _rows(
     if form not in formats:
         raise PathError(f"{path}: is {form or 'without an ending'}, wanted {wanted}")
     if form in (".tsv", ".csv"):
-        lines = ((source, line.split("\t")) for source, line in read_lines(path))
-        rows = _by_header(lines if form == ".tsv" else _csv_rows(path), fields, optional)
+        rows = _by_header(table_rows(path), fields, optional)
     else:
         rows = (_json_lines if form == ".jsonl" else _parquet)(path, fields, optional)
     empty = True
@@ -171,6 +170,13 @@ def _rows(
         empty = False
     if empty:
         raise DataError(f"{path}: is empty")
+
+
+def table_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The rows of a .tsv or .csv file, each with its source; a file with another ending is read as .tsv."""
+    if _format(path) == ".csv":
+        return _csv_rows(path)
+    return ((source, line.split("\t")) for source, line in read_lines(path))
 
 
 def _by_header(

@@ -36,7 +36,7 @@ from glassformer.equations.masks import (
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
-from glassformer.equations.metrics import accuracy, average_ranks, correlation, f1, rank_correlation, recall_at_k
+from glassformer.equations.metrics import accuracy, average_ranks, correlation, f1, r_squared, rank_correlation, recall_at_k
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
@@ -122,6 +122,7 @@ from glassformer.equations.skip_gram import keep_probability, negative_sampling_
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
 from glassformer.equations.spans import best_span, span_logits, span_scores
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
+from glassformer.equations.standardizing import standardize, unstandardize
 from glassformer.equations.variance_scaling import (
     he_normal,
     truncated_normal,
@@ -265,6 +266,7 @@ __all__ = [
     "projection_macs",
     "quadratic_fraction",
     "quick_gelu",
+    "r_squared",
     "random_cosine_rms",
     "rank_correlation",
     "recall_at_k",
@@ -307,6 +309,7 @@ __all__ = [
     "split_heads",
     "squared_relu",
     "stack_steps",
+    "standardize",
     "suppress_tokens",
     "swiglu",
     "symmetric_kl",
@@ -322,6 +325,7 @@ __all__ = [
     "unembed",
     "uniform",
     "unpatchify",
+    "unstandardize",
     "upsample",
     "visible_pairs",
     "warmup_stable_decay",

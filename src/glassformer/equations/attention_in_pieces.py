@@ -20,7 +20,7 @@ ROWS = 64  # queries of a piece, where a pattern leaves it open: fewer leave a k
 
 
 @dataclass(frozen=True)
-class Piece:
+class QueryBlock:
     """Queries, the keys they reach, in one slice or several, and which of these pairs are visible."""
 
     queries: slice
@@ -46,7 +46,12 @@ class Piece:
         return own if padding is None else own + torch.cat([padding[..., keys] for keys in self.keys], -1)
 
 
-def in_pieces(attend: Attend, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, pieces: Sequence[Piece]) -> Tensor:
+QueryBlocks = Sequence[QueryBlock]
+
+
+def in_pieces(
+    attend: Attend, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, pieces: Sequence[QueryBlock]
+) -> Tensor:
     """Attention of all queries, piece by piece; `mask` is that of the keys, as `key_mask` returns it."""
     o = _InPieces.apply(attend, four_axes(q), four_axes(k), four_axes(v), mask, pieces)
     return o.reshape(*q.shape[:-1], v.shape[-1])  # pyright: ignore[reportOptionalMemberAccess]
@@ -57,7 +62,13 @@ class _InPieces(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, attend: Attend, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, pieces: Sequence[Piece]
+        ctx: FunctionCtx,
+        attend: Attend,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Tensor | None,
+        pieces: Sequence[QueryBlock],
     ) -> Tensor:
         ctx.save_for_backward(q, k, v)
         ctx.rest = attend, mask, pieces  # pyright: ignore[reportAttributeAccessIssue]

@@ -19,7 +19,7 @@ from glassformer.equations.attention import (
     weighted_sum,
 )
 from glassformer.equations.attention_in_pieces import (
-    Piece,
+    QueryBlock,
     as_autocast,
     blocks_first,
     in_pieces,
@@ -108,7 +108,7 @@ def _block_attention_check(q: Tensor, k: Tensor, v: Tensor) -> None:
     require_attention(block_attention.require, q, k, v)
 
 
-def _pieces(queries: int, keys: int, b: int, device: torch.device) -> Iterator[Piece]:
+def _pieces(queries: int, keys: int, b: int, device: torch.device) -> Iterator[QueryBlock]:
     """Some blocks of queries with the keys of these blocks, and the last key of each block before them."""
     offset, rows = keys - queries, max(attention_in_pieces.ROWS // b, 1) * b
     i, j = aligned_positions(rows, rows, device)
@@ -117,10 +117,10 @@ def _pieces(queries: int, keys: int, b: int, device: torch.device) -> Iterator[P
         first, end = max(start, offset), min(start + rows, keys)
         visible = inside[first - start : end - start, : end - start]
         if not start:
-            yield Piece(slice(first - offset, end - offset), (slice(0, end),), visible)
+            yield QueryBlock(slice(first - offset, end - offset), (slice(0, end),), visible)
             continue
         both = functional.pad(visible, (0, start // b), value=True)
-        yield Piece(slice(first - offset, end - offset), (slice(start, end), slice(b - 1, start, b)), both)
+        yield QueryBlock(slice(first - offset, end - offset), (slice(start, end), slice(b - 1, start, b)), both)
 
 
 def _batched(

@@ -1,9 +1,9 @@
-"""Metrics that a model is evaluated by and not trained by: accuracy, F1, recall of retrieval, correlations."""
+"""Metrics that a model is evaluated by and not trained by: accuracy, F1, recall of retrieval, correlations, R²."""
 
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from glassformer.arithmetic import dot, factor, total
+from glassformer.arithmetic import dot, factor, number, total
 from glassformer.equation import equation
 from glassformer.equations.ranges import Require, finite, whole
 from glassformer.equations.similarity import along_sphere, cosine_similarity, l2_norm, normalize
@@ -68,6 +68,46 @@ def _f1_cell(index: tuple[int, ...], confusion: Tensor) -> str:
     (c,) = index
     right, actual, predicted = int(confusion[c, c]), int(confusion[c].sum()), int(confusion[:, c].sum())
     return f"2·{right} / ({actual} + {predicted})" if actual + predicted else "0"
+
+
+def _varied(require: Require, /, y: Tensor) -> None:
+    """A condition: targets differ, or there is no variance to explain."""
+    require(
+        y.numel() > 1 and bool((y != y.flatten()[0]).any()), "y", "the same number throughout", "targets that differ"
+    )
+
+
+@equation(
+    r"R^2 = 1 - \frac{\sum_n (\hat y_n - y_n)^2}{\sum_n (y_n - \bar y)^2}",
+    meaning="The fraction of the targets' variance that predictions explain: one if all are right.",
+    intuition="How much less is a weather forecast off than someone who always says the average?",
+    symbols={"y_hat": "predictions", "y": "targets", "determination": "coefficient of determination"},
+    flops=lambda n: 7 * n + 2,
+    where={"y": _varied},
+    upcast=True,
+)
+def r_squared(y_hat: Float[Tensor, " n"], y: Float[Tensor, " n"]) -> Float[Tensor, ""]:
+    """The coefficient of determination of predictions (Wright, 1921)."""
+    return 1 - (y_hat - y).square().sum() / (y - y.mean()).square().sum()
+
+
+@r_squared.def_gradient(
+    r"\bar{\hat y} = -2 \bar R \frac{\hat y - y}{S}, \quad"
+    r" \bar y = -\bar{\hat y} + 2 \bar R (1 - R^2) \frac{y - \mu}{S}, \quad S = \sum_n (y_n - \mu)^2"
+)
+def _r_squared_gradient(
+    determination_bar: Tensor, y_hat: Tensor, y: Tensor, determination: Tensor
+) -> tuple[Tensor, Tensor]:
+    apart = y - y.mean()
+    total = apart.square().sum()
+    y_hat_bar = -2 * determination_bar * (y_hat - y) / total
+    return y_hat_bar, -y_hat_bar + 2 * determination_bar * (1 - determination) * apart / total
+
+
+@r_squared.def_cell
+def _r_squared_cell(index: tuple[int, ...], y_hat: Tensor, y: Tensor) -> str:
+    left, total = (y_hat - y).square().sum(), (y - y.mean()).square().sum()
+    return f"1 − {number(left)} / {number(total)}"
 
 
 @equation(

@@ -19,7 +19,7 @@ from glassformer.equations.attention import (
     weighted_sum,
 )
 from glassformer.equations.attention_in_pieces import (
-    Piece,
+    QueryBlock,
     as_autocast,
     blocks_first,
     in_pieces,
@@ -116,7 +116,7 @@ def _window_attention_check(q: Tensor, k: Tensor, v: Tensor) -> None:
     require_attention(window_attention.require, q, k, v)
 
 
-def _pieces(queries: int, keys: int, w: int, d: int, device: torch.device) -> Iterator[Piece]:
+def _pieces(queries: int, keys: int, w: int, d: int, device: torch.device) -> Iterator[QueryBlock]:
     """Neighboring queries with the keys before them; with a dilation, those at distances that it divides."""
     offset, rows = keys - queries, attention_in_pieces.ROWS
     seen: dict[tuple[int, int], Tensor] = {}  # pairs look the same in most pieces
@@ -129,7 +129,7 @@ def _pieces(queries: int, keys: int, w: int, d: int, device: torch.device) -> It
                 i, j = torch.arange(first, end, device=device), torch.arange(reached, end, device=device)
                 seen[shape] = in_window(j - i[:, None], w)
             asked = slice(residue + first * d - offset, residue + (end - 1) * d - offset + 1, d)
-            yield Piece(asked, (slice(residue + reached * d, residue + (end - 1) * d + 1, d),), seen[shape])
+            yield QueryBlock(asked, (slice(residue + reached * d, residue + (end - 1) * d + 1, d),), seen[shape])
 
 
 def _batched(

@@ -16,6 +16,7 @@ from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
+from glassformer.models.linear import LinearConfig, LinearRegression
 from glassformer.models.llama import Llama, LlamaConfig
 from glassformer.models.mlp import MLP, MLPConfig
 from glassformer.models.modern import Modern, ModernConfig
@@ -55,7 +56,9 @@ PRESETS: dict[str, Config] = {
         image_size=28, channels=1, patch_size=4, dim=96, layers=6, heads=4, ffn_dim=384, classes=10, image_mean=(0.5,),
         image_std=(0.5,),
     ),
+    "linear": LinearConfig(),
     "mlp-xor": MLPConfig(),
+    "mlp-sine": MLPConfig(inputs=1, hidden_dims=(10, 10)),
     "lstm": RNNConfig(),
     "image-autoencoder": ImageAutoencoderConfig(),
     "dalle": DALLEConfig(),
@@ -77,6 +80,7 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "llama": Llama,
     "modern": Modern,
     "encoder": Encoder,
+    "linear": LinearRegression,
     "mlp": MLP,
     "rnn": RNN,
     "image_autoencoder": ImageAutoencoder,

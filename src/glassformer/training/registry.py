@@ -21,6 +21,7 @@ from glassformer.training.tasks.image_tokens import ImageTokensTask
 from glassformer.training.tasks.masked import MaskedLanguageModeling
 from glassformer.training.tasks.skip_gram import SkipGramTask
 from glassformer.training.tasks.summarize import SummarizeTask
+from glassformer.training.tasks.regress import RegressTask
 from glassformer.training.tasks.translate import TranslateTask
 
 TASKS: dict[str, Task] = {
@@ -28,6 +29,7 @@ TASKS: dict[str, Task] = {
     "gpt": CausalLanguageModeling(),
     "masked": MaskedLanguageModeling(),
     "classify": ClassifyTask(),
+    "regress": RegressTask(),
     "image": ImageTask(),
     "image-tokens": ImageTokensTask(),
     "clip": CLIPTask(),
@@ -48,6 +50,10 @@ FOLLOWS = {
     "model.channels": "the pictures in the data",
     "model.image_mean": "the pictures in the data",
     "model.image_std": "the pictures in the data",
+    **dict.fromkeys(
+        ("model.inputs", "model.outputs", *(f"model.{a}_{b}" for a in ("input", "target") for b in ("mean", "std"))),
+        "the columns of the data",
+    ),
     "model.eos": "the tokenizer",
 }
 
