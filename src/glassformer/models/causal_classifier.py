@@ -26,6 +26,10 @@ class CausalClassifier(Model):
         self.body.output = None
         self.classifier = Linear(self.config.dim, self.config.classes, bias=False)
 
+    def rebuilt(self) -> "CausalClassifier":
+        """A classifier of the same configuration over a body of the same class, whose weights are not set."""
+        return CausalClassifier(self.config, type(self.body)(self.config))
+
     def check(self, ids: Tensor, attention_mask: Tensor | None = None) -> None:
         """Raise on tokens the model cannot take."""
         self.body.check(ids, attention_mask)

@@ -129,7 +129,7 @@ class ChatTask(Task[ChatSettings]):
         validation = list(self.read(settings, "validation")) if data.validation else []
         if not validation:
             task.require_two(data.path, len(set(map(_content, train))), "different conversations")
-            train, validation = _split(train, data.validation_fraction, seed)
+            train, validation = split_conversations(train, data.validation_fraction, seed)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: _texts(train)).for_decoder()
         if tokenizer.use.chat_template is None:
             tokenizer = tokenizer.with_use(chat_template=default_template(tokenizer))
@@ -156,7 +156,7 @@ class ChatTask(Task[ChatSettings]):
         """All conversations; one that is longer than the model can read is an error."""
         conversations, context = list(self.read(settings, "path")), evaluated.model.config.context
         if settings.data.path == self.built_in:
-            conversations = _split(conversations, settings.data.validation_fraction, settings.recipe.seed)[1]
+            conversations = split_conversations(conversations, settings.data.validation_fraction, settings.recipe.seed)[1]
         rows = encode_chats(evaluated.tokenizer, [each.messages for each in conversations])
         for conversation, each in zip(conversations, rows, strict=True):
             longest = max(len(row.ids) for row in each)
@@ -185,7 +185,7 @@ def _content(conversation: Conversation) -> str:
     return json.dumps(conversation.messages)
 
 
-def _split(
+def split_conversations(
     conversations: Sequence[Conversation], fraction: float, seed: int
 ) -> tuple[list[Conversation], list[Conversation]]:
     """Conversations for training and for validation; copies stay on one side."""
