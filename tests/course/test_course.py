@@ -34,9 +34,9 @@ ROADMAP = [
     *("slope", "descent", "gradient-sizes", "momentum", "linear-model", "mini-batches", "backpropagation"),
     *("deep-networks", "xor", "sine", "softmax", "norms", "norm-stability", "residuals"),
     *("similarity", "choosing-a-measure", "word-vectors", "tokens", "positions", "rotary-scaling"),
-    *("attention", "why-softmax", "scaling", "masks", "heads", "why-heads", "reading-attention"),
+    *("attention", "why-softmax", "scaling", "masks", "heads", "why-heads", "reading-attention", "pronouns"),
     *("feed-forward", "encoder-block", "decoder-block", "pre-norm-block", "output-layer", "gpt"),
-    *("training-step", "adam", "regularization"),
+    *("training-step", "adam", "regularization", "fine-tuning-and-few-shot"),
     *("decoding", "complexity", "flash-attention", "pitfalls", "errata"),
 ]
 SLOW = ("descent", "sine", "softmax", "output-layer", "adam", "how-it-works", "mini-batches", "norm-stability")

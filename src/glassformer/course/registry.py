@@ -17,9 +17,9 @@ COURSE: dict[str, tuple[str, ...]] = {
         *("deep-networks", "xor", "sine", "softmax", "norms", "norm-stability", "residuals"),
     ),
     "Similarity": ("similarity", "choosing-a-measure", "word-vectors", "tokens", "positions", "rotary-scaling"),
-    "Attention": ("attention", "why-softmax", "scaling", "masks", "heads", "why-heads", "reading-attention"),
+    "Attention": ("attention", "why-softmax", "scaling", "masks", "heads", "why-heads", "reading-attention", "pronouns"),
     "Blocks": ("feed-forward", "encoder-block", "decoder-block", "pre-norm-block", "output-layer", "gpt"),
-    "Training": ("training-step", "adam", "regularization"),
+    "Training": ("training-step", "adam", "regularization", "fine-tuning-and-few-shot"),
     "Inference": ("decoding", "complexity", "flash-attention"),
     "Pitfalls": ("pitfalls", "errata"),
 }
