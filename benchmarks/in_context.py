@@ -27,9 +27,9 @@ from glassformer.models.registry import build
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
 
-SIZES, COLORS = "small large huge tiny".split(), "red blue green black".split()
-SHAPES = "star ring cube cone".split()
-NAMES = "ba be bo bu ka ke ko ku ma me mo mu ta te to tu".split()
+SIZES, COLORS = ["small", "large", "huge", "tiny"], ["red", "blue", "green", "black"]
+SHAPES = ["star", "ring", "cube", "cone"]
+NAMES = ["ba", "be", "bo", "bu", "ka", "ke", "ko", "ku", "ma", "me", "mo", "mu", "ta", "te", "to", "tu"]
 SHOTS = 8
 SHOWN = (0, 1, 2, 4, 8)
 HELD_OUT = 10  # one task in so many is never trained on

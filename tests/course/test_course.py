@@ -39,7 +39,17 @@ ROADMAP = [
     *("training-step", "adam", "regularization", "fine-tuning-and-few-shot"),
     *("decoding", "complexity", "flash-attention", "pitfalls", "errata"),
 ]
-SLOW = ("descent", "sine", "softmax", "output-layer", "adam", "how-it-works", "mini-batches", "norm-stability")
+SLOW = (
+    "descent",
+    "sine",
+    "softmax",
+    "output-layer",
+    "adam",
+    "how-it-works",
+    "mini-batches",
+    "norm-stability",
+    "pronouns",
+)
 SECONDS = 3
 
 

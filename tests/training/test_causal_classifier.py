@@ -56,7 +56,9 @@ def test_fine_tuning_keeps_the_body_and_every_reader_agrees(family: str, tmp_pat
         return
     loaded.save(tmp_path / "exported")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path / "exported", local_files_only=True)
-    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "exported", local_files_only=True)
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(
+        tmp_path / "exported", local_files_only=True
+    )
     batch = tokenizer(texts, padding=True, return_tensors="pt")
     logits = model(batch["input_ids"], attention_mask=batch["attention_mask"]).logits
     for row, one in zip(logits.softmax(-1).tolist(), found, strict=True):

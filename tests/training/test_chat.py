@@ -95,7 +95,9 @@ def test_the_oldest_turns_are_dropped_and_a_message_too_long_is_refused(trained:
     dropped, chunks = loaded.stream_chat([*system, *turns * 8, turns[0]], max_new_tokens=4)
     assert 0 < dropped < 16 and dropped % 2 == 0 and "".join(chunk.text for chunk in chunks) is not None
     assert loaded.stream_chat(turns[:1])[0] == 0
-    with pytest.raises(DecodingError, match="the last message has .* tokens with what the template adds, wanted at most"):
+    with pytest.raises(
+        DecodingError, match="the last message has .* tokens with what the template adds, wanted at most"
+    ):
         loaded.chat("I have five apples. " * 40)
 
 

@@ -20,8 +20,8 @@ from glassformer.errors import CheckpointError
 from glassformer.layers.basic import LearnedPositions
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
-from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.layers.positions import RelativeBias
+from glassformer.models.causal_classifier import CausalClassifier
 
 BOUNDS = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 LENGTH = 12

@@ -39,7 +39,9 @@ def read_conversations(path: Path | str) -> Iterator[Conversation]:
     """
     for file in paths_in(path):
         if not file.name.lower().endswith(ENDINGS):
-            raise PathError(f"{file}: is {file.suffix or 'without an ending'}, wanted .jsonl with messages on each line")
+            raise PathError(
+                f"{file}: is {file.suffix or 'without an ending'}, wanted .jsonl with messages on each line"
+            )
         empty = True
         for source, line in read_lines(file):
             if line.strip():
@@ -74,7 +76,9 @@ def checked_messages(messages: object, where: str) -> tuple[Message, ...]:
         if message["role"] == SYSTEM:
             raise DataError(f"{where}: message {number} has the role {SYSTEM}, wanted it only for the first message")
         if message["role"] == before["role"]:
-            what = "a second reply in a row" if message["role"] == ASSISTANT else "a second message of the user in a row"
+            what = (
+                "a second reply in a row" if message["role"] == ASSISTANT else "a second message of the user in a row"
+            )
             raise DataError(f"{where}: message {number} is {what}, wanted user and assistant in turn: join the two")
     if found[-1]["role"] == SYSTEM:
         raise DataError(f"{where}: the conversation has only a {SYSTEM} message, wanted one of the user")

@@ -11,23 +11,129 @@ from itertools import cycle
 from glassformer.data.conversations import ASSISTANT, USER, Conversation
 
 CONVERSATIONS = 12_000
-_NAMES = (
-    "Anna Ben Carla David Emma Felix Grace Hugo Iris Jonas Karen Leo Maria Nora Oscar Paula Rosa Simon Tina Victor"
-).split()
-_PLACES = "Athens Berlin Cairo Dublin Geneva Havana Lima London Madrid Oslo Paris Prague Quito Rome Tokyo Vienna".split()
-_JOBS = "baker carpenter cook dentist doctor driver farmer gardener lawyer painter pilot singer teacher writer".split()
-_THINGS = "apples books chairs coins cups eggs keys lamps lemons pens plates shoes".split()
-_FOODS = (
-    "beer bread butter cake cheese coffee fish fruit honey juice lemonade milk nuts pasta rice salad soup sugar tea water"
-).split()
-_ANIMALS = "bird cat cow dog goat horse mouse rabbit sheep snake".split()
-_COLORS = "black blue brown gray green orange pink red white yellow".split()
-_RELATIVES = "aunt brother cousin father friend mother neighbor sister uncle".split()
-_WORDS = "bridge candle cloud door flower forest garden island ladder lake mirror moon mountain river star stone".split()
-_NUMBERS = (
-    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
-    "seventeen eighteen nineteen twenty"
-).split()
+_NAMES = [
+    "Anna",
+    "Ben",
+    "Carla",
+    "David",
+    "Emma",
+    "Felix",
+    "Grace",
+    "Hugo",
+    "Iris",
+    "Jonas",
+    "Karen",
+    "Leo",
+    "Maria",
+    "Nora",
+    "Oscar",
+    "Paula",
+    "Rosa",
+    "Simon",
+    "Tina",
+    "Victor",
+]
+_PLACES = [
+    "Athens",
+    "Berlin",
+    "Cairo",
+    "Dublin",
+    "Geneva",
+    "Havana",
+    "Lima",
+    "London",
+    "Madrid",
+    "Oslo",
+    "Paris",
+    "Prague",
+    "Quito",
+    "Rome",
+    "Tokyo",
+    "Vienna",
+]
+_JOBS = [
+    "baker",
+    "carpenter",
+    "cook",
+    "dentist",
+    "doctor",
+    "driver",
+    "farmer",
+    "gardener",
+    "lawyer",
+    "painter",
+    "pilot",
+    "singer",
+    "teacher",
+    "writer",
+]
+_THINGS = ["apples", "books", "chairs", "coins", "cups", "eggs", "keys", "lamps", "lemons", "pens", "plates", "shoes"]
+_FOODS = [
+    "beer",
+    "bread",
+    "butter",
+    "cake",
+    "cheese",
+    "coffee",
+    "fish",
+    "fruit",
+    "honey",
+    "juice",
+    "lemonade",
+    "milk",
+    "nuts",
+    "pasta",
+    "rice",
+    "salad",
+    "soup",
+    "sugar",
+    "tea",
+    "water",
+]
+_ANIMALS = ["bird", "cat", "cow", "dog", "goat", "horse", "mouse", "rabbit", "sheep", "snake"]
+_COLORS = ["black", "blue", "brown", "gray", "green", "orange", "pink", "red", "white", "yellow"]
+_RELATIVES = ["aunt", "brother", "cousin", "father", "friend", "mother", "neighbor", "sister", "uncle"]
+_WORDS = [
+    "bridge",
+    "candle",
+    "cloud",
+    "door",
+    "flower",
+    "forest",
+    "garden",
+    "island",
+    "ladder",
+    "lake",
+    "mirror",
+    "moon",
+    "mountain",
+    "river",
+    "star",
+    "stone",
+]
+_NUMBERS = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+    "twenty",
+]
 _FEWEST = 2  # things, which are in the plural
 _ORDER = ("first", "second", "third")
 Turns = list[tuple[str, str]]  # what the user says, and the reply
@@ -42,9 +148,7 @@ def dialogues(count: int = CONVERSATIONS, seed: int = 0) -> Iterator[Conversatio
             seen.add(repr(turns))
             number = len(seen)
             messages = [(role, text) for turn in turns for role, text in zip((USER, ASSISTANT), turn, strict=True)]
-            yield Conversation(
-                tuple({"role": role, "content": text} for role, text in messages), f"dialogues:{number}"
-            )
+            yield Conversation(tuple({"role": role, "content": text} for role, text in messages), f"dialogues:{number}")
             if number == count:
                 return
 
@@ -97,7 +201,10 @@ def _correction(draw: random.Random) -> Turns:
 
 def _follow_up(draw: random.Random) -> Turns:
     people = draw.sample(_NAMES, 2)
-    facts = [(name, place, job) for name, place, job in zip(people, draw.sample(_PLACES, 2), draw.sample(_JOBS, 2), strict=True)]
+    facts = [
+        (name, place, job)
+        for name, place, job in zip(people, draw.sample(_PLACES, 2), draw.sample(_JOBS, 2), strict=True)
+    ]
     told = [(f"{name} is a {job} and lives in {place}.", f"I see, {name} is a {job}.") for name, place, job in facts]
     asks_place = draw.random() < 0.5
     draw.shuffle(facts)

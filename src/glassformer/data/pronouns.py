@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from itertools import combinations, product
 
 PRONOUN = "it"
-_THINGS = "bag barrel basket box case chest crate drawer jar pot sack trunk".split()
-_ANIMALS = "bear cat dog eagle fox hawk lion lynx owl snake tiger wolf".split()
-_PLACES = "bridge canal field lake river road street valley".split()
+_THINGS = ["bag", "barrel", "basket", "box", "case", "chest", "crate", "drawer", "jar", "pot", "sack", "trunk"]
+_ANIMALS = ["bear", "cat", "dog", "eagle", "fox", "hawk", "lion", "lynx", "owl", "snake", "tiger", "wolf"]
+_PLACES = ["bridge", "canal", "field", "lake", "river", "road", "street", "valley"]
 HELD_OUT = 0.2  # fraction of the pairs of nouns
 
 
@@ -32,29 +32,29 @@ FRAMES = (
         "the {x} does not fit into the {y} because it is too {why}",
         "the {y} can not hold the {x} because it is too {why}",
         (_THINGS, _THINGS),
-        "big large tall wide".split(),
-        "little narrow small tiny".split(),
+        ["big", "large", "tall", "wide"],
+        ["little", "narrow", "small", "tiny"],
     ),
     Frame(
         "the {x} caught the {y} because it was {why}",
         "the {y} was caught by the {x} because it was {why}",
         (_ANIMALS, _ANIMALS),
-        "fast hungry quick young".split(),
-        "lame old slow tired".split(),
+        ["fast", "hungry", "quick", "young"],
+        ["lame", "old", "slow", "tired"],
     ),
     Frame(
         "the {x} broke the {y} because it was {why}",
         "the {y} was broken by the {x} because it was {why}",
         (_THINGS, _THINGS),
-        "hard heavy solid strong".split(),
-        "fragile old thin weak".split(),
+        ["hard", "heavy", "solid", "strong"],
+        ["fragile", "old", "thin", "weak"],
     ),
     Frame(
         "the {x} did not cross the {y} because it was too {why}",
         "the {y} was not crossed by the {x} because it was too {why}",
         (_ANIMALS, _PLACES),
-        "lazy scared tired weak".split(),
-        "deep icy long wide".split(),
+        ["lazy", "scared", "tired", "weak"],
+        ["deep", "icy", "long", "wide"],
     ),
 )
 

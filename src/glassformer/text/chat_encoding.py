@@ -103,9 +103,7 @@ def _encoded(tokenizer: Tokenizer, names: Sequence[str], text: str, replies: Seq
     return ChatTokens(found.ids, [_within(start, replies) for start in starts])
 
 
-def _encoded_in_parts(
-    tokenizer: Tokenizer, names: Sequence[str], text: str, replies: Sequence[Span]
-) -> ChatTokens:
+def _encoded_in_parts(tokenizer: Tokenizer, names: Sequence[str], text: str, replies: Sequence[Span]) -> ChatTokens:
     """The same where a message holds the name of a special token: each part between special tokens by itself."""
     ids, is_reply = list[int](), list[bool]()
     for start, end in _cuts(text, names, replies):

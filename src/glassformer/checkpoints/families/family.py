@@ -106,6 +106,7 @@ ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
     "swish": "silu",
 }
 
+
 def classifier_rows(rows: Sequence[TensorMap]) -> list[TensorMap]:
     """The tensors of a causal model as those of a classifier over it: no output layer, but a head called score."""
     body = [replace(row, native=row.native and BODY + row.native) for row in rows if row.hf != "lm_head.weight"]

@@ -30,7 +30,9 @@ SHARP = 30.0  # scores so far apart that the softmax takes one
 class FineTuningAndFewShotWalk(Walk):
     """A classifier on a language model's last token, what its training is good for, and learning from the prompt alone."""
 
-    @step("A new head on an old body", like="A translator who moves to a law firm: the language stays, the form is new.")
+    @step(
+        "A new head on an old body", like="A translator who moves to a law firm: the language stays, the form is new."
+    )
     def new_head(self) -> None:
         """A language model has read many sentences and predicts the next word. To classify, keep its blocks, drop its
         output layer, and put a linear classifier on the hidden state of the last token: the only one that has read the
@@ -45,9 +47,13 @@ class FineTuningAndFewShotWalk(Walk):
         self.show(self.logits, columns=CLASSES)
         self.same("it is the hidden state at the last position", self.vector, self.hidden[:, -1])
         other = body.hidden_states(_ids("the cow drinks and eats"))
-        self.differ("and it knows the first words, though it stands at the last", last_token(other), self.vector, by=1e-3)
+        self.differ(
+            "and it knows the first words, though it stands at the last", last_token(other), self.vector, by=1e-3
+        )
 
-    @step("What the body already knows", like="Two apprentices get the same two examples; one of them has read the books.")
+    @step(
+        "What the body already knows", like="Two apprentices get the same two examples; one of them has read the books."
+    )
     def already_knows(self) -> None:
         """Two texts are labeled, one of each class. The head is trained on them over two frozen bodies: one has learned to
         predict words, the other has random weights. Then both see nouns that were never labeled.
@@ -128,7 +134,9 @@ def _fresh() -> GPT:
 def _language_model() -> GPT:
     """The same, trained to predict the next word of sentences such as “the cat drinks and eats”."""
     kinds = ((ANIMALS, ANIMAL_VERBS), (VEHICLES, VEHICLE_VERBS))
-    texts = [f"the {noun} {a} and {b}" for nouns, verbs in kinds for noun in nouns for a in verbs for b in verbs if a != b]
+    texts = [
+        f"the {noun} {a} and {b}" for nouns, verbs in kinds for noun in nouns for a in verbs for b in verbs if a != b
+    ]
     ids, model = _ids(*texts), _fresh()
     losses_while_training(model, lambda: cross_entropy(model(ids[:, :-1]), ids[:, 1:]), 120, 0.02)
     return model.requires_grad_(False)

@@ -75,7 +75,9 @@ class PronounsWalk(Walk):
         answers = torch.tensor([self.model.words.index(each.answer) for each in held_out])
         self.right = accuracy(guesses, answers)
         self.show(self.right)
-        self.claim("it resolves nearly all pronouns of pairs it has never seen", float(self.right) > (1 + CHANCE) / 2 + 0.1)
+        self.claim(
+            "it resolves nearly all pronouns of pairs it has never seen", float(self.right) > (1 + CHANCE) / 2 + 0.1
+        )
 
     @step("One head looks for it", like="Following the eyes of a reader at a pronoun.")
     def one_head(self) -> None:
@@ -113,7 +115,9 @@ class PronounsWalk(Walk):
         answers = torch.tensor([blind.words.index(each.answer) for each in held_out])
         left = accuracy(guesses, answers)
         self.show(left)
-        self.less("without this attention the accuracy is not even that of a choice between the two", left, CHANCE + 0.1)
+        self.less(
+            "without this attention the accuracy is not even that of a choice between the two", left, CHANCE + 0.1
+        )
         self.less("it was far higher before", left + 0.2, self.right)
 
     def quiz(self) -> None:
@@ -125,11 +129,11 @@ class PronounsWalk(Walk):
             f"e to the scores {', '.join(map(number, scores[0]))}, as weights.",
             cell=(0, 0),
         )
-        guessed, meant = self.tensor([1, 2, 1, 2]), self.tensor([1, 1, 1, 1])
+        guessed, meant = self.tensor([1, 2, 1, 2]), self.tensor([1, 1, 1, 2])
         self.ask(
-            "A model always names the nouns in turn, and the first is always meant. What is its accuracy on four sentences?",
+            "A model names the two nouns in turn; of four sentences only the last means the second noun. Its accuracy?",
             lambda: accuracy(guessed.long(), meant.long()),
-            "Every other answer is right.",
+            "Only one of its answers is wrong.",
         )
 
 

@@ -156,7 +156,9 @@ class ChatTask(Task[ChatSettings]):
         """All conversations; one that is longer than the model can read is an error."""
         conversations, context = list(self.read(settings, "path")), evaluated.model.config.context
         if settings.data.path == self.built_in:
-            conversations = split_conversations(conversations, settings.data.validation_fraction, settings.recipe.seed)[1]
+            conversations = split_conversations(conversations, settings.data.validation_fraction, settings.recipe.seed)[
+                1
+            ]
         rows = encode_chats(evaluated.tokenizer, [each.messages for each in conversations])
         for conversation, each in zip(conversations, rows, strict=True):
             longest = max(len(row.ids) for row in each)
