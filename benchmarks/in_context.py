@@ -1,7 +1,7 @@
-"""In-context learning: a small GPT trained on a family of tasks solves tasks it has never seen, by examples in its prompt.
+"""In-context learning: a small GPT trained on a family of tasks solves others by the examples in its prompt.
 
 A thing has a size, a color and a shape. A task chooses one of these three and gives each of its four values one of 16
-names. A prompt shows examples of one task and asks for the name of another thing: `Question: small red star`, `Answer: mo`.
+names. A prompt shows examples of one task and asks for the name of another thing.
 Nothing about a task is in the weights; one in ten tasks is never trained on, and only those are measured.
 
     python benchmarks/in_context.py --out runs/in-context          # three seeds; minutes on a GPU or two cores
@@ -107,8 +107,7 @@ def accuracy_by_shots(model: CausalLM, layout: Layout, device: str) -> dict[int,
     """The accuracy on tasks never trained on, by the number of examples before the question."""
     ids, names = layout.prompts(20_000, unseen=True, generator=torch.Generator().manual_seed(10**6))
     right = torch.zeros(SHOTS + 1)
-    for part in ids.split(256):
-        part = part.to(device)
+    for part in ids.to(device).split(256):
         right += (model(part[:, :-1])[:, names - 1].argmax(-1) == part[:, names]).sum(0).cpu()
     return {shots: round(float(right[shots]) / len(ids), 4) for shots in SHOWN}
 

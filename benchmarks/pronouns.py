@@ -2,8 +2,8 @@
 
     python benchmarks/pronouns.py --out runs/pronouns --picture docs/pronouns.svg     # three seeds, a minute each
 
-Chance is one half: a model that knows the two nouns of a sentence must still choose. The bag of words reads the same words
-without their order, in a linear classifier over the nouns.
+Chance is one half: a model that knows the two nouns of a sentence must still choose. The bag of words reads the same
+words without their order, in a linear classifier over the nouns.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from glassformer.probes.readout import attention_maps
 
 
 def bag_of_words(found: PronounModel, updates: int = 600) -> float:
-    """Accuracy of a linear classifier that counts words, on the held-out sentences; it chooses among their two nouns."""
+    """Accuracy of a linear classifier that counts words; it chooses among the two nouns of each held-out sentence."""
 
     def counts(sentences: list[PronounSentence]) -> Tensor:
         return torch.nn.functional.one_hot(found.ids(sentences), len(found.words)).sum(1).float()
@@ -51,7 +51,8 @@ def picture(found: PronounModel, module: str, head: int) -> str:
             width, share = 9.0 * len(word) + 8, float(weights[line, sentence.pronoun, at])
             style = ' font-weight="bold"' if at == sentence.pronoun else ""
             rows.append(
-                f'<rect x="{x:.0f}" y="{y - 18}" width="{width:.0f}" height="26" fill="#d2691e" fill-opacity="{share:.2f}"/>'
+                f'<rect x="{x:.0f}" y="{y - 18}" width="{width:.0f}" height="26" fill="#d2691e"'
+                f' fill-opacity="{share:.2f}"/>'
                 f'<text x="{x + 4:.0f}" y="{y}"{style}>{html.escape(word)}</text>'
                 f'<text x="{x + 4:.0f}" y="{y + 24}" font-size="10">{share:.2f}</text>'
             )

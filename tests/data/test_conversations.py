@@ -13,7 +13,7 @@ from glassformer.errors import DataError, PathError
 USER, REPLY = {"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}
 BAD = {
     '{"messages": []}': "1: the conversation is empty, wanted at least one message",
-    '{"messages": [{"role": "bot", "content": "Hi"}]}': "message 1 has the role 'bot', wanted system, user or assistant",
+    '{"messages": [{"role": "bot", "content": "Hi"}]}': "1 has the role 'bot', wanted system, user or assistant",
     '{"messages": [{"role": "user", "content": "Hi"}]}': "the conversation has no reply",
     json.dumps({"messages": [USER, REPLY, REPLY]}): "message 3 is a second reply in a row",
     json.dumps({"messages": [USER, USER, REPLY]}): "message 2 is a second message of the user in a row",

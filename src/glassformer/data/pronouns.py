@@ -1,6 +1,6 @@
 """Sentences with a pronoun and two nouns it could stand for, from a small grammar; one word decides which.
 
-After Winograd (1972) and Levesque et al. (2012): “the dog did not cross the river because it was too tired” or “too wide”.
+After Winograd (1972) and Levesque et al. (2012): “the dog did not cross the river because it was too tired”, or wide.
 Each frame is also told the other way around, so that neither the order of the nouns nor the deciding word alone tells.
 """
 

@@ -1,7 +1,7 @@
 """A decoder that classifies: the blocks of a language model under a classifier that reads the last token.
 
-As GPT-1 was fine-tuned on labels (Radford et al., 2018), and as `GPT2ForSequenceClassification` does it. Any causal model
-whose configuration has `head` and `classes` becomes one with `head="classifier"`.
+As GPT-1 was fine-tuned on labels (Radford et al., 2018), and as `GPT2ForSequenceClassification` does it. Any causal
+model whose configuration has `head` and `classes` becomes one with `head="classifier"`.
 """
 
 import torch

@@ -22,7 +22,7 @@ class HeadPointing:
 
 
 def pointing(maps: Mapping[str, Tensor], queries: Sequence[int], keys: Sequence[int]) -> list[HeadPointing]:
-    """Each head of attention maps [batch, heads, queries, keys], by weight: how sentence i looks from query to key i."""
+    """Each head of attention maps [batch, heads, queries, keys], by how much row i looks from query i to key i."""
     found = []
     for module, weights in maps.items():
         rows = torch.arange(len(queries), device=weights.device)

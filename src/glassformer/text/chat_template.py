@@ -1,7 +1,7 @@
 """Chat templates: the text of a conversation as a model reads it, by the Jinja template that comes with its tokenizer.
 
-A template is a program in a file that someone else wrote. It runs in a process of its own (`text.render_chat`), with limits
-on time, memory and output.
+A template is a program in a file that someone else wrote. It runs in a process of its own (`text.render_chat`), with
+limits on time, memory and output.
 """
 
 import json

@@ -160,10 +160,10 @@ class EvaluatedModel:
 class Task(ABC, Generic[S]):
     """Something to train a model for. One file defines it, and one line of `training.registry` adds it.
 
-    `protocol` is the class that a model has to be of, or several, and `config_values` are the fields of its configuration that
-    follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out of
-    training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting for
-    another is refused.
+    `protocol` is the class that a model has to be of, or several. `config_values` are the fields of its configuration
+    that follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left
+    out of training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting
+    for another is refused.
     """
 
     settings: type[S]

@@ -1,6 +1,7 @@
 """Fine-tuning and few-shot: teach a trained model by its weights, or by its prompt."""
 
 from functools import cache
+from itertools import permutations
 
 import torch
 from torch import Tensor
@@ -28,11 +29,9 @@ SHARP = 30.0  # scores so far apart that the softmax takes one
 
 
 class FineTuningAndFewShotWalk(Walk):
-    """A classifier on a language model's last token, what its training is good for, and learning from the prompt alone."""
+    """A classifier on a language model's last token, what the training before it buys, and learning from the prompt."""
 
-    @step(
-        "A new head on an old body", like="A translator who moves to a law firm: the language stays, the form is new."
-    )
+    @step("A new head on an old body", like="A translator who moves to a law firm: the language stays.")
     def new_head(self) -> None:
         """A language model has read many sentences and predicts the next word. To classify, keep its blocks, drop its
         output layer, and put a linear classifier on the hidden state of the last token: the only one that has read the
@@ -47,16 +46,12 @@ class FineTuningAndFewShotWalk(Walk):
         self.show(self.logits, columns=CLASSES)
         self.same("it is the hidden state at the last position", self.vector, self.hidden[:, -1])
         other = body.hidden_states(_ids("the cow drinks and eats"))
-        self.differ(
-            "and it knows the first words, though it stands at the last", last_token(other), self.vector, by=1e-3
-        )
+        self.differ("it knows the first words, though it stands at the last", last_token(other), self.vector, by=1e-3)
 
-    @step(
-        "What the body already knows", like="Two apprentices get the same two examples; one of them has read the books."
-    )
+    @step("What the body already knows", like="Two apprentices get the same examples; one has read the books.")
     def already_knows(self) -> None:
-        """Two texts are labeled, one of each class. The head is trained on them over two frozen bodies: one has learned to
-        predict words, the other has random weights. Then both see nouns that were never labeled.
+        """Two texts are labeled, one of each class. The head is trained on them over two frozen bodies: one has learned
+        to predict words, the other has random weights. Then both see nouns that were never labeled.
         """
         rows, rights = [], {}
         for name, body in (("trained", _language_model()), ("random", _fresh())):
@@ -72,10 +67,10 @@ class FineTuningAndFewShotWalk(Walk):
 
     @step("Examples in the prompt", like="A card game explained by playing two open rounds.")
     def examples_in_the_prompt(self) -> None:
-        """Few-shot prompting changes no weight. The prompt shows questions with their answers and ends where the next answer
-        begins. A model can use it if it has learned to look back for something like the question, and to copy what came
-        after it. Here is such an induction head by hand: the letters of the prompt are one-hot vectors, and each key also
-        holds the letter before it.
+        """Few-shot prompting changes no weight. The prompt shows questions with their answers and ends where the next
+        answer begins. A model can use it if it has learned to look back for something like the question, and to copy
+        what came after it. Here is such an induction head by hand: the letters of the prompt are one-hot vectors, and
+        each key is the letter before it.
         """
         shown = few_shot_prompt([Example("a", "x"), Example("b", "y")], "a")
         self.say(shown.replace("\n", " / "))
@@ -113,7 +108,7 @@ class FineTuningAndFewShotWalk(Walk):
         )
         texts, length, dim = 5, 7, 3
         self.ask(
-            f"{texts} texts of {length} tokens have hidden states of dimension {dim}. What shape does the classifier read?",
+            f"{texts} texts of {length} tokens have hidden states of dimension {dim}. What is the classifier's input?",
             lambda: tuple(last_token(torch.zeros(texts, length, dim)).shape),
             "One vector for each text.",
         )
@@ -134,9 +129,7 @@ def _fresh() -> GPT:
 def _language_model() -> GPT:
     """The same, trained to predict the next word of sentences such as “the cat drinks and eats”."""
     kinds = ((ANIMALS, ANIMAL_VERBS), (VEHICLES, VEHICLE_VERBS))
-    texts = [
-        f"the {noun} {a} and {b}" for nouns, verbs in kinds for noun in nouns for a in verbs for b in verbs if a != b
-    ]
+    texts = [f"the {noun} {a} and {b}" for nouns, verbs in kinds for noun in nouns for a, b in permutations(verbs, 2)]
     ids, model = _ids(*texts), _fresh()
     losses_while_training(model, lambda: cross_entropy(model(ids[:, :-1]), ids[:, 1:]), 120, 0.02)
     return model.requires_grad_(False)

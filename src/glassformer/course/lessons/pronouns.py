@@ -32,9 +32,10 @@ class PronounsWalk(Walk):
 
     @step("One word decides", like="A lock with one tooth of the key filed down: another door opens.")
     def one_word_decides(self) -> None:
-        """“The chest does not fit into the box because it is too tall”: what is too tall? Put tiny in place of tall, and
-        “it” is something else, though nothing before it has changed. The sentence turned around, “the box can not hold
-        the chest”, changes the order of the nouns and not the answer. So neither the order nor the last word alone tells.
+        """“The chest does not fit into the box because it is too tall”: what is too tall? Put tiny in place of tall,
+        and “it” is something else, though nothing before it has changed. The sentence turned around, “the box can not
+        hold the chest”, changes the order of the nouns and not the answer. So neither the order nor the last word alone
+        tells.
         """
         pair = _pair()
         self.table(("sentence", "“it” is the"), [(" ".join(each.words), each.answer) for each in pair])
@@ -47,8 +48,8 @@ class PronounsWalk(Walk):
 
     @step("A head by hand", like="A detective who first asks what is missing, and then who had it.")
     def head_by_hand(self) -> None:
-        """It takes two layers. In the first, “it” gathers from its context that something is too much. In the second, its
-        query asks for what is put in, because that is what can be too much; a container can be too little.
+        """It takes two layers. In the first, “it” gathers from its context that something is too much. In the second,
+        its query asks for what is put in, because that is what can be too much; a container can be too little.
         """
         look_for = self.tensor([list(row) for row in LOOK_FOR])
         self.scores, self.weights = [], []
@@ -102,8 +103,8 @@ class PronounsWalk(Walk):
 
     @step("Without it", like="Covering one eye to see which one was aiming.")
     def without_it(self) -> None:
-        """An attention map is a hint, so test it: switch the attention of that block off and measure again. What is left
-        knows the words, and can no longer tell which noun is meant.
+        """An attention map is a hint, so test it: switch the attention of that block off and measure again. What is
+        left knows the words, and can no longer tell which noun is meant.
         """
         model = copy.deepcopy(self.model.model)
         block = model.get_submodule(self.best.module)
@@ -115,9 +116,7 @@ class PronounsWalk(Walk):
         answers = torch.tensor([blind.words.index(each.answer) for each in held_out])
         left = accuracy(guesses, answers)
         self.show(left)
-        self.less(
-            "without this attention the accuracy is not even that of a choice between the two", left, CHANCE + 0.1
-        )
+        self.less("without this attention the model does no better than a choice between the two", left, CHANCE + 0.1)
         self.less("it was far higher before", left + 0.2, self.right)
 
     def quiz(self) -> None:
