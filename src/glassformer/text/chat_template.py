@@ -19,7 +19,7 @@ Messages = Sequence[Mapping[str, str]]
 # Each message begins with BOS and its role and ends with EOS, as in ChatML, whose tokens have other names.
 DEFAULT_TEMPLATE = (
     "{% for message in messages %}"
-    "{{ bos_token + message['role'] + '\\n' + message['content'] + eos_token + '\\n' }}"
+    "{{ bos_token + message['role'] + '\\n' + message['content'] + eos_token }}"
     "{% endfor %}"
     "{% if add_generation_prompt %}{{ bos_token + 'assistant\\n' }}{% endif %}"
 )
@@ -53,7 +53,7 @@ def render(tokenizer: Tokenizer, conversations: Sequence[tuple[Messages, bool]])
 
 def _default_text(messages: Messages, begins: bool, bos: str, eos: str) -> str:
     """What the default template writes, a hundred times as fast; a test compares the two."""
-    text = "".join(f"{bos}{message['role']}\n{message['content']}{eos}\n" for message in messages)
+    text = "".join(f"{bos}{message['role']}\n{message['content']}{eos}" for message in messages)
     return f"{text}{bos}assistant\n" if begins else text
 
 
