@@ -103,7 +103,7 @@ def test_a_hostile_template_is_one_clear_error(template: str, monkeypatch: pytes
 
 
 def test_no_template_and_one_that_hides_its_replies_are_errors() -> None:
-    with pytest.raises(TokenizerError, match="has no chat template, so it cannot chat; give it one"):
+    with pytest.raises(TokenizerError, match="has no chat template, so it cannot chat: train it on"):
         encode_chat_prompts(talker(None), [TALK])
     with pytest.raises(TokenizerError, match="does not begin with the prompt for it"):
         encode_chats(talker("{% if add_generation_prompt %}x{% endif %}y"), [TALK])

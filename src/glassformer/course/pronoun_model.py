@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.data.batches import generator
-from glassformer.data.pronouns import FRAMES, Frame, PronounSentence, pronoun_sentences, words_of
+from glassformer.data.pronouns import FRAMES, PronounFrame, PronounSentence, pronoun_sentences, words_of
 from glassformer.equation import reference_mode
 from glassformer.equations.losses import cross_entropy
 from glassformer.models.encoder import Encoder, EncoderConfig
@@ -53,7 +53,7 @@ class PronounModel:
 def train_pronoun_model(
     updates: int,
     *,
-    frames: Sequence[Frame] = FRAMES,
+    frames: Sequence[PronounFrame] = FRAMES,
     dim: int = 64,
     heads: int = 4,
     batch: int = 64,

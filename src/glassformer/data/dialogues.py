@@ -20,7 +20,7 @@ def _listed(words: str) -> list[str]:
 _NAMES = _listed(
     "Anna Ben Carla David Emma Felix Grace Hugo Iris Jonas Karen Leo Maria Nora Oscar Paula Rosa Simon Tina Victor"
 )
-_PLACES = _listed(
+_CITIES = _listed(
     "Athens Berlin Cairo Dublin Geneva Havana Lima London Madrid Oslo Paris Prague Quito Rome Tokyo Vienna"
 )
 _JOBS = _listed("baker carpenter cook dentist doctor driver farmer gardener lawyer painter pilot singer teacher writer")
@@ -106,13 +106,13 @@ def _correction(draw: random.Random) -> Turns:
 
 def _follow_up(draw: random.Random) -> Turns:
     people = draw.sample(_NAMES, 2)
-    facts = list(zip(people, draw.sample(_PLACES, 2), draw.sample(_JOBS, 2), strict=True))
-    told = [(f"{name} is a {job} and lives in {place}.", f"I see, {name} is a {job}.") for name, place, job in facts]
-    asks_place = draw.choice((True, False))
+    facts = list(zip(people, draw.sample(_CITIES, 2), draw.sample(_JOBS, 2), strict=True))
+    told = [(f"{name} is a {job} and lives in {city}.", f"I see, {name} is a {job}.") for name, city, job in facts]
+    asks_city = draw.choice((True, False))
     draw.shuffle(facts)
-    replies = [f"{name} lives in {place}." if asks_place else f"{name} is a {job}." for name, place, job in facts]
+    replies = [f"{name} lives in {city}." if asks_city else f"{name} is a {job}." for name, city, job in facts]
     (first, *_), (second, *_) = facts
-    question = f"Where does {first} live?" if asks_place else f"What does {first} do?"
+    question = f"Where does {first} live?" if asks_city else f"What does {first} do?"
     return [*told, (question, replies[0]), (f"And {second}?", replies[1])]
 
 

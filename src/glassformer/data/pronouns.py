@@ -17,7 +17,7 @@ HELD_OUT = 0.2  # fraction of the pairs of nouns
 
 
 @dataclass(frozen=True)
-class Frame:
+class PronounFrame:
     """A sentence and its reversal, the nouns that fit, and the words that point to the one or to the other."""
 
     forward: str
@@ -28,28 +28,28 @@ class Frame:
 
 
 FRAMES = (
-    Frame(
+    PronounFrame(
         "the {x} does not fit into the {y} because it is too {why}",
         "the {y} can not hold the {x} because it is too {why}",
         (_THINGS, _THINGS),
         ["big", "large", "tall", "wide"],
         ["little", "narrow", "small", "tiny"],
     ),
-    Frame(
+    PronounFrame(
         "the {x} caught the {y} because it was {why}",
         "the {y} was caught by the {x} because it was {why}",
         (_ANIMALS, _ANIMALS),
         ["fast", "hungry", "quick", "young"],
         ["lame", "old", "slow", "tired"],
     ),
-    Frame(
+    PronounFrame(
         "the {x} broke the {y} because it was {why}",
         "the {y} was broken by the {x} because it was {why}",
         (_THINGS, _THINGS),
         ["hard", "heavy", "solid", "strong"],
         ["fragile", "old", "thin", "weak"],
     ),
-    Frame(
+    PronounFrame(
         "the {x} did not cross the {y} because it was too {why}",
         "the {y} was not crossed by the {x} because it was too {why}",
         (_ANIMALS, _PLACES),
@@ -75,7 +75,7 @@ class PronounSentence:
 
 
 def pronoun_sentences(
-    frames: Sequence[Frame] = FRAMES, seed: int = 0
+    frames: Sequence[PronounFrame] = FRAMES, seed: int = 0
 ) -> tuple[list[PronounSentence], list[PronounSentence]]:
     """All sentences, shuffled: those to train on, and those with pairs of nouns that are in no training sentence."""
     draw = random.Random(seed)
@@ -96,7 +96,7 @@ def minimal_pairs(sentences: Sequence[PronounSentence]) -> Iterator[tuple[Pronou
         yield from ((a, b) for a, b in combinations(group, 2) if a.answer != b.answer)
 
 
-def words_of(frames: Sequence[Frame] = FRAMES) -> list[str]:
+def words_of(frames: Sequence[PronounFrame] = FRAMES) -> list[str]:
     """Every word of the sentences, in a fixed order."""
     return sorted({word for frame in frames for _, _, sentence in _sentences(frame) for word in sentence.words})
 
@@ -105,7 +105,7 @@ def _pair(x: str, y: str) -> tuple[str, str]:
     return (x, y) if x < y else (y, x)
 
 
-def _sentences(frame: Frame) -> Iterator[tuple[str, str, PronounSentence]]:
+def _sentences(frame: PronounFrame) -> Iterator[tuple[str, str, PronounSentence]]:
     for x, y in product(*frame.nouns):
         for form in (frame.forward, frame.reversal) if x != y else ():
             for answer, reasons in ((x, frame.first), (y, frame.second)):

@@ -38,8 +38,8 @@ def render(tokenizer: Tokenizer, conversations: Sequence[tuple[Messages, bool]])
     """The text of each conversation, by the tokenizer's template; with true, up to where the reply begins."""
     template = tokenizer.use.chat_template
     if template is None:
-        remedy = "give it one: `glassformer train chat --init MODEL`, or chat_template in tokenizer_config.json"
-        raise TokenizerError(f"the model has no chat template, so it cannot chat; {remedy}")
+        remedy = "train it on conversations (the task chat), or put chat_template into its tokenizer_config.json"
+        raise TokenizerError(f"the model has no chat template, so it cannot chat: {remedy}")
     if template == DEFAULT_TEMPLATE:
         bos, eos = tokenizer.roles["bos"], tokenizer.roles["eos"]
         return [_default_text(messages, begins, bos, eos) for messages, begins in conversations]

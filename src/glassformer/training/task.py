@@ -30,7 +30,8 @@ Part = Literal["path", "validation", "test"]  # of the data, by the setting that
 PARTS: tuple[Part, ...] = get_args(Part)
 Report = Callable[[str], None]
 Record = Callable[[Mapping[str, object]], None]
-Generate = Callable[[Model, Tokenizer, Sequence[str], GenerationConfig], list[Completion]]
+Prompts = Sequence[str] | Sequence[Sequence[int]]  # as texts or as token ids
+Generate = Callable[[Model, Tokenizer, Prompts, GenerationConfig], list[Completion]]
 
 TOKENS_AT_ONCE = 8192  # of a batch in an evaluation
 LOGITS_AT_ONCE = 2**26  # of a batch in an evaluation

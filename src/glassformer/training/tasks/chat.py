@@ -9,14 +9,13 @@ from glassformer.data.conversations import Conversation, read_conversations
 from glassformer.data.dialogues import dialogues
 from glassformer.data.reply_batches import ReplyBatches
 from glassformer.data.splitting import split
-from glassformer.decoding.chat import ChatPrompt, replies
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Fraction, Size, setting
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
-from glassformer.text.chat_encoding import ChatTokens, encode_chat_prompts, encode_chats
+from glassformer.text.chat_encoding import ChatTokens, encode_chat_prompts, encode_chats, reply_ends
 from glassformer.text.chat_template import default_template
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
@@ -80,10 +79,9 @@ class ChatSet(EvaluationSet):
         record: task.Record | None = None,
     ) -> ChatMetrics:
         """Loss on the replies of the data, and the last replies as the model writes them."""
-        del generate  # it takes texts, and these prompts are token ids
         found = task.predict(model, self.batches, REPLIES, progress)
         wanted = [conversation.last_reply for conversation in self.conversations]
-        written = self._written(model, progress)
+        written = self._written(model, generate, progress)
         if record is not None:
             for conversation, text in zip(self.conversations, written, strict=True):
                 record({"messages": conversation.messages, "reply": text, "exact": text == conversation.last_reply})
@@ -97,15 +95,14 @@ class ChatSet(EvaluationSet):
             tokens=len(found.losses),
         )
 
-    def _written(self, model: Model, progress: task.Progress) -> list[str]:
+    def _written(self, model: Model, generate: task.Generate, progress: task.Progress) -> list[str]:
         """The last reply to each conversation, greedily."""
         prompts = encode_chat_prompts(self.tokenizer, [each.before_last_reply for each in self.conversations])
         longest = max(len(self.tokenizer.encode(each.last_reply)) for each in self.conversations)
-        config = GenerationConfig(max_new_tokens=LONGER * longest + 1)
+        config = GenerationConfig(max_new_tokens=LONGER * longest + 1, stop=reply_ends(self.tokenizer))
         portions = [prompts[at : at + AT_ONCE] for at in range(0, len(prompts), AT_ONCE)]
         following = progress(iter(portions), f"of {len(portions):,} portions of replies written")
-        found = [replies(model, self.tokenizer, [ChatPrompt(ids) for ids in part], config) for part in following]
-        return [one.text.strip() for part in found for one in part]
+        return [one.text.strip() for part in following for one in generate(model, self.tokenizer, part, config)]
 
 
 class ChatTask(Task[ChatSettings]):
