@@ -35,8 +35,8 @@ def chat(
 ) -> int | None:
     """Chat with a model, line by line; replies are printed while they are written.
 
-    Each line of standard input is a message. The lines /reset, /undo, /help and /quit are commands. Once the conversation is longer than the model's context, its
-    oldest turns are left out.
+    Each line of standard input is a message. The lines /reset, /undo, /help and /quit are commands. Once the
+    conversation is longer than the model's context, its oldest turns are left out.
 
     Parameters
     ----------

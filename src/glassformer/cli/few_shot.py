@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.generate import GREEDY, GenerationFlags, generation_flags
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
-from glassformer.cli.report import Flag, Json, SomePath, UsageError, require_exists, write, write_json
+from glassformer.cli.report import Json, SomePath, UsageError, require_exists, write, write_json
 from glassformer.cli.text_arguments import TextArgument, TextFile, texts_of
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ def few_shot(
     file: TextFile = None,
     config: FewShotFlags = GREEDY,
     options: LoadOptions = AS_STORED,
-    show_prompt: Flag = False,
     json: Json = False,
 ) -> None:
     """Answer questions by examples in the prompt, without training.
@@ -47,8 +46,6 @@ def few_shot(
         Text that the prompt begins with.
     file
         A file with one question per line; - is standard input.
-    show_prompt
-        Print the whole prompt before each answer.
     """
     if shots is not None and shots < 0:
         raise UsageError(f"--shots is {shots}, wanted 0 or more")
@@ -64,9 +61,7 @@ def few_shot(
         rows = zip(given, found, prompts, strict=True)
         write_json([{"question": question, "answer": answer, "prompt": prompt} for question, answer, prompt in rows])
         return
-    for prompt, answer in zip(prompts, found, strict=True):
-        if show_prompt:
-            write(prompt)
+    for answer in found:
         write(answer)
 
 

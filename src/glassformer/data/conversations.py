@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from glassformer.data.files import paths_in, read_lines
@@ -72,7 +73,7 @@ def checked_messages(messages: object, where: str) -> tuple[Message, ...]:
     if not messages:
         raise DataError(f"{where}: the conversation is empty, wanted at least one message")
     found = tuple(_checked(message, f"{where}: message {number}") for number, message in enumerate(messages, start=1))
-    for number, (before, message) in enumerate(zip(found, found[1:], strict=False), start=2):
+    for number, (before, message) in enumerate(pairwise(found), start=2):
         if message["role"] == SYSTEM:
             raise DataError(f"{where}: message {number} has the role {SYSTEM}, wanted it only for the first message")
         if message["role"] == before["role"]:

@@ -11,129 +11,34 @@ from itertools import cycle
 from glassformer.data.conversations import ASSISTANT, USER, Conversation
 
 CONVERSATIONS = 12_000
-_NAMES = [
-    "Anna",
-    "Ben",
-    "Carla",
-    "David",
-    "Emma",
-    "Felix",
-    "Grace",
-    "Hugo",
-    "Iris",
-    "Jonas",
-    "Karen",
-    "Leo",
-    "Maria",
-    "Nora",
-    "Oscar",
-    "Paula",
-    "Rosa",
-    "Simon",
-    "Tina",
-    "Victor",
-]
-_PLACES = [
-    "Athens",
-    "Berlin",
-    "Cairo",
-    "Dublin",
-    "Geneva",
-    "Havana",
-    "Lima",
-    "London",
-    "Madrid",
-    "Oslo",
-    "Paris",
-    "Prague",
-    "Quito",
-    "Rome",
-    "Tokyo",
-    "Vienna",
-]
-_JOBS = [
-    "baker",
-    "carpenter",
-    "cook",
-    "dentist",
-    "doctor",
-    "driver",
-    "farmer",
-    "gardener",
-    "lawyer",
-    "painter",
-    "pilot",
-    "singer",
-    "teacher",
-    "writer",
-]
-_THINGS = ["apples", "books", "chairs", "coins", "cups", "eggs", "keys", "lamps", "lemons", "pens", "plates", "shoes"]
-_FOODS = [
-    "beer",
-    "bread",
-    "butter",
-    "cake",
-    "cheese",
-    "coffee",
-    "fish",
-    "fruit",
-    "honey",
-    "juice",
-    "lemonade",
-    "milk",
-    "nuts",
-    "pasta",
-    "rice",
-    "salad",
-    "soup",
-    "sugar",
-    "tea",
-    "water",
-]
-_ANIMALS = ["bird", "cat", "cow", "dog", "goat", "horse", "mouse", "rabbit", "sheep", "snake"]
-_COLORS = ["black", "blue", "brown", "gray", "green", "orange", "pink", "red", "white", "yellow"]
-_RELATIVES = ["aunt", "brother", "cousin", "father", "friend", "mother", "neighbor", "sister", "uncle"]
-_WORDS = [
-    "bridge",
-    "candle",
-    "cloud",
-    "door",
-    "flower",
-    "forest",
-    "garden",
-    "island",
-    "ladder",
-    "lake",
-    "mirror",
-    "moon",
-    "mountain",
-    "river",
-    "star",
-    "stone",
-]
-_NUMBERS = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-    "twenty",
-]
+
+
+def _listed(words: str) -> list[str]:
+    return words.split()
+
+
+_NAMES = _listed(
+    "Anna Ben Carla David Emma Felix Grace Hugo Iris Jonas Karen Leo Maria Nora Oscar Paula Rosa Simon Tina Victor"
+)
+_CITIES = _listed(
+    "Athens Berlin Cairo Dublin Geneva Havana Lima London Madrid Oslo Paris Prague Quito Rome Tokyo Vienna"
+)
+_JOBS = _listed("baker carpenter cook dentist doctor driver farmer gardener lawyer painter pilot singer teacher writer")
+_THINGS = ("apples books chairs coins cups eggs keys lamps lemons pens plates shoes").split()  # noqa: SIM905 - easier to read than a list of quoted words
+_FOODS = _listed(
+    "beer bread butter cake cheese coffee fish fruit honey juice lemonade milk nuts pasta rice salad soup "
+    "sugar tea water"
+)
+_ANIMALS = ("bird cat cow dog goat horse mouse rabbit sheep snake").split()  # noqa: SIM905 - easier to read than a list of quoted words
+_COLORS = ("black blue brown gray green orange pink red white yellow").split()  # noqa: SIM905 - easier to read than a list of quoted words
+_RELATIVES = ("aunt brother cousin father friend mother neighbor sister uncle").split()  # noqa: SIM905 - easier to read than a list of quoted words
+_WORDS = _listed(
+    "bridge candle cloud door flower forest garden island ladder lake mirror moon mountain river star stone"
+)
+_NUMBERS = _listed(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen twenty"
+)
 _FEWEST = 2  # things, which are in the plural
 _ORDER = ("first", "second", "third")
 Turns = list[tuple[str, str]]  # what the user says, and the reply
@@ -172,7 +77,7 @@ def _counting(draw: random.Random) -> Turns:
     turns = [(f"I have {_NUMBERS[count]} {things}.", f"So you have {_NUMBERS[count]} {things}.")]
     for _ in range(draw.choice((1, 2))):
         change = draw.randint(1, 3)
-        gives = count - change >= _FEWEST and draw.random() < 0.5
+        gives = count - change >= _FEWEST and draw.choice((True, False))
         count += -change if gives else change
         said = f"I give away {_NUMBERS[change]}." if gives else f"I buy {_NUMBERS[change]} more."
         turns.append((said, f"Now you have {_NUMBERS[count]} {things}."))
@@ -193,7 +98,7 @@ def _choice(draw: random.Random) -> Turns:
 
 def _correction(draw: random.Random) -> Turns:
     animal, (first, then) = draw.choice(_ANIMALS), draw.sample(_COLORS, 2)
-    corrected = [(f"Sorry, I meant {then}.", f"A {then} {animal}, then.")] if draw.random() < 0.5 else []
+    corrected = [(f"Sorry, I meant {then}.", f"A {then} {animal}, then.")] if draw.choice((True, False)) else []
     color = then if corrected else first
     asked = (f"What color is my {animal}?", f"Your {animal} is {color}.")
     return [(f"I have a {first} {animal}.", f"A {first} {animal}, how nice."), *corrected, asked]
@@ -201,16 +106,13 @@ def _correction(draw: random.Random) -> Turns:
 
 def _follow_up(draw: random.Random) -> Turns:
     people = draw.sample(_NAMES, 2)
-    facts = [
-        (name, place, job)
-        for name, place, job in zip(people, draw.sample(_PLACES, 2), draw.sample(_JOBS, 2), strict=True)
-    ]
-    told = [(f"{name} is a {job} and lives in {place}.", f"I see, {name} is a {job}.") for name, place, job in facts]
-    asks_place = draw.random() < 0.5
+    facts = list(zip(people, draw.sample(_CITIES, 2), draw.sample(_JOBS, 2), strict=True))
+    told = [(f"{name} is a {job} and lives in {city}.", f"I see, {name} is a {job}.") for name, city, job in facts]
+    asks_city = draw.choice((True, False))
     draw.shuffle(facts)
-    replies = [f"{name} lives in {place}." if asks_place else f"{name} is a {job}." for name, place, job in facts]
+    replies = [f"{name} lives in {city}." if asks_city else f"{name} is a {job}." for name, city, job in facts]
     (first, *_), (second, *_) = facts
-    question = f"Where does {first} live?" if asks_place else f"What does {first} do?"
+    question = f"Where does {first} live?" if asks_city else f"What does {first} do?"
     return [*told, (question, replies[0]), (f"And {second}?", replies[1])]
 
 

@@ -57,14 +57,7 @@ def _shorter(messages: Sequence[Message]) -> list[list[Message]]:
 
 def reply(model: Model, tokenizer: Tokenizer, prompt: ChatPrompt, config: GenerationConfig) -> Completion:
     """The reply to a conversation."""
-    return replies(model, tokenizer, [prompt], config)[0]
-
-
-def replies(
-    model: Model, tokenizer: Tokenizer, prompts: Sequence[ChatPrompt], config: GenerationConfig
-) -> list[Completion]:
-    """The replies to several conversations."""
-    return write_all(model, tokenizer, [prompt.ids for prompt in prompts], _with_ends(tokenizer, config))
+    return write_all(model, tokenizer, [prompt.ids], _with_ends(tokenizer, config))[0]
 
 
 def stream_reply(

@@ -27,16 +27,18 @@ class TextChunk:
 
 
 def generate(
-    model: Model, tokenizer: Tokenizer, prompts: str | Sequence[str], config: GenerationConfig = GREEDY
+    model: Model, tokenizer: Tokenizer, prompts: str | Sequence[str] | Prompts, config: GenerationConfig = GREEDY
 ) -> list[Completion]:
     """Continue prompts, with `config.n` texts for each, in their order; an encoder-decoder model translates them.
 
-    The translation of a blank source is empty.
+    The translation of a blank source is empty. Prompts may also be given as token ids.
     """
     require_generator(model)
     require_type(DecodingError, "tokenizer", tokenizer, Tokenizer, "the tokenizer of the model")
     require_type(DecodingError, "config", config, GenerationConfig, "a GenerationConfig")
     texts = [prompts] if isinstance(prompts, str) else list(prompts) if isinstance(prompts, Sequence) else [prompts]
+    if texts and all(isinstance(ids, list) and all(isinstance(id, int) for id in ids) for ids in texts):
+        return write_all(model, tokenizer, texts, config)
     for text in texts:
         if not isinstance(text, str):
             raise DecodingError(f"a prompt is of the type {type(text).__name__}, wanted a text or a list of texts")

@@ -54,6 +54,10 @@ class Model(nn.Module):
         if mask is not None and mask.shape != ids.shape:
             raise ModelError(f"{where} has shape {list(mask.shape)}, wanted {list(ids.shape)}, one for each token")
 
+    def rebuilt(self: M) -> M:
+        """A model of the same configuration, whose weights are not set."""
+        return type(self)(self.config)
+
     def parameter_count(self) -> int:
         """Number of trainable parameters, shared ones counted once."""
         return sum(parameter.numel() for parameter in self.parameters())

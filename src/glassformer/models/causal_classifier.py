@@ -1,7 +1,7 @@
 """A decoder that classifies: the blocks of a language model under a classifier that reads the last token.
 
-As GPT-1 was fine-tuned on labels (Radford et al., 2018), and as `GPT2ForSequenceClassification` does it. Any causal model
-whose configuration has `head` and `classes` becomes one with `head="classifier"`.
+As GPT-1 was fine-tuned on labels (Radford et al., 2018), and as `GPT2ForSequenceClassification` does it. Any causal
+model whose configuration has `head` and `classes` becomes one with `head="classifier"`.
 """
 
 import torch
@@ -25,6 +25,10 @@ class CausalClassifier(Model):
         self.body = body
         self.body.output = None
         self.classifier = Linear(self.config.dim, self.config.classes, bias=False)
+
+    def rebuilt(self) -> "CausalClassifier":
+        """A classifier of the same configuration over a body of the same class, whose weights are not set."""
+        return CausalClassifier(self.config, type(self.body)(self.config))
 
     def check(self, ids: Tensor, attention_mask: Tensor | None = None) -> None:
         """Raise on tokens the model cannot take."""

@@ -99,7 +99,8 @@ def _encoded(tokenizer: Tokenizer, names: Sequence[str], text: str, replies: Seq
         return _encoded_in_parts(tokenizer, names, text, replies)
     with guarded("encoding"):
         found = tokenizer.marked.encode(text, add_special_tokens=False)
-    return ChatTokens(found.ids, [_within(start, replies) for start, _ in found.offsets])
+    starts = [start for start, _ in found.offsets] if replies else []
+    return ChatTokens(found.ids, [_within(start, replies) for start in starts])
 
 
 def _encoded_in_parts(tokenizer: Tokenizer, names: Sequence[str], text: str, replies: Sequence[Span]) -> ChatTokens:

@@ -51,7 +51,7 @@ def read_use(folder: Path) -> ModelUse:
 
 
 def _chat_template(folder: Path, named: object) -> str | None:
-    """The template in its own file, or else in tokenizer_config.json: a text, or several of which one is the default."""
+    """The template in its own file, or else in tokenizer_config.json: a text, or several with one as the default."""
     if (folder / TEMPLATE_FILE).exists():
         named = read_whole(folder / TEMPLATE_FILE)
     if isinstance(named, list):

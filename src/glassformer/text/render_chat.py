@@ -1,7 +1,7 @@
 """A chat template of unknown origin, rendered in a process of its own: little memory, little time, no files.
 
-`text.chat_template` starts this file as a program. Jobs come on standard input as JSON, texts or an error go to standard
-output. It imports nothing of this package, so that it starts quickly and holds nothing worth reaching for.
+`text.chat_template` starts this file as a program. Jobs come on standard input as JSON, texts or an error go to
+standard output. It imports nothing of this package, so that it starts quickly and holds nothing worth reaching for.
 """
 
 import json
@@ -22,12 +22,12 @@ WARM_UP = "{% for c in 'a\\n' %}{{ c | tojson | trim }}{{ strftime_now('%Z') }}{
 BRIEF = 200  # characters of a message that comes from a template
 
 
-class Refusal(TemplateError):
+class RefusalError(TemplateError):
     """What a template raises with `raise_exception`."""
 
 
 def _refuse(message: object) -> None:
-    raise Refusal(str(message))
+    raise RefusalError(str(message))
 
 
 def _to_json(value: object, ensure_ascii: bool = False, indent: int | None = None, **more: object) -> str:
@@ -56,7 +56,7 @@ def render(
         for part in compiled.generate(**job):
             text += part
             if len(text) > most:
-                raise Refusal(f"its text has more than {most:,} characters")
+                raise RefusalError(f"its text has more than {most:,} characters")
         texts.append(text)
     return texts
 
@@ -65,7 +65,7 @@ def fault(error: Exception) -> str:
     """What is wrong with a template, in one line."""
     said = " ".join(str(error).split())[:BRIEF]
     match error:
-        case Refusal():
+        case RefusalError():
             return f"refuses this conversation: {said}"
         case SecurityError():
             return f"reaches for what it may not have: {said}"

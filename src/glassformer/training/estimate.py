@@ -130,7 +130,7 @@ def step_cost(model: Model, objective: Objective, batch: Batch, recipe: Recipe, 
     """What a forward and a backward pass take, from tensors that have shapes only."""
     operations = operations_per_token(LossModule(model, objective), batch) * objective.tokens(model, batch)
     with pretending(device.device):
-        same = type(model)(model.config)
+        same = model.rebuilt()
         add_lora_like(same, model)
         for weight, real in zip(same.parameters(), model.parameters(), strict=True):
             weight.requires_grad_(real.requires_grad)

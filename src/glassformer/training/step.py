@@ -218,7 +218,7 @@ def compile_loss_module(loss_module: LossModule) -> None:
 def whole_copy(model: Model) -> Model:
     """An unsharded copy of a model on the CPU; every process has to take part."""
     with torch.device("cpu"):
-        copy = type(model)(model.config).to(next(model.parameters()).dtype)
+        copy = model.rebuilt().to(next(model.parameters()).dtype)
         add_lora_like(copy, model)
     copy.load_state_dict({name: unsharded(value).cpu() for name, value in model.state_dict().items()})
     return copy.train(model.training)

@@ -37,7 +37,8 @@ StageLog = Callable[[int, float], None]  # gets steps and validation losses
 FirstStage = Callable[
     [Model, tuple[Batches, Batches], Objective, Recipe, Device, Path | None, StageLog], Model
 ]  # trains a model on batches for training and validation
-Generate = Callable[[Model, Tokenizer, Sequence[str], GenerationConfig], list[Completion]]
+Prompts = Sequence[str] | Sequence[Sequence[int]]  # as texts or as token ids
+Generate = Callable[[Model, Tokenizer, Prompts, GenerationConfig], list[Completion]]
 
 TOKENS_AT_ONCE = 8192  # of a batch in an evaluation
 LOGITS_AT_ONCE = 2**26  # of a batch in an evaluation
@@ -199,9 +200,9 @@ class EvaluatedModel:
 class Task(ABC, Generic[S]):
     """Something to train a model for. One file defines it, and one line of `training.registry` adds it.
 
-    `protocol` is the class that a model has to be of, or several, and `config_values` are the fields of its configuration that
-    follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out of
-    training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting for
+    `protocol` is the class that a model has to be of, or several. `config_values` are the fields of its configuration
+    that follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out
+    of training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting for
     another is refused. A task that does not read text (`reads_text`) has no tokenizer and no settings for one; the
     defaults of one that `grows` follow from the machine. `follows` says of keys that cannot be set what they follow
     from.

@@ -9,14 +9,13 @@ from glassformer.data.conversations import Conversation, read_conversations
 from glassformer.data.dialogues import dialogues
 from glassformer.data.reply_batches import ReplyBatches
 from glassformer.data.splitting import split
-from glassformer.decoding.chat import ChatPrompt, replies
 from glassformer.decoding.config import GenerationConfig
 from glassformer.errors import DataError
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Fraction, Size, setting
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
-from glassformer.text.chat_encoding import ChatTokens, encode_chat_prompts, encode_chats
+from glassformer.text.chat_encoding import ChatTokens, encode_chat_prompts, encode_chats, reply_ends
 from glassformer.text.chat_template import default_template
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
@@ -80,10 +79,9 @@ class ChatSet(EvaluationSet):
         record: task.Record | None = None,
     ) -> ChatMetrics:
         """Loss on the replies of the data, and the last replies as the model writes them."""
-        del generate  # it takes texts, and these prompts are token ids
         found = task.predict(model, self.batches, REPLIES, progress)
         wanted = [conversation.last_reply for conversation in self.conversations]
-        written = self._written(model, progress)
+        written = self._written(model, generate, progress)
         if record is not None:
             for conversation, text in zip(self.conversations, written, strict=True):
                 record({"messages": conversation.messages, "reply": text, "exact": text == conversation.last_reply})
@@ -97,15 +95,14 @@ class ChatSet(EvaluationSet):
             tokens=len(found.losses),
         )
 
-    def _written(self, model: Model, progress: task.Progress) -> list[str]:
+    def _written(self, model: Model, generate: task.Generate, progress: task.Progress) -> list[str]:
         """The last reply to each conversation, greedily."""
         prompts = encode_chat_prompts(self.tokenizer, [each.before_last_reply for each in self.conversations])
         longest = max(len(self.tokenizer.encode(each.last_reply)) for each in self.conversations)
-        config = GenerationConfig(max_new_tokens=LONGER * longest + 1)
+        config = GenerationConfig(max_new_tokens=LONGER * longest + 1, stop=reply_ends(self.tokenizer))
         portions = [prompts[at : at + AT_ONCE] for at in range(0, len(prompts), AT_ONCE)]
         following = progress(iter(portions), f"of {len(portions):,} portions of replies written")
-        found = [replies(model, self.tokenizer, [ChatPrompt(ids) for ids in part], config) for part in following]
-        return [one.text.strip() for part in found for one in part]
+        return [one.text.strip() for part in following for one in generate(model, self.tokenizer, part, config)]
 
 
 class ChatTask(Task[ChatSettings]):
@@ -129,7 +126,7 @@ class ChatTask(Task[ChatSettings]):
         validation = list(self.read(settings, "validation")) if data.validation else []
         if not validation:
             task.require_two(data.path, len(set(map(_content, train))), "different conversations")
-            train, validation = _split(train, data.validation_fraction, seed)
+            train, validation = split_conversations(train, data.validation_fraction, seed)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: _texts(train)).for_decoder()
         if tokenizer.use.chat_template is None:
             tokenizer = tokenizer.with_use(chat_template=default_template(tokenizer))
@@ -156,7 +153,9 @@ class ChatTask(Task[ChatSettings]):
         """All conversations; one that is longer than the model can read is an error."""
         conversations, context = list(self.read(settings, "path")), evaluated.model.config.context
         if settings.data.path == self.built_in:
-            conversations = _split(conversations, settings.data.validation_fraction, settings.recipe.seed)[1]
+            conversations = split_conversations(conversations, settings.data.validation_fraction, settings.recipe.seed)[
+                1
+            ]
         rows = encode_chats(evaluated.tokenizer, [each.messages for each in conversations])
         for conversation, each in zip(conversations, rows, strict=True):
             longest = max(len(row.ids) for row in each)
@@ -185,7 +184,7 @@ def _content(conversation: Conversation) -> str:
     return json.dumps(conversation.messages)
 
 
-def _split(
+def split_conversations(
     conversations: Sequence[Conversation], fraction: float, seed: int
 ) -> tuple[list[Conversation], list[Conversation]]:
     """Conversations for training and for validation; copies stay on one side."""
