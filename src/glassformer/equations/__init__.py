@@ -36,7 +36,15 @@ from glassformer.equations.masks import (
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
-from glassformer.equations.metrics import accuracy, average_ranks, correlation, f1, r_squared, rank_correlation, recall_at_k
+from glassformer.equations.metrics import (
+    accuracy,
+    average_ranks,
+    correlation,
+    f1,
+    r_squared,
+    rank_correlation,
+    recall_at_k,
+)
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay

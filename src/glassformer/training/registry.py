@@ -19,9 +19,9 @@ from glassformer.training.tasks.gpt import CausalLanguageModeling
 from glassformer.training.tasks.image import ImageTask
 from glassformer.training.tasks.image_tokens import ImageTokensTask
 from glassformer.training.tasks.masked import MaskedLanguageModeling
+from glassformer.training.tasks.regress import RegressTask
 from glassformer.training.tasks.skip_gram import SkipGramTask
 from glassformer.training.tasks.summarize import SummarizeTask
-from glassformer.training.tasks.regress import RegressTask
 from glassformer.training.tasks.translate import TranslateTask
 
 TASKS: dict[str, Task] = {
