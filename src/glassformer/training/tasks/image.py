@@ -69,7 +69,6 @@ class ImageSettings(Settings):
         warmup_steps=60,
         weight_decay=0.1,
         label_smoothing=0.1,
-        ema_decay=0.99,
         evaluate_every=200,
         save_every=200,
     )
