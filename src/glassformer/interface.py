@@ -25,7 +25,7 @@ from glassformer.checkpoints.save import Format, save
 from glassformer.data.captions import Pictures as PictureArray
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
-from glassformer.decoding.drawing import DrawingConfig, best_first, draw, similarity_to_prompt
+from glassformer.decoding.drawing import DrawingConfig, Steps, best_first, draw, no_progress, similarity_to_prompt
 from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
 from glassformer.errors import CheckpointError, ConfigError, DecodingError, ModelError, PathError, require_type
 from glassformer.inference.prepare import can_convert, for_inference
@@ -213,6 +213,7 @@ class LoadedModel(TextModel):
         prompts: str,
         config: DrawingConfig | None = None,
         rerank: "LoadedModel | None" = None,
+        progress: Steps = no_progress,
         **settings: object,
     ) -> PictureArray: ...
     @overload
@@ -221,6 +222,7 @@ class LoadedModel(TextModel):
         prompts: Texts,
         config: DrawingConfig | None = None,
         rerank: "LoadedModel | None" = None,
+        progress: Steps = no_progress,
         **settings: object,
     ) -> list[PictureArray]: ...
     def draw(
@@ -228,15 +230,16 @@ class LoadedModel(TextModel):
         prompts: str | Texts,
         config: DrawingConfig | None = None,
         rerank: "LoadedModel | None" = None,
+        progress: Steps = no_progress,
         **settings: object,
     ) -> PictureArray | list[PictureArray]:
         """Draw pictures of a prompt, [n, height, width, channels] of unsigned bytes, or such an array for each prompt.
 
         Settings are those of `DrawingConfig`: n, guidance, temperature, top_k, top_p, seed. With a CLIP to `rerank`
-        them by, the pictures that fit the prompt best come first.
+        them by, the pictures that fit the prompt best come first. `progress` gets the steps done and all steps.
         """
         config, texts = _drawing_config(config, settings), _texts(prompts)
-        pixels = draw(self._prepare(), self.required_tokenizer(), texts, config)
+        pixels = draw(self._prepare(), self.required_tokenizer(), texts, config, progress)
         found = list(pixels.reshape(len(texts), config.n, *pixels.shape[1:]))
         if rerank is not None:
             require_type(DecodingError, "rerank", rerank, LoadedModel, "a CLIP that gf.load returned")

@@ -253,7 +253,7 @@ def test_the_command_refuses(
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    Path("taken.png").write_bytes(b"somebody's holiday")
+    Path("taken.png").write_bytes(b"a holiday")
     assert main(["generate", str(folder), TEXTS[0], "--device", "cpu", *more]) != 0
     assert message in capsys.readouterr().err
-    assert Path("taken.png").read_bytes() == b"somebody's holiday" and not Path("a.png").exists()
+    assert Path("taken.png").read_bytes() == b"a holiday" and not Path("a.png").exists()

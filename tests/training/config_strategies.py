@@ -78,6 +78,8 @@ def is_right(key: str, value: object, kind: object) -> bool:
         return isinstance(value, str) and value in get_args(kind)
     if get_origin(kind) is tuple:
         parts = get_args(kind)
+        if Ellipsis in parts:
+            return isinstance(value, list) and all(is_right(key, item, parts[0]) for item in value)
         if not isinstance(value, list) or len(value) != len(parts):
             return False
         return all(is_right(key, item, part) for item, part in zip(value, parts, strict=True))

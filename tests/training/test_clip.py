@@ -126,6 +126,7 @@ def test_it_is_trained_resumed_to_the_bit_evaluated_and_loaded(tmp_path: Path) -
     whole = started(data, tmp_path / "whole")
     logs = list(whole.train())
     assert logs[-1].step == 6 and all(np.isfinite(log.loss) for log in logs)
+    assert (logs[-1].sample or "").startswith("the first picture, among 4 captions → ")
     for log in started(data, tmp_path / "stopped").train():
         if log.step == 3:
             break

@@ -415,7 +415,8 @@ def wrong_files(draw: st.DrawFn) -> tuple[str, str, str, tuple[str, ...]]:
     """A task, a file for it with one mistake among things that are right, and what must be said."""
     task, family = draw(TASKS_AND_FAMILIES)
     known = keys(task, family)
-    values = {"model.family": family, **draw(st.sampled_from(SOUND))}
+    sound = draw(st.sampled_from(SOUND))
+    values = {"model.family": family, **{key: value for key, value in sound.items() if key in known}}
     what = draw(st.sampled_from(["value", "value", "value", "key", "table", "derived", "torn"]))
     if what == "value":
         key = draw(st.sampled_from(sorted(known)))
@@ -456,9 +457,8 @@ def test_every_type_can_be_said_in_words() -> None:
     for task in TASKS:
         for family in families(task):
             assert all(in_words(kind) for kind in keys(task, family).values())
-    assert {"seq2seq", "t5", "gpt", "llama", "modern", "encoder"} == {
-        family for task in TASKS for family in families(task)
-    }
+    trained = {family for task in TASKS for family in families(task)}
+    assert {"seq2seq", "t5", "gpt", "llama", "modern", "encoder", "image_autoencoder", "dalle"} <= trained
 
 
 def test_what_is_resolved_is_whole() -> None:

@@ -1,6 +1,9 @@
 """The tasks image-tokens and dalle: both stages by one command, the autoencoder kept, exact resume, bad input."""
 
 import dataclasses
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -243,3 +246,26 @@ def test_a_folder_of_pictures_with_a_broken_one(tmp_path: Path) -> None:
     run = prepare_task("image-tokens", settings, report=said.append)
     assert run.data.batches.count + run.data.validation.count == 24
     assert any("broken.png" in text for text in said) and any("1 of 25 pictures" in text for text in said)
+
+
+@pytest.mark.soak
+def test_a_run_killed_at_random_moments_ends_in_the_same_bits(table: dict, tmp_path: Path) -> None:
+    """By SIGKILL, as a machine that goes down does it."""
+    words = [f"{key}={value}" for key, value in {**TOKENS, "data.path": table["data.images"]}.items()]
+    words = [word for word in words if not word.startswith(("recipe.steps", "recipe.save"))]
+    words += ["recipe.steps=60", "recipe.save_every=1"]
+    command = [sys.executable, "-m", "glassformer", "train"]
+
+    def start(folder: str, *more: str) -> subprocess.Popen[bytes]:
+        return subprocess.Popen([*command, *more, "--out", str(tmp_path / folder)], stderr=subprocess.DEVNULL)
+
+    assert start("unbroken", "image-tokens", *words).wait() == 0
+    run = start("killed", "image-tokens", *words)
+    for checkpoint in (5, 20, 40):
+        while run.poll() is None and not (tmp_path / "killed" / f"step-{checkpoint:08d}").exists():
+            time.sleep(0.001)
+        run.kill()
+        run.wait()
+        run = start("killed", "--resume")
+    assert run.wait() == 0
+    assert same(weights(tmp_path / "killed"), weights(tmp_path / "unbroken"))

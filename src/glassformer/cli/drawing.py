@@ -1,12 +1,12 @@
 """`glassformer generate --image`: pictures from prompts, written to a PNG file."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
-from glassformer.cli.named_model import LoadOptions, load_named
 from glassformer.cli.output_files import require_free
 from glassformer.cli.report import MaybePath, UsageError, talk, write_json
 from glassformer.decoding.config import GenerationConfig
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from glassformer.interface import LoadedModel
 
 PICTURE_MARK = "Software\0glassformer"
+SECONDS = 2.0  # between two reports of progress
 COLUMNS = 8  # of a sheet with the pictures of one prompt
 SAMPLING = ("n", "temperature", "top_k", "top_p", "seed")  # generation settings that pictures have too
 
@@ -65,16 +66,23 @@ def require_drawing(options: DrawingOptions, config: GenerationConfig, stream: b
 
 
 def draw_to_file(
-    loaded: "LoadedModel", prompts: Sequence[str], config: GenerationConfig, options: DrawingOptions, json: bool
+    loaded: "LoadedModel",
+    judge: "LoadedModel | None",
+    prompts: Sequence[str],
+    config: GenerationConfig,
+    options: DrawingOptions,
+    json: bool,
 ) -> None:
-    """Draw prompts and write the pictures to a file, those of each prompt in a row, or of one prompt as a sheet."""
+    """Draw prompts and write the pictures to a file, those of each prompt in a row, or of one prompt as a sheet.
+
+    Where there is a CLIP as `judge`, those that fit a prompt best come first.
+    """
     import numpy as np
 
     from glassformer.data.png import contact_sheet, write_png
     from glassformer.decoding.drawing import DrawingConfig, best_first, similarity_to_prompt
 
     assert options.image is not None
-    judge = None if options.rerank is None else load_named(options.rerank, LoadOptions())
     drawing = DrawingConfig(
         n=config.n,
         guidance=options.guidance,
@@ -83,7 +91,7 @@ def draw_to_file(
         top_p=config.top_p,
         seed=config.seed,
     )
-    pictures = loaded.draw(list(prompts), drawing)
+    pictures = loaded.draw(list(prompts), drawing, progress=_Progress())
     rows: list[dict[str, object]] = []
     for number, (prompt, each) in enumerate(zip(prompts, pictures, strict=True)):
         scores: list[float | None] = [None] * len(each)
@@ -99,6 +107,18 @@ def draw_to_file(
         write_json({"image": str(options.image), "columns": columns, "pictures": rows})
     else:
         talk(f"{len(rows)} picture{'s' if len(rows) > 1 else ''} written to {options.image}")
+
+
+class _Progress:
+    """Says every few seconds how much is drawn."""
+
+    def __init__(self) -> None:
+        self.told = time.monotonic()
+
+    def __call__(self, done: int, steps: int) -> None:
+        if time.monotonic() - self.told > SECONDS:
+            self.told = time.monotonic()
+            talk(f"drawing: {done:,} of {steps:,} steps")
 
 
 def draws(loaded: "LoadedModel") -> bool:

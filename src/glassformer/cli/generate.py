@@ -67,11 +67,20 @@ class GenerationFlags(GenerationConfig):
             super()._require_sampling()
 
 
+@dataclass(frozen=True, kw_only=True)
+class TranslationFlags(GenerationFlags):
+    """The same for translations, which are text."""
+
+    def _require_sampling(self) -> None:
+        """Raise on sampling settings without a temperature."""
+        self.require_text()
+
+
 Generation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens")]
-Translation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
+Translation: TypeAlias = Annotated[TranslationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
 TextFile: TypeAlias = Annotated[MaybePath, Parameter(alias="-f", allow_leading_hyphen=True)]
 
-GREEDY = GenerationFlags()
+GREEDY, GREEDY_TRANSLATION = GenerationFlags(), TranslationFlags()
 
 
 def generate(
@@ -112,7 +121,8 @@ def generate(
     prompts = [typed] if file is None else [text for _, text in _lines(file)]
     _tell_unknown(prompts, loaded)
     if drawing.image is not None:
-        draw_to_file(loaded, prompts, config, drawing, json)
+        judge = None if drawing.rerank is None else load_named(drawing.rerank, options)
+        draw_to_file(loaded, judge, prompts, config, drawing, json)
         return
     if draws(loaded):
         raise UsageError(f"{model} draws pictures: give --image and the name of a .png file")
@@ -160,7 +170,7 @@ def translate(
     text: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
     *,
-    config: Translation = GREEDY,
+    config: Translation = GREEDY_TRANSLATION,
     options: LoadOptions = AS_STORED,
     file: TextFile = None,
     stream: Flag = False,
@@ -181,7 +191,6 @@ def translate(
         raise UsageError("a sentence and --file are both given, wanted one of them")
     if stream and json:
         raise UsageError("--stream prints translations one by one, as text: leave out --json")
-    config.require_text()
     _require_readable(file)
     loaded = _load(model, options)
     loaded.translate([])  # raises if the model does not translate, before any input is read

@@ -14,10 +14,13 @@ def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path) ->
     from glassformer.layers.causal_lm import CausalLM
     from glassformer.layers.encoder_decoder import EncoderDecoder
     from glassformer.models.clip import CLIP
+    from glassformer.models.dalle import DALLE
 
     path, head = shlex.quote(str(folder)), vars(model.config).get("head")
     if isinstance(model, EncoderDecoder):
         return f'glassformer translate {path} "a sentence"'
+    if isinstance(model, DALLE):
+        return f'glassformer generate {path} "a caption" --image drawn.png'
     if isinstance(model, CausalLM):
         return f'glassformer generate {path} "The" --temperature 0.8'
     if isinstance(model, CLIP):

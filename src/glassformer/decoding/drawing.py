@@ -27,7 +27,7 @@ UNGUIDED = 1.0  # the guidance scale that changes nothing
 Steps = Callable[[int, int], None]
 
 
-def _silent(done: int, steps: int) -> None:
+def no_progress(done: int, steps: int) -> None:
     """Report nothing."""
 
 
@@ -72,7 +72,11 @@ def require_artist(model: Model) -> DALLE:
 
 
 def draw(
-    model: Model, tokenizer: Tokenizer, prompts: Sequence[str], config: DrawingConfig = USUAL, progress: Steps = _silent
+    model: Model,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    config: DrawingConfig = USUAL,
+    progress: Steps = no_progress,
 ) -> Pictures:
     """Pictures for prompts, `config.n` for each in their order, [prompts · n, height, width, channels].
 

@@ -70,10 +70,10 @@ def _conv2d_gradient(
 @conv2d.def_cost
 def _conv2d_flops(batch: int, x: Tensor, W: Tensor, b: Tensor | None, stride: int, padding: int) -> int:
     outputs, *window = W.shape
-    places = batch * outputs
+    positions = batch * outputs
     for axis in (-2, -1):
-        places *= (x.shape[axis] + 2 * padding - W.shape[axis]) // stride + 1
-    return places * (2 * window[0] * window[1] * window[2] + (0 if b is None else 1))
+        positions *= (x.shape[axis] + 2 * padding - W.shape[axis]) // stride + 1
+    return positions * (2 * window[0] * window[1] * window[2] + (0 if b is None else 1))
 
 
 @conv2d.def_cell
@@ -86,9 +86,9 @@ def _conv2d_cell(index: tuple[int, ...], x: Tensor, W: Tensor, b: Tensor | None,
 @conv2d.def_check
 def _conv2d_check(x: Tensor, W: Tensor, padding: int) -> None:
     for axis, side in ((-2, "high"), (-1, "wide")):
-        wide, kernel = x.shape[axis] + 2 * padding, W.shape[axis]
+        padded, kernel = x.shape[axis] + 2 * padding, W.shape[axis]
         conv2d.require(kernel >= 1, "W", f"{kernel} {side}", "a filter of at least one number")
-        conv2d.require(kernel <= wide, "W", f"{kernel} {side}", f"at most {wide}, the picture with its padding")
+        conv2d.require(kernel <= padded, "W", f"{kernel} {side}", f"at most {padded}, the picture with its padding")
 
 
 @equation(

@@ -3,12 +3,12 @@
 from abc import abstractmethod
 from typing import TypeAlias
 
-import torch
 from torch import Tensor
 
-from glassformer.errors import ConfigError, ModelError
+from glassformer.errors import ConfigError
 from glassformer.layers.config import Config, NotNegative, Positive
 from glassformer.layers.model import Model
+from glassformer.layers.pixels import check_pixels
 
 ChannelMeans: TypeAlias = tuple[NotNegative, ...]  # one number for each channel
 ChannelDeviations: TypeAlias = tuple[Positive, ...]
@@ -20,18 +20,6 @@ def require_channels(config: Config) -> None:
         values = vars(config)[name]
         if len(values) != vars(config)["channels"]:
             raise ConfigError(f"{name} has {len(values)} numbers, wanted one for each of the channels")
-
-
-def check_pixels(name: str, pixel_values: Tensor, image_size: int, channels: int) -> None:
-    """Raise unless these are finite pictures [batch, channels, height, width] of a model's size."""
-    where = f"{name}: pixel_values"
-    if not pixel_values.is_floating_point():
-        raise ModelError(f"{where} has type {pixel_values.dtype}, wanted normalized pixels of type float32")
-    wanted = (channels, image_size, image_size)
-    if pixel_values.dim() != 4 or tuple(pixel_values.shape[1:]) != wanted:
-        raise ModelError(f"{where} has shape {list(pixel_values.shape)}, wanted [batch, {', '.join(map(str, wanted))}]")
-    if not pixel_values.is_meta and not bool(torch.isfinite(pixel_values).all()):
-        raise ModelError(f"{where} holds values that are not finite")
 
 
 class ImageClassifier(Model):

@@ -17,9 +17,10 @@ from glassformer.equations.similarity import normalize
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
 from glassformer.layers.block import Attention, AttentionShape, Bidirectional, Block, Causal, Stack
 from glassformer.layers.config import Config, Count, Layers, NotNegative, Probability, Size, setting
-from glassformer.layers.image_classifier import ChannelDeviations, ChannelMeans, check_pixels, require_channels
+from glassformer.layers.image_classifier import ChannelDeviations, ChannelMeans, require_channels
 from glassformer.layers.model import Model, checks_inputs
 from glassformer.layers.patches import PatchEmbedding
+from glassformer.layers.pixels import check_pixels
 
 FIRST_TEMPERATURE = 0.07  # of the paper
 CLIP_MEAN = (0.48145466, 0.4578275, 0.40821073)  # of red, green and blue in the pictures that CLIP was trained on

@@ -26,8 +26,8 @@ from glassformer.equations.vector_quantization import (
 from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.config import Config, Layers, Size, setting
 from glassformer.layers.convolution import Conv2d, GroupNorm, ResidualConvolutions
-from glassformer.layers.image_classifier import check_pixels
 from glassformer.layers.model import Model, checks_inputs
+from glassformer.layers.pixels import check_pixels
 
 Halvings = Annotated[int, Meta(ge=0, le=8)]
 Level = Annotated[int, Meta(ge=2, le=256)]
@@ -82,7 +82,7 @@ class PictureEncoder(nn.Module):
         widths = config.widths
         self.input = Conv2d(config.channels, widths[0], 3, padding=1)
         self.blocks = nn.ModuleList(_blocks(config, width) for width in widths)
-        self.down = nn.ModuleList(Conv2d(wide, narrow, 4, stride=2, padding=1) for wide, narrow in pairwise(widths))
+        self.down = nn.ModuleList(Conv2d(large, small, 4, stride=2, padding=1) for large, small in pairwise(widths))
         self.norm = GroupNorm(widths[-1], config.groups)
         self.output = Conv2d(widths[-1], len(config.levels), 1)
 

@@ -172,7 +172,7 @@ def _held_out(evaluated: EvaluatedModel, settings: Settings) -> EvaluationSet:
         settings = replace(settings, data=_with_batch_size(settings.data, size))
     context = DataContext(
         evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels, evaluated.model.config,
-        evaluated.model,
+        evaluated.model, load_model=lambda path: load(path).model,
     )  # fmt: skip
     found = prepare_data(settings, context).test
     return replace(found, batch_size=size) if "batch_size" in vars(found) else found

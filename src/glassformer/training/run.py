@@ -34,9 +34,10 @@ from glassformer.training.config import (
     with_initial_model,
 )
 from glassformer.training.device import choose_device
-from glassformer.training.distributed import expected, process_group
+from glassformer.training.distributed import ProcessGroup, expected, process_group
 from glassformer.training.estimate import Estimate, certainly_fits, estimate, largest_batch, require_memory
 from glassformer.training.fine_tune import adopted, prepare_fine_tuning, require_start, save_fine_tuned
+from glassformer.training.first_stage import train_first_stage
 from glassformer.training.loop import train
 from glassformer.training.optimizer import average_checkpoints, initialize, trainable
 from glassformer.training.registry import TASKS, files_of, prepare_data, values_of
@@ -243,8 +244,7 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         require_free(out)
     if out is None and not dry_run and resolved.settings.recipe.average_checkpoints > 1:
         raise ConfigError("recipe.average_checkpoints takes the mean of checkpoints: give a folder to keep them in")
-    start, init = None, resolved.settings.run.init
-    context = DataContext(None, group, report, folder=out, dry_run=dry_run)
+    start, init, context = None, resolved.settings.run.init, _context(group, report, out, dry_run)
     has_weights = init and resume and out is not None and newest(RunFolder(out)) is not None
     if init and not has_weights:
         if (drawn := resolved.settings.recipe.initialization) != "default":
@@ -276,6 +276,11 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     if start is not None and not dry_run:
         require_room(resolved, data, model)
     return Run(replace(resolved, settings=replace(settings, lora=lora)), data, model, out)
+
+
+def _context(group: ProcessGroup, report: Report, out: Path | None, dry_run: bool) -> DataContext:
+    stages = {"train_first_stage": train_first_stage, "load_model": lambda path: load(path).model}
+    return DataContext(None, group, report, folder=out, dry_run=dry_run, **stages)  # pyright: ignore[reportArgumentType]
 
 
 def require_room(resolved: Resolved, data: TaskData, model: Model) -> None:

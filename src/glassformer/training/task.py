@@ -21,8 +21,10 @@ from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.device import Device
 from glassformer.training.distributed import ProcessGroup
 from glassformer.training.objective import Objective
+from glassformer.training.recipe import Recipe
 from glassformer.training.settings import Settings, TokenizerSettings
 
 S = TypeVar("S", bound=Settings)
@@ -31,6 +33,10 @@ Part = Literal["path", "validation", "test"]  # of the data, by the setting that
 PARTS: tuple[Part, ...] = get_args(Part)
 Report = Callable[[str], None]
 Record = Callable[[Mapping[str, object]], None]
+StageLog = Callable[[int, float], None]  # gets steps and validation losses
+FirstStage = Callable[
+    [Model, tuple[Batches, Batches], Objective, Recipe, Device, Path | None, StageLog], Model
+]  # trains a model on batches for training and validation
 Generate = Callable[[Model, Tokenizer, Sequence[str], GenerationConfig], list[Completion]]
 
 TOKENS_AT_ONCE = 8192  # of a batch in an evaluation
@@ -110,6 +116,11 @@ class TaskData:
         return self.tokenizer
 
 
+def no_first_stage(*_: object) -> Model:
+    """Refuse to train where data is only read."""
+    raise ModelError("a first stage is trained by a run, not where its data is read again")
+
+
 @dataclass(frozen=True)
 class DataContext:
     """What every task prepares its data with.
@@ -127,6 +138,8 @@ class DataContext:
     model: Model | None = None
     folder: Path | None = None
     dry_run: bool = False
+    train_first_stage: FirstStage = no_first_stage
+    load_model: Callable[[str | Path], Model] = no_first_stage
 
     def tokenizer(self, settings: TokenizerSettings, texts: Callable[[], Iterable[str]]) -> Tokenizer:
         """The known tokenizer, the one of a file, or one trained on the texts."""

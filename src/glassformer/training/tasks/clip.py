@@ -10,11 +10,11 @@ from torch import Tensor
 
 from glassformer.data.batches import Batch
 from glassformer.data.caption_batches import CaptionBatches, PixelScale, Variation
+from glassformer.data.caption_splitting import split_pairs
 from glassformer.data.captions import CaptionedImages, CaptionTable
 from glassformer.data.drawn_shapes import NAME, drawn_shapes
 from glassformer.data.files import LabeledText
 from glassformer.data.picture_augmentation import Strength
-from glassformer.data.splitting import split
 from glassformer.equation import no_checks
 from glassformer.equations.algebra import add, scale
 from glassformer.equations.losses import cross_entropy
@@ -34,6 +34,7 @@ from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Report, Task, TaskData
 
 MIDDLE = 0.5  # mean and deviation that pixels are normalized by, where no model to start from has others
+SAMPLED = 50  # captions among which a sample's is chosen
 SHOWN = 5  # best captions of a picture in a record
 
 
@@ -243,7 +244,7 @@ class CLIPTask(Task[CLIPSettings]):
         more = _candidates(data)
         return TaskData(
             tokenizer, batches, made(validation, shard=shard["validation"]), CaptionSet(test, tokenizer, more),
-            config_values=values,
+            config_values=values, sample=partial(_sample, validation, tokenizer),
         )  # fmt: skip
 
     def evaluation_set(self, evaluated: EvaluatedModel, settings: CLIPSettings) -> CaptionSet:
@@ -257,12 +258,15 @@ class CLIPTask(Task[CLIPSettings]):
         return CaptionSet(batches, tokenizer, _candidates(data) if data.candidates else ())
 
 
-def split_pairs(pairs: CaptionedImages, fraction: float, seed: int) -> tuple[CaptionedImages, CaptionedImages]:
-    """Pairs for training and for validation; no first caption is on both sides."""
-    captions = pairs.first_captions
-    held = set(split(captions, fraction, seed)[1])
-    rows = [[row for row, text in enumerate(captions) if (text in held) == out] for out in (False, True)]
-    return pairs.select(rows[0]), pairs.select(rows[1])
+def _sample(pairs: CaptionedImages, tokenizer: Tokenizer, model: Model) -> str | None:
+    """What a model takes the first validation picture for, among the first captions."""
+    if not isinstance(model, CLIP):
+        return None
+    texts = list(dict.fromkeys(pairs.first_captions))[:SAMPLED]
+    cosines = embed_images(model, pairs.pixels[:1]) @ embed_texts(model, tokenizer, texts).T
+    best = texts[int(cosines.argmax())]
+    verdict = "right" if best == texts[0] else f"wanted {texts[0]}"
+    return f"the first picture, among {len(texts)} captions → {best} ({verdict})"
 
 
 def _table(data: CaptionData, path: str) -> CaptionTable:

@@ -11,11 +11,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
+import torch
 
-from glassformer.data.captions import CaptionedImages, CaptionTable
+from glassformer.checkpoints.tensor_files import CONFIG_FILE
+from glassformer.data.caption_splitting import split_pairs
+from glassformer.data.captions import CaptionedImages, CaptionTable, Pictures
 from glassformer.data.drawn_shapes import NAME, drawn_shapes
 from glassformer.data.files import LabeledText
-from glassformer.data.picture_batches import CaptionedTokenBatches, TokenLayout
+from glassformer.data.picture_batches import CaptionedTokenBatches, PictureBatches, TokenLayout
 from glassformer.errors import ConfigError
 from glassformer.inference.picture_tokens import encode_pictures
 from glassformer.layers.config import Config, Fraction, NotNegative, Probability, Size, setting
@@ -25,18 +28,17 @@ from glassformer.models.image_autoencoder import ImageAutoencoder
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.device import Device, choose_device
-from glassformer.training.first_stage import FOLDER, known_autoencoder, load_autoencoder, train_autoencoder
 from glassformer.training.objective import Objective
 from glassformer.training.recipe import Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings, TokenizerSettings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Report, Task, TaskData
-from glassformer.training.tasks.clip import split_pairs
-from glassformer.training.tasks.image_tokens import SMALL
+from glassformer.training.tasks.image_tokens import RECONSTRUCTION, SMALL, decibels
 
 NEXT_TOKEN = Objective(inputs=("ids",), targets="targets")
 CAPTIONS = TokenizerSettings(kind="wordpiece", vocab_size=2000, lowercase=True)
 TINY = DALLEConfig(dim=128, layers=4, heads=4, autoencoder=SMALL)
 FIRST_STAGE = Recipe(learning_rate=2e-3, betas=(0.9, 0.99), evaluate_every=100, save_every=200, log_every=100)
+FOLDER = "autoencoder"  # of the first stage, in the folder of the run
 BATCH = 32  # pairs of a batch in an evaluation
 
 
@@ -187,9 +189,9 @@ class DALLETask(Task[DALLESettings]):
         """The autoencoder that is named, or known from the model or the run, or else one that is trained now."""
         data = settings.data
         if data.autoencoder:
-            return load_autoencoder(data.autoencoder, train.pixels)
+            return _load_autoencoder(context, data.autoencoder, train.pixels)
         assert isinstance(settings.model, DALLEConfig)
-        if known := known_autoencoder(context):
+        if known := _known_autoencoder(context):
             return known
         config = settings.model.autoencoder
         if context.dry_run:
@@ -199,8 +201,19 @@ class DALLETask(Task[DALLESettings]):
             raise ConfigError(f"data.autoencoder is empty, and several processes do not train one first: {how}")
         recipe = replace(FIRST_STAGE, steps=data.autoencoder_steps, warmup_steps=0, seed=settings.recipe.seed)
         folder = None if context.folder is None else context.folder / FOLDER
-        sides = (train.pixels, validation.pixels)
-        return train_autoencoder(config, sides, recipe, data.batch_size, _device(settings), folder, context.report)
+        config = replace(config, image_size=train.pixels.shape[1], channels=data.channels)
+        model, size = ImageAutoencoder(config), data.batch_size
+        model.init_weights(torch.Generator().manual_seed(recipe.seed))
+        context.report(f"first stage: an autoencoder of {model.parameter_count():,} parameters, {recipe.steps:,} steps")
+        batches = PictureBatches(train.pixels, size, recipe.seed, strength="light")
+        sides = (batches, PictureBatches(validation.pixels, size, recipe.seed))
+
+        def log(step: int, error: float) -> None:
+            context.report(f"autoencoder: step {step:,} of {recipe.steps:,}: validation {decibels(error):.1f} dB")
+
+        found = context.train_first_stage(model, sides, RECONSTRUCTION, recipe, _device(settings), folder, log)
+        assert isinstance(found, ImageAutoencoder)
+        return found
 
     def evaluation_set(self, evaluated: EvaluatedModel, settings: DALLESettings) -> CaptionedSet:
         """Pictures of the size that the model draws."""
@@ -215,6 +228,30 @@ class DALLETask(Task[DALLESettings]):
         codes = _codes(model.autoencoder, pairs, 1, 0)
         size = evaluated.batch_size or BATCH
         return CaptionedSet(CaptionedTokenBatches(_encoded(tokenizer, pairs), codes, layout, size, 0))
+
+
+def _load_autoencoder(context: DataContext, path: str, pixels: Pictures) -> ImageAutoencoder:
+    """The autoencoder of a folder, or the one inside a DALL-E; it must read pictures of this shape."""
+    model = context.load_model(path)
+    model = model.autoencoder if isinstance(model, DALLE) else model
+    if not isinstance(model, ImageAutoencoder):
+        what = f"holds a {type(model).__name__}, wanted an autoencoder, as `glassformer train image-tokens` makes it"
+        raise ConfigError(f"data.autoencoder is {path}, which {what}")
+    wanted, shape = (model.config.image_size, model.config.channels), pixels.shape[2:]
+    if wanted != shape:
+        sizes = f"pictures of {wanted[0]} pixels and {wanted[1]} channels, and those of the data have {shape[0]}"
+        raise ConfigError(f"data.autoencoder is {path}, which reads {sizes} and {shape[1]}: set data.image_size")
+    return model
+
+
+def _known_autoencoder(context: DataContext) -> ImageAutoencoder | None:
+    """The autoencoder of the model to start from or to evaluate, or the one that this run trained before it stopped."""
+    if isinstance(context.model, DALLE):
+        return context.model.autoencoder
+    if context.folder is None or not (context.folder / FOLDER / CONFIG_FILE).exists():
+        return None
+    model = context.load_model(context.folder / FOLDER)
+    return model if isinstance(model, ImageAutoencoder) else None
 
 
 def _device(settings: DALLESettings) -> Device:
