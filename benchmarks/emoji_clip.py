@@ -26,7 +26,10 @@ from glassformer.training.run import prepare_task
 TEST, VALIDATION = 0.1, 0.05  # of the concepts
 VARIANTS = 8  # of a concept in the training data at most; the others are a test of names put together anew
 MODIFIERS = {"FE0F", "200D", "2640", "2642", "27A1", "1F3FB", "1F3FC", "1F3FD", "1F3FE", "1F3FF"}
-PERSON = {"1F468": "1F9D1", "1F469": "1F9D1"}  # man and woman to person
+PERSON = {  # man and woman to person, boy and girl to child, and so on
+    "1F468": "1F9D1", "1F469": "1F9D1", "1F466": "1F9D2", "1F467": "1F9D2", "1F474": "1F9D3", "1F475": "1F9D3",
+    "1F934": "1FAC5", "1F478": "1FAC5", "1F385": "1F9D1-1F384", "1F936": "1F9D1-1F384",
+}  # fmt: skip
 GENDER = re.compile(r"\b(man|woman|person|men|women|people|boy|girl|mrs|mr|mx|prince|princess)\b")
 PENALTIES = [step / 100 for step in range(51)]  # of names that have a picture, in units of the cosine
 Row = dict[str, str]
