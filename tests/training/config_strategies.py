@@ -60,7 +60,8 @@ RANGES = {
     "ema_decay": ("[0", "1)"), "min_lr_ratio": ("[0", "1)"), "betas": ("[0", "1)"), "validation_fraction": ("(0", "1)"),
     "warmup_steps": ("[0", "∞)"), "eps": ("[0", "∞)"), "weight_decay": ("[0", "∞)"), "max_grad_norm": ("[0", "∞]"),
     "r_drop": ("[0", "∞)"), "halvings": ("[0", "8]"), "blocks": ("[0", "4096]"), "levels": ("[2", "256]"),
-    "caption_dropout": ("[0", "1)"), "text_weight": ("[0", "∞)"),
+    "caption_dropout": ("[0", "1)"), "text_weight": ("[0", "∞)"), "shift": ("[0", "∞)"), "erase": ("[0", "1)"),
+    "cutmix": ("[0", "1)"), "mixup": ("[0", "1)"),
 }  # fmt: skip
 
 

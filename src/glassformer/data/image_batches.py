@@ -25,7 +25,7 @@ class Augmentation:
 
     Pictures are moved by up to `shift` pixels, mirrored where `flip` is set, and erased in a rectangle with the
     probability `erase`. With the probability `cutmix` a rectangle of every picture of a batch comes from another one
-    (Yun et al., 2019), with `mixup` all pictures are mixed with others (Zhang et al., 2018); so are their labels.
+    (Yun et al., 2019), else with `mixup` all are mixed with others (Zhang et al., 2018); so are their labels.
     """
 
     shift: int = 0
@@ -179,11 +179,11 @@ def _mixed(
     pictures: Tensor, others: Tensor, random: np.random.Generator, augmentation: Augmentation
 ) -> tuple[Tensor, float]:
     """Pictures with a part of others in them, and the fraction that is theirs."""
-    choice, fraction = random.random(2)
-    if choice < augmentation.cutmix:
+    cut, mix, fraction = random.random(3)
+    if cut < augmentation.cutmix:
         top, left, bottom, right = _boxes(random, np.array([fraction]), *pictures.shape[2:])[:, 0].astype(int)
         pictures[:, :, top:bottom, left:right] = pictures[others][:, :, top:bottom, left:right]
         return pictures, 1 - float((bottom - top) * (right - left)) / (pictures.shape[2] * pictures.shape[3])
-    if choice < augmentation.cutmix + augmentation.mixup:
+    if mix < augmentation.mixup:
         return pictures.lerp_(pictures[others], float(fraction)), 1 - float(fraction)
     return pictures, 1.0

@@ -12,7 +12,7 @@ from glassformer.equations.sequences import mean_pool
 from glassformer.equations.variance_scaling import he_normal
 from glassformer.errors import ConfigError
 from glassformer.layers.basic import Linear
-from glassformer.layers.config import Config, OneOrMoreLayers, Probability, Size, setting
+from glassformer.layers.config import Config, Layers, Probability, Size, setting
 from glassformer.layers.convolution import Conv2d, GroupNorm, ResidualConvolutions
 from glassformer.layers.image_classifier import ChannelDeviations, ChannelMeans, ImageClassifier
 from glassformer.layers.model import checks_inputs
@@ -27,7 +27,7 @@ class CNNConfig(Config):
     image_size: Size = setting(32, "Side of the pictures in pixels.", 28)
     channels: Size = setting(3, "Channels of a pixel: 1 is gray, 3 is color.", 1)
     dim: Size = setting(64, "Channels of the last feature maps; the first have a quarter of them.", 128)
-    layers: OneOrMoreLayers = setting(1, "Residual blocks, each of two convolutions, at each of three resolutions.", 2)
+    layers: Layers = setting(1, "Residual blocks, each of two convolutions, at each of three resolutions.", 2)
     groups: Size = setting(4, "Groups of channels that are normalized together; they divide dim / 4.", 8)
     head: Literal["classifier"] = setting("classifier", "What the model returns.")
     classes: Size = setting(10, "Number of classes.", 5)

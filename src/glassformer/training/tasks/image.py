@@ -39,19 +39,18 @@ class ImageData(DataSettings):
 
     path: FilePath = DIGITS
     validation_fraction: Fraction = 0.1
-    image_size: Count = setting(0, "Side in pixels that pictures are scaled to; 0 keeps that of the data.", 32)
+    image_size: Size | None = setting(
+        None, "Side in pixels that pictures are scaled to; none keeps that of the data.", 32
+    )
     color: Literal["auto", "gray", "rgb"] = setting("auto", "Whether pictures are read in color; auto is as they are.")
     batch_size: Size = setting(64, "Pictures in a batch.", 128)
     shift: Count = setting(0, "Pixels by which training pictures are moved at random, at most.", 2)
     flip: bool = setting(False, "Whether half of the training pictures are mirrored; not for digits or letters.")
     erase: Probability = setting(0.0, "Probability that a rectangle of a training picture is erased.", 0.25)
     cutmix: Probability = setting(0.0, "Probability that a batch gets rectangles of other pictures (CutMix).", 0.5)
-    mixup: Probability = setting(0.0, "Probability that the pictures of a batch are mixed with others (mixup).", 0.2)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.cutmix + self.mixup > 1:
-            raise ConfigError(f"cutmix is {self.cutmix} and mixup {self.mixup}, wanted at most 1 together")
+    mixup: Probability = setting(
+        0.0, "Probability that the pictures of another batch are mixed (mixup).", 0.2
+    )
 
     @property
     def augmentation(self) -> Augmentation:
@@ -70,7 +69,6 @@ class ImageSettings(Settings):
         warmup_steps=60,
         weight_decay=0.1,
         label_smoothing=0.1,
-        ema_decay=0.99,
         evaluate_every=200,
         save_every=200,
     )
@@ -248,7 +246,7 @@ def asked_form(data: ImageData, known: Config | None) -> tuple[int | None, int |
     """The size and the channels of the model to start from, or those that the settings ask for."""
     if known is not None:
         return vars(known)["image_size"], vars(known)["channels"]
-    return data.image_size or None, {"gray": 1, "rgb": 3}.get(data.color)
+    return data.image_size, {"gray": 1, "rgb": 3}.get(data.color)
 
 
 def split_pictures(data: ImageData, pictures: LabeledImages, seed: int) -> tuple[LabeledImages, LabeledImages]:
