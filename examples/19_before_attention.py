@@ -9,7 +9,7 @@ import glassformer as gf
 from glassformer.charts import Curve, Scale, svg_curve, svg_legend, svg_picture
 from glassformer.course.copy_task import CopyTask, contestants, fresh, gradient_by_position, training
 
-QUICK = {"recipe.steps": 600, "run.device": "cpu", "run.compile": "no"}
+QUICK = {"recipe.steps": 250, "run.device": "cpu", "run.compile": "no"}
 
 # Linear regression and a perceptron of layers 1-10-10-1 train on the same data by the same loop.
 x = torch.linspace(-10, 10, 201)[:, None]
@@ -41,9 +41,9 @@ for name, config in contestants(far, dim=16, layers=1).items():
     print(f"{name}: {model.parameter_count():,} parameters, {norms[0] / norms[-1]:.1e} of the gradient arrives")
 
 # What each recalls after the same few updates, by gap; benchmarks/older_models.py does it at length.
-for gap in (2, 40):
+for gap in (2, 12):
     task = CopyTask(gap, symbols=4, remembered=1)
     for name, config in contestants(task, dim=16, layers=1).items():
         model = fresh(config, seed=1)
-        losses = list(training(model, task, updates=60, learning_rate=0.01, rows=16, seed=1))
+        losses = list(training(model, task, updates=40, learning_rate=0.01, rows=16, seed=1))
         print(f"gap {gap}, {name}: loss {losses[-1]:.2f}, recalls {task.accuracy(model):.0%}")
