@@ -23,7 +23,7 @@ VOCAB = 30000
 VARIANTS: dict[str, list[str]] = {
     "recipe": [],
     "recipe-seed1": ["recipe.seed=1"],
-    "lower-rate": ["recipe.learning_rate=5e-3"],
+    "higher-rate": ["recipe.learning_rate=2e-2"],
     "wide-window": ["data.window=10"],
 }
 
