@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from glassformer.cli.generate import GREEDY, GenerationFlags, generation_flags
+from glassformer.cli.generation_flags import GREEDY, GenerationFlags, generation_flags
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
 from glassformer.cli.report import Json, complain, talk, write, write_json_line
 from glassformer.errors import FAILED, GlassformerError

@@ -1,15 +1,14 @@
 """`glassformer generate` and `glassformer translate`: prompts or sentences in, generated text out."""
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 from cyclopts import Parameter
 
+from glassformer.cli.generation_flags import GREEDY, GenerationFlags, generation_flags
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
 from glassformer.cli.report import Flag, Json, MaybePath, UsageError, complain, require_exists, talk, write, write_json
 from glassformer.decoding.config import GenerationConfig
@@ -31,38 +30,9 @@ LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
 Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
 
 
-def generation_flags(left_out: str) -> Parameter:
-    """Every field of a GenerationConfig as a flag, except those that a pattern names."""
-    return Parameter(
-        name="*",
-        parse=re.compile(rf"^(?!({left_out})$)"),
-        negative="",
-        show_default=lambda value: value if type(value) in (int, float) else None,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class GenerationFlags(GenerationConfig):
-    """Generation settings with short forms of the common ones."""
-
-    max_new_tokens: Annotated[int, Parameter(alias="-m")] = GenerationConfig.max_new_tokens
-    temperature: Annotated[float, Parameter(alias="-t")] = GenerationConfig.temperature
-    top_k: Annotated[int | None, Parameter(alias="-k")] = GenerationConfig.top_k
-    top_p: Annotated[float | None, Parameter(alias="-p")] = GenerationConfig.top_p
-    n: Annotated[int, Parameter(alias="-n")] = GenerationConfig.n
-    seed: Annotated[int, Parameter(alias="-s")] = GenerationConfig.seed
-    num_beams: Annotated[int, Parameter(alias="-b")] = GenerationConfig.num_beams
-
-    def _name(self, field: str) -> str:
-        """A setting is an option here."""
-        return f"--{field.replace('_', '-')}"
-
-
 Generation: TypeAlias = Annotated[GenerationFlags, generation_flags("min_new_tokens|prefill_chunk|batch_tokens")]
 Translation: TypeAlias = Annotated[GenerationFlags, generation_flags("min_new_tokens|prefill_chunk|batch_tokens|stop")]
 TextFile: TypeAlias = Annotated[MaybePath, Parameter(alias="-f", allow_leading_hyphen=True)]
-
-GREEDY = GenerationFlags()
 
 
 def generate(
