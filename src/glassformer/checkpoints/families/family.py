@@ -107,7 +107,7 @@ ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
 
 
 def classifier_rows(rows: Sequence[TensorMap], body: str) -> list[TensorMap]:
-    """The tensors of a causal model as those of a classifier over it, whose names begin with `body` and one is score."""
+    """The tensors of a causal model as those of a classifier over it, under `body`, with score as its head."""
     kept = [replace(row, native=row.native and body + row.native) for row in rows if row.hf != "lm_head.weight"]
     return [*kept, TensorMap("classifier.weight", "score.weight", transposed=True)]
 
