@@ -27,11 +27,11 @@ from glassformer.checkpoints.save import Format, save
 from glassformer.checkpoints.vectors import Neighbor, WordVectors
 from glassformer.data.captions import Pictures as PictureArray
 from glassformer.decoding.answers import Answer
-from glassformer.decoding.chat import chat_prompt, reply, stream_reply
+from glassformer.decoding.chat import chat_prompt, with_reply_ends
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig, require_known_settings
 from glassformer.decoding.drawing import DrawingConfig, Steps, best_first, draw, no_progress, similarity_to_prompt
-from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
+from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, stream_ids, translate
 from glassformer.errors import CheckpointError, ConfigError, DecodingError, ModelError, PathError, require_type
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.causal_lm import CausalLM
@@ -137,7 +137,7 @@ class LoadedModel(TextModel):
         """
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
         prompt = chat_prompt(self._model, tokenizer, _messages(messages), config)
-        return reply(self._prepare(), tokenizer, prompt, config)
+        return generate(self._prepare(), tokenizer, [prompt.ids], with_reply_ends(tokenizer, config))[0]
 
     def stream_chat(
         self, messages: object, config: GenerationConfig | None = None, **settings: object
@@ -145,7 +145,8 @@ class LoadedModel(TextModel):
         """The reply to a conversation in chunks, and the number of messages that the context has no room for."""
         config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
         prompt = chat_prompt(self._model, tokenizer, _messages(messages), config)
-        return prompt.dropped, stream_reply(self._prepare(), tokenizer, prompt, config)
+        chunks = stream_ids(self._prepare(), tokenizer, prompt.ids, with_reply_ends(tokenizer, config))
+        return prompt.dropped, chunks
 
     @overload
     def translate(self, texts: str, config: GenerationConfig | None = None, **settings: object) -> str: ...

@@ -4,7 +4,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-from glassformer.cli.generate import GREEDY, GenerationFlags, generation_flags
+from glassformer.cli.generation_flags import GREEDY, GenerationFlags, generation_flags
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
 from glassformer.cli.report import Json, complain, talk, write, write_json_line
 from glassformer.errors import FAILED, GlassformerError
@@ -19,7 +19,7 @@ COMMANDS = {
     "/quit": "end, as the end of the input does",
 }
 ChatFlags: TypeAlias = Annotated[
-    GenerationFlags, generation_flags("min_new_tokens|prefill_chunk|batch_tokens|n|num_beams|length_penalty")
+    GenerationFlags, generation_flags("prefill_chunk|batch_tokens|n|num_beams|length_penalty")
 ]
 Messages: TypeAlias = list[dict[str, str]]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from cyclopts import Parameter
 
-from glassformer.cli.generate import GREEDY, GenerationFlags, generation_flags
+from glassformer.cli.generation_flags import GREEDY, GenerationFlags, generation_flags
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
 from glassformer.cli.report import Json, SomePath, UsageError, require_exists, write, write_json
 from glassformer.cli.text_arguments import TextArgument, TextFile, texts_of
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from glassformer.decoding.few_shot import Example
 
 FewShotFlags: TypeAlias = Annotated[
-    GenerationFlags, generation_flags("min_new_tokens|prefill_chunk|batch_tokens|n|stop|num_beams|length_penalty")
+    GenerationFlags, generation_flags("prefill_chunk|batch_tokens|n|stop|num_beams|length_penalty")
 ]
 FIELDS = ("question", "answer")
 

@@ -1,6 +1,5 @@
 """`glassformer generate`, `translate` and `summarize`: prompts, sentences or documents in, generated text out."""
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 from cyclopts import Parameter
 
 from glassformer.cli.drawing import TEXT_ONLY, DrawingOptions, draw_to_file, draws, require_drawing
+from glassformer.cli.generation_flags import GREEDY, GenerationFlags, generation_flags
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
 from glassformer.cli.report import Flag, Json, MaybePath, UsageError, complain, require_exists, talk, write, write_json
 from glassformer.decoding.config import GenerationConfig
@@ -32,35 +32,12 @@ LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
 Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
 
 
-def generation_flags(left_out: str) -> Parameter:
-    """Every field of a GenerationConfig as a flag, except those that a pattern names."""
-    return Parameter(
-        name="*",
-        parse=re.compile(rf"^(?!({left_out})$)"),
-        negative="",
-        show_default=lambda value: value if type(value) in (int, float) else None,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
-class GenerationFlags(GenerationConfig):
-    """Generation settings with short forms of the common ones."""
-
-    max_new_tokens: Annotated[int, Parameter(alias="-m")] = GenerationConfig.max_new_tokens
-    temperature: Annotated[float, Parameter(alias="-t")] = GenerationConfig.temperature
-    top_k: Annotated[int | None, Parameter(alias="-k")] = GenerationConfig.top_k
-    top_p: Annotated[float | None, Parameter(alias="-p")] = GenerationConfig.top_p
-    no_repeat_ngram_size: Annotated[int, Parameter(alias="--no-repeat-ngram")] = GenerationConfig.no_repeat_ngram_size
-    n: Annotated[int, Parameter(alias="-n")] = GenerationConfig.n
-    seed: Annotated[int, Parameter(alias="-s")] = GenerationConfig.seed
-    num_beams: Annotated[int, Parameter(alias="-b")] = GenerationConfig.num_beams
-
-    def _name(self, field: str) -> str:
-        """A setting is an option here."""
-        return f"--{field.replace('_', '-')}"
+class PromptFlags(GenerationFlags):
+    """Generation settings of a prompt, which is continued or drawn: pictures are sampled without a temperature."""
 
     def _require_sampling(self) -> None:
-        """Nothing yet: pictures are sampled where no temperature is given."""
+        """Nothing yet: it depends on what the model generates."""
 
     def require_text(self) -> None:
         """Raise on sampling settings that text would ignore without a temperature."""
@@ -68,11 +45,10 @@ class GenerationFlags(GenerationConfig):
             super()._require_sampling()
 
 
-Generation: TypeAlias = Annotated[GenerationFlags, generation_flags("prefill_chunk|batch_tokens")]
+Generation: TypeAlias = Annotated[PromptFlags, generation_flags("prefill_chunk|batch_tokens")]
 Translation: TypeAlias = Annotated[GenerationFlags, generation_flags("prefill_chunk|batch_tokens|stop")]
+GREEDY_PROMPT = PromptFlags()
 TextFile: TypeAlias = Annotated[MaybePath, Parameter(alias="-f", allow_leading_hyphen=True)]
-
-GREEDY = GenerationFlags()
 
 
 def generate(
@@ -80,7 +56,7 @@ def generate(
     prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
     *,
-    config: Generation = GREEDY,
+    config: Generation = GREEDY_PROMPT,
     options: LoadOptions = AS_STORED,
     drawing: DrawingOptions = TEXT_ONLY,
     file: TextFile = None,
@@ -223,7 +199,6 @@ def _write_each(
         raise UsageError(f"--stream prints {what} one by one, as text: leave out --json")
     if len(texts) > 1 and "-" in texts:
         raise UsageError("- reads standard input: leave out the other texts")
-    config.require_text()
     _require_readable(file)
     loaded = _load(model, options)
     loaded.translate([])  # raises if the model has no encoder, before any input is read

@@ -1,12 +1,10 @@
-"""Chat: a conversation in, the model's reply out, whole or streamed, within the model's context."""
+"""Chat: a conversation as the prompt of its next reply, within the model's context."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from glassformer.data.conversations import ASSISTANT, SYSTEM, USER, Message, checked_messages
-from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.generate import TextChunk, stream_ids, write_all
 from glassformer.errors import DecodingError
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.model import Model
@@ -55,19 +53,7 @@ def _shorter(messages: Sequence[Message]) -> list[list[Message]]:
     return [[*first, *messages[start:]] for start in starts]
 
 
-def reply(model: Model, tokenizer: Tokenizer, prompt: ChatPrompt, config: GenerationConfig) -> Completion:
-    """The reply to a conversation."""
-    return write_all(model, tokenizer, [prompt.ids], _with_ends(tokenizer, config))[0]
-
-
-def stream_reply(
-    model: Model, tokenizer: Tokenizer, prompt: ChatPrompt, config: GenerationConfig
-) -> Iterator[TextChunk]:
-    """The reply to a conversation, each piece of text as soon as it is certain."""
-    return stream_ids(model, tokenizer, prompt.ids, _with_ends(tokenizer, config))
-
-
-def _with_ends(tokenizer: Tokenizer, config: GenerationConfig) -> GenerationConfig:
+def with_reply_ends(tokenizer: Tokenizer, config: GenerationConfig) -> GenerationConfig:
     """The settings with the end token of the template among those that end a text."""
     if config.n > 1:
         raise DecodingError(f"n is {config.n}, wanted 1: a conversation goes on with one reply")

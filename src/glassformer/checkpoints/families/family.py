@@ -12,7 +12,6 @@ from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config, field_types
 from glassformer.layers.model import Model
-from glassformer.models.causal_classifier import BODY
 
 C = TypeVar("C", bound=Config)
 Head: TypeAlias = Literal["", "lm", "hidden", "pooled", "sentence", "masked", "classifier", "span"]
@@ -125,10 +124,10 @@ ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
 }
 
 
-def classifier_rows(rows: Sequence[TensorMap]) -> list[TensorMap]:
-    """The tensors of a causal model as those of a classifier over it: no output layer, but a head called score."""
-    body = [replace(row, native=row.native and BODY + row.native) for row in rows if row.hf != "lm_head.weight"]
-    return [*body, TensorMap("classifier.weight", "score.weight", transposed=True)]
+def classifier_rows(rows: Sequence[TensorMap], body: str) -> list[TensorMap]:
+    """The tensors of a causal model as those of a classifier over it, under `body`, with score as its head."""
+    kept = [replace(row, native=row.native and body + row.native) for row in rows if row.hf != "lm_head.weight"]
+    return [*kept, TensorMap("classifier.weight", "score.weight", transposed=True)]
 
 
 # Names in a block of fairseq, which Marian, BART and fairseq's RoBERTa share.

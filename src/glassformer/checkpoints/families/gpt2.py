@@ -8,6 +8,7 @@ from torch import Tensor
 from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily, classifier_rows, fields
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import BODY
 from glassformer.models.gpt import GPTConfig
 
 
@@ -43,7 +44,7 @@ def _tensors(tied: bool, transposed: bool) -> list[TensorMap]:
 
 def _gpt2_tensors(config: GPTConfig) -> list[TensorMap]:
     rows = _tensors(config.tie_embeddings, transposed=False)
-    return classifier_rows(rows) if config.head == "classifier" else rows
+    return classifier_rows(rows, BODY) if config.head == "classifier" else rows
 
 
 _DEFAULTS = GPTConfig(vocab=50257, context=1024, dim=768, layers=12, heads=12, activation="gelu_tanh", dropout=0.1)

@@ -13,6 +13,7 @@ from glassformer.errors import CheckpointError
 from glassformer.layers.config import Layers, NotNegative, Positive, Size
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling, Rotary
+from glassformer.models.causal_classifier import BODY
 from glassformer.models.llama import LlamaConfig
 
 
@@ -165,7 +166,7 @@ def _family(model_type: str, name: str, defaults: LlamaConfig, more: Sequence[Fi
         name,
         defaults,
         [*_FIELDS, *more],
-        lambda config: classifier_rows(_tensors(config)) if config.head == "classifier" else _tensors(config),
+        lambda config: classifier_rows(_tensors(config), BODY) if config.head == "classifier" else _tensors(config),
         {f"{name}ForCausalLM": "lm", f"{name}ForSequenceClassification": "classifier"},
         _read_rope,
         _write_rope,
