@@ -89,11 +89,11 @@ def test_long_contexts_become_windows_and_those_without_the_answer_point_to_the_
     assert found >= 20, "each question has its answer in some window"
 
 
-@pytest.mark.parametrize("name", ["label_smoothing", "r_drop"])
-def test_what_cannot_be_with_padding_is_refused(tmp_path: Path, name: str) -> None:
-    settings = replace(ANSWER, data=answer_data(questions(tmp_path / "q.tsv", QUESTIONS)), recipe=Recipe(**{name: 0.1}))
-    with pytest.raises(ConfigError, match=f"recipe.{name} is 0.1, wanted 0"):
-        prepared(settings)
+@pytest.mark.parametrize("recipe", [Recipe(label_smoothing=0.1), Recipe(r_drop=0.1)])
+def test_what_cannot_be_with_padding_is_refused(tmp_path: Path, recipe: Recipe) -> None:
+    data = answer_data(questions(tmp_path / "q.tsv", QUESTIONS))
+    with pytest.raises(ConfigError, match=r"recipe.(label_smoothing|r_drop) is 0.1, wanted 0"):
+        prepared(replace(ANSWER, data=data, recipe=recipe))
 
 
 def test_a_question_that_fills_the_input_is_named(tmp_path: Path) -> None:
