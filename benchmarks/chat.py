@@ -1,6 +1,6 @@
 """Chat on the built-in dialogues: exact replies of three seeds beside what needs no memory of the conversation.
 
-    python benchmarks/chat.py --out runs/chat-seeds      # about two minutes a seed on a GPU, ten on two cores
+    python benchmarks/chat.py --out runs/chat-seeds      # three seeds
 
 `commonest` always gives the commonest last reply. `last message` gives the reply that most often follows the same last
 message in training, the best that can be done without reading the turns before it. `bag of words` knows in addition the

@@ -4,7 +4,7 @@ A thing has a size, a color and a shape. A task chooses one of these three and g
 names. A prompt shows examples of one task and asks for the name of another thing.
 Nothing about a task is in the weights; one in ten tasks is never trained on, and only those are measured.
 
-    python benchmarks/in_context.py --out runs/in-context          # three seeds; minutes on a GPU or two cores
+    python benchmarks/in_context.py --out runs/in-context          # three seeds
     glassformer few-shot runs/in-context/seed-0 --examples runs/in-context/examples.tsv "small red star"
 """
 

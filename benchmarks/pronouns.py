@@ -1,6 +1,6 @@
 """Pronoun resolution: accuracy on pairs of nouns never seen together, and the head that looks for the antecedent.
 
-    python benchmarks/pronouns.py --out runs/pronouns --picture docs/pronouns.svg     # three seeds, a minute each
+    python benchmarks/pronouns.py --out runs/pronouns --picture docs/pronouns.svg     # three seeds
 
 Chance is one half: a model that knows the two nouns of a sentence must still choose. The bag of words reads the same
 words without their order, in a linear classifier over the nouns.

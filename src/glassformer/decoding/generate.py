@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from typing import cast
 
 from glassformer.decoding.beam import BeamSearch, run_search
 from glassformer.decoding.completion import Completion, Finish, PartialText
@@ -38,10 +39,11 @@ def generate(
     require_type(DecodingError, "config", config, GenerationConfig, "a GenerationConfig")
     texts = [prompts] if isinstance(prompts, str) else list(prompts) if isinstance(prompts, Sequence) else [prompts]
     if texts and all(isinstance(ids, list) and all(isinstance(id, int) for id in ids) for ids in texts):
-        return write_all(model, tokenizer, texts, config)
+        return write_all(model, tokenizer, cast(Prompts, texts), config)
     for text in texts:
         if not isinstance(text, str):
             raise DecodingError(f"a prompt is of the type {type(text).__name__}, wanted a text or a list of texts")
+    texts = cast(list[str], texts)
     has_output = [_has_output(model, text) for text in texts]
     rows = encode_prompts(model, tokenizer, list(compress(texts, has_output)))
     completions = iter(write_all(model, tokenizer, rows, config))
