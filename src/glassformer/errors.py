@@ -54,12 +54,6 @@ class CheckpointError(GlassformerError, ValueError):
     """A checkpoint does not match the model: missing, extra or malformed content."""
 
 
-class UnknownWordError(CheckpointError):
-    """A word has no vector."""
-
-    status = BAD_USE
-
-
 class TokenizerError(GlassformerError, ValueError):
     """A tokenizer cannot be read or trained, or cannot take this input."""
 

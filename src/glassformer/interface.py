@@ -13,11 +13,21 @@ from torch import Tensor
 import glassformer.views.attention
 import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces and attention maps
 from glassformer.asking.answering import answer
+from glassformer.asking.arguments import (
+    Pictures,
+    Texts,
+    as_messages,
+    as_texts,
+    drawing_config,
+    generation_config,
+    listed,
+)
 from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
+from glassformer.asking.forward_inputs import forward_inputs
 from glassformer.asking.picture_classification import classify_images, pixel_values, read_pixels
-from glassformer.asking.reading import device_of, max_length
+from glassformer.asking.reading import max_length
 from glassformer.asking.retrieval import Picture
 from glassformer.asking.similar import own_vectors, similar_texts
 from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
@@ -29,18 +39,14 @@ from glassformer.data.captions import Pictures as PictureArray
 from glassformer.decoding.answers import Answer
 from glassformer.decoding.chat import chat_prompt, with_reply_ends
 from glassformer.decoding.completion import Completion
-from glassformer.decoding.config import GenerationConfig, require_known_settings
+from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.drawing import DrawingConfig, Steps, best_first, draw, no_progress, similarity_to_prompt
-from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, stream_ids, translate
+from glassformer.decoding.generate import TextChunk, generate, stream, stream_ids, translate
 from glassformer.errors import CheckpointError, ConfigError, DecodingError, ModelError, PathError, require_type
 from glassformer.inference.prepare import can_convert, for_inference
-from glassformer.layers.causal_lm import CausalLM
-from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
 from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
-from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.clip import CLIP
-from glassformer.models.encoder import Encoder
 from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
 from glassformer.probes.loss_targets import LossTarget
 from glassformer.probes.readout import attention_maps
@@ -48,9 +54,6 @@ from glassformer.probes.trace import Trace, trace
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
 from glassformer.views.picture_attention import picture_attention_page
-
-Texts = list[str] | tuple[str, ...]
-Pictures = list[str | Picture] | tuple[str | Picture, ...]
 
 
 class LoadedModel(TextModel):
@@ -118,15 +121,15 @@ class LoadedModel(TextModel):
         self, prompts: str | Texts, config: GenerationConfig | None = None, **settings: object
     ) -> Completion | list[Completion]:
         """Continue a prompt, or several: one completion for a text, a list of them for a list, `n` for each prompt."""
-        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
         if isinstance(prompts, str) and config.n > 1:
             raise DecodingError(f"n is {config.n}, wanted 1 for a single prompt: pass a list, and get a list")
-        found = generate(self._prepare(), tokenizer, _texts(prompts), config)
+        found = generate(self._prepare(), tokenizer, as_texts(prompts), config)
         return found[0] if isinstance(prompts, str) else found
 
     def stream(self, prompt: str, config: GenerationConfig | None = None, **settings: object) -> Iterator[TextChunk]:
         """Continue a prompt and yield each chunk of text as soon as it is final."""
-        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
         require_type(DecodingError, "prompt", prompt, str, "one text")
         return stream(self._prepare(), tokenizer, prompt, config)
 
@@ -135,16 +138,16 @@ class LoadedModel(TextModel):
 
         Roles are system, user and assistant. The oldest turns are left out where the model's context is too short.
         """
-        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
-        prompt = chat_prompt(self._model, tokenizer, _messages(messages), config)
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
+        prompt = chat_prompt(self._model, tokenizer, as_messages(messages), config)
         return generate(self._prepare(), tokenizer, [prompt.ids], with_reply_ends(tokenizer, config))[0]
 
     def stream_chat(
         self, messages: object, config: GenerationConfig | None = None, **settings: object
     ) -> tuple[int, Iterator[TextChunk]]:
         """The reply to a conversation in chunks, and the number of messages that the context has no room for."""
-        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
-        prompt = chat_prompt(self._model, tokenizer, _messages(messages), config)
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
+        prompt = chat_prompt(self._model, tokenizer, as_messages(messages), config)
         chunks = stream_ids(self._prepare(), tokenizer, prompt.ids, with_reply_ends(tokenizer, config))
         return prompt.dropped, chunks
 
@@ -156,8 +159,8 @@ class LoadedModel(TextModel):
         self, texts: str | Texts, config: GenerationConfig | None = None, **settings: object
     ) -> str | list[str]:
         """Translate a sentence, or several in their order."""
-        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
-        found = translate(self._prepare(), tokenizer, _texts(texts), config=config)
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
+        found = translate(self._prepare(), tokenizer, as_texts(texts), config=config)
         return found[0] if isinstance(texts, str) else found
 
     @overload
@@ -179,7 +182,7 @@ class LoadedModel(TextModel):
 
         An encoder with a span head finds the answer in the context; an encoder-decoder writes it.
         """
-        asked, contexts = _texts(questions), _texts(context)
+        asked, contexts = as_texts(questions), as_texts(context)
         contexts = contexts * len(asked) if isinstance(context, str) else contexts
         if len(contexts) != len(asked):
             raise ModelError(f"there are {len(asked)} questions and {len(contexts)} contexts, wanted as many, or one")
@@ -204,14 +207,14 @@ class LoadedModel(TextModel):
         given as paths or arrays, by any `labels`: those whose text, made by the `template`,
         is nearest (zero-shot classification).
         """
-        items = _listed(texts)
+        items = listed(texts)
         if labels is None and isinstance(self._model, ImageClassifier):
             found = classify_images(self._model, self.labels, items, self._name)
             return found if isinstance(texts, list | tuple) else found[0]
         if labels is not None or isinstance(self._model, CLIP):
             found = self._classify_pictures(items, labels, template)
         else:
-            found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(items), self._name)
+            found = classify(self._plain(), self.required_tokenizer(), self.labels, as_texts(items), self._name)
         return found if isinstance(texts, list | tuple) else found[0]
 
     def _classify_pictures(
@@ -239,13 +242,13 @@ class LoadedModel(TextModel):
         Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder, and by
         word vectors the mean of those of its words. A CLIP embeds texts, and pictures given as a Path or as an array.
         """
-        items = _listed(texts)
+        items = listed(texts)
         if any(isinstance(item, Path | np.ndarray) for item in items):
             model = require_clip(self._plain(), "embed pictures")
             read = any(isinstance(item, str) for item in items)
             found = embed_pairs(model, self.required_tokenizer() if read else None, items)
         else:
-            found = embed(self._plain(), self.required_tokenizer(), _texts(items))
+            found = embed(self._plain(), self.required_tokenizer(), as_texts(items))
         return found if isinstance(texts, list | tuple) else found[0]
 
     def similar(self, query: str, candidates: Texts | None = None, top_k: int = 10) -> list[Neighbor]:
@@ -254,7 +257,7 @@ class LoadedModel(TextModel):
         require_type(ModelError, "query", query, str, "one text")
         if candidates is None:
             return own_vectors(model, tokenizer).similar(query, top_k)
-        return similar_texts(model, tokenizer, query, _texts(candidates), top_k)
+        return similar_texts(model, tokenizer, query, as_texts(candidates), top_k)
 
     def analogy(self, word: str, minus: str, plus: str, top_k: int = 10) -> list[Neighbor]:
         """Complete "king is to man as … is to woman" with word vectors: `analogy("king", "man", "woman")`."""
@@ -271,7 +274,7 @@ class LoadedModel(TextModel):
     def fill(self, texts: str | Texts, top_k: int = 5) -> list[Classification] | list[list[Classification]]:
         """The most likely tokens for each mask in a text such as "the [MASK] sat", or in several texts."""
         model, tokenizer = self._plain(), self.required_tokenizer()
-        found = [fill(model, tokenizer, text, top_k) for text in _texts(texts)]
+        found = [fill(model, tokenizer, text, top_k) for text in as_texts(texts)]
         return found[0] if isinstance(texts, str) else found
 
     @overload
@@ -305,7 +308,7 @@ class LoadedModel(TextModel):
         Settings are those of `DrawingConfig`: n, guidance, temperature, top_k, top_p, seed. With a CLIP to `rerank`
         them by, the pictures that fit the prompt best come first. `progress` gets the steps done and all steps.
         """
-        config, texts = _drawing_config(config, settings), _texts(prompts)
+        config, texts = drawing_config(config, settings), as_texts(prompts)
         pixels = draw(self._prepare(), self.required_tokenizer(), texts, config, progress)
         found = list(pixels.reshape(len(texts), config.n, *pixels.shape[1:]))
         if rerank is not None:
@@ -338,24 +341,8 @@ class LoadedModel(TextModel):
 
     def inputs(self, text: Tokens, second: Tokens | None = None) -> ModelInputs:
         """A text, token ids or the path of a picture as arguments of the model, for `gf.trace` and the probes."""
-        model = self._plain()
-        if isinstance(model, ImageClassifier):
-            if not isinstance(text, str):
-                raise ModelError("pictures are given as the path of an image file, or as pixel_values by name")
-            return ModelInputs(self.model, {"pixel_values": pixel_values(model, read_pixels(model, text))})
-        if isinstance(model, EncoderDecoder):
-            rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
-        elif isinstance(model, CausalLM | Encoder | CausalClassifier):
-            rows = {"ids": [self._ids(text), *([] if second is None else [self._ids(second)])]}
-        else:
-            raise ModelError(f"{type(model).__name__} does not read text: trace it with gf.trace(model, inputs)")
-        inputs: dict[str, object] = {}
-        for name, lines in rows.items():
-            inputs[name], real = right_padded(lines, device_of(model))
-            if len(lines) > 1:
-                inputs["attention_mask"] = real
-        named = str if self.tokenizer is None else self.tokenizer.token
-        return ModelInputs(self.model, inputs, {name: [named(id) for id in rows[name][0]] for name in rows})
+        values, tokens = forward_inputs(self._plain(), self.tokenizer, text, second)
+        return ModelInputs(self.model, values, tokens)
 
     def save(self, folder: Path | str, format: Format = "auto") -> None:
         """Save the model with its tokenizer and labels, as `gf.save` does."""
@@ -369,27 +356,6 @@ class LoadedModel(TextModel):
         if self.tokenizer is None:
             raise PathError(f"{self._name}: has no tokenizer, so it cannot read or write text")
         return self.tokenizer
-
-    def _ids(self, text: Tokens) -> list[int]:
-        """Token ids of a text as the model reads it, or the ids given."""
-        if isinstance(text, str):
-            text = encode_prompts(self._model, self.required_tokenizer(), [text])[0]
-        if not isinstance(text, Sequence) or not all(isinstance(id, int) for id in text):
-            raise ModelError(f"text is of the type {type(text).__name__}, wanted a text or a list of token ids")
-        if not text:
-            raise ModelError("the text is empty, wanted at least one token")
-        return list(text)
-
-    def _target(self, text: Tokens, second: Tokens | None) -> list[int]:
-        """The decoder input of a translator: the start token, then the target given, or else its own translation."""
-        if second is not None and not isinstance(second, str):
-            return [0 if self.tokenizer is None else self.tokenizer.decoder_start, *self._ids(second)]
-        tokenizer = self.required_tokenizer()
-        if second is not None:
-            return [tokenizer.decoder_start, *tokenizer.encode_targets([second])[0]]
-        source = text if isinstance(text, str) else tokenizer.decode(text)
-        (written,) = generate(self._model, tokenizer, source)
-        return [tokenizer.decoder_start, *(written.ids[:-1] if written.finish_reason == "stop" else written.ids)]
 
 
 def load(
@@ -421,35 +387,3 @@ def load(
     loaded._name, loaded._quantized = str(path), quantization is not None
     loaded._reload = None if quantization else lambda: load_checkpoint(path, device, dtype, step, adapter).model
     return loaded
-
-
-def _generation_config(config: GenerationConfig | None, settings: dict[str, object]) -> GenerationConfig:
-    """A config with the settings that are given as keywords replaced."""
-    require_known_settings(settings)
-    require_type(DecodingError, "config", config, (GenerationConfig, NoneType), "a GenerationConfig")
-    return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
-
-
-def _drawing_config(config: DrawingConfig | None, settings: dict[str, object]) -> DrawingConfig:
-    """A config with the settings that are given as keywords replaced."""
-    require_known_settings(settings, DrawingConfig, "drawing")
-    require_type(DecodingError, "config", config, (DrawingConfig, NoneType), "a DrawingConfig")
-    return replace(config or DrawingConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
-
-
-def _messages(messages: object) -> object:
-    """A conversation, or the one that a single text of the user begins."""
-    return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-
-
-def _listed(items: str | Texts | Picture | Pictures) -> list[str | Picture]:
-    """One text or picture, or several, as a list."""
-    return list(items) if isinstance(items, list | tuple) else [items]
-
-
-def _texts(texts: str | Texts | list[str | Picture]) -> list[str]:
-    """The texts as a list, if they are texts."""
-    found = list(texts) if isinstance(texts, list | tuple) else [texts]
-    if wrong := [type(text).__name__ for text in found if not isinstance(text, str)]:
-        raise ModelError(f"a text is of the type {wrong[0]}, wanted a text or a list of texts")
-    return [text for text in found if isinstance(text, str)]

@@ -1,4 +1,4 @@
-"""The tasks answer, generate_answer and summarize on small files: what is left out, what is said, what is refused."""
+"""The tasks answer, generate-answer and summarize on small files: what is left out, what is said, what is refused."""
 
 import json
 from dataclasses import replace
@@ -124,7 +124,7 @@ def test_answers_can_be_written(tmp_path: Path) -> None:
     assert source.startswith("question: Who saw ") and " context: " in source and target in NAMES
     settings = {"data.path": str(tmp_path / "q.jsonl"), "data.max_length": 32, "data.num_beams": 1}
     run = gf.train(
-        "generate_answer", {**TINY, **SHAPE, **settings, "data.validation_fraction": 0.2}, out=tmp_path / "run"
+        "generate-answer", {**TINY, **SHAPE, **settings, "data.validation_fraction": 0.2}, out=tmp_path / "run"
     )
     asked = [QUESTIONS[0][0], QUESTIONS[1][0]], [QUESTIONS[0][1], QUESTIONS[1][1]]
     live, reopened = gf.LoadedModel(run.model, run.tokenizer), gf.load(tmp_path / "run")

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 import glassformer as gf
-from glassformer.errors import ConfigError, DataError, GlassformerError, ModelError, UnknownWordError
+from glassformer.checkpoints.vectors import UnknownWordError
+from glassformer.errors import ConfigError, DataError, GlassformerError, ModelError
 from glassformer.training.run import prepare_task, train_task
 from glassformer.training.run_folder import LOG
 from glassformer.training.tasks.skip_gram import SkipGramMetrics

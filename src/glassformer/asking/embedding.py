@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from glassformer.asking.reading import device_of, read_texts
-from glassformer.checkpoints.vectors import nearest_spellings
+from glassformer.checkpoints.vectors import UnknownWordError, nearest_spellings
 from glassformer.checkpoints.word_tests import word_vectors
 from glassformer.equations.sequences import mean_pool
-from glassformer.errors import ModelError, UnknownWordError
+from glassformer.errors import ModelError
 from glassformer.inference.pair_embeddings import embed_texts
 from glassformer.inference.prepare import inference_mode
 from glassformer.layers.causal_lm import CausalLM

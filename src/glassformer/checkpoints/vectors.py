@@ -16,7 +16,7 @@ from torch import Tensor
 from glassformer import durable
 from glassformer.checkpoints.hf_config import MOST_TOKENS, MOST_WIDTH
 from glassformer.equations.similarity import analogy, nearest, normalize
-from glassformer.errors import CheckpointError, ModelError, UnknownWordError, require_type
+from glassformer.errors import BAD_USE, CheckpointError, ModelError, require_type
 from glassformer.layers.basic import Embedding
 from glassformer.safe_read import is_pickle, pickle_refusal, plain_file
 
@@ -25,6 +25,12 @@ MOST_WORD = 10_000
 MOST_HEADING = 30  # bytes
 HEADING = re.compile(rb"(\d{1,10}) (\d{1,10}) *\r?\n")
 FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # the first bytes of fastText's .bin
+
+
+class UnknownWordError(CheckpointError):
+    """A word has no vector."""
+
+    status = BAD_USE
 
 
 @dataclass(frozen=True)

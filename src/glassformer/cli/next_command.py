@@ -20,7 +20,7 @@ def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path, ta
     from glassformer.models.dalle import DALLE
 
     path, head = shlex.quote(str(folder)), vars(model.config).get("head")
-    if head == "span" or task == "generate_answer":
+    if head == "span" or task == "generate-answer":
         return f"glassformer answer {path} {QUESTION}"
     if isinstance(model, EncoderDecoder):
         written = '"a document"' if task == "summarize" else '"a sentence"'

@@ -138,15 +138,9 @@ def _weighted_sum_cell(index: tuple[int, ...], a: Tensor, v: Tensor) -> str:
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
     """Torch's fused scaled dot-product attention, for any number of leading axes."""
-    o = functional.scaled_dot_product_attention(
-        four_axes(q),
-        four_axes(k),
-        four_axes(v),
-        attn_mask=None if mask is None else four_axes(mask.expand(*q.shape[:-2], *mask.shape[-2:])),
-        is_causal=causal,
-        scale=scale,
-        enable_gqa=k.shape[:-2] != q.shape[:-2],
-    )
+    added = None if mask is None else four_axes(mask.expand(*q.shape[:-2], *mask.shape[-2:]))
+    settings = {"is_causal": causal, "scale": scale, "enable_gqa": k.shape[:-2] != q.shape[:-2]}
+    o = functional.scaled_dot_product_attention(four_axes(q), four_axes(k), four_axes(v), attn_mask=added, **settings)
     return o.reshape(*q.shape[:-1], v.shape[-1])
 
 

@@ -26,12 +26,15 @@ def open_vectors(path: Path | str) -> WordVectors:
 
 
 @torch.no_grad()
-def start_from_vectors(model: Model, tokenizer: Tokenizer, path: str, report: Report) -> None:
+def start_from_vectors(model: Model, tokenizer: Tokenizer | None, path: str, report: Report) -> None:
     """Replace the embedding of every token that is a word of the file by its vector; other tokens keep theirs.
 
     One factor scales all vectors to the standard deviation of fresh embeddings, which the model is designed for; their
-    directions stay. A token is looked up as it is written, then in lower case, without the space before it.
+    directions stay. A token is looked up as it is written, then in lower case, without the space before it. Without a
+    path or a tokenizer nothing is done.
     """
+    if not path or tokenizer is None:
+        return
     report(f"reading word vectors from {path}")
     vectors = open_vectors(path)
     weight = model.get_parameter(EMBEDDING)

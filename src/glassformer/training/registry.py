@@ -37,7 +37,7 @@ TASKS: dict[str, Task] = {
     "skip-gram": SkipGramTask(),
     "summarize": SummarizeTask(),
     "answer": AnswerTask(),
-    "generate_answer": GenerateAnswerTask(),
+    "generate-answer": GenerateAnswerTask(),
     "chat": ChatTask(),
 }
 SECTIONS = ("data", "tokenizer", "model", "recipe", "lora", "run")

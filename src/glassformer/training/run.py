@@ -271,8 +271,7 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         if not dry_run:
             require_room(resolved, data, build(config, device="meta"))
         model = _fresh(config, settings, data, dry_run)
-        if settings.run.vectors and not (resume or dry_run):
-            start_from_vectors(model, data.tokenizer, settings.run.vectors, report)
+        start_from_vectors(model, data.tokenizer, "" if resume or dry_run else settings.run.vectors, report)
     else:
         model, new = adopted(config, settings, data, start.model, report)
     lora = prepare_fine_tuning(model, settings, new, report)

@@ -44,12 +44,10 @@ class ContrastiveWalk(Walk):
         sharpens it. CLIP learns the logarithm of the scale, which is one over the temperature, and stops it from
         growing beyond a limit.
         """
-        rows = []
-        for temperature in TEMPERATURES:
-            scale = logit_scale(-self.tensor([temperature]).log())
-            weights = softmax(contrastive_logits(self.x, self.y, scale))
-            rows.append((temperature, scale[0], *weights[0]))
-        self.show(scale, (0,))
+        scales = [logit_scale(-self.tensor([temperature]).log()) for temperature in TEMPERATURES]
+        weights = [softmax(contrastive_logits(self.x, self.y, scale))[0] for scale in scales]
+        rows = [(at, scale[0], *row) for at, scale, row in zip(TEMPERATURES, scales, weights, strict=True)]
+        self.show(scales[-1], (0,))
         self.table(("temperature", "scale", *(f"cat is the {name}" for name in THINGS)), rows)
         self.less("a lower temperature makes the picture of the cat surer", float(rows[0][2]), float(rows[-1][2]))
         limit = logit_scale(self.tensor([9.0]))

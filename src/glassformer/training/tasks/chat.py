@@ -156,14 +156,14 @@ class ChatTask(Task[ChatSettings]):
             conversations = split_conversations(conversations, settings.data.validation_fraction, settings.recipe.seed)[
                 1
             ]
-        rows = encode_chats(evaluated.tokenizer, [each.messages for each in conversations])
+        rows = encode_chats(evaluated.required_tokenizer(), [each.messages for each in conversations])
         for conversation, each in zip(conversations, rows, strict=True):
             longest = max(len(row.ids) for row in each)
             if context is not None and longest > context:
                 wanted = f"wanted at most {context}, the model's context"
                 raise DataError(f"{conversation.source}: has {longest} tokens, {wanted}")
-        batches = reply_batches(evaluated.tokenizer, rows, evaluated.batch_size or AT_ONCE)
-        return ChatSet(batches, conversations, evaluated.tokenizer)
+        batches = reply_batches(evaluated.required_tokenizer(), rows, evaluated.batch_size or AT_ONCE)
+        return ChatSet(batches, conversations, evaluated.required_tokenizer())
 
 
 def reply_batches(

@@ -48,9 +48,7 @@ class ImageData(DataSettings):
     flip: bool = setting(False, "Whether half of the training pictures are mirrored; not for digits or letters.")
     erase: Probability = setting(0.0, "Probability that a rectangle of a training picture is erased.", 0.25)
     cutmix: Probability = setting(0.0, "Probability that a batch gets rectangles of other pictures (CutMix).", 0.5)
-    mixup: Probability = setting(
-        0.0, "Probability that the pictures of another batch are mixed (mixup).", 0.2
-    )
+    mixup: Probability = setting(0.0, "Probability that the pictures of another batch are mixed (mixup).", 0.2)
 
     @property
     def augmentation(self) -> Augmentation:
