@@ -1,6 +1,6 @@
 """Train a CLIP on emoji and name emoji that it has never seen; see docs/clip.md for what is held out and measured.
 
-python -m benchmarks.emoji_clip data/emoji runs/emoji-clip --vectors data/glove.npz --seed 0 [recipe.steps=100 ...]
+python -m benchmarks.emoji_clip data/emoji runs/emoji-clip --vectors data/glove.npz --seed 0 [--held-out concepts]
 
 `data/emoji` holds noto_32x32.npz (pictures) and captions.tsv.gz (names and keywords, one row for each picture).
 """
@@ -65,8 +65,13 @@ def concepts(rows: list[Row]) -> list[int]:
     return [numbers.setdefault(root(key), len(numbers)) for key in keys]
 
 
-def split(rows: list[Row], seed: int) -> dict[str, list[int]]:
-    """Rows for training, of concepts for validation and test, and of more variants of the training concepts."""
+def split(rows: list[Row], seed: int, by: str) -> dict[str, list[int]]:
+    """Rows for training, validation and test, drawn by emoji, or by concept with more variants of those trained on."""
+    if by == "emoji":
+        order = np.random.default_rng(seed).permutation(len(rows)).tolist()
+        test, validation = round(TEST * len(rows)), round((TEST + VALIDATION) * len(rows))
+        parts = {"test": order[:test], "validation": order[test:validation], "train": order[validation:]}
+        return {part: sorted(numbers) for part, numbers in parts.items()} | {"variants": []}
     groups: dict[int, list[int]] = {}
     for number, concept in enumerate(concepts(rows)):
         groups.setdefault(concept, []).append(number)
@@ -142,7 +147,9 @@ def measure(folder: Path, data: Path, rows: list[Row], parts: dict[str, list[int
     seen = torch.zeros(len(names))
     seen[parts["train"] + parts["variants"]] = 1
     cosines = {
-        part: embed_images(loaded.model, pictures[parts[part]]) @ text.T for part in ("validation", "test", "variants")
+        part: embed_images(loaded.model, pictures[parts[part]]) @ text.T
+        for part in ("validation", "test", "variants")
+        if parts[part]
     }
 
     def ranks(part: str, penalty: float) -> torch.Tensor:
@@ -156,6 +163,8 @@ def measure(folder: Path, data: Path, rows: list[Row], parts: dict[str, list[int
         ("test, all names", "test", 0.0), ("test, names with a picture last", "test", 9.0),
         ("test, names with a picture less likely", "test", best), ("new variants, all names", "variants", 0.0),
     ):  # fmt: skip
+        if part not in cosines:
+            continue
         rank = ranks(part, penalty)
         each: dict[int, list[float]] = {}
         for row, value in zip(parts[part], rank.tolist(), strict=True):
@@ -190,11 +199,12 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--vectors", type=Path)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--held-out", choices=("emoji", "concepts"), default="emoji", help="what is held out")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop then, with the best checkpoint so far")
     parser.add_argument("settings", nargs="*", help="settings of the run, such as recipe.steps=100")
     given = parser.parse_intermixed_args()
     rows = read_rows(given.data)
-    parts, tables = split(rows, given.seed), given.out.with_name(given.out.name + "-data")
+    parts, tables = split(rows, given.seed, given.held_out), given.out.with_name(given.out.name + "-data")
     write_tables(rows, parts, tables)
     vectors = read_vectors(given.vectors) if given.vectors else {}
     texts = [captions(rows[number]).replace("|", " ") for number in parts["train"]]
@@ -220,7 +230,14 @@ def main() -> None:
         print(
             line if log.validation is None else f"{line}, validation {log.validation:.3f}", file=sys.stderr, flush=True
         )
-    found = {"seed": given.seed, "seconds": round(time.monotonic() - began), "parameters": run.parameters}
+        if time.monotonic() - began > given.seconds:
+            break
+    found = {
+        "seed": given.seed,
+        "steps": run.logs[-1].step,
+        "seconds": round(time.monotonic() - began),
+        "parameters": run.parameters,
+    }
     print(json.dumps(found | measure(given.out, given.data, rows, parts), indent=2))
 
 
