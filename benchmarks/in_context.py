@@ -50,8 +50,8 @@ class Layout:
         text = few_shot_prompt([Example(THINGS[0], NAMES[0])] * SHOTS, THINGS[0]) + f" {NAMES[0]}"
         ids = torch.tensor(tokenizer.encode(text))
         things, names = (torch.tensor([tokenizer.encode(word)[0] for word in words]) for words in (THINGS, NAMES))
-        places = ((ids == each[0]).nonzero().flatten() for each in (things, names))
-        return cls(ids, *places, things, names)
+        found = ((ids == each[0]).nonzero().flatten() for each in (things, names))
+        return cls(ids, *found, things, names)
 
     def prompts(self, count: int, unseen: bool, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Token ids of prompts, each with a task of its own, and the number of the thing in each example."""

@@ -26,7 +26,8 @@ from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
 from glassformer.asking.forward_inputs import forward_inputs
-from glassformer.asking.picture_classification import classify_images, pixel_values, read_pixels
+from glassformer.asking.picture_classification import classify_images
+from glassformer.asking.picture_inputs import pixel_values, read_pixels
 from glassformer.asking.reading import max_length
 from glassformer.asking.retrieval import Picture
 from glassformer.asking.similar import own_vectors, similar_texts
@@ -41,7 +42,7 @@ from glassformer.decoding.chat import chat_prompt, with_reply_ends
 from glassformer.decoding.completion import Completion
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.drawing import DrawingConfig, Steps, best_first, draw, no_progress, similarity_to_prompt
-from glassformer.decoding.generate import TextChunk, generate, stream, stream_ids, translate
+from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, stream_ids, translate
 from glassformer.errors import CheckpointError, ConfigError, DecodingError, ModelError, PathError, require_type
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.layers.image_classifier import ImageClassifier
@@ -341,8 +342,18 @@ class LoadedModel(TextModel):
 
     def inputs(self, text: Tokens, second: Tokens | None = None) -> ModelInputs:
         """A text, token ids or the path of a picture as arguments of the model, for `gf.trace` and the probes."""
-        values, tokens = forward_inputs(self._plain(), self.tokenizer, text, second)
+        functions = (self._encoded, self._translated)
+        values, tokens = forward_inputs(self._plain(), self.tokenizer, text, second, *functions)
         return ModelInputs(self.model, values, tokens)
+
+    def _encoded(self, text: str) -> list[int]:
+        """Token ids of a text as the model reads it."""
+        return encode_prompts(self._model, self.required_tokenizer(), [text])[0]
+
+    def _translated(self, text: str) -> list[int]:
+        """Token ids of the model's own translation, without the end token."""
+        (written,) = generate(self._model, self.required_tokenizer(), text)
+        return written.ids[:-1] if written.finish_reason == "stop" else written.ids
 
     def save(self, folder: Path | str, format: Format = "auto") -> None:
         """Save the model with its tokenizer and labels, as `gf.save` does."""

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.checkpoints.vectors import WordVectors, is_vectors_file, load_vectors
-from glassformer.errors import CheckpointError, ModelError, UnknownWordError
+from glassformer.checkpoints.vectors import UnknownWordError, WordVectors, is_vectors_file, load_vectors
+from glassformer.errors import CheckpointError, ModelError
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=8)
 NUMBER = st.floats(-1e6, 1e6, width=32)

@@ -281,7 +281,7 @@ def test_tensorboard_needs_its_library(monkeypatch: pytest.MonkeyPatch, capsys: 
 
 
 def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.setenv("COLUMNS", "1000")
     assert main(["train", "--help"]) == 0
     text = capsys.readouterr().out
     assert [part for part in ("recipe.steps=500", "glassformer config TASK", "--resume") if part not in text] == []

@@ -230,4 +230,4 @@ def test_a_decoder_block_without_its_memory_is_refused() -> None:
 def test_segments_of_a_model_without_them_are_refused() -> None:
     assert isinstance(ZOO["encoder-sentence"], EncoderConfig)
     with pytest.raises(ModelError, match="token_types"):
-        specimen("encoder-sentence")(token_types=torch.zeros(3, 7).long())
+        specimen("encoder-sentence")(token_types=torch.ones(3, 7).long())

@@ -9,7 +9,7 @@ import transformers
 from PIL import Image
 
 import glassformer as gf
-from glassformer.asking.picture_classification import pixel_values, read_pixels
+from glassformer.asking.picture_inputs import pixel_values, read_pixels
 from glassformer.data.image_arrays import digits
 from glassformer.models.registry import build
 from glassformer.models.vit import ViTConfig

@@ -29,9 +29,15 @@ def picture_loss(output: Tensor, inputs: dict[str, Tensor]) -> Tensor:
     return mean_squared_error(output, inputs["pixel_values"])
 
 
+def span_loss(output: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    return cross_entropy(output, torch.ones(output.shape[:2], dtype=torch.int64))
+
+
 def aim_of(name: str) -> str | Callable[[Tensor, dict[str, Tensor]], Tensor]:
     if name == "image-autoencoder":
         return picture_loss
+    if name == "encoder-span":
+        return span_loss
     if name in CAUSAL or name in TRANSLATORS:
         return "next"
     return {
@@ -47,6 +53,8 @@ def loss_of(name: str, output: Tensor, inputs: dict[str, Tensor]) -> Tensor:
     from torch.nn import functional
 
     aim = aim_of(name)
+    if aim is span_loss:
+        return functional.cross_entropy(output.flatten(0, 1), torch.ones(output.shape[:2]).long().flatten())
     if not isinstance(aim, str):
         return (output - inputs["pixel_values"]).square().sum() / output[..., 0].numel()
     if aim == "next":
@@ -88,7 +96,7 @@ def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
         for bound in step.symbols:
             if isinstance(bound.value, Tensor) and bound.value.is_floating_point():
                 assert bound.source, f"{step.name}: nobody knows where {bound.symbol.name} came from"
-    if name not in ("mlp", "rnn", "lstm", "cnn", "image-autoencoder", "skip-gram"):
+    if name not in ("mlp", "rnn", "lstm", "cnn", "image-autoencoder", "skip-gram", "linear"):
         module = "decoder.layers.1.cross_attention" if name in ("seq2seq", "t5") else None
         module = module or next(n for n in names if n.endswith("attention.weights")).removesuffix(".weights")
         for word in ("queries", "keys", "values", "scores", "weights", "outputs"):

@@ -51,7 +51,7 @@ def test_fine_tuning_keeps_the_body_and_every_reader_agrees(family: str, tmp_pat
     alone = [loaded.classify(text) for text in texts]
     for one, other in zip(found, alone, strict=True):  # padding changes nothing
         assert one.label == other.label and abs(one.probability - other.probability) < 1e-5
-    assert evaluate(tmp_path / "run", device="cpu").texts == 4  # pyright: ignore[reportAttributeAccessIssue]
+    assert evaluate(tmp_path / "run", device="cpu").examples == 4  # pyright: ignore[reportAttributeAccessIssue]
     if family == "modern":  # transformers has no such model
         return
     loaded.save(tmp_path / "exported")

@@ -202,13 +202,15 @@ def _counterparts(native: Model, described: HFModel, embedding: bool) -> dict[st
     """The modules of transformers that compute the same as native ones: those that hold the same tensors.
 
     Native learned positions and relative biases are left out because their output is already the sum, and so are an
-    `embedding` that transformers scales before it returns, and what is a convolution there.
+    `embedding` that transformers scales before it returns, what is a convolution there, and the classifier of a
+    decoder, which there reads every token before the last is chosen.
     """
     pairs: dict[str, list[str]] = {}
     convolutions = {row.native.rpartition(".")[0] for row in described.written_rows if row.reshaped is not None}
     for row in described.written_rows:
         part, hf = row.native.rpartition(".")[0], described.family.module(row.hf)
         skipped = not part or part in convolutions or (part == "embedding" and not embedding)
+        skipped |= part == "classifier" and isinstance(native, CausalClassifier)
         if not skipped and not isinstance(native.get_submodule(part), (LearnedPositions, RelativeBias)):
             pairs[part] = [hf]
         if "embed_tokens" in row.hf and row.same_as and "embedding" in pairs:  # a tied table may be called by this name

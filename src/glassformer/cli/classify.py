@@ -23,7 +23,9 @@ def classify(
     options: LoadOptions = AS_STORED,
     json: Json = False,
 ) -> None:
-    """Classify texts or pictures: the label of each, and its probability. A CLIP classifies pictures by any --labels.
+    """Classify texts or pictures: the label of each, and its probability.
+
+    A CLIP classifies pictures by any --labels.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ COMMANDS = {
     "translate": "Translate sentences, or a file or standard input line by line.",
     "chat": "Chat with a model, line by line; replies are printed while they are written.",
     "few-shot": "Answer questions by examples in the prompt, without training.",
-    "classify": "Classify texts: the label of each, and its probability.",
+    "classify": "Classify texts or pictures: the label of each, and its probability.",
     "fill": 'Predict the masked tokens of texts such as "The [MASK] sat on the mat".',
     "embed": "Print the vector of each text, or write all of them to a NumPy file.",
     "similar": "Find the nearest words or texts, complete analogies, or draw a map of words.",

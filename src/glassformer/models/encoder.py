@@ -104,7 +104,9 @@ class Encoder(Model):
         self.check_tokens("ids", ids, self.config.vocab, self.config.context)
         self.check_mask(attention_mask, ids)
         if token_types is not None:
-            self.check_tokens("token_types", token_types, max(self.config.token_types, 1))
+            self.check_tokens(
+                "token_types", token_types, max(self.config.token_types, 1)
+            )  # zeros, where there are none
 
     def hidden_states(
         self, ids: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None

@@ -15,11 +15,12 @@ from glassformer.training.task import DataContext
 
 
 def resumed_context(context: DataContext, folder: Path) -> DataContext:
-    """The context with the tokenizer, the labels and the configuration of the run in a folder, if it was begun."""
+    """The context with the tokenizer, the labels and the configuration of a run in a folder, as far as it was begun."""
+    if has_tokenizer(folder):
+        context = replace(context, known=Tokenizer.load(folder))
     if not (folder / MODEL_CONFIG).exists():
         return context
-    known = Tokenizer.load(folder) if has_tokenizer(folder) else context.known
-    return replace(context, known=known, labels=read_labels(folder), config=read_config(folder))
+    return replace(context, labels=read_labels(folder), config=read_config(folder))
 
 
 def read_labels(folder: Path) -> tuple[str, ...] | None:

@@ -48,7 +48,7 @@ class RegressSettings(Settings):
 
     data: TableData = TableData()
     recipe: Recipe = Recipe(
-        steps=1500, learning_rate=3e-2, warmup_steps=100, evaluate_every=250, save_every=500, optimizer="adam"
+        steps=1500, learning_rate=3e-2, warmup_steps=100, evaluate_every=250, save_every=500, weight_decay=0.0
     )
     model: Config = SINE_MODEL
     run: RunSettings = IN_FLOAT32
