@@ -42,7 +42,6 @@ BAD_USE = [
     "answer gpt who --context one",
     "chat nowhere",
     "chat encoder",
-    "few-shot nowhere one --examples text.txt",
     "few-shot gpt one --examples nowhere.tsv",
     "trace nowhere one",
     "trace gpt one --layer 9",
