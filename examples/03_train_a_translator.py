@@ -14,7 +14,7 @@ from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.loop import train
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
+from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 
 STEPS = int(sys.argv[1]) if len(sys.argv) > 1 else 10  # 700 steps, a minute and a half, translate nearly all of it
 

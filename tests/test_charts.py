@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.charts import DOTS, sparkline, training_curves
+from glassformer.charts import DOTS, labeled_points, sparkline, training_curves
 from glassformer.training.step import Log
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -197,3 +197,13 @@ def test_step_zero_has_no_place_on_a_logarithmic_axis() -> None:
     drawn = paths(ET.fromstring(training_curves(records, logarithmic=True)))["training"]
     assert len(drawn) == 3
     assert len(paths(ET.fromstring(training_curves(records)))["training"]) == 4
+
+
+def test_labeled_points_keep_their_proportions_and_their_names_apart() -> None:
+    points = {"left": (-2.0, 0.0), "right": (2.0, 0.0), "above": (0.0, 1.0), "a<b": (-2.0, 0.0)}
+    picture = ET.fromstring(labeled_points(points, "some words"))
+    dots = [(float(dot.get("cx", 0)), float(dot.get("cy", 0))) for dot in picture.iter(f"{SVG}circle")]
+    xs, ys = {x for x, _ in dots}, {y for _, y in dots}
+    assert (max(xs) - min(xs)) / (max(ys) - min(ys)) == pytest.approx(4 / 1)
+    labels = {text.text: float(text.get("y", 0)) for text in picture.iter(f"{SVG}text") if text.get("class") == "label"}
+    assert labels.keys() == points.keys() and abs(labels["left"] - labels["a<b"]) >= 12

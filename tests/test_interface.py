@@ -135,7 +135,7 @@ def test_labels_are_those_that_evaluation_counts(tmp_path: Path) -> None:
     data = tmp_path / "data.tsv"
     data.write_text("".join(f"{one.label}\t{text}\n" for one, text in zip(found, texts, strict=True)))
     metrics = gf.evaluate(tmp_path / "model", str(data))
-    assert metrics.accuracy == 1.0 and metrics.texts == len(texts)
+    assert metrics.accuracy == 1.0 and metrics.examples == len(texts)
     assert metrics.loss == pytest.approx(-sum(math.log(one.probability) for one in found) / len(found), rel=1e-5)
     assert {one.label for one in found} == set(labels)
     for one in found[:7]:

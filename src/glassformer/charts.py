@@ -1,4 +1,4 @@
-"""Line charts: SVG pictures for light and dark pages, training curves, and braille sparklines for a terminal."""
+"""Charts: SVG pictures for light and dark pages, training curves, labeled points, sparklines for a terminal."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,6 +12,7 @@ Points = Sequence[tuple[float, float]]
 WIDTH, MARGIN_LEFT, MARGIN_RIGHT = 720, 72, 28
 TOP, GAP, BOTTOM = 34, 30, 40
 HEIGHTS = (220, 90, 90)  # of the plots: loss, learning rate, gradient norm
+POINTS_WIDTH, POINTS_HEIGHT, LINE = 600, 420, 12  # of a plane of points, and of a line of names
 TICKS = 5  # about this many on an axis
 NARROW = 2.5  # powers of ten; a shorter logarithmic axis also gets ticks at two and five
 BLANK = 0x2800  # the braille character without dots; each dot is one bit on top of it
@@ -121,6 +122,28 @@ def svg_grid(x1: float, y1: float, x2: float, y2: float) -> str:
 def svg_text(x: float, y: float, text: str, anchor: str, kind: str = "label") -> str:
     """A label."""
     return f'<text class="{kind}" x="{x:.2f}" y="{y:.2f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def labeled_points(points: Mapping[str, tuple[float, float]], title: str) -> str:
+    """Points with their names in a plane, both axes at one scale; a name moves down where another is in its way."""
+    xs, ys = zip(*points.values(), strict=True)
+    middle = (max(xs) + min(xs)) / 2, (max(ys) + min(ys)) / 2
+    half = max(max(xs) - min(xs), (max(ys) - min(ys)) * POINTS_WIDTH / POINTS_HEIGHT) / 2 or 1.0
+    low = half * POINTS_HEIGHT / POINTS_WIDTH
+    across = Scale(middle[0] - half, middle[0] + half, MARGIN_RIGHT, MARGIN_RIGHT + POINTS_WIDTH)
+    upwards = Scale(middle[1] - low, middle[1] + low, TOP + POINTS_HEIGHT, TOP)
+    parts: list[str] = []
+    taken: list[tuple[float, float, float]] = []  # left, right and baseline of the names
+    for name, (x, y) in sorted(points.items(), key=lambda item: -item[1][1]):
+        left, baseline = across.pixel(x) + 5, upwards.pixel(y) + 4
+        right = left + 7 * len(name)
+        while any(left < end and start < right and abs(baseline - line) < LINE for start, end, line in taken):
+            baseline += 1
+        taken.append((left, right, baseline))
+        parts.append(f'<circle class="one" cx="{across.pixel(x):.2f}" cy="{upwards.pixel(y):.2f}" r="2.4"/>')
+        parts.append(svg_text(left, baseline, name, "start"))
+    height = TOP + POINTS_HEIGHT + BOTTOM
+    return svg_picture(WIDTH, height, title, [svg_text(MARGIN_RIGHT, TOP - 16, title, "start", "title"), *parts])
 
 
 def training_curves(records: Sequence[Record], logarithmic: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""`gf.load`: a model with its tokenizer and labels, ready to generate, translate, classify, embed, trace and save."""
+"""`gf.load`: a model with its tokenizer and labels, to generate, translate, answer, classify, embed, trace and save."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -6,34 +6,55 @@ from pathlib import Path
 from types import NoneType
 from typing import Literal, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
 import glassformer.views.attention
 import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces and attention maps
+from glassformer.asking.answering import answer
+from glassformer.asking.arguments import (
+    Pictures,
+    Texts,
+    as_messages,
+    as_texts,
+    drawing_config,
+    generation_config,
+    listed,
+)
 from glassformer.asking.classification import Classification, classify
 from glassformer.asking.embedding import embed
 from glassformer.asking.filling import fill
-from glassformer.asking.reading import device_of, max_length
+from glassformer.asking.forward_inputs import forward_inputs
+from glassformer.asking.picture_classification import classify_images
+from glassformer.asking.picture_inputs import pixel_values, read_pixels
+from glassformer.asking.reading import max_length
+from glassformer.asking.retrieval import Picture
+from glassformer.asking.similar import own_vectors, similar_texts
+from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
 from glassformer.checkpoints.save import Format, save
+from glassformer.checkpoints.vectors import Neighbor, WordVectors
+from glassformer.data.captions import Pictures as PictureArray
+from glassformer.decoding.answers import Answer
+from glassformer.decoding.chat import chat_prompt, with_reply_ends
 from glassformer.decoding.completion import Completion
-from glassformer.decoding.config import GenerationConfig, require_known_settings
-from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, translate
+from glassformer.decoding.config import GenerationConfig
+from glassformer.decoding.drawing import DrawingConfig, Steps, best_first, draw, no_progress, similarity_to_prompt
+from glassformer.decoding.generate import TextChunk, encode_prompts, generate, stream, stream_ids, translate
 from glassformer.errors import CheckpointError, ConfigError, DecodingError, ModelError, PathError, require_type
 from glassformer.inference.prepare import can_convert, for_inference
-from glassformer.layers.causal_lm import CausalLM
-from glassformer.layers.encoder_decoder import EncoderDecoder, right_padded
+from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
-from glassformer.models.encoder import Encoder
+from glassformer.models.clip import CLIP
 from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
 from glassformer.probes.loss_targets import LossTarget
+from glassformer.probes.readout import attention_maps
 from glassformer.probes.trace import Trace, trace
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.device import choose_device
-
-Texts = list[str] | tuple[str, ...]
+from glassformer.views.picture_attention import picture_attention_page
 
 
 class LoadedModel(TextModel):
@@ -101,17 +122,35 @@ class LoadedModel(TextModel):
         self, prompts: str | Texts, config: GenerationConfig | None = None, **settings: object
     ) -> Completion | list[Completion]:
         """Continue a prompt, or several: one completion for a text, a list of them for a list, `n` for each prompt."""
-        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
         if isinstance(prompts, str) and config.n > 1:
             raise DecodingError(f"n is {config.n}, wanted 1 for a single prompt: pass a list, and get a list")
-        found = generate(self._prepare(), tokenizer, _texts(prompts), config)
+        found = generate(self._prepare(), tokenizer, as_texts(prompts), config)
         return found[0] if isinstance(prompts, str) else found
 
     def stream(self, prompt: str, config: GenerationConfig | None = None, **settings: object) -> Iterator[TextChunk]:
         """Continue a prompt and yield each chunk of text as soon as it is final."""
-        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
         require_type(DecodingError, "prompt", prompt, str, "one text")
         return stream(self._prepare(), tokenizer, prompt, config)
+
+    def chat(self, messages: object, config: GenerationConfig | None = None, **settings: object) -> Completion:
+        """The reply to a conversation: a list of messages such as {"role": "user", "content": "Hi"}, or one text.
+
+        Roles are system, user and assistant. The oldest turns are left out where the model's context is too short.
+        """
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
+        prompt = chat_prompt(self._model, tokenizer, as_messages(messages), config)
+        return generate(self._prepare(), tokenizer, [prompt.ids], with_reply_ends(tokenizer, config))[0]
+
+    def stream_chat(
+        self, messages: object, config: GenerationConfig | None = None, **settings: object
+    ) -> tuple[int, Iterator[TextChunk]]:
+        """The reply to a conversation in chunks, and the number of messages that the context has no room for."""
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
+        prompt = chat_prompt(self._model, tokenizer, as_messages(messages), config)
+        chunks = stream_ids(self._prepare(), tokenizer, prompt.ids, with_reply_ends(tokenizer, config))
+        return prompt.dropped, chunks
 
     @overload
     def translate(self, texts: str, config: GenerationConfig | None = None, **settings: object) -> str: ...
@@ -121,26 +160,113 @@ class LoadedModel(TextModel):
         self, texts: str | Texts, config: GenerationConfig | None = None, **settings: object
     ) -> str | list[str]:
         """Translate a sentence, or several in their order."""
-        config, tokenizer = _generation_config(config, settings), self.required_tokenizer()
-        found = translate(self._prepare(), tokenizer, _texts(texts), config=config)
+        config, tokenizer = generation_config(config, settings), self.required_tokenizer()
+        found = translate(self._prepare(), tokenizer, as_texts(texts), config=config)
         return found[0] if isinstance(texts, str) else found
 
     @overload
-    def classify(self, texts: str) -> Classification: ...
+    def summarize(self, texts: str, config: GenerationConfig | None = None, **settings: object) -> str: ...
     @overload
-    def classify(self, texts: Texts) -> list[Classification]: ...
-    def classify(self, texts: str | Texts) -> Classification | list[Classification]:
-        """Classify a text, or several: the label of each and the probabilities of all labels."""
-        found = classify(self._plain(), self.required_tokenizer(), self.labels, _texts(texts), self._name)
-        return found[0] if isinstance(texts, str) else found
+    def summarize(self, texts: Texts, config: GenerationConfig | None = None, **settings: object) -> list[str]: ...
+    def summarize(
+        self, texts: str | Texts, config: GenerationConfig | None = None, **settings: object
+    ) -> str | list[str]:
+        """Summarize a document, or several in their order; the same as `translate` by a model trained on summaries."""
+        return self.translate(texts, config, **settings)
 
-    def embed(self, texts: str | Texts) -> Tensor:
+    @overload
+    def answer(self, questions: str, context: str) -> Answer: ...
+    @overload
+    def answer(self, questions: Texts, context: str | Texts) -> list[Answer]: ...
+    def answer(self, questions: str | Texts, context: str | Texts) -> Answer | list[Answer]:
+        """Answer a question about a context, or several, each about its own context or all about one.
+
+        An encoder with a span head finds the answer in the context; an encoder-decoder writes it.
+        """
+        asked, contexts = as_texts(questions), as_texts(context)
+        contexts = contexts * len(asked) if isinstance(context, str) else contexts
+        if len(contexts) != len(asked):
+            raise ModelError(f"there are {len(asked)} questions and {len(contexts)} contexts, wanted as many, or one")
+        pairs = list(zip(asked, contexts, strict=True))
+        found = answer(self._plain(), self.required_tokenizer(), pairs, generate)
+        return found[0] if isinstance(questions, str) else found
+
+    @overload
+    def classify(
+        self, texts: str | Picture, labels: Sequence[str] | None = None, template: str = TEMPLATE
+    ) -> Classification: ...
+    @overload
+    def classify(
+        self, texts: Texts | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
+    ) -> list[Classification]: ...
+    def classify(
+        self, texts: str | Texts | Picture | Pictures, labels: Sequence[str] | None = None, template: str = TEMPLATE
+    ) -> Classification | list[Classification]:
+        """Classify a text, or several: the label of each and the probabilities of all labels.
+
+        A model that reads pictures takes paths, arrays of bytes or tensors of pixel values. A CLIP classifies pictures,
+        given as paths or arrays, by any `labels`: those whose text, made by the `template`,
+        is nearest (zero-shot classification).
+        """
+        items = listed(texts)
+        if labels is None and isinstance(self._model, ImageClassifier):
+            found = classify_images(self._model, self.labels, items, self._name)
+            return found if isinstance(texts, list | tuple) else found[0]
+        if labels is not None or isinstance(self._model, CLIP):
+            found = self._classify_pictures(items, labels, template)
+        else:
+            found = classify(self._plain(), self.required_tokenizer(), self.labels, as_texts(items), self._name)
+        return found if isinstance(texts, list | tuple) else found[0]
+
+    def _classify_pictures(
+        self, pictures: list[str | Picture], labels: Sequence[str] | None, template: str
+    ) -> list[Classification]:
+        model = require_clip(self._plain(), "classify pictures by any labels")
+        if labels is None or isinstance(labels, str):
+            raise ModelError('labels are missing, wanted a list such as ["cat", "dog"] to choose from')
+        given = [Path(each) if isinstance(each, str) else each for each in pictures]
+        return classify_pictures(model, self.required_tokenizer(), given, labels, template)
+
+    def picture_attention(self, picture: str | Path | np.ndarray) -> str:
+        """An HTML page that shows on a picture where each head of each layer looks: from the class token, if any."""
+        model = self._plain()
+        if not isinstance(model, ImageClassifier):
+            raise ModelError(f"{type(model).__name__} does not read pictures, wanted one that does, such as a ViT")
+        pixels = read_pixels(model, picture)
+        maps = attention_maps(model, {"pixel_values": pixel_values(model, pixels)})
+        title = "attention" if isinstance(picture, np.ndarray) else str(picture)
+        return picture_attention_page(title, pixels, maps)  # pyright: ignore[reportArgumentType] - read as bytes
+
+    def embed(self, texts: str | Texts | Picture | Pictures) -> Tensor:
         """Sentence vectors [texts, dim], or [dim] for a single text: what the head of an encoder pools.
 
-        Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder.
+        Where no head pools, it is the mean of the last hidden states, in a translator of those of its encoder, and by
+        word vectors the mean of those of its words. A CLIP embeds texts, and pictures given as a Path or as an array.
         """
-        found = embed(self._plain(), self.required_tokenizer(), _texts(texts))
-        return found[0] if isinstance(texts, str) else found
+        items = listed(texts)
+        if any(isinstance(item, Path | np.ndarray) for item in items):
+            model = require_clip(self._plain(), "embed pictures")
+            read = any(isinstance(item, str) for item in items)
+            found = embed_pairs(model, self.required_tokenizer() if read else None, items)
+        else:
+            found = embed(self._plain(), self.required_tokenizer(), as_texts(items))
+        return found if isinstance(texts, list | tuple) else found[0]
+
+    def similar(self, query: str, candidates: Texts | None = None, top_k: int = 10) -> list[Neighbor]:
+        """The nearest words of a model of word vectors, or the nearest of some candidate texts, with their cosines."""
+        model, tokenizer = self._plain(), self.required_tokenizer()
+        require_type(ModelError, "query", query, str, "one text")
+        if candidates is None:
+            return own_vectors(model, tokenizer).similar(query, top_k)
+        return similar_texts(model, tokenizer, query, as_texts(candidates), top_k)
+
+    def analogy(self, word: str, minus: str, plus: str, top_k: int = 10) -> list[Neighbor]:
+        """Complete "king is to man as … is to woman" with word vectors: `analogy("king", "man", "woman")`."""
+        return self.vectors().analogy(word, minus, plus, top_k)
+
+    def vectors(self) -> WordVectors:
+        """The word vectors of a model trained by skip-gram, as `gf.load_vectors` reads them from a file."""
+        return own_vectors(self._plain(), self.required_tokenizer())
 
     @overload
     def fill(self, texts: str, top_k: int = 5) -> list[Classification]: ...
@@ -149,8 +275,49 @@ class LoadedModel(TextModel):
     def fill(self, texts: str | Texts, top_k: int = 5) -> list[Classification] | list[list[Classification]]:
         """The most likely tokens for each mask in a text such as "the [MASK] sat", or in several texts."""
         model, tokenizer = self._plain(), self.required_tokenizer()
-        found = [fill(model, tokenizer, text, top_k) for text in _texts(texts)]
+        found = [fill(model, tokenizer, text, top_k) for text in as_texts(texts)]
         return found[0] if isinstance(texts, str) else found
+
+    @overload
+    def draw(
+        self,
+        prompts: str,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        progress: Steps = no_progress,
+        **settings: object,
+    ) -> PictureArray: ...
+    @overload
+    def draw(
+        self,
+        prompts: Texts,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        progress: Steps = no_progress,
+        **settings: object,
+    ) -> list[PictureArray]: ...
+    def draw(
+        self,
+        prompts: str | Texts,
+        config: DrawingConfig | None = None,
+        rerank: "LoadedModel | None" = None,
+        progress: Steps = no_progress,
+        **settings: object,
+    ) -> PictureArray | list[PictureArray]:
+        """Draw pictures of a prompt, [n, height, width, channels] of unsigned bytes, or such an array for each prompt.
+
+        Settings are those of `DrawingConfig`: n, guidance, temperature, top_k, top_p, seed. With a CLIP to `rerank`
+        them by, the pictures that fit the prompt best come first. `progress` gets the steps done and all steps.
+        """
+        config, texts = drawing_config(config, settings), as_texts(prompts)
+        pixels = draw(self._prepare(), self.required_tokenizer(), texts, config, progress)
+        found = list(pixels.reshape(len(texts), config.n, *pixels.shape[1:]))
+        if rerank is not None:
+            require_type(DecodingError, "rerank", rerank, LoadedModel, "a CLIP that gf.load returned")
+            judge = rerank.model, rerank.required_tokenizer()
+            scored = [similarity_to_prompt(*judge, text, each) for text, each in zip(texts, found, strict=True)]
+            found = [each[best_first(scores)] for each, scores in zip(found, scored, strict=True)]
+        return found[0] if isinstance(prompts, str) else found
 
     def trace(
         self,
@@ -174,21 +341,19 @@ class LoadedModel(TextModel):
         return found.labeled(**run.tokens)
 
     def inputs(self, text: Tokens, second: Tokens | None = None) -> ModelInputs:
-        """A text, or token ids, as arguments of the model: what `gf.trace` and the probes run it on."""
-        model = self._plain()
-        if isinstance(model, EncoderDecoder):
-            rows = {"source": [self._ids(text)], "target": [self._target(text, second)]}
-        elif isinstance(model, CausalLM | Encoder):
-            rows = {"ids": [self._ids(text), *([] if second is None else [self._ids(second)])]}
-        else:
-            raise ModelError(f"{type(model).__name__} does not read text: trace it with gf.trace(model, inputs)")
-        inputs: dict[str, object] = {}
-        for name, lines in rows.items():
-            inputs[name], real = right_padded(lines, device_of(model))
-            if len(lines) > 1:
-                inputs["attention_mask"] = real
-        named = str if self.tokenizer is None else self.tokenizer.token
-        return ModelInputs(self.model, inputs, {name: [named(id) for id in rows[name][0]] for name in rows})
+        """A text, token ids or the path of a picture as arguments of the model, for `gf.trace` and the probes."""
+        functions = (self._encoded, self._translated)
+        values, tokens = forward_inputs(self._plain(), self.tokenizer, text, second, *functions)
+        return ModelInputs(self.model, values, tokens)
+
+    def _encoded(self, text: str) -> list[int]:
+        """Token ids of a text as the model reads it."""
+        return encode_prompts(self._model, self.required_tokenizer(), [text])[0]
+
+    def _translated(self, text: str) -> list[int]:
+        """Token ids of the model's own translation, without the end token."""
+        (written,) = generate(self._model, self.required_tokenizer(), text)
+        return written.ids[:-1] if written.finish_reason == "stop" else written.ids
 
     def save(self, folder: Path | str, format: Format = "auto") -> None:
         """Save the model with its tokenizer and labels, as `gf.save` does."""
@@ -202,27 +367,6 @@ class LoadedModel(TextModel):
         if self.tokenizer is None:
             raise PathError(f"{self._name}: has no tokenizer, so it cannot read or write text")
         return self.tokenizer
-
-    def _ids(self, text: Tokens) -> list[int]:
-        """Token ids of a text as the model reads it, or the ids given."""
-        if isinstance(text, str):
-            text = encode_prompts(self._model, self.required_tokenizer(), [text])[0]
-        if not isinstance(text, Sequence) or not all(isinstance(id, int) for id in text):
-            raise ModelError(f"text is of the type {type(text).__name__}, wanted a text or a list of token ids")
-        if not text:
-            raise ModelError("the text is empty, wanted at least one token")
-        return list(text)
-
-    def _target(self, text: Tokens, second: Tokens | None) -> list[int]:
-        """The decoder input of a translator: the start token, then the target given, or else its own translation."""
-        if second is not None and not isinstance(second, str):
-            return [0 if self.tokenizer is None else self.tokenizer.decoder_start, *self._ids(second)]
-        tokenizer = self.required_tokenizer()
-        if second is not None:
-            return [tokenizer.decoder_start, *tokenizer.encode_targets([second])[0]]
-        source = text if isinstance(text, str) else tokenizer.decode(text)
-        (written,) = generate(self._model, tokenizer, source)
-        return [tokenizer.decoder_start, *(written.ids[:-1] if written.finish_reason == "stop" else written.ids)]
 
 
 def load(
@@ -254,18 +398,3 @@ def load(
     loaded._name, loaded._quantized = str(path), quantization is not None
     loaded._reload = None if quantization else lambda: load_checkpoint(path, device, dtype, step, adapter).model
     return loaded
-
-
-def _generation_config(config: GenerationConfig | None, settings: dict[str, object]) -> GenerationConfig:
-    """A config with the settings that are given as keywords replaced."""
-    require_known_settings(settings)
-    require_type(DecodingError, "config", config, (GenerationConfig, NoneType), "a GenerationConfig")
-    return replace(config or GenerationConfig(), **settings)  # pyright: ignore[reportArgumentType] - checks itself
-
-
-def _texts(texts: str | Texts) -> list[str]:
-    """The texts as a list, if they are texts."""
-    found = list(texts) if isinstance(texts, list | tuple) else [texts]
-    if wrong := [type(text).__name__ for text in found if not isinstance(text, str)]:
-        raise ModelError(f"a text is of the type {wrong[0]}, wanted a text or a list of texts")
-    return found

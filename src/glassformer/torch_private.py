@@ -53,6 +53,18 @@ def keep_sizes_apart() -> None:
         return
 
 
+def flash_window(q: Tensor, k: Tensor, v: Tensor, window: int, scale: float | None) -> Tensor | None:
+    """Causal sliding-window attention by the flash kernel of a GPU, or None where it cannot compute it."""
+    name, half = "_flash_attention_forward", (torch.float16, torch.bfloat16)
+    fits = q.is_cuda and q.dtype in half and q.shape[-1] == v.shape[-1] <= 256 and q.shape[-1] % 8 == 0
+    if not fits or not hasattr(torch.ops.aten, name):
+        return None
+    parts = (t.transpose(1, 2) for t in (q, k, v))
+    sizes = {"scale": scale, "window_size_left": window - 1, "window_size_right": 0}
+    rest = (None, None, q.shape[2], k.shape[2], 0.0, False, False)
+    return getattr(torch.ops.aten, name)(*parts, *rest, **sizes)[0].transpose(1, 2)
+
+
 class MemoryMeter(TorchDispatchMode):
     """Counts, while inside, the bytes of tensors that are made and alive, and the most that were alive at once."""
 

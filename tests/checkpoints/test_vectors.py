@@ -1,6 +1,7 @@
 """Word vectors in every format they come in."""
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from glassformer.checkpoints.vectors import load_vectors
-from glassformer.errors import CheckpointError
+from glassformer.checkpoints.vectors import UnknownWordError, WordVectors, is_vectors_file, load_vectors
+from glassformer.errors import CheckpointError, ModelError
 
 WORD = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=8)
 NUMBER = st.floats(-1e6, 1e6, width=32)
@@ -82,3 +83,53 @@ def test_bad_files_are_refused(data: bytes, says: str, tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(CheckpointError, match=says):
         load_vectors(path)
+
+
+ROYAL = WordVectors(
+    ("man", "king", "woman", "queen", "apple"),
+    torch.tensor([[1.0, 0, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1], [-1, -1, -1]]),
+)
+
+
+def test_neighbors_leave_the_word_out_and_fall_in_order() -> None:
+    found = ROYAL.similar("king", 4)
+    assert [near.text for near in found][:2] == ["man", "queen"] and found[0].cosine == pytest.approx(0.5**0.5)
+    assert [near.cosine for near in found] == sorted((near.cosine for near in found), reverse=True)
+    assert [near.text for near in ROYAL.similar(ROYAL["king"], 1)] == ["king"]  # of a vector, every word
+    assert ROYAL.similar("King", 1) == found[:1] and ROYAL.similar("king", 99) == found
+
+
+def test_an_analogy_leaves_its_words_out() -> None:
+    assert ROYAL.analogy("king", "man", "woman", 1)[0].text == "queen"
+    assert {near.text for near in ROYAL.analogy("king", "man", "woman", 2)} == {"queen", "apple"}
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda v: v.similar("quen"), lambda v: v.analogy("king", "man", "quen"), lambda v: v["quen"]]
+)
+def test_an_unknown_word_names_the_nearest_spelling(ask: Callable[[WordVectors], object]) -> None:
+    with pytest.raises(UnknownWordError, match="there is no vector for 'quen'; did you mean queen"):
+        ask(ROYAL)
+    with pytest.raises(UnknownWordError, match="there is no vector for 'zzz' among 5 words"):
+        ROYAL.similar("zzz")
+
+
+def test_a_wrong_number_of_neighbors_or_vector_is_refused() -> None:
+    for wrong in (0, -1, 2.5):
+        with pytest.raises(ModelError, match="top_k is"):
+            ROYAL.similar("king", wrong)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ModelError, match=r"the vector has shape \[2\], wanted \[3\]"):
+        ROYAL.similar(torch.zeros(2))
+
+
+def test_saved_vectors_come_back(tmp_path: Path) -> None:
+    ROYAL.save(tmp_path / "royal.vec")
+    found = load_vectors(tmp_path / "royal.vec")
+    assert found.words == ROYAL.words and torch.equal(found.vectors, ROYAL.vectors)
+
+
+def test_a_file_of_vectors_is_told_from_a_model(tmp_path: Path) -> None:
+    ROYAL.save(tmp_path / "royal.bin")
+    (tmp_path / "model.bin").write_bytes(b"\x00\x01\x02")
+    assert is_vectors_file(tmp_path / "royal.bin") and not is_vectors_file(tmp_path / "model.bin")
+    assert not is_vectors_file(tmp_path) and not is_vectors_file(tmp_path / "none.txt")

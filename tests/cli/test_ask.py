@@ -5,14 +5,27 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import glassformer as gf
 from glassformer.cli.main import main
+from glassformer.models.clip import CLIPConfig
 from tests.test_interface import encoder, readers
 
 LABELS = ("low", "middle", "high")
 TEXTS = ["one two", "nine ten"]
+
+
+def clip(folder: Path) -> Path:
+    """A small CLIP with random weights that reads pictures of 8 × 8 pixels."""
+    tokenizer = readers().for_encoder()
+    config = CLIPConfig(
+        vocab=tokenizer.vocab_size, context=16, text_dim=8, text_layers=1, text_heads=2, text_ffn_dim=12, image_size=8,
+        patch_size=4, image_dim=8, image_layers=1, image_heads=2, image_ffn_dim=12, embedding_dim=6, eos=tokenizer.eos,
+    )  # fmt: skip
+    gf.save(gf.build(config), folder / "clip", tokenizer)
+    return folder / "clip"
 
 
 def test_texts_are_classified_as_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,3 +96,33 @@ def test_bad_use_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str],
 def test_another_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["classify", str(encoder(tmp_path, "masked")), "one"]) == 2
     assert "head is masked, wanted classifier to classify" in capsys.readouterr().err
+
+
+def test_a_clip_classifies_pictures_by_any_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    folder, picture = clip(tmp_path), tmp_path / "picture.png"
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
+    image.fromarray(pixels).save(picture)
+    wanted = gf.load(folder).classify(str(picture), labels=["one", "two"], template="{} three")
+    assert main(["classify", str(folder), str(picture), "--labels", "one, two", "--template", "{} three"]) == 0
+    assert capsys.readouterr().out == f"{wanted.label}\t{wanted.probability:.3f}\t{picture}\n"
+    assert main(["classify", str(folder), str(picture), "--labels", "one,two", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)
+    assert found["probabilities"].keys() == {"one", "two"} and sum(found["probabilities"].values()) == pytest.approx(1)
+    (tmp_path / "broken.png").write_bytes(b"GIF89a")
+    for words, message in (
+        ([str(picture)], "labels are missing"),
+        ([str(picture), "--labels", "one"], "labels are 'one', wanted at least two different ones"),
+        ([str(picture), "--labels", "one,two", "--template", "a"], "the template is 'a', wanted {} in it"),
+        ([str(tmp_path / "no.png"), "--labels", "one,two"], "no.png: "),
+        ([str(tmp_path / "broken.png"), "--labels", "one,two"], "broken.png: "),
+    ):
+        assert main(["classify", str(folder), *words]) != 0
+        err = capsys.readouterr().err
+        assert err.startswith("glassformer: error: ") and message in err and err.count("\n") == 1, err
+
+
+def test_labels_are_for_a_clip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = encoder(tmp_path, "classifier", LABELS)
+    assert main(["classify", str(folder), "one", "--labels", "one,two"]) != 0
+    assert "Encoder does not classify pictures by any labels, wanted a CLIP" in capsys.readouterr().err

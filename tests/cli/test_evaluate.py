@@ -24,7 +24,6 @@ from glassformer.layers.model import Model
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import PRESETS, build
-from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.running_text import TextData
@@ -98,7 +97,7 @@ def test_translations_are_made_in_portions_by_the_beam_asked_for(
     lend: Lend, pairs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lend(TRANSLATOR)
-    monkeypatch.setattr("glassformer.training.tasks.translate.SENTENCES_AT_ONCE", 2)
+    monkeypatch.setattr("glassformer.training.text_pairs.TEXTS_AT_ONCE", 2)
     asked = []
 
     def generate(model: object, tokenizer: object, texts: list[str], config: GenerationConfig) -> list[Completion]:
@@ -166,7 +165,7 @@ def test_a_run_is_evaluated_on_what_it_held_out(
     pair = {"source", "reference", "translation"}
     assert all(set(line) == {"example", "loss"} | fields.get(task, pair) for line in lines)
     if task == "classify":
-        assert len(lines) == at_its_end["texts"]
+        assert len(lines) == at_its_end["examples"]
         right = sum(line["label"] == line["prediction"] for line in lines)
         assert right / len(lines) == pytest.approx(at_its_end["accuracy"])
     assert main([*command, "--out", str(out)]) == 0, "its own file is written again"
@@ -256,7 +255,7 @@ def test_a_classifier(lend: Lend, tmp_path: Path, capsys: pytest.CaptureFixture[
     lend(CLASSIFIER, labels=("animal", "thing"))
     (tmp_path / "texts.tsv").write_text("animal\tthe cat\nthing\ta table " + "long " * 60 + "\nanimal\ta dog\n")
     found = metrics(capsys, "--data", tmp_path / "texts.tsv")["metrics"]
-    assert [(c["name"], c["texts"]) for c in found["classes"]] == [("animal", 2), ("thing", 1)]
+    assert [(c["name"], c["examples"]) for c in found["classes"]] == [("animal", 2), ("thing", 1)]
     assert main(["evaluate", "some-model", "--data", str(tmp_path / "texts.tsv")]) == 0
     shown = capsys.readouterr().out
     assert "f1 macro" in shown and "animal" in shown
@@ -268,7 +267,7 @@ def test_snippets_of_the_standard_library(
     lend(CLASSIFIER, labels=("animal", "thing"))
     texts = [LabeledText(("animal", "thing")[i % 2], f"the cat {i}", f"a.py:{i}") for i in range(300)]
     monkeypatch.setattr("glassformer.training.tasks.classify.stdlib_labeled", lambda: texts)
-    assert metrics(capsys)["metrics"]["texts"] == round(LabeledData().validation_fraction * 300)
+    assert metrics(capsys)["metrics"]["examples"] == round(LabeledData().validation_fraction * 300)
 
 
 @pytest.mark.parametrize(
@@ -284,7 +283,6 @@ def test_snippets_of_the_standard_library(
         (MASKED, {}, ["--num-beams", "2"], (2, "--num-beams is given, and some-model is for masked")),
         (TRANSLATOR, {}, ["--num-beams", "0"], (2, "--num-beams is 0, wanted a whole number, 1 or more")),
         (EncoderConfig(**SMALL, ffn_dim=8), {}, [], (2, "Encoder of this kind is not trained by any task")),
-        (RNNConfig(vocab=TOKENIZER.vocab_size), {}, [], (2, "RNN of this kind is not trained by any task")),
         (GPTConfig(**(SMALL | {"vocab": 100})), {}, [], (1, "the tokenizer has 270 tokens and the model 100")),
         (GPTConfig(**(SMALL | {"vocab": 5000})), {}, [], (1, "the tokenizer has 270 tokens and the model 5,000")),
         (LANGUAGE, {"tokenizer": None}, [], (2, "has no tokenizer")),

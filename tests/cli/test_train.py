@@ -280,13 +280,11 @@ def test_tensorboard_needs_its_library(monkeypatch: pytest.MonkeyPatch, capsys: 
     assert "pip install glassformer[log]" in capsys.readouterr().err
 
 
-def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
+def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "--help"]) == 0
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.replace("│", " ").split())  # however wide the terminal is
     assert [part for part in ("recipe.steps=500", "glassformer config TASK", "--resume") if part not in text] == []
-    opening = next(line for line in text.splitlines() if line.startswith("Train a model for a task"))
-    assert opening == f"Train a model for a task: {', '.join(sorted(TASKS))}."
+    assert f"Train a model for a task: {', '.join(sorted(TASKS))}." in text
 
 
 def test_a_dry_run_of_a_model_that_fits_nowhere(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from glassformer.training.loop import train
 from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.step import Training
-from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
+from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches
 
 RECIPE = Recipe(steps=20, warmup_steps=2)

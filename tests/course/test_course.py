@@ -33,13 +33,32 @@ ROADMAP = [
     *("how-it-works", "conventions"),
     *("slope", "descent", "gradient-sizes", "momentum", "linear-model", "mini-batches", "backpropagation"),
     *("deep-networks", "xor", "sine", "softmax", "norms", "norm-stability", "residuals"),
-    *("similarity", "choosing-a-measure", "word-vectors", "tokens", "positions", "rotary-scaling"),
-    *("attention", "why-softmax", "scaling", "masks", "heads", "why-heads", "reading-attention"),
-    *("feed-forward", "encoder-block", "decoder-block", "pre-norm-block", "output-layer", "gpt"),
-    *("training-step", "adam", "regularization"),
+    *("similarity", "choosing-a-measure", "word-vectors", "skip-gram", "tokens", "positions", "rotary-scaling"),
+    *("attention", "why-softmax", "scaling", "masks", "heads", "why-heads", "reading-attention", "pronouns"),
+    *(
+        "feed-forward",
+        "encoder-block",
+        "decoder-block",
+        "pre-norm-block",
+        "output-layer",
+        "gpt",
+        "recurrent-against-attention",
+    ),
+    *("training-step", "adam", "regularization", "fine-tuning-and-few-shot"),
+    *("patches", "contrastive", "images-as-tokens"),
     *("decoding", "complexity", "flash-attention", "pitfalls", "errata"),
 ]
-SLOW = ("descent", "sine", "softmax", "output-layer", "adam", "how-it-works", "mini-batches", "norm-stability")
+SLOW = (
+    "descent",
+    "sine",
+    "softmax",
+    "output-layer",
+    "adam",
+    "how-it-works",
+    "mini-batches",
+    "norm-stability",
+    "pronouns",
+)
 SECONDS = 3
 
 

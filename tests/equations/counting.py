@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 ELEMENTWISE = frozenset(
     """
 abs add clamp clamp_max clamp_min cos cumsum div erf exp exp2 expm1 floor log log1p log2 maximum minimum mul
-neg pow reciprocal rsqrt rsub sigmoid sign sin sqrt square sub tanh
+neg pow reciprocal rsqrt rsub sigmoid sign sin softplus sqrt square sub tanh
 """.split()
 )
 REDUCTIONS = frozenset(
@@ -24,10 +24,10 @@ amax amin logsumexp mean prod sum
 FREE = frozenset(
     """
 _local_scalar_dense _to_copy _unsafe_view alias all any arange argmax argsort as_strided bernoulli bitwise_and
-bitwise_not bitwise_or bitwise_xor cat clone constant_pad_nd copy copy_ detach diagonal embedding empty
+bitwise_not bitwise_or bitwise_xor cat clone constant_pad_nd copy copy_ cummax detach diagonal embedding empty
 empty_like eq expand eye fill_ flip floor_divide full full_like gather ge gt index index_put_ index_select
 isfinite isinf isnan item le lift_fresh linspace logical_and logical_not multinomial logical_or lt masked_fill max ne
-new_full new_ones new_zeros nonzero normal_ one_hot ones ones_like permute rand randn remainder repeat reshape
+new_empty new_full new_ones new_zeros nonzero normal_ one_hot ones ones_like permute rand randn remainder repeat reshape
 scalar_tensor scatter scatter_ select slice slice_backward sort split split_with_sizes squeeze squeeze_ stack
 t topk transpose tril triu unbind unfold uniform_ unsqueeze unsqueeze_ view where zero_ zeros zeros_like
 """.split()
@@ -55,6 +55,8 @@ class Count(TorchDispatchMode):
             self.flops += 2 * result.numel() * args[0].shape[-1]
         elif name in ("mv", "dot"):
             self.flops += 2 * args[0].numel()
+        elif name == "_linalg_eigh":  # what LAPACK takes for all eigenvectors of a symmetric matrix
+            self.flops += 9 * args[0].shape[-1] ** 3
         elif name not in FREE:
             raise LookupError(f"say in counting.py what {name} costs")
         return result

@@ -1,7 +1,6 @@
 """Attention against a loop over single numbers, and its properties over random inputs."""
 
 import math
-import sys
 from contextlib import nullcontext
 
 import pytest
@@ -16,7 +15,6 @@ from glassformer.equations.attention import attention, attention_scores
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
 from glassformer.equations.masks import causal_mask
-from glassformer.equations.window_attention import window_attention
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 from tests.equations.drawing import Draw
@@ -193,39 +191,3 @@ def test_heads_that_do_not_divide_are_named() -> None:
         split_heads(torch.ones(2, 10), 3)
     with pytest.raises(EquationError, match="^repeat_kv: heads is 3, wanted a multiple of the 2 key-value heads"):
         repeat_kv(torch.ones(2, 4, 5), 3)
-
-
-@settings(max_examples=40, deadline=None)
-@given(
-    lead=st.sampled_from([(), (4,), (2, 4), (2, 3, 4)]),
-    grouped=st.booleans(),
-    queries=st.integers(1, 70),
-    earlier=st.integers(0, 30),
-    window=st.integers(1, 20),
-)
-def test_a_window_in_blocks_is_the_window_by_its_mask(
-    lead: tuple[int, ...], grouped: bool, queries: int, earlier: int, window: int
-) -> None:
-    generator = torch.Generator().manual_seed(queries)
-    kv = (*lead[:-1], 2) if lead and grouped else lead
-
-    def normal(*shape: int) -> torch.Tensor:
-        return torch.randn(shape, generator=generator, dtype=torch.float64, requires_grad=True)
-
-    q, k, v = normal(*lead, queries, 3), normal(*kv, queries + earlier, 3), normal(*kv, queries + earlier, 5)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys.modules["glassformer.equations.window_attention"], "SHORTEST_BLOCK", 4)
-        blocks = window_attention.fused(q, k, v, window)
-    plain = window_attention.fn(q, k, v, window)
-    torch.testing.assert_close(blocks, plain)
-    seed = torch.randn(plain.shape, generator=generator, dtype=torch.float64)
-    found, wanted = (torch.autograd.grad(output, (q, k, v), seed) for output in (blocks, plain))
-    torch.testing.assert_close(found, wanted)
-
-
-def test_a_window_over_a_long_text_keeps_no_square() -> None:
-    q = torch.randn(1, 2, 4096, 8, generator=torch.Generator().manual_seed(0))
-    with torch.profiler.profile(profile_memory=True) as profile:
-        window_attention.fused(q, q, q, 16)
-    largest = max(event.self_cpu_memory_usage for event in profile.key_averages())
-    assert largest < 4096 * 4096, "bytes; a mask over all pairs has four times as many"

@@ -23,6 +23,7 @@ FLOAT = [n for n, e in CATALOG.items() if any(p.is_float for p in e.parameters) 
 FUSED = [n for n, e in CATALOG.items() if e.fused is not None]
 CELLS = [n for n, e in CATALOG.items() if e._cell is not None]
 COUNTED = [n for n, e in CATALOG.items() if any(p.is_tensor for p in e.parameters)]
+STRAIGHT_THROUGH = ("round_straight_through",)  # a gradient by convention, which autograd has and differences have not
 CASES = settings(max_examples=25, deadline=None)
 
 
@@ -79,7 +80,7 @@ def test_gradient_rule_equals_autograd(name: str, data: st.DataObject) -> None:
         assert_close(by_rule, nothing if reference is None else reference, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("name", FLOAT)
+@pytest.mark.parametrize("name", [name for name in FLOAT if name not in STRAIGHT_THROUGH])
 @CASES
 @given(data=st.data())
 def test_gradient_rule_equals_central_differences(name: str, data: st.DataObject) -> None:

@@ -14,7 +14,6 @@ from glassformer.equations.algebra import linear
 from glassformer.equations.information import cross_entropy_between
 from glassformer.equations.losses import (
     bits_per_byte,
-    contrastive_loss,
     cross_entropy,
     label_smoothing,
     mean_squared_error,
@@ -226,30 +225,6 @@ def test_bits_per_byte() -> None:
     assert bits_per_byte(0.0, 1) == 0
 
 
-@CASES
-@given(data=st.data())
-def test_contrastive_loss_is_symmetric_cross_entropy_of_cosines(data: st.DataObject) -> None:
-    draw = Draw(data)
-    image, text = draw.normal(4, 6), draw.normal(4, 6)
-    tau = draw.number(0.05, 2)
-    cosines = functional.normalize(image, dim=-1) @ functional.normalize(text, dim=-1).T
-    labels = torch.arange(4)
-    expected = (functional.cross_entropy(cosines / tau, labels) + functional.cross_entropy(cosines.T / tau, labels)) / 2
-    loss = contrastive_loss(image, text, tau)
-    assert_close(loss, expected)
-    assert_close(loss, contrastive_loss(text, image, tau))
-    assert_close(loss, contrastive_loss(3 * image, text / 7, torch.tensor(tau, dtype=torch.float64)))
-    order = torch.randperm(4, generator=draw.generator)
-    assert_close(loss, contrastive_loss(image[order], text[order], tau))
-
-
-def test_contrastive_loss_of_perfect_and_of_equal_pairs() -> None:
-    axes = torch.eye(4)
-    assert contrastive_loss(axes, axes, 0.01) < 1e-6
-    assert contrastive_loss(torch.ones(4, 3), torch.ones(4, 3), 0.07).item() == pytest.approx(math.log(4), rel=1e-6)
-    assert contrastive_loss(torch.zeros(4, 3), axes[:, :3], 0.07).item() == pytest.approx(math.log(4), rel=1e-6)
-
-
 LOGITS = torch.zeros(2, 3)
 CLASSES = torch.tensor([0, 2])
 
@@ -304,17 +279,6 @@ def test_bad_input_of_cross_entropy_is_named(arguments: dict, message: str) -> N
         (lambda: perplexity(torch.tensor([torch.nan])), "perplexity: log_probs is NaN or above zero"),
         (lambda: bits_per_byte(-1.0, 3), "bits_per_byte: nats is -1.0"),
         (lambda: bits_per_byte(1.0, 0), "bits_per_byte: bytes is 0"),
-        (
-            lambda: contrastive_loss(torch.ones(2, 3), torch.ones(3, 3), 0.1),
-            r"contrastive_loss: text has shape \[3, 3\]",
-        ),
-        (lambda: contrastive_loss(torch.ones(2, 3), torch.ones(2, 3), 0.0), "contrastive_loss: temperature is 0.0"),
-        (
-            lambda: contrastive_loss(torch.ones(2, 3), torch.ones(2, 3), torch.ones(2)),
-            r"temperature has shape \[2\], wanted \[\]",
-        ),
-        (lambda: contrastive_loss(torch.ones(0, 3), torch.ones(0, 3), 0.1), r"contrastive_loss: image is of shape \[0"),
-        (lambda: contrastive_loss(torch.ones(1, 1), torch.ones(1, 1) / 0, 0.1), "contrastive_loss: text is NaN or inf"),
     ],
 )
 def test_bad_input_of_the_others_is_named(call: Callable[[], object], message: str) -> None:

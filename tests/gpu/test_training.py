@@ -20,7 +20,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.step import Log, Training
 from glassformer.training.tasks.gpt import NEXT_TOKEN
-from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
+from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.fake_snapshots import same
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches
 

@@ -8,7 +8,12 @@ from importlib.metadata import packages_distributions
 
 from tests.house.source import ROOT, trees
 
-SPELLED = {"math-core": "math_core", "tomli-w": "tomli_w"}  # packages whose modules have another name
+SPELLED = {
+    "math-core": "math_core",
+    "pillow": "PIL",
+    "scikit-learn": "sklearn",
+    "tomli-w": "tomli_w",
+}  # packages whose modules have another name
 NOT_INSTALLED = {"triton": "torch brings it where there is a GPU"}
 
 

@@ -15,6 +15,7 @@ from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import LinearScaling, Llama3Scaling, NTKScaling, ThetaScaling, YarnScaling
 from glassformer.layers.sparse_attention import Dilated, SlidingWindow
+from glassformer.models.cnn import CNNConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
@@ -24,6 +25,7 @@ from glassformer.models.registry import build
 from glassformer.models.rnn import RNNConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
+from glassformer.models.vit import ViTConfig
 from glassformer.recording import Tape
 from tests.models.zoo import ZOO
 
@@ -45,6 +47,8 @@ def changes(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
 def run(model: Model, config: Config) -> Tensor:
     if isinstance(config, MLPConfig):
         return model(torch.ones(2, config.inputs))
+    if isinstance(config, (ViTConfig, CNNConfig)):
+        return model(torch.ones(1, config.channels, config.image_size, config.image_size))
     ids = (torch.arange(min(5, getattr(config, "context", None) or 5)) % config.vocab)[None]
     return model(ids, ids) if isinstance(config, (Seq2SeqConfig, T5Config)) else model(ids)
 

@@ -12,7 +12,7 @@ from glassformer.errors import ModelError
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.registry import build
 from glassformer.recording import Tape
-from tests.models.zoo import CAUSAL, READERS, TRANSLATORS, VOCAB, ZOO, specimen
+from tests.models.zoo import CAUSAL, PAIRED, READERS, STRAIGHT_THROUGH, TRANSLATORS, VOCAB, ZOO, specimen
 
 EVERY = pytest.mark.parametrize("name", ZOO)
 
@@ -31,7 +31,7 @@ def test_replay_is_exact_and_reverse_equals_autograd(name: str) -> None:
     with Tape() as tape:
         y = case()
     seed = torch.randn(y.shape, generator=torch.Generator().manual_seed(1), dtype=y.dtype)
-    parameters = list(case.model.parameters())
+    parameters = [p for p in case.model.parameters() if p.requires_grad]  # a frozen part has no gradient
     wanted = torch.autograd.grad(y, parameters, seed, allow_unused=True)
     for deep in (False, True):
         assert torch.equal(tape.replay(deep), y)
@@ -43,7 +43,7 @@ def test_replay_is_exact_and_reverse_equals_autograd(name: str) -> None:
                 assert_close(found[parameter], reference, rtol=1e-8, atol=1e-10)
 
 
-@EVERY
+@pytest.mark.parametrize("name", [name for name in ZOO if name not in STRAIGHT_THROUGH])
 def test_reverse_equals_central_differences(name: str) -> None:
     """The slope along a random direction through all parameters at once, by rule and by two runs nearby."""
     case, generator = specimen(name), torch.Generator().manual_seed(2)
@@ -124,17 +124,23 @@ def test_padding_changes_no_row(name: str) -> None:
         whole = (
             name in TRANSLATORS or ZOO[name].head in ("pooled", "sentence", "classifier") if name in READERS else False
         )
+        if name == "encoder-span":
+            after = after[..., : tokens.shape[1]]
         after = after if whole or name in TRANSLATORS else after[:, : tokens.shape[1]]
         assert_close(after, case(**{key: tokens}), rtol=1e-9, atol=1e-11)
 
 
-@EVERY
+@pytest.mark.parametrize("name", [name for name in ZOO if name not in PAIRED])
 def test_batching_changes_no_row(name: str) -> None:
     case = specimen(name)
     together = case()
     for row in range(len(together)):
         alone = case(**{key: value[row : row + 1] for key, value in case.inputs.items()})
         assert_close(alone[0], together[row], rtol=1e-9, atol=1e-11)
+
+
+def has_gradient(parameter: torch.nn.Parameter) -> bool:
+    return parameter.grad is not None and bool(parameter.grad.abs().sum() > 0)
 
 
 @EVERY
@@ -145,7 +151,7 @@ def test_every_parameter_matters(name: str) -> None:
         **({"token_types": case.inputs["ids"] % 2} if name.startswith("encoder") and ZOO[name].token_types else {})
     )
     y.square().sum().backward()
-    forgotten = [n for n, p in case.model.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
+    forgotten = [n for n, p in case.model.named_parameters() if p.requires_grad and not has_gradient(p)]
     assert [n for n in forgotten if not n.endswith("key.bias")] == []  # a shift of all keys moves no softmax
 
 
@@ -164,7 +170,7 @@ def test_dropout_drops_in_training_only_and_replays(name: str) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.1 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
-    inputs = specimen(name).inputs
+    inputs = specimen(name, torch.float32).inputs
     assert torch.equal(model.eval()(**inputs), model(**inputs))
     model.train()
     assert not torch.equal(model(**inputs), model(**inputs))
@@ -224,4 +230,4 @@ def test_a_decoder_block_without_its_memory_is_refused() -> None:
 def test_segments_of_a_model_without_them_are_refused() -> None:
     assert isinstance(ZOO["encoder-sentence"], EncoderConfig)
     with pytest.raises(ModelError, match="token_types"):
-        specimen("encoder-sentence")(token_types=torch.zeros(3, 7).long())
+        specimen("encoder-sentence")(token_types=torch.ones(3, 7).long())

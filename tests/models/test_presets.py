@@ -21,6 +21,7 @@ EXACT = {
     "bert-base": 109_482_240,
     "minilm": 22_565_376,
     "t5-small": 60_506_624,
+    "vit-b16": 86_567_656,
 }
 PUBLISHED_MILLIONS = {"transformer-base": (65, 0.03), "transformer-big": (213, 0.01), "transformer-tiny": (2.6, 0.02)}
 

@@ -1,10 +1,12 @@
 """Tokenizers read from older files give the ids, special tokens and texts that `transformers` gives."""
 
+import gzip
 import json
 from pathlib import Path
 
 import pytest
 import transformers
+from tokenizers import pre_tokenizers
 
 from glassformer.text.tokenizer import Tokenizer
 from tests.text.sentencepiece_files import ENGLISH, SPANISH, trained, write_marian
@@ -63,6 +65,26 @@ def test_byte_level_bpe(family: str, tmp_path: Path) -> None:
     (tmp_path / "merges.txt").write_bytes((DATA / "gpt2_vocab.bpe").read_bytes())
     (tmp_path / "config.json").write_text(json.dumps({"model_type": family}))
     compare(tmp_path, TEXTS)
+
+
+def test_clip(tmp_path: Path) -> None:
+    if not DATA.exists():
+        pytest.skip("needs the merges of CLIP")
+    lines = gzip.decompress((DATA / "clip_bpe_simple_vocab_16e6.txt.gz").read_bytes()).decode().split("\n")
+    merges = lines[1:48895]
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokens = [*letters, *(f"{letter}</w>" for letter in letters), *(merge.replace(" ", "") for merge in merges)]
+    ids = {token: id for id, token in enumerate([*tokens, "<|startoftext|>", "<|endoftext|>"])}
+    assert len(ids) == 49408
+    (tmp_path / "vocab.json").write_text(json.dumps(ids))
+    (tmp_path / "merges.txt").write_text("\n".join(["#version: 0.2", *merges, ""]))
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "clip"}))
+    texts = [text for text in TEXTS if text] + ["A Photo of   TWO cats, 42!", "don't"]
+    compare(tmp_path, texts)
+    theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
+    theirs.save_pretrained(tmp_path / "new")
+    ours = Tokenizer.load(tmp_path / "new")
+    assert [ours.encode_inputs([text])[0] for text in texts] == [theirs(text).input_ids for text in texts]
 
 
 def test_marian(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Every kind of tokenizer learns the same from the same text, gives the text back, and says what it lacks."""
 
 import random
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -71,7 +72,9 @@ def test_special_tokens_come_first(kind: TokenizerKind) -> None:
 def test_the_vocabulary_is_as_large_as_asked(kind: TokenizerKind) -> None:
     made = learn_tokenizer(corpus(), kind, 350)
     letters = len(set("".join(corpus())))
-    if kind == "unigram":
+    if kind == "plain_words":
+        assert made.vocab_size == 5 + len({word for text in corpus() for word in re.findall("[a-z0-9]+", text.lower())})
+    elif kind == "unigram":
         assert 5 + letters < made.vocab_size <= 350, "a small text has few pieces that repeat"
     else:
         assert made.vocab_size == (5 + letters if kind == "characters" else 350)
@@ -98,7 +101,7 @@ def test_no_text_turns_into_a_special_token(kind: TokenizerKind) -> None:
     made = learn_tokenizer(texts * 5, kind, 2000)
     found = {id for text in texts for id in made.encode(text)}
     assert not found & {made.pad, made.bos, made.eos, made.mask}
-    if kind != "wordpiece":
+    if kind not in ("wordpiece", "plain_words"):
         assert made.decode(made.encode(texts[0])) == texts[0]
 
 
@@ -106,6 +109,15 @@ def test_a_word_is_one_token_wherever_it_stands() -> None:
     made = learn_tokenizer(["you are welcome", "are you welcome"], "words", 50)
     assert [made.token(id) for id in made.encode("welcome you")] == [" welcome", " you"]
     assert made.encode("stranger") == [made.unk]
+
+
+def test_plain_words_have_no_capitals_and_no_signs() -> None:
+    made = learn_tokenizer(["The _king_, and\n“the queen”!", "don't"], "plain_words", 50)
+    found = made.encode("(THE)\tking-s queen...\nand?")
+    assert [made.token(id) for id in found] == ["the", "king", "<unk>", "queen", "and"]
+    assert made.decode(found) == "the king queen and"
+    with pytest.raises(TokenizerError, match="nothing but white space"):
+        learn_tokenizer(["?! --"], "plain_words", 50)
 
 
 def test_wordpiece_cuts_words_into_pieces() -> None:

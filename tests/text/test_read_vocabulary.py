@@ -51,6 +51,17 @@ def test_byte_level_bpe_of_gpt_2_and_roberta(tmp_path: Path) -> None:
     assert (ours.unk, ours.pad, ours.mask, ours.vocab_size) == (END + 3, END + 4, END + 5, END + 6)
 
 
+def test_bpe_of_clip_is_lower_case_and_marks_the_ends_of_words(tmp_path: Path) -> None:
+    tokens = ["c", "a", "t", "s", "c</w>", "a</w>", "t</w>", "s</w>", "ca", "cat</w>", "cat", "cats</w>"]
+    ids = {token: id for id, token in enumerate([*tokens, "<|startoftext|>", "<|endoftext|>"])}
+    merges = "#version: 0.2\nc a\nca t</w>\nca t\ncat s</w>\n"
+    ours = Tokenizer.load(folder(tmp_path, vocab_json=ids, merges_txt=merges))
+    start, end = ids["<|startoftext|>"], ids["<|endoftext|>"]
+    assert ours.encode_inputs(["Cat  CATS"]) == [[start, ids["cat</w>"], ids["cats</w>"], end]]
+    assert (ours.bos, ours.eos, ours.pad, ours.unk) == (start, end, end, end)
+    assert ours.decode([start, ids["cat</w>"], ids["cats</w>"], end, end]) == "cat cats"
+
+
 def test_added_tokens_have_the_ids_that_files_say(tmp_path: Path) -> None:
     added = {
         str(END + 1): {"content": "<|user|>", "special": True},

@@ -30,6 +30,8 @@ def right(key: str, kind: object) -> st.SearchStrategy[object]:
         return st.sampled_from(sorted(ROPE_SCALINGS)).flatmap(scaling_tables)
     if get_origin(kind) is Literal:
         return st.sampled_from(get_args(kind))
+    if get_origin(kind) is tuple and Ellipsis in get_args(kind):
+        return st.lists(right(key, get_args(kind)[0]), max_size=3)
     if get_origin(kind) is tuple:
         return st.tuples(*(right(key, part) for part in get_args(kind))).map(list)
     return st.one_of(*(right(key, part) for part in get_args(kind)))
@@ -57,7 +59,9 @@ RANGES = {
     "dropout": ("[0", "1)"), "attention_dropout": ("[0", "1)"), "label_smoothing": ("[0", "1)"),
     "ema_decay": ("[0", "1)"), "min_lr_ratio": ("[0", "1)"), "betas": ("[0", "1)"), "validation_fraction": ("(0", "1)"),
     "warmup_steps": ("[0", "∞)"), "eps": ("[0", "∞)"), "weight_decay": ("[0", "∞)"), "max_grad_norm": ("[0", "∞]"),
-    "r_drop": ("[0", "∞)"),
+    "r_drop": ("[0", "∞)"), "halvings": ("[0", "8]"), "blocks": ("[0", "4096]"), "levels": ("[2", "256]"),
+    "caption_dropout": ("[0", "1)"), "text_weight": ("[0", "∞)"), "shift": ("[0", "∞)"), "erase": ("[0", "1)"),
+    "cutmix": ("[0", "1)"), "mixup": ("[0", "1)"),
 }  # fmt: skip
 
 
@@ -74,6 +78,8 @@ def is_right(key: str, value: object, kind: object) -> bool:
         return isinstance(value, str) and value in get_args(kind)
     if get_origin(kind) is tuple:
         parts = get_args(kind)
+        if Ellipsis in parts:
+            return isinstance(value, list) and all(is_right(key, item, parts[0]) for item in value)
         if not isinstance(value, list) or len(value) != len(parts):
             return False
         return all(is_right(key, item, part) for item, part in zip(value, parts, strict=True))

@@ -74,7 +74,7 @@ def assert_alike(one: dict[str, Any], other: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-@pytest.mark.parametrize("model", ["translator", "masked"])
+@pytest.mark.parametrize("model", ["translator", "masked", "pairs"])
 def test_two_processes_learn_what_one_learns(found: Found, strategy: str, model: str) -> None:
     alone = learn(model, HOW)
     for each in found:

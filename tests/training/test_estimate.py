@@ -16,7 +16,7 @@ from glassformer.training import estimate as module
 from glassformer.training.device import Device
 from glassformer.training.estimate import Estimate, estimate, memory_of, readable, require_memory, rough_duration
 from glassformer.training.tasks.gpt import NEXT_TOKEN
-from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
+from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, batches, recipe
 
 GPT = GPTConfig(vocab=11, context=6, dim=8, layers=2, heads=2)

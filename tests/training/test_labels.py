@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import glassformer as gf
 from glassformer.errors import ConfigError
-from glassformer.training.run import read_labels
+from glassformer.training.begun import read_labels
 from glassformer.training.tasks.classify import ClassifierMetrics, class_labels
 
 WORDS = ("apple", "stone", "water")

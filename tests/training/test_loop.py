@@ -26,7 +26,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Log, Training
 from glassformer.training.tasks.gpt import NEXT_TOKEN
-from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
+from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches, pairs
 
 CONFIG = GPTConfig(vocab=17, context=8, dim=16, layers=2, heads=2, dropout=0.1)

@@ -28,7 +28,7 @@ from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.tasks.classify import LabeledSet
 from glassformer.training.tasks.gpt import LanguageModelSet
 from glassformer.training.tasks.masked import MaskedSet
-from glassformer.training.tasks.translate import PairSet, score_translations
+from glassformer.training.tasks.translate import TranslationSet, score_translations
 
 CORPUS = ["the cat sat on the mat", "añb€", "a naïve café, señor", "the dog sat too"]
 
@@ -134,7 +134,7 @@ def test_a_classifier_is_counted_as_by_hand(predictions: list[tuple[int, int]], 
     assert found.loss == pytest.approx(total - hit / len(predictions), rel=1e-5)
     each = [slow_f1(right, guesses, c) for c in range(4)]
     assert [c.f1 for c in found.classes] == pytest.approx(each)
-    assert [(c.name, c.texts) for c in found.classes] == [(name, right.count(i)) for i, name in enumerate("nesw")]
+    assert [(c.name, c.examples) for c in found.classes] == [(name, right.count(i)) for i, name in enumerate("nesw")]
     seen = set(right) | set(guesses)
     assert found.f1_macro == pytest.approx(sum(each[c] for c in seen) / len(seen))
     assert found.f1_weighted == pytest.approx(sum(each[c] for c in right) / len(right))
@@ -159,7 +159,9 @@ def test_a_translator_is_evaluated_by_loss_and_by_what_it_writes() -> None:
         asked.extend(texts)
         return [Completion(text, [], [], "stop") for text in (pairs[0][1], pairs[1][1], "z x w v u.")]
 
-    found = PairSet(batches, pairs, tokenizer, 2).evaluate(model, generate)
+    found = TranslationSet(batches, pairs, tokenizer, GenerationConfig(num_beams=2, length_penalty=1.0)).evaluate(
+        model, generate
+    )
     nats = []
     for source, target in ids:
         scores = model(torch.tensor([source]), torch.tensor([[1, *target]]))[0].detach().double().log_softmax(-1)
@@ -207,7 +209,7 @@ def test_without_sacrebleu_the_extra_is_named_before_any_work(monkeypatch: pytes
     batches = PairBatches([([3], [4])], 8, pad=0, decoder_start=1, eos=2, seed=0)
 
     with pytest.raises(MissingExtraError, match="pip install sacrebleu"):
-        PairSet(batches, [("a", "b")], learn_tokenizer(CORPUS, "characters")).evaluate(Stub(never), never)
+        TranslationSet(batches, [("a", "b")], learn_tokenizer(CORPUS, "characters")).evaluate(Stub(never), never)
 
 
 def test_a_model_of_bad_numbers_has_no_metrics() -> None:

@@ -12,7 +12,7 @@ from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.loop import train
 from glassformer.training.recipe import Recipe
-from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
+from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 
 SEEDS = range(5)
 

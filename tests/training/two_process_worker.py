@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import torch
 
 from glassformer.data.batches import Batches
+from glassformer.data.caption_batches import CaptionBatches, PixelScale, Variation
+from glassformer.data.captions import CaptionedImages
 from glassformer.data.packed_batches import MaskedBatches, Masking
 from glassformer.errors import GlassformerError, InterruptedRunError
 from glassformer.layers.model import Model
+from glassformer.models.clip import CLIPConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build
@@ -31,12 +35,17 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.running_text import TextData
 from glassformer.training.settings import RunSettings, TokenizerSettings
+from glassformer.training.tasks.clip import PAIRS
 from glassformer.training.tasks.gpt import GPTSettings
 from glassformer.training.tasks.masked import MASKED_TOKENS
-from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN
+from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, TOKENS, pair_batches, recipe
 
 MASKED = EncoderConfig(vocab=13, context=6, dim=8, layers=2, heads=2, ffn_dim=16, token_types=0, head="masked")
+PAIRED = CLIPConfig(
+    vocab=13, context=6, text_dim=8, text_layers=1, text_heads=2, text_ffn_dim=12, image_size=4, patch_size=2,
+    image_dim=8, image_layers=1, image_heads=2, image_ffn_dim=12, embedding_dim=6, eos=3,
+)  # fmt: skip
 TrainingParts = tuple[Model, Callable[[int, int], Batches], Objective]
 
 
@@ -54,7 +63,37 @@ def masked() -> TrainingParts:
     return build(MASKED).double(), batches, MASKED_TOKENS
 
 
-MODELS = {"translator": translator, "masked": masked}
+def pairs() -> TrainingParts:
+    """Pictures and captions, each told apart from those of both processes; two captions are the same."""
+    random = np.random.default_rng(0)
+    pictures = CaptionedImages(
+        random.integers(0, 256, (11, 4, 4, 3), dtype=np.uint8), tuple((str(i % 10),) for i in range(11)), ("x",) * 11
+    )
+    tokens = [[[1, *random.integers(4, 13, i % 3 + 1).tolist(), 3]] for i in range(11)]
+
+    def batches(rank: int, world: int) -> CaptionBatches:
+        found = CaptionBatches(pictures, tokens, PixelScale((0.5,) * 3, (0.5,) * 3), 5, 0, 1, rank, world)
+        found.variation = Variation("light", mirror=True, token_dropout=0.3)
+        return found
+
+    model = build(PAIRED).double()
+    return model, InDouble(batches), PAIRS
+
+
+class InDouble:
+    """Batches whose pixels are in double precision, as the model is."""
+
+    def __init__(self, batches: Callable[[int, int], CaptionBatches]) -> None:
+        self.batches = batches
+
+    def __call__(self, rank: int, world: int) -> CaptionBatches:
+        found = self.batches(rank, world)
+        scale = found.scale
+        found.scale = lambda pixels: scale(pixels).double()  # pyright: ignore[reportAttributeAccessIssue]
+        return found
+
+
+MODELS = {"translator": translator, "masked": masked, "pairs": pairs}
 HOW, RESUMED = recipe(steps=10), recipe(steps=10, ema_decay=0.9)
 
 
@@ -148,7 +187,7 @@ def cases(group: ProcessGroup, path: Path) -> dict[str, object]:
     found: dict[str, object] = {}
     for strategy in ("ddp", "fsdp"):
         here = replace(group, strategy=strategy)
-        for model in ("translator", "masked"):
+        for model in ("translator", "masked", "pairs"):
             found[f"{strategy} {model}"] = attempt(lambda s=model, h=here: learn(s, HOW, h))
         found[f"{strategy} resumed"] = attempt(lambda h=here, s=strategy: resumed(h, path / s))
         found[f"{strategy} spoiled"] = attempt(lambda h=here: spoiled(h))

@@ -1,1 +1,1 @@
-"""What a loaded model is asked: the class of a text, its vector, the word behind a mask; one file each."""
+"""What a loaded model is asked: the class of a text, its vector, texts near it, a word behind a mask; one file each."""

@@ -11,6 +11,7 @@ from glassformer.inference.prepare import inference_mode
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.encoder import Encoder
 from glassformer.text.tokenizer import Tokenizer
 
@@ -24,7 +25,7 @@ def device_of(model: Model) -> torch.device:
 
 def max_length(model: Model) -> int | None:
     """The longest input of a model in tokens, or None if there is no limit."""
-    return model.max_length if isinstance(model, CausalLM | EncoderDecoder) else model.config.context
+    return model.max_length if isinstance(model, CausalLM | EncoderDecoder) else vars(model.config).get("context")
 
 
 def read_texts(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> Iterator[tuple[Tensor, Tensor]]:
@@ -39,8 +40,8 @@ def read_texts(model: Model, tokenizer: Tokenizer, texts: Sequence[str]) -> Iter
         yield batch["ids"].to(device_of(model)), batch["attention_mask"].to(device_of(model))
 
 
-def run_encoder(model: Encoder, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-    """The output of an encoder without dropout, even in the middle of its training."""
+def run_encoder(model: Encoder | CausalClassifier, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+    """The output of an encoder or a classifier without dropout, even in the middle of its training."""
     model.check(ids, attention_mask)
     with inference_mode(model):
         return model(ids, attention_mask)

@@ -13,6 +13,7 @@ from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError, PathError
 from glassformer.layers.lora import LORA_A, LORA_B, merged_weight
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import weights_for
 from glassformer.safe_read import pickle_refusal, read_table
 
 BASE = "base_model_name_or_path"
@@ -146,7 +147,7 @@ def merge_updates(model: Model, updates: AdapterTensors, config: AdapterConfig) 
 def fill_from_base(model: Model, base: Model, updates: AdapterTensors) -> None:
     """Fill a model on the meta device from a base of another head, and from what the adapter brings in full."""
     like, sizes = next(base.parameters()), {name: value.shape for name, value in model.named_parameters()}
-    known = dict(base.named_parameters()) | {name: value.to(like) for name, value in updates.full(sizes)}
+    known = weights_for(model, base) | {name: value.to(like) for name, value in updates.full(sizes)}
     for name, size in sizes.items():
         if name not in known or known[name].shape != size:
             raise CheckpointError(f"{updates.where}: neither it nor its base model has {name}")

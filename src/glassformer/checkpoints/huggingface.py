@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
-from glassformer.checkpoints.families import bert, gpt2, llama, marian, t5
+from glassformer.checkpoints.families import bert, clip, gpt2, llama, marian, t5, vit
 from glassformer.checkpoints.families.family import Head, ModelFamily
 from glassformer.checkpoints.hf_config import HFConfig, require_sane
 from glassformer.checkpoints.tensor_map import TensorMap, expand
@@ -12,8 +12,7 @@ from glassformer.layers.config import Config, as_declared, in_plain_words
 
 # Every family by its model_type: to add one, write its file and add it here.
 FAMILIES: dict[str, ModelFamily] = {
-    family.model_type: family
-    for family in (*gpt2.FAMILIES, *llama.FAMILIES, *bert.FAMILIES, *t5.FAMILIES, *marian.FAMILIES)
+    family.model_type: family for module in (gpt2, llama, bert, t5, marian, clip, vit) for family in module.FAMILIES
 }
 
 
@@ -33,7 +32,7 @@ class HFModel:
 
     @property
     def head(self) -> Head:
-        """The head of an encoder, empty for other models."""
+        """The head of an encoder or decoder, empty for models with only one."""
         return self.family.head(self.config)
 
     @property
@@ -91,6 +90,8 @@ def _read_config(family: ModelFamily, fields: HFConfig, names: Collection[str]) 
 def _read_head(architectures: Mapping[str, Head], fields: HFConfig, names: Collection[str]) -> Head:
     """The head of the class that the file names, or of the first; a file without a pooler has hidden states only."""
     (kind,) = fields.strings("architectures")[:1] or [next(iter(architectures))]
+    if "lm" in architectures.values():  # a decoder under any other name is a language model
+        return architectures.get(kind, "lm")
     if kind not in architectures:
         raise CheckpointError(f"{fields.where}: architectures is {kind[:80]!r}, wanted {' or '.join(architectures)}")
     pooled = any("pooler." in name for name in names)

@@ -22,6 +22,7 @@ from glassformer.checkpoints.atomic_save import newest_set
 from glassformer.checkpoints.huggingface import FAMILIES, HFModel, known_hf_model, read_hf_model
 from glassformer.checkpoints.llama2c import Llama2C, is_llama2c, read_llama2c_tokenizer
 from glassformer.checkpoints.native import KIND, read_native
+from glassformer.checkpoints.preprocessor import with_preprocessor
 from glassformer.checkpoints.run_checkpoints import (
     LORA_ALPHA,
     MODEL_CONFIG,
@@ -239,8 +240,9 @@ def _load_tensors(table: Mapping[str, object], source: TensorFiles, root: Path, 
     found = read_hf_model(table, names, where)
     if (root / GENERATION).exists():
         found = replace(found, generation=read_table(root / GENERATION))
-    if found.head and is_sentence_model(root):
+    if found.head not in ("", "lm") and is_sentence_model(root):
         found = replace(found, config=replace(found.config, head="sentence"))
+    found = replace(found, config=with_preprocessor(found.config, root))
     rows = as_in_file(found.rows, names, found.family.base)
     model = fill_model(empty_model(found.config, str(root)), rows, source, str(root), *into)
     left_out = tuple(row.hf for row in rows if row.left_out and row.hf in names)

@@ -19,13 +19,19 @@ from glassformer.equations.positions import sinusoidal_positions
 from glassformer.errors import CheckpointError
 from glassformer.layers.basic import LearnedPositions
 from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
 from glassformer.layers.positions import RelativeBias
+from glassformer.models.causal_classifier import CausalClassifier
+from glassformer.models.clip import CLIP
 
 BOUNDS = {torch.float64: 1e-9, torch.float32: 1e-4, torch.float16: 2e-2, torch.bfloat16: 1e-1}
 LENGTH = 12
 INPUT = ", input"
-OUTPUTS = {"hidden": "last_hidden_state", "pooled": "pooler_output"}  # of encoders; of other heads the logits
+PAIR_LOGITS = "logits_per_image"  # the output of CLIP
+OUTPUTS = {  # of encoders; of other heads the logits
+    "hidden": ("last_hidden_state",), "pooled": ("pooler_output",), "span": ("start_logits", "end_logits")
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -116,14 +122,33 @@ def _open_hf_model(folder: Path, described: HFModel, dtype: torch.dtype) -> nn.M
 def _inputs(model: Model, pad: object, seed: int) -> dict[str, Tensor]:
     """Random tokens under the names of transformers, without padding, which some of its models treat differently."""
     generator = torch.Generator().manual_seed(seed)
+    if isinstance(model, ImageClassifier):
+        return _pictures(model, generator)
     vocab, length = model.config.vocab, min(LENGTH, model.config.context or LENGTH)
-    ids = torch.randint(vocab, (2, length), generator=generator, device=generator.device)
+    rows = 1 if isinstance(model, CausalClassifier) and pad is None else 2  # without padding transformers takes one
+    ids = torch.randint(vocab, (rows, length), generator=generator, device=generator.device)
     if isinstance(pad, int):
         ids[ids == pad] = (pad + 1) % vocab
+    if isinstance(model, CLIP):
+        return _pictures(model, generator) | {"input_ids": _with_eos(ids, model.config.eos)}
     if not isinstance(model, EncoderDecoder):
         return {"input_ids": ids}
     target = torch.randint(vocab, (2, length - 1), generator=generator, device=generator.device)
     return {"input_ids": ids, "decoder_input_ids": target}
+
+
+def _pictures(model: CLIP | ImageClassifier, generator: torch.Generator) -> dict[str, Tensor]:
+    size = (2, model.config.channels, model.config.image_size, model.config.image_size)
+    dtype = next(model.parameters()).dtype
+    return {"pixel_values": torch.randn(size, generator=generator, device=generator.device).to(dtype)}
+
+
+def _with_eos(ids: Tensor, eos: int | None) -> Tensor:
+    """Texts that hold an EOS, at which CLIP reads them, each elsewhere."""
+    if eos is not None:
+        for row in range(len(ids)):
+            ids[row, -1 - row] = eos
+    return ids
 
 
 class _Listener:
@@ -168,20 +193,24 @@ def _compare(
             other = [value for calls in found for value in calls][call] if len(found) > 1 else found[0][call]
             yield _difference(which, pairs[name][0] + suffix, left.heard[label][call], other)
     if described.head != "sentence":  # transformers ends with the hidden states, which were the last intermediate
-        key = OUTPUTS.get(described.head, "logits")
-        yield _difference("output", key, output, getattr(answer, key))
+        keys = (PAIR_LOGITS,) if isinstance(native, CLIP) else OUTPUTS.get(described.head, ("logits",))
+        found = [getattr(answer, key) for key in keys]
+        yield _difference("output", ", ".join(keys), output, torch.stack(found, 1) if len(found) > 1 else found[0])
 
 
 def _counterparts(native: Model, described: HFModel, embedding: bool) -> dict[str, list[str]]:
     """The modules of transformers that compute the same as native ones: those that hold the same tensors.
 
-    Native learned positions and relative biases are left out because their output is already the sum, and so is an
-    `embedding` that transformers scales before it returns.
+    Native learned positions and relative biases are left out because their output is already the sum, and so are an
+    `embedding` that transformers scales before it returns, what is a convolution there, and the classifier of a
+    decoder, which there reads every token before the last is chosen.
     """
     pairs: dict[str, list[str]] = {}
+    convolutions = {row.native.rpartition(".")[0] for row in described.written_rows if row.reshaped is not None}
     for row in described.written_rows:
-        part, hf = row.native.rpartition(".")[0], row.hf.rpartition(".")[0]
-        skipped = not part or (part == "embedding" and not embedding)
+        part, hf = row.native.rpartition(".")[0], described.family.module(row.hf)
+        skipped = not part or part in convolutions or (part == "embedding" and not embedding)
+        skipped |= part == "classifier" and isinstance(native, CausalClassifier)
         if not skipped and not isinstance(native.get_submodule(part), (LearnedPositions, RelativeBias)):
             pairs[part] = [hf]
         if "embed_tokens" in row.hf and row.same_as and "embedding" in pairs:  # a tied table may be called by this name

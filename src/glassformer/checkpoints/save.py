@@ -12,6 +12,7 @@ from glassformer.checkpoints.atomic_save import JOURNAL, atomic_save, write_json
 from glassformer.checkpoints.hf_config import HARMLESS
 from glassformer.checkpoints.huggingface import HFModel, class_count, config_table, find_hf_model
 from glassformer.checkpoints.native import native_config, read_native
+from glassformer.checkpoints.preprocessor import PREPROCESSOR, has_pictures, preprocessor_table
 from glassformer.checkpoints.run_checkpoints import holds_run
 from glassformer.checkpoints.sentence import MODULES, write_sentence_model
 from glassformer.checkpoints.tensor_files import (
@@ -31,12 +32,14 @@ from glassformer.layers.config import Config
 from glassformer.layers.lora import merged
 from glassformer.layers.model import Model
 from glassformer.safe_read import parse_table
+from glassformer.text.model_files import TEMPLATE_FILE
 from glassformer.text.tokenizer import Tokenizer
 
 Format = Literal["auto", "hf", "native"]
 SHARD_BYTES = 5_000_000_000
-STALE_NAMES = (INDEX, GENERATION, MODULES, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
+STALE_NAMES = (INDEX, GENERATION, PREPROCESSOR, MODULES, ADAPTER_CONFIG, ADAPTER_WEIGHTS)
 STALE = re.compile(r"model(-\d{5}-of-\d{5})?\.safetensors|" + "|".join(map(re.escape, STALE_NAMES)))
+TOKENIZER_FILES = ("tokenizer.json", TEMPLATE_FILE)  # that a new tokenizer replaces
 MODEL_FILES = (CONFIG_FILE, "*.safetensors", "tokenizer.json", "*.spm", JOURNAL)
 
 
@@ -75,20 +78,28 @@ def save(
         _write_shards(scratch, model, table, rows, shard_bytes)
         write_json(scratch / CONFIG_FILE, table)
         if found is not None:
-            if not found.head:  # it generates text
-                ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
-                write_json(scratch / GENERATION, {"_from_model_config": True, **ids})
-            if found.head == "sentence":
-                write_sentence_model(scratch, model.config.dim)
+            _write_beside(scratch, found, table)
         if like is not None and like.generation is not None:
             write_json(scratch / GENERATION, like.generation)
         if tokenizer is not None:
-            tokenizer.save(scratch)
+            reads_pairs = vars(model.config).get("head") == "span" and vars(model.config)["token_types"] > 1
+            (tokenizer.with_use(token_types=True) if reads_pairs else tokenizer).save(scratch)
 
     def is_stale(name: str) -> bool:
-        return STALE.fullmatch(name) is not None or (tokenizer is not None and name == "tokenizer.json")
+        return STALE.fullmatch(name) is not None or (tokenizer is not None and name in TOKENIZER_FILES)
 
     atomic_save(Path(folder), write, is_stale)
+
+
+def _write_beside(folder: Path, found: HFModel, table: Mapping[str, object]) -> None:
+    """Write what other libraries read beside the config.json: how pictures are read, how text is generated."""
+    if has_pictures(found.config):
+        write_json(folder / PREPROCESSOR, preprocessor_table(found.family.model_type, found.config))
+    elif found.head in ("", "lm"):  # it generates text
+        ids = {name: value for name, value in table.items() if name.endswith("token_id") and value is not None}
+        write_json(folder / GENERATION, {"_from_model_config": True, **ids})
+    if found.head == "sentence":
+        write_sentence_model(folder, vars(found.config)["dim"])
 
 
 def _require_free(folder: Path | str, in_run: bool) -> None:

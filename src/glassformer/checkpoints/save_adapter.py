@@ -103,7 +103,10 @@ def _task_type(model: Model) -> str | None:
     if isinstance(model, EncoderDecoder):
         return "SEQ_2_SEQ_LM"
     head = vars(model.config).get("head")
-    return {"classifier": "SEQ_CLS", "hidden": "FEATURE_EXTRACTION", "pooled": "FEATURE_EXTRACTION"}.get(str(head))
+    kinds = {"classifier": "SEQ_CLS", "span": "QUESTION_ANS"} | dict.fromkeys(
+        ("hidden", "pooled"), "FEATURE_EXTRACTION"
+    )
+    return kinds.get(str(head))
 
 
 def _targets(chosen: Mapping[str, LoRALinear], modules: Collection[str]) -> list[str]:

@@ -24,8 +24,8 @@ class TensorMap:
     """One tensor under both names.
 
     `{i}` stands for the number of a layer; the configuration's field `per` says how many there are. `transposed`
-    tensors are stored as [outputs, inputs], `unsqueezed` ones with a first axis of size one. If a tensor is missing,
-    the one under `or_else` is used instead.
+    tensors are stored as [outputs, inputs], `unsqueezed` ones with a first axis of size one, and `reshaped` ones in
+    this shape, as a kernel of a convolution or a scalar is. If a tensor is missing, that under `or_else` is used.
 
     A row without a native name is a tensor that the model does not store: `same_as` another one, `left_out` with a
     head that the model does not have, or `derived`, a table that the model computes.
@@ -35,6 +35,7 @@ class TensorMap:
     hf: str
     transposed: bool = False
     unsqueezed: bool = False
+    reshaped: tuple[int, ...] | None = None
     per: str = ""
     same_as: str = ""
     or_else: str = ""
@@ -124,6 +125,8 @@ def fill_model(
         if row.native:
             value = source.read(row.hf)
             value = value[0] if row.unsqueezed else value
+            if row.reshaped is not None:
+                value = value.reshape(model.get_parameter(row.native).shape[:: -1 if row.transposed else 1])
             _set(model, row.native, value.T if row.transposed else value, device, dtype)
         elif row.same_as and row.hf in source.shapes:
             if not torch.equal(source.read(row.hf), source.read(row.same_as)):
@@ -150,7 +153,7 @@ def _require_bijection(
             raise CheckpointError(f"{where}: {row.hf} would fill {row.native}, which the model does not have")
         if row.native:
             wanted = list(sizes[row.native])[:: -1 if row.transposed else 1]
-            wanted = [1, *wanted] if row.unsqueezed else wanted
+            wanted = [1, *wanted] if row.unsqueezed else wanted if row.reshaped is None else list(row.reshaped)
             if list(present[row.hf]) != wanted:
                 shape = list(present[row.hf])
                 raise CheckpointError(f"{where}: {row.hf} has shape {shape}, but {row.native} wants {wanted}")
@@ -164,7 +167,8 @@ def to_hf(rows: Sequence[TensorMap], state: Mapping[str, Tensor]) -> dict[str, T
     for row in rows:
         if row.native:
             value = state[row.native].T if row.transposed else state[row.native]
-            tensors[row.hf] = (value[None] if row.unsqueezed else value).contiguous()
+            value = value[None] if row.unsqueezed else value
+            tensors[row.hf] = (value if row.reshaped is None else value.reshape(row.reshaped)).contiguous()
     return tensors
 
 

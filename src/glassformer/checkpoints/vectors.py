@@ -1,9 +1,11 @@
 """Word vectors in the text and binary formats of word2vec, GloVe and fastText."""
 
+import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
@@ -11,15 +13,32 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from glassformer import durable
 from glassformer.checkpoints.hf_config import MOST_TOKENS, MOST_WIDTH
-from glassformer.errors import CheckpointError
+from glassformer.equations.similarity import analogy, nearest, normalize
+from glassformer.errors import BAD_USE, CheckpointError, ModelError, require_type
 from glassformer.layers.basic import Embedding
 from glassformer.safe_read import is_pickle, pickle_refusal, plain_file
 
 MOST_LINE = 2**20  # bytes
 MOST_WORD = 10_000
+MOST_HEADING = 30  # bytes
 HEADING = re.compile(rb"(\d{1,10}) (\d{1,10}) *\r?\n")
 FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # the first bytes of fastText's .bin
+
+
+class UnknownWordError(CheckpointError):
+    """A word has no vector."""
+
+    status = BAD_USE
+
+
+@dataclass(frozen=True)
+class Neighbor:
+    """A word or a text, and the cosine of its vector with that of a query."""
+
+    text: str
+    cosine: float
 
 
 @dataclass(frozen=True)
@@ -35,17 +54,84 @@ class WordVectors:
         """The row of each word."""
         return {word: row for row, word in enumerate(self.words)}
 
+    def __contains__(self, word: str) -> bool:
+        return word in self.index or word.lower() in self.index
+
     def __getitem__(self, word: str) -> Tensor:
         """The vector of a word."""
-        if word not in self.index:
-            raise CheckpointError(f"there is no vector for {word!r}")
-        return self.vectors[self.index[word]]
+        return self.vectors[self.row(word)]
+
+    def row(self, word: str) -> int:
+        """The row of a word as it is written, or else of the same word in lower case."""
+        found = self.index.get(word, self.index.get(word.lower()))
+        if found is None:
+            near = nearest_spellings(word, self.words)
+            hint = f"; did you mean {' or '.join(near)}?" if near else f" among {len(self.words):,} words"
+            raise UnknownWordError(f"there is no vector for {word!r}{hint}")
+        return found
+
+    @cached_property
+    def directions(self) -> Tensor:
+        """The vectors scaled to length one."""
+        return normalize(self.vectors)
+
+    def similar(self, word: str | Tensor, top_k: int = 10) -> list[Neighbor]:
+        """The words whose vectors have the largest cosine with that of a word, itself left out, or with a vector."""
+        if isinstance(word, Tensor):
+            return self._nearest(word, (), top_k)
+        return self._nearest(self[word], [self.row(word)], top_k)
+
+    def analogy(self, word: str, minus: str, plus: str, top_k: int = 10) -> list[Neighbor]:
+        """Complete "king is to man as … is to woman" by king − man + woman, on vectors of length one (3CosAdd).
+
+        The three words of the question are left out (Mikolov et al., 2013).
+        """
+        rows = [self.row(each) for each in (word, minus, plus)]
+        king, man, woman = self.directions[rows]
+        return self._nearest(analogy(man, king, woman), rows, top_k)
+
+    def _nearest(self, query: Tensor, left_out: Sequence[int], top_k: int) -> list[Neighbor]:
+        require_type(ModelError, "top_k", top_k, int, "a whole number")
+        if top_k < 1:
+            raise ModelError(f"top_k is {top_k}, wanted at least 1")
+        if query.shape != self.vectors.shape[1:]:
+            raise ModelError(f"the vector has shape {list(query.shape)}, wanted [{self.vectors.shape[1]}]")
+        rows, cosines = nearest(normalize(query.to(self.directions)), self.directions, len(self.words))
+        found = zip(rows.tolist(), cosines.tolist(), strict=True)
+        others = (Neighbor(self.words[row], cosine) for row, cosine in found if row not in left_out)
+        return list(islice(others, top_k))
+
+    def save(self, path: Path | str) -> None:
+        """Write the vectors as word2vec's text format, which other tools read, and `load_vectors` too."""
+        lines = [f"{len(self.words)} {self.vectors.shape[1]}"]
+        rows = zip(self.words, self.vectors.tolist(), strict=True)
+        lines += [f"{word} {' '.join(f'{x:.9g}' for x in row)}" for word, row in rows]
+        durable.replace(Path(path), ("\n".join(lines) + "\n").encode())
 
     def embedding(self, frozen: bool = True) -> Embedding:
         """An embedding layer of the vectors, frozen or trainable; token ids are the rows."""
         layer = Embedding(*self.vectors.shape)
         layer.weight = torch.nn.Parameter(self.vectors.clone(), requires_grad=not frozen)
         return layer
+
+
+def nearest_spellings(word: str, words: Sequence[str]) -> list[str]:
+    """Up to three words spelled much like an unknown one; only those that begin or end like it are compared."""
+    word = word.lower()
+    sized = (each for each in words if abs(len(each) - len(word)) <= 2)
+    likely = [each for each in sized if each[:1] == word[:1] or each[-3:] == word[-3:]]
+    return difflib.get_close_matches(word, likely, cutoff=0.7)
+
+
+def is_vectors_file(path: Path | str) -> bool:
+    """Whether a path looks like a file of word vectors: by its ending, or by the heading of word2vec's formats."""
+    path = Path(path)
+    if not path.is_file():
+        return False
+    if path.suffix in (".txt", ".vec"):
+        return True
+    with path.open("rb") as file:
+        return HEADING.fullmatch(file.readline(MOST_HEADING)) is not None
 
 
 def load_vectors(path: Path | str, most: int | None = None) -> WordVectors:

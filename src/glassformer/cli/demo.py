@@ -80,7 +80,7 @@ def _train(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Se
     from glassformer.text.learn_tokenizer import learn_tokenizer
     from glassformer.training.loop import train
     from glassformer.training.recipe import Recipe
-    from glassformer.training.tasks.translate import NEXT_TARGET_TOKEN, encode_pairs, pair_batches
+    from glassformer.training.text_pairs import NEXT_TARGET_TOKEN, encode_pairs, pair_batches
 
     tokenizer = learn_tokenizer((side for pair in pairs for side in pair), "bpe", 1500)
     batches = pair_batches(tokenizer, encode_pairs(tokenizer, pairs), 1024, seed)

@@ -1,6 +1,5 @@
-"""`glassformer generate` and `glassformer translate`: prompts or sentences in, generated text out."""
+"""`glassformer generate`, `translate` and `summarize`: prompts, sentences or documents in, generated text out."""
 
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 from cyclopts import Parameter
 
+from glassformer.cli.drawing import TEXT_ONLY, DrawingOptions, draw_to_file, draws, require_drawing
+from glassformer.cli.generation_flags import GREEDY, GenerationFlags, generation_flags
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
 from glassformer.cli.report import Flag, Json, MaybePath, UsageError, complain, require_exists, talk, write, write_json
 from glassformer.decoding.config import GenerationConfig
@@ -31,38 +32,23 @@ LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
 Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
 
 
-def _settings(left_out: str) -> Parameter:
-    """Every field of a GenerationConfig as a flag, except those that a pattern names."""
-    return Parameter(
-        name="*",
-        parse=re.compile(rf"^(?!({left_out})$)"),
-        negative="",
-        show_default=lambda value: value if type(value) in (int, float) else None,
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
-class GenerationFlags(GenerationConfig):
-    """Generation settings with short forms of the common ones."""
+class PromptFlags(GenerationFlags):
+    """Generation settings of a prompt, which is continued or drawn: pictures are sampled without a temperature."""
 
-    max_new_tokens: Annotated[int, Parameter(alias="-m")] = GenerationConfig.max_new_tokens
-    temperature: Annotated[float, Parameter(alias="-t")] = GenerationConfig.temperature
-    top_k: Annotated[int | None, Parameter(alias="-k")] = GenerationConfig.top_k
-    top_p: Annotated[float | None, Parameter(alias="-p")] = GenerationConfig.top_p
-    n: Annotated[int, Parameter(alias="-n")] = GenerationConfig.n
-    seed: Annotated[int, Parameter(alias="-s")] = GenerationConfig.seed
-    num_beams: Annotated[int, Parameter(alias="-b")] = GenerationConfig.num_beams
+    def _require_sampling(self) -> None:
+        """Nothing yet: it depends on what the model generates."""
 
-    def _name(self, field: str) -> str:
-        """A setting is an option here."""
-        return f"--{field.replace('_', '-')}"
+    def require_text(self) -> None:
+        """Raise on sampling settings that text would ignore without a temperature."""
+        if self.temperature == 0:
+            super()._require_sampling()
 
 
-Generation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens")]
-Translation: TypeAlias = Annotated[GenerationFlags, _settings("min_new_tokens|prefill_chunk|batch_tokens|stop")]
+Generation: TypeAlias = Annotated[PromptFlags, generation_flags("prefill_chunk|batch_tokens")]
+Translation: TypeAlias = Annotated[GenerationFlags, generation_flags("prefill_chunk|batch_tokens|stop")]
+GREEDY_PROMPT = PromptFlags()
 TextFile: TypeAlias = Annotated[MaybePath, Parameter(alias="-f", allow_leading_hyphen=True)]
-
-GREEDY = GenerationFlags()
 
 
 def generate(
@@ -70,13 +56,14 @@ def generate(
     prompt: Annotated[str | None, Parameter(allow_leading_hyphen=True)] = None,
     /,
     *,
-    config: Generation = GREEDY,
+    config: Generation = GREEDY_PROMPT,
     options: LoadOptions = AS_STORED,
+    drawing: DrawingOptions = TEXT_ONLY,
     file: TextFile = None,
     stream: Flag = False,
     json: Json = False,
 ) -> None:
-    """Continue a prompt: greedy decoding, sampling or beam search.
+    """Continue a prompt: greedy decoding, sampling or beam search; or draw it, with --image.
 
     Parameters
     ----------
@@ -92,12 +79,21 @@ def generate(
         raise UsageError(f"{given}: give a text, - for standard input, or --file")
     if stream and (json or config.n > 1 or file is not None):
         raise UsageError("--stream prints one text while it is generated: leave out --json, --n and --file")
+    require_drawing(drawing, config, stream)
+    if drawing.image is None:
+        config.require_text()
     _require_no_beams(config, stream)
     _require_readable(file)
     typed = _typed_prompt() if prompt == "-" else prompt or ""
     loaded = _load(model, options)
     prompts = [typed] if file is None else [text for _, text in _lines(file)]
     _tell_unknown(prompts, loaded)
+    if drawing.image is not None:
+        judge = None if drawing.rerank is None else load_named(drawing.rerank, options)
+        draw_to_file(loaded, judge, prompts, config, drawing, json)
+        return
+    if draws(loaded):
+        raise UsageError(f"{model} draws pictures: give --image and the name of a .png file")
     if stream:
         _stream(prompts[0], config, loaded)
         return
@@ -158,15 +154,54 @@ def translate(
     stream
         Print each translation before the next line is read.
     """
+    return _write_each("translations", model, texts, config, options, file, stream, json)
+
+
+def summarize(
+    model: ModelName,
+    /,
+    *texts: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    config: Translation = GREEDY,
+    options: LoadOptions = AS_STORED,
+    file: TextFile = None,
+    stream: Flag = False,
+    json: Json = False,
+) -> int | None:
+    """Summarize documents, or a file or standard input line by line.
+
+    Parameters
+    ----------
+    texts
+        Documents; standard input is read if this is - or if both this and --file are left out.
+    file
+        A file with one document per line; - is standard input. A line too long for the model is named and left blank.
+    stream
+        Print each summary before the next line is read.
+    """
+    return _write_each("summaries", model, texts, config, options, file, stream, json)
+
+
+def _write_each(
+    what: str,
+    model: str,
+    texts: tuple[str, ...],
+    config: GenerationFlags,
+    options: LoadOptions,
+    file: Path | None,
+    stream: bool,
+    json: bool,
+) -> int | None:
+    """Write a text for each source: `what` are translations or summaries."""
     if texts and file is not None:
-        raise UsageError("a sentence and --file are both given, wanted one of them")
-    if len(texts) > 1 and "-" in texts:
-        raise UsageError("- reads standard input: leave out the other sentences")
+        source = "a sentence" if what == "translations" else "a document"
+        raise UsageError(f"{source} and --file are both given, wanted one of them")
     if stream and json:
-        raise UsageError("--stream prints translations one by one, as text: leave out --json")
+        raise UsageError(f"--stream prints {what} one by one, as text: leave out --json")
+    if len(texts) > 1 and "-" in texts:
+        raise UsageError("- reads standard input: leave out the other texts")
     _require_readable(file)
     loaded = _load(model, options)
-    loaded.translate([])  # raises if the model does not translate, before any input is read
+    loaded.translate([])  # raises if the model has no encoder, before any input is read
     lines: Iterable[Line] = [(ARGUMENT, text) for text in texts]
     if texts in ((), ("-",)):
         lines = _lines(file or STANDARD_INPUT)
@@ -179,7 +214,7 @@ def translate(
             for source, completions in _translate_lines(loaded, batch, config):
                 left_out += not completions
                 if json:
-                    found.append({"source": source, "translations": [_described(one, loaded) for one in completions]})
+                    found.append({"source": source, what: [_described(one, loaded) for one in completions]})
                     continue
                 for each in [one.text for one in completions] or [""] * config.n:
                     write(each.translate(LINE_BREAKS))

@@ -18,10 +18,16 @@ COMMANDS = {
     "train": f"Train a model for a task: {TASK_NAMES}.",
     "config": "Show every setting of a task with its meaning and origin, as TOML; or explain some keys.",
     "evaluate": "Evaluate a model on data: loss, perplexity, bits per byte, BLEU and chrF, accuracy and F1.",
-    "generate": "Continue a prompt: greedy decoding, sampling or beam search.",
+    "generate": "Continue a prompt: greedy decoding, sampling or beam search; or draw it, with --image.",
     "translate": "Translate sentences, or a file or standard input line by line.",
-    "classify": "Classify texts: the label of each, and its probability.",
+    "chat": "Chat with a model, line by line; replies are printed while they are written.",
+    "few-shot": "Answer questions by examples in the prompt, without training.",
+    "classify": "Classify texts or pictures: the label of each, and its probability.",
     "fill": 'Predict the masked tokens of texts such as "The [MASK] sat on the mat".',
+    "embed": "Print the vector of each text, or write all of them to a NumPy file.",
+    "similar": "Find the nearest words or texts, complete analogies, or draw a map of words.",
+    "summarize": "Summarize documents, or a file or standard input line by line.",
+    "answer": "Answer questions about a text: each answer, its probability, and where in the text it is.",
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
     "convert": "Convert a checkpoint to the Hugging Face or the native format.",
     "trace": "Show every equation of one forward pass: its formula, values, cost and, with --backward, gradients.",
@@ -32,7 +38,13 @@ COMMANDS = {
     "completion": "Print a script that completes commands and options in a shell.",
     "models": "List the model presets, or show a model as a tree with shapes and parameter counts.",
 }
-FILES = {"translate": "generate", "equations": "reference", "glossary": "reference", "models": "reference"}
+FILES = {
+    "translate": "generate",
+    "summarize": "generate",
+    "equations": "reference",
+    "glossary": "reference",
+    "models": "reference",
+}
 
 HELP_FLAGS, VERSION_FLAGS = ("--help", "-h"), ("--version", "-V")
 FLAGS = (*HELP_FLAGS, *VERSION_FLAGS, "--quiet", "-q", "--verbose", "-v", "--debug")  # also allowed before a command
@@ -51,7 +63,8 @@ app = App(
     exit_on_error=False,
 )
 for _name, _help in COMMANDS.items():
-    app.command(f"glassformer.cli.{FILES.get(_name, _name)}:{_name}", name=_name, help=_help)
+    _file, _function = FILES.get(_name, _name.replace("-", "_")), _name.replace("-", "_")
+    app.command(f"glassformer.cli.{_file}:{_function}", name=_name, help=_help)
 app.meta.suppress_keyboard_interrupt = False  # not inherited; `run` handles interrupts for both
 
 

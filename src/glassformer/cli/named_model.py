@@ -11,11 +11,13 @@ from glassformer.cli.report import RunStep, UsageError, talk
 from glassformer.suggestions import did_you_mean
 
 if TYPE_CHECKING:
+    from glassformer.checkpoints.vectors import WordVectors
     from glassformer.interface import LoadedModel
     from glassformer.layers.config import Config
     from glassformer.layers.model import Model
 
 FLOAT_BYTES = 4
+LARGE_FILE = 20e6  # bytes of word vectors
 BYTES = 261  # tokens of a tokenizer without merges: five special ones, and every byte
 
 ModelName: TypeAlias = Annotated[
@@ -73,6 +75,17 @@ def random_model(name: str, config: "Config") -> "Model":
         sizes = f"{needed / 1e9:.0f} GB of weights and {free / 1e9:.0f} GB are free"
         raise UsageError(f"{name} has {sizes}: choose a smaller preset")
     return build(config).eval()
+
+
+def vectors_named(name: str) -> "WordVectors | None":
+    """The word vectors of a file, or None for a model; a large file is announced, since reading it takes a while."""
+    from glassformer.checkpoints.vectors import is_vectors_file, load_vectors
+
+    if not is_vectors_file(name):
+        return None
+    if (size := Path(name).stat().st_size) > LARGE_FILE:
+        talk(f"reading word vectors from {name}, {size / 1e6:,.0f} MB")
+    return load_vectors(name)
 
 
 def load_named(name: str, options: LoadOptions = AS_STORED) -> "LoadedModel":

@@ -9,18 +9,31 @@ if TYPE_CHECKING:
     from glassformer.text.tokenizer import Tokenizer
 
 
-def next_command(model: "Model", tokenizer: "Tokenizer", folder: Path) -> str:
-    """A command that uses a model as its kind is used: generate, translate, classify or fill."""
+QUESTION = '"a question?" --context text.txt'
+
+
+def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path, task: str = "") -> str:
+    """A command that uses a model as its kind is used: generate, translate, classify, answer or fill."""
     from glassformer.layers.causal_lm import CausalLM
     from glassformer.layers.encoder_decoder import EncoderDecoder
+    from glassformer.models.clip import CLIP
+    from glassformer.models.dalle import DALLE
 
     path, head = shlex.quote(str(folder)), vars(model.config).get("head")
+    if head == "span" or task == "generate-answer":
+        return f"glassformer answer {path} {QUESTION}"
     if isinstance(model, EncoderDecoder):
-        return f'glassformer translate {path} "a sentence"'
+        written = '"a document"' if task == "summarize" else '"a sentence"'
+        return f"glassformer {task if task == 'summarize' else 'translate'} {path} {written}"
+    if isinstance(model, DALLE):
+        return f'glassformer generate {path} "a caption" --image drawn.png'
     if isinstance(model, CausalLM):
         return f'glassformer generate {path} "The" --temperature 0.8'
+    if isinstance(model, CLIP):
+        return f"glassformer classify {path} picture.png --labels cat,dog"
     if head == "classifier":
-        return f'glassformer classify {path} "a text"'
-    if head == "masked":
+        given = "picture.png" if tokenizer is None else '"a text"'
+        return f"glassformer classify {path} {given}"
+    if head == "masked" and tokenizer is not None:
         return f'glassformer fill {path} "a text with a {tokenizer.roles.get("mask", "[MASK]")}"'
     return f"glassformer evaluate {path}"

@@ -15,6 +15,7 @@ NOTEBOOK_MARK = '"glassformer": {'
 TRACE_MARK = '"generator": "glassformer trace"'
 NUMBERS_MARK = '"generator":"glassformer trace"'
 PARITY_MARK = "Made by `glassformer parity"
+MAP_MARK = "<title>Word vectors by"
 EXAMPLES_MARK = '{"example":1,'
 
 

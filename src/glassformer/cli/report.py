@@ -206,6 +206,11 @@ def write_json(value: object) -> None:
     write(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
 
 
+def write_json_line(value: object) -> None:
+    """Print data as JSON on one line."""
+    write(msgspec.json.encode(value).decode())
+
+
 def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -> None:
     """Print a table that fits the terminal, and a blank line; cells are plain text, not markup."""
     terminal = sys.stdout.isatty()

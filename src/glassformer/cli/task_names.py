@@ -4,4 +4,4 @@ import pkgutil
 
 from glassformer.training import tasks
 
-TASK_NAMES = ", ".join(sorted(file.name for file in pkgutil.iter_modules(tasks.__path__)))
+TASK_NAMES = ", ".join(sorted(file.name.replace("_", "-") for file in pkgutil.iter_modules(tasks.__path__)))

@@ -33,6 +33,17 @@ def texts_of(given: Sequence[str], file: Path | None) -> list[str]:
     return found
 
 
+def whole_input(name: str) -> str:
+    """All of standard input as one text; `name` says what it is."""
+    try:
+        text = _standard_input().read().decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"standard input: byte {error.start} is not UTF-8") from None
+    if not text.strip():
+        raise UsageError(f"standard input is empty: {name} has no text")
+    return text.replace("\r\n", "\n")
+
+
 def kept_input() -> str:
     """The path of a file with all of standard input: data is read more than once, and again on resuming."""
     data = _standard_input().read()

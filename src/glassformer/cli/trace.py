@@ -84,7 +84,7 @@ def trace(
     Parameters
     ----------
     text
-        Input text.
+        Input text, or an image file for a model that reads pictures.
     second
         Target text of a translator, its own translation if left out; or the second text of a pair.
     backward
@@ -126,6 +126,9 @@ def _trace(name: str, step: int | None, texts: tuple[str, str | None], backward:
     if config is None:
         return load_named(name, LoadOptions(step=step, device="cpu")).trace(*texts, backward, **vars(part))
     loaded = LoadedModel(random_model(name, config))
+    if "image_size" in vars(config) and "vocab" not in vars(config):
+        talk(f"{name} is a preset: it has random weights")
+        return loaded.trace(*texts, backward, **vars(part))
     talk(f"{name} is a preset: it has random weights, and reads bytes because it has no tokenizer")
     return _trace_bytes(loaded, texts, backward, part)
 

@@ -109,7 +109,6 @@ def train(
     else:
         resolved = settle(given if task is None else [task, *given], start)
     _require_files(resolved)
-    _tell_built_in(resolved)
     if options.dry_run:
         return _show_plan(resolved, json)
     return _train(resolved, out if options.resume and out else _new_folder(resolved.task, out), options, json)
@@ -124,6 +123,7 @@ def _train(resolved: "Resolved", folder: Path, options: RunOptions, json: bool) 
     from glassformer.training.run import prepare
 
     run = prepare(resolved, folder, _say, options.resume)
+    _tell_built_in(resolved)
     if options.resume and (saved := checkpoint_steps(folder)):
         _say(f"resuming after step {saved[-1]:,}; the time below is that of all steps")
     _say(_forecast(run))
@@ -238,7 +238,7 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
         early = f" of {run.settings.recipe.steps:,}, stopped early" if last.step < run.settings.recipe.steps else ""
         write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
         write(f"{folder}: {_kept(run, folder)}")
-    talk(f"next: {next_command(run.model, run.tokenizer, folder)}")
+    talk(f"next: {next_command(run.model, run.tokenizer, folder, task)}")
 
 
 def _kept(run: "Run", folder: Path) -> str:
@@ -260,6 +260,7 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
     from glassformer.training.run_folder import RunFolder
 
     run = prepare(resolved, None, _say, dry_run=True)
+    _tell_built_in(resolved)
     kept, needs = (run.settings.run.keep_checkpoints, run.settings.recipe.average_checkpoints), run.estimate
     plan: dict[str, int | str] = {
         "device": str(run.device.device),

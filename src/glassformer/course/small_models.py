@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import cache
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.equation import reference_mode
 from glassformer.equations.adam import adam
@@ -35,7 +35,7 @@ def trained_translator() -> Seq2Seq:
     def loss() -> Tensor:
         return cross_entropy(model(source, target[:, :-1], source != 0), target[:, 1:], ignore_index=0)
 
-    _losses_while_training(model, loss, PHRASE_UPDATES, PHRASE_LEARNING_RATE)
+    losses_while_training(model, loss, PHRASE_UPDATES, PHRASE_LEARNING_RATE)
     return model.requires_grad_(False)
 
 
@@ -56,7 +56,7 @@ def encoder_losses(norm_first: bool, layers: int, learning_rate: float) -> list[
     def loss() -> Tensor:
         return cross_entropy(unembed(model.encode(ids), model.embedding.weight), ids.roll(1, 1))
 
-    return _losses_while_training(model, loss, 20, learning_rate)
+    return losses_while_training(model, loss, 20, learning_rate)
 
 
 def fresh_translator(config: Seq2SeqConfig, seed: int) -> Seq2Seq:
@@ -66,8 +66,8 @@ def fresh_translator(config: Seq2SeqConfig, seed: int) -> Seq2Seq:
     return model.double()
 
 
-def _losses_while_training(
-    model: Seq2Seq, loss: Callable[[], Tensor], updates: int, learning_rate: float
+def losses_while_training(
+    model: nn.Module, loss: Callable[[], Tensor], updates: int, learning_rate: float
 ) -> list[float]:
     """Train by Adam at a constant learning rate, off the caller's tape; the loss before each update."""
     weights = [weight for weight in model.parameters() if weight.requires_grad]

@@ -3,6 +3,7 @@
 import inspect
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
@@ -109,6 +110,15 @@ class Walk:
         """Begin a page, with recording on."""
         self._record(True)
         self.pages.append(Page(title, text, like))
+
+    @contextmanager
+    def unrecorded(self) -> Iterator[None]:
+        """Run at full speed what is not shown step by step, such as the training of a model."""
+        self._record(False)
+        try:
+            yield
+        finally:
+            self._record(True)
 
     # Text and claims.
 

@@ -18,7 +18,7 @@ Plan = Sequence[Rows]
 IGNORE = -100  # a target that does not count, as in cross_entropy
 WEIGHTS = "weights"  # of the targets in the loss; a batch without them weighs all alike
 SAMPLED = 2**16  # texts, pairs or tokens in the checksum of the data
-OF_THE_DATA = ("pairs", "texts", "tokens", "checksum")  # in an identity; the rest are settings
+OF_THE_DATA = ("pairs", "texts", "tokens", "rows", "pictures", "checksum")  # in an identity; the rest are settings
 
 
 class Batches(ABC):

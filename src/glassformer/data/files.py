@@ -98,6 +98,13 @@ def read_labeled(path: Path | str, fields: tuple[str, str] = ("label", "text")) 
         yield LabeledText(label, text, source)
 
 
+def read_rows(
+    path: Path | str, fields: Sequence[str], optional: str, wanted: str
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Rows of a table with these fields and an optional one, which is empty where the table does not have it."""
+    return _all_rows(path, fields, wanted, optional)
+
+
 def read_lines(path: Path | str) -> Iterator[tuple[str, str]]:
     """Lines of a file without their ends, each with its source."""
     with _opened(Path(path)) as file:
@@ -130,7 +137,9 @@ def _text_files(folder: Path) -> list[Path]:
     raise PathError(f"{folder}: holds no .txt or .md file")
 
 
-def _all_rows(path: Path | str, fields: Sequence[str], wanted: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _all_rows(
+    path: Path | str, fields: Sequence[str], wanted: str, optional: str | None = None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Rows of a table, of several with commas between them, or of the tables in a folder."""
     for file in paths_in(path):
         tables = [file]
@@ -139,11 +148,11 @@ def _all_rows(path: Path | str, fields: Sequence[str], wanted: str) -> Iterator[
             if not tables:
                 raise PathError(f"{file}: holds no {' or '.join(TABLE_ENDINGS)} file")
         for table in tables:
-            yield from _rows(table, fields, TABLE_ENDINGS, wanted)
+            yield from _rows(table, fields, TABLE_ENDINGS, wanted, optional)
 
 
 def _rows(
-    path: Path, fields: Sequence[str], formats: Sequence[str], wanted: str
+    path: Path, fields: Sequence[str], formats: Sequence[str], wanted: str, optional: str | None = None
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Rows of a file, each with its source; an error if there are none."""
     form = _format(path)
@@ -152,10 +161,9 @@ def _rows(
     if form not in formats:
         raise PathError(f"{path}: is {form or 'without an ending'}, wanted {wanted}")
     if form in (".tsv", ".csv"):
-        lines = ((source, line.split("\t")) for source, line in read_lines(path))
-        rows = _by_header(lines if form == ".tsv" else _csv_rows(path), fields)
+        rows = _by_header(table_rows(path), fields, optional)
     else:
-        rows = _json_lines(path, fields) if form == ".jsonl" else _parquet(path, fields)
+        rows = (_json_lines if form == ".jsonl" else _parquet)(path, fields, optional)
     empty = True
     for row in rows:
         yield row
@@ -164,18 +172,29 @@ def _rows(
         raise DataError(f"{path}: is empty")
 
 
-def _by_header(rows: Iterator[tuple[str, list[str]]], fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Columns by name if the first row names the fields, else in the order of the fields."""
+def table_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """The rows of a .tsv or .csv file, each with its source; a file with another ending is read as .tsv."""
+    if _format(path) == ".csv":
+        return _csv_rows(path)
+    return ((source, line.split("\t")) for source, line in read_lines(path))
+
+
+def _by_header(
+    rows: Iterator[tuple[str, list[str]]], fields: Sequence[str], optional: str | None = None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Columns by name if the first row names the fields, else in the order of the fields; an optional one is last."""
     first = next(rows, ("", []))
     has_header = all(name in first[1] for name in fields)
     columns = [first[1].index(name) for name in fields] if has_header else range(len(fields))
     count = len(first[1]) if has_header else len(fields)
+    last = first[1].index(optional) if has_header and optional in first[1] else None
     for source, row in rows if has_header or not first[1] else chain([first], rows):
         if len(row) != count:
             wanted = "as in the first row" if has_header else ", ".join(fields)
             plural, tabs = ("", "; a tab separates columns") if len(row) == 1 else ("s", "")
             raise DataError(f"{source}: has {len(row)} column{plural}, wanted {count}: {wanted}{tabs}")
-        yield source, tuple(row[column] for column in columns)
+        more = () if optional is None else ("" if last is None else row[last],)
+        yield source, (*(row[column] for column in columns), *more)
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
@@ -191,7 +210,9 @@ def _csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
         raise DataError(f"{path}:{line}: is not a row of a .csv file: {error}") from None
 
 
-def _json_lines(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _json_lines(
+    path: Path, fields: Sequence[str], optional: str | None = None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
     for source, line in read_lines(path):
         if not line.strip():
             continue
@@ -201,7 +222,9 @@ def _json_lines(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[
             raise DataError(f"{source}: is not JSON: {error}") from None
         if not isinstance(row, dict):
             raise DataError(f"{source}: is not an object with the fields {', '.join(fields)}")
-        yield source, tuple(_field(row, name, source) for name in fields)
+        more = [] if optional is None else [optional]
+        row = {**dict.fromkeys(more, ""), **row}
+        yield source, tuple(_field(row, name, source) for name in (*fields, *more))
 
 
 def _field(row: dict[str, object], name: str, source: str) -> str:
@@ -219,7 +242,7 @@ def _field(row: dict[str, object], name: str, source: str) -> str:
     return value.replace("\r\n", "\n")
 
 
-def _parquet(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _parquet(path: Path, fields: Sequence[str], optional: str | None = None) -> Iterator[tuple[str, tuple[str, ...]]]:
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError:
@@ -230,12 +253,16 @@ def _parquet(path: Path, fields: Sequence[str]) -> Iterator[tuple[str, tuple[str
             for name in fields:
                 if name not in names:
                     raise DataError(f"{path}: has no column {name!r}, only {', '.join(map(repr, names)) or 'none'}")
-            number = 0
-            for batch in file.iter_batches(batch_size=1024, columns=list(fields)):
+            number, more = 0, [] if optional is None else [optional]
+            columns = [*fields, *(name for name in more if name in names)]
+            for batch in file.iter_batches(batch_size=1024, columns=columns):
                 for row in batch.to_pylist():
                     number += 1
                     source = f"{path}:{number}"
-                    yield source, tuple(_field(row, name, source) for name in fields)
+                    yield (
+                        source,
+                        tuple(_field({**dict.fromkeys(more, ""), **row}, name, source) for name in (*fields, *more)),
+                    )
     except FileNotFoundError:
         raise PathError(f"{path}: no such file") from None
     except (OSError, arrow.ArrowException) as error:

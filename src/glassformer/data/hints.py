@@ -57,6 +57,14 @@ def pair_hints(train: Sequence[tuple[str, str]], validation: Sequence[tuple[str,
     yield from example_hints(train, validation, "pairs")
 
 
+def summary_hints(pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """A hint about summaries that are longer than their documents."""
+    longer = sum(len(summary) > len(document) for document, summary in pairs)
+    if longer > MANY_COPIES * len(pairs):
+        why = "if the columns are swapped, data.fields names them in the order document, summary"
+        yield f"{longer:,} of {len(pairs):,} summaries are longer than their documents: {why}"
+
+
 def text_hints(documents: Iterator[Document], tokens: int) -> Iterator[str]:
     """Hints about running text with this number of tokens."""
     if tokens < FEW_TOKENS:

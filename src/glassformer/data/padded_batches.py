@@ -147,6 +147,32 @@ class LabeledBatches(Batches):
         }
 
 
+class SpanBatches(LabeledBatches):
+    """Questions with a window of their context: `ids`, `attention_mask`, `token_types`, and `labels` [batch, 2].
+
+    The labels are the first and the last position of the answer.
+    """
+
+    def __init__(
+        self,
+        texts: Sequence[Sequence[int]],
+        token_types: Sequence[Sequence[int]],
+        spans: Sequence[tuple[int, int]],
+        batch: int,
+        pad: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        super().__init__(texts, spans, batch, pad, seed, rank, world)  # pyright: ignore[reportArgumentType] - pairs
+        self.token_types = token_types
+
+    def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
+        batch = super()._make(rows, epoch, index)
+        types = [self.token_types[row] for row in rows[self.rank :: self.world]]
+        return batch | {"token_types": padded(types, batch["ids"].shape[1], 0)}
+
+
 def token_counts(rows: Sequence[Sequence[int]], name: str) -> Rows:
     """The number of tokens of each row; raises if one has none."""
     if not rows:

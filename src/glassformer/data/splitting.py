@@ -21,7 +21,7 @@ def split(items: Sequence[T], fraction: float, seed: int) -> tuple[list[T], list
 
     Copies of an item stay on one side.
     """
-    return _divided(items, _validation_indices(items, [""] * len(items), fraction, seed))
+    return _divided(items, split_indices(items, [""] * len(items), fraction, seed))
 
 
 def split_labeled(
@@ -29,7 +29,7 @@ def split_labeled(
 ) -> tuple[list[LabeledText], list[LabeledText]]:
     """The same for labeled texts, stratified: the same fraction of every class, and never all of it."""
     contents, labels = [text.text for text in texts], [text.label for text in texts]
-    return _divided(texts, _validation_indices(contents, labels, fraction, seed))
+    return _divided(texts, split_indices(contents, labels, fraction, seed))
 
 
 def split_tokens(
@@ -51,7 +51,7 @@ def _divided(items: Sequence[S], validation: set[int]) -> tuple[list[S], list[S]
     return train, [item for index, item in enumerate(items) if index in validation]
 
 
-def _validation_indices(contents: Sequence[Hashable], labels: Sequence[str], fraction: float, seed: int) -> set[int]:
+def split_indices(contents: Sequence[Hashable], labels: Sequence[str], fraction: float, seed: int) -> set[int]:
     """The indices of the validation items: whole groups of copies, as many as fit into the fraction."""
     wanted = _validation_count(len(contents), fraction, "items")
     copies: dict[Hashable, Copies] = {}

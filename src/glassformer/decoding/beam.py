@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from glassformer.decoding.config import COMPACT_BELOW, GenerationConfig
-from glassformer.decoding.sampling import Sampler, SpecialTokens
+from glassformer.decoding.sampling import Sampler, SpecialTokens, left_filled
 from glassformer.equations.sampling import length_penalty
 from glassformer.equations.softmax import logsumexp
 from glassformer.inference.compiled_step import (
@@ -188,6 +188,7 @@ class BeamSearch:
         inputs = [model.decoder_input(row, special.start) for row in prompts]
         past = model.prefill(prompts, max(map(len, inputs)), config.prefill_chunk)
         self.next = torch.tensor([[row[-1]] * config.num_beams for row in inputs], device=device)
+        self.prompts = left_filled(inputs, config, device)
         self.step = torch.zeros((), dtype=torch.long, device=device)
         limits = [max(1, limit) for limit in max_tokens]
         self.beam = Beam.empty(limits, config.num_beams, model.embedding.weight)
@@ -224,7 +225,7 @@ class BeamSearch:
     def _step(self) -> None:
         """Read the last token of every hypothesis and choose again."""
         ids = self.next if isinstance(self.cache, BeamCache) else self.next.view(-1, 1)  # recurrent: a row per beam
-        logits = self.choose.allowed(self.model.decode_step(ids, self.cache).flatten(0, 1), self.step)
+        logits = self.choose.allowed(self.model.decode_step(ids, self.cache).flatten(0, 1), self.step, self._seen())
         token, parents = self.beam.extend(logits, self.step, self.choose.ends)
         self.step.add_(1)
         self.cache.follow(parents)
@@ -232,6 +233,13 @@ class BeamSearch:
             self.next.copy_(token)
         else:
             self.next = token
+
+    def _seen(self) -> Tensor | None:
+        """The tokens of every hypothesis [hypotheses, seen] with its prompt, where n-grams are blocked."""
+        if not self.config.no_repeat_ngram_size:
+            return None
+        prompts = self.prompts[:, None].expand(-1, self.config.num_beams, -1)
+        return torch.cat([prompts, self.beam.ids[..., : int(self.step)]], -1).flatten(0, 1)
 
     def next_tokens(self) -> None:
         """One step of all beams, or several of a compiled program."""
@@ -247,7 +255,7 @@ class BeamSearch:
         prompts = torch.tensor(live, device=self.next.device)
         self.beam.select(prompts)
         self.cache.select(prompts)
-        self.next = self.next[prompts]
+        self.next, self.prompts = self.next[prompts], self.prompts[prompts]
         return True
 
 

@@ -55,6 +55,8 @@ class GenerationConfig:
     """Sample from the tokens at least this fraction as likely as the most likely one."""
     repetition_penalty: float = 1.0
     """Repetition penalty; above 1, tokens that occurred before become less likely."""
+    no_repeat_ngram_size: int = 0
+    """Block n-grams: no run of this many tokens occurs twice; 0 blocks none."""
     stop: Sequence[str | int] = ()
     """Stop string that ends the text, besides the end token; may be repeated."""
     n: int = 1
@@ -75,7 +77,8 @@ class GenerationConfig:
     def __post_init__(self) -> None:
         for name in ("max_new_tokens", "n", "num_beams", "prefill_chunk", "batch_tokens"):
             self._require_whole(name, 1)
-        self._require_whole("min_new_tokens", 0)
+        for name in ("min_new_tokens", "no_repeat_ngram_size"):
+            self._require_whole(name, 0)
         self._require_number("temperature")
         divides = self.temperature == 0 or self.temperature >= COLDEST
         self._require("temperature", divides, f"0 or at least {COLDEST}: below that, logits overflow")
@@ -150,9 +153,9 @@ class GenerationConfig:
         return tuple(stop for stop in self.stop if not isinstance(stop, str))
 
 
-def require_known_settings(settings: Iterable[str]) -> None:
-    """Raise on a name that is not a generation setting, with the nearest ones."""
-    known = [field.name for field in fields(GenerationConfig)]
+def require_known_settings(settings: Iterable[str], config: type = GenerationConfig, what: str = "generation") -> None:
+    """Raise on a name that is not a field of a config, with the nearest ones."""
+    known = [field.name for field in fields(config)]
     for name in settings:
         if name not in known:
-            raise DecodingError(f"there is no generation setting {name!r}; {did_you_mean(name, known)}")
+            raise DecodingError(f"there is no {what} setting {name!r}; {did_you_mean(name, known)}")

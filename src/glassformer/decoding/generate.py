@@ -1,8 +1,10 @@
 """Text generation: prompts in, texts out, whole or streamed, and translation by encoder-decoder models."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
+from typing import cast
 
 from glassformer.decoding.beam import BeamSearch, run_search
 from glassformer.decoding.completion import Completion, Finish, PartialText
@@ -26,19 +28,22 @@ class TextChunk:
 
 
 def generate(
-    model: Model, tokenizer: Tokenizer, prompts: str | Sequence[str], config: GenerationConfig = GREEDY
+    model: Model, tokenizer: Tokenizer, prompts: str | Sequence[str] | Prompts, config: GenerationConfig = GREEDY
 ) -> list[Completion]:
     """Continue prompts, with `config.n` texts for each, in their order; an encoder-decoder model translates them.
 
-    The translation of a blank source is empty.
+    The translation of a blank source is empty. Prompts may also be given as token ids.
     """
     require_generator(model)
     require_type(DecodingError, "tokenizer", tokenizer, Tokenizer, "the tokenizer of the model")
     require_type(DecodingError, "config", config, GenerationConfig, "a GenerationConfig")
     texts = [prompts] if isinstance(prompts, str) else list(prompts) if isinstance(prompts, Sequence) else [prompts]
+    if texts and all(isinstance(ids, list) and all(isinstance(id, int) for id in ids) for ids in texts):
+        return write_all(model, tokenizer, cast(Prompts, texts), config)
     for text in texts:
         if not isinstance(text, str):
             raise DecodingError(f"a prompt is of the type {type(text).__name__}, wanted a text or a list of texts")
+    texts = cast(list[str], texts)
     has_output = [_has_output(model, text) for text in texts]
     rows = encode_prompts(model, tokenizer, list(compress(texts, has_output)))
     completions = iter(write_all(model, tokenizer, rows, config))
@@ -48,15 +53,19 @@ def generate(
 
 def stream(model: Model, tokenizer: Tokenizer, prompt: str, config: GenerationConfig = GREEDY) -> Iterator[TextChunk]:
     """Continue a prompt and yield new text as soon as it is certain."""
-    if config.num_beams > 1:
-        raise DecodingError(
-            f"num_beams is {config.num_beams}, wanted 1 to stream: beam search knows its best text only at the end"
-        )
-    generator = require_generator(model)
+    _require_no_beams(config)
+    require_generator(model)
     if not _has_output(model, prompt):
-        yield from (TextChunk(index, "", "stop") for index in range(config.n))
-        return
-    texts, loop = _begin_loop(generator, tokenizer, encode_prompts(model, tokenizer, [prompt]), config)
+        return (TextChunk(index, "", "stop") for index in range(config.n))
+    return stream_ids(model, tokenizer, encode_prompts(model, tokenizer, [prompt])[0], config)
+
+
+def stream_ids(
+    model: Model, tokenizer: Tokenizer, prompt: Sequence[int], config: GenerationConfig = GREEDY
+) -> Iterator[TextChunk]:
+    """The same for a prompt given as token ids."""
+    _require_no_beams(config)
+    texts, loop = _begin_loop(require_generator(model), tokenizer, [prompt], config)
     finished: set[int] = set()
     for _ in _run_loop(texts, loop):
         for index, text in enumerate(texts):
@@ -64,6 +73,13 @@ def stream(model: Model, tokenizer: Tokenizer, prompt: str, config: GenerationCo
             if index not in finished and (new or text.finish_reason):
                 finished |= {index} if text.finish_reason else set()
                 yield TextChunk(index, new, text.finish_reason)
+
+
+def _require_no_beams(config: GenerationConfig) -> None:
+    if config.num_beams > 1:
+        raise DecodingError(
+            f"num_beams is {config.num_beams}, wanted 1 to stream: beam search knows its best text only at the end"
+        )
 
 
 def translate(
@@ -130,6 +146,10 @@ def _begin(
     model: Generator, tokenizer: Tokenizer, prompts: Prompts, config: GenerationConfig
 ) -> tuple[list[PartialText], GenerationConfig]:
     """Empty texts, `config.n` for each prompt, and the settings with a limit that some text can reach."""
+    if config.compile and config.no_repeat_ngram_size:
+        why = "no_repeat_ngram_size compares with all tokens before, which have no fixed shape"
+        warnings.warn(f"decoding runs without compile: {why}", stacklevel=4)
+        config = replace(config, compile=False)
     slides = config.num_beams == 1 and not model.reads_source
     texts = [begin_text(model, tokenizer, row, config, slides) for row in prompts for _ in range(config.n)]
     limit = max(1, *(text.max_tokens for text in texts))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer.decoding.completion import Finish, PartialText
 from glassformer.decoding.config import COMPACT_BELOW, GenerationConfig
-from glassformer.decoding.sampling import Sampler, SpecialTokens, random_numbers
+from glassformer.decoding.sampling import Sampler, SpecialTokens, left_filled, random_numbers
 from glassformer.errors import DecodingError
 from glassformer.inference.compiled_step import STEPS_PER_SYNC, CompiledStep
 from glassformer.inference.prepare import Generator
@@ -75,8 +75,7 @@ class DecodeLoop:
                 kept = f"the model's context is {self.context}: only its last {self.context} are read"
                 warnings.warn(f"a prompt has {width} tokens, and {kept}", stacklevel=5)
             self._read([row[-self.context :] for row in prompts])
-        # a token seen twice counts once, so the first of a row can fill what a shorter one leaves empty
-        self.seen = torch.tensor([[row[0]] * (width - len(row)) + list(row) for row in inputs], device=device)
+        self.seen = left_filled(inputs, config, device)
         if config.n > 1:
             copies = torch.arange(len(prompts), device=device).repeat_interleave(config.n)
             self.cache.select(copies)

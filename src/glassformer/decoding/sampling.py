@@ -11,6 +11,7 @@ from glassformer.decoding.config import GenerationConfig
 from glassformer.equations.sampling import (
     greedy,
     min_p,
+    no_repeat_ngram,
     repetition_penalty,
     sample_from_uniform,
     suppress_tokens,
@@ -39,24 +40,37 @@ class Sampler:
         self.config = config
         self.ends = torch.tensor(special.ends, dtype=torch.long, device=device)
         self.unused = torch.tensor(special.unused, dtype=torch.long, device=device)
-        penalty, shortest = config.repetition_penalty, config.min_new_tokens
+        penalty, shortest, ngram = config.repetition_penalty, config.min_new_tokens, config.no_repeat_ngram_size
         cutoffs = config.temperature, config.top_k, config.top_p, config.min_p
-        self.key: tuple[object, ...] = *cutoffs, penalty, shortest, special.ends, special.unused
-        self.takes_argmax = config.temperature == 0 and penalty == 1 and shortest == 0
+        self.key: tuple[object, ...] = *cutoffs, penalty, shortest, ngram, special.ends, special.unused
+        self.takes_argmax = config.temperature == 0 and penalty == 1 and shortest == 0 and ngram == 0
 
-    def allowed(self, logits: Tensor, step: int | Tensor) -> Tensor:
-        """Logits without unused ids, and without end tokens until `min_new_tokens` steps are done."""
+    def allowed(self, logits: Tensor, step: int | Tensor, seen: Tensor | None = None) -> Tensor:
+        """Logits without unused ids, end tokens until `min_new_tokens` steps are done, and n-grams `seen` before."""
         logits = without_ids(logits, self.unused)
         short = self.config.min_new_tokens > 0 and step < self.config.min_new_tokens
         if isinstance(short, Tensor):
-            return torch.where(short, without_ids(logits, self.ends), logits)
-        return without_ids(logits, self.ends) if short else logits
+            logits = torch.where(short, without_ids(logits, self.ends), logits)
+        elif short:
+            logits = without_ids(logits, self.ends)
+        size = self.config.no_repeat_ngram_size
+        return logits if seen is None or not size else no_repeat_ngram(logits, seen, size)
 
     def __call__(self, logits: Tensor, step: int | Tensor, u: Tensor | None, seen: Tensor) -> tuple[Tensor, Tensor]:
         """The next token of each row of logits [texts, vocab] and its log-probability."""
-        logits = self.allowed(logits, step)
+        logits = self.allowed(logits, step, seen)
         chosen = next_token(logits, self.config, u, seen)
         return chosen, log_probability(logits, chosen)
+
+
+def left_filled(inputs: Sequence[Sequence[int]], config: GenerationConfig, device: torch.device) -> Tensor:
+    """Decoder inputs as one tensor, shorter ones filled on the left.
+
+    A token seen twice counts once, so the first of a row can be the filling, unless n-grams are blocked: then it is -1.
+    """
+    width, blocks = max(map(len, inputs)), config.no_repeat_ngram_size > 0
+    rows = [[-1 if blocks else row[0]] * (width - len(row)) + list(row) for row in inputs]
+    return torch.tensor(rows, device=device)
 
 
 def next_token(logits: Tensor, config: GenerationConfig, u: Tensor | None = None, seen: Tensor | None = None) -> Tensor:
@@ -68,9 +82,11 @@ def next_token(logits: Tensor, config: GenerationConfig, u: Tensor | None = None
 
 
 def penalized(logits: Tensor, config: GenerationConfig, seen: Tensor | None) -> Tensor:
-    """Logits with the repetition penalty applied to the tokens seen before."""
+    """Logits with the repetition penalty applied to the tokens seen before; a negative id is none."""
     if config.repetition_penalty == 1 or seen is None:
         return logits
+    if config.no_repeat_ngram_size:
+        seen = torch.where(seen < 0, seen[..., -1:], seen)
     return repetition_penalty(logits, seen, config.repetition_penalty)
 
 

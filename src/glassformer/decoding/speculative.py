@@ -81,8 +81,9 @@ class DraftModel(PromptLookup):
         distributions: list[Tensor] = []
         for i in range(max(0, min(limit, self.count))):
             so_far = [*text, *proposed]
-            logits = self.choose.allowed(self.reader.logits(so_far, 1), config.min_new_tokens)
+            logits = self.reader.logits(so_far, 1)
             seen = torch.tensor([so_far], device=logits.device)
+            logits = self.choose.allowed(logits, config.min_new_tokens, seen)
             proposed.append(int(next_token(logits, config, u[i : i + 1], seen)))
             if config.temperature > 0:
                 distributions.append(softmax(filtered(logits, config, seen)))
@@ -145,10 +146,10 @@ def _propose_and_verify(
         reader.rewind(len(known) - 1)
         logits = reader.logits([*known, *proposed], len(proposed) + 1)
         for i in range(len(proposed) + 1):
-            row = choose.allowed(logits[i : i + 1], len(text.ids))
+            before, numbers = [*known, *proposed[:i]], u[proposer.count + i :]
+            row = choose.allowed(logits[i : i + 1], len(text.ids), torch.tensor([before], device=device))
             proposal = proposed[i] if i < len(proposed) else None
             q = None if distributions is None or proposal is None else distributions[i : i + 1]
-            before, numbers = [*known, *proposed[:i]], u[proposer.count + i :]
             token, accepted = verify(row, proposal, q, choose.config, numbers, before)
             text.add(token, float(log_probability(row, torch.tensor([token], device=row.device))))
             if text.finish_reason is not None or not accepted:

@@ -1,10 +1,14 @@
 """Every formula, one file per theme; the catalog lists them in the order of these imports."""
 
-from glassformer.equations.activations import gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, tanh
+from glassformer.equations.activations import gelu, gelu_tanh, quick_gelu, relu, sigmoid, silu, squared_relu, tanh
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.block_attention import block_attention
 from glassformer.equations.cache import write_slots
+from glassformer.equations.components import principal_components
+from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
+from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -16,7 +20,6 @@ from glassformer.equations.lora import lora, merge_lora
 from glassformer.equations.losses import (
     balanced_class_weights,
     bits_per_byte,
-    contrastive_loss,
     cross_entropy,
     label_smoothing,
     mean_squared_error,
@@ -33,11 +36,20 @@ from glassformer.equations.masks import (
     tree_mask,
 )
 from glassformer.equations.matrices import matmul, transpose
-from glassformer.equations.metrics import accuracy, f1
+from glassformer.equations.metrics import (
+    accuracy,
+    average_ranks,
+    correlation,
+    f1,
+    r_squared,
+    rank_correlation,
+    recall_at_k,
+)
 from glassformer.equations.muon import frobenius_normalize, muon, newton_schulz, orthogonalize
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
-from glassformer.equations.other_norms import batch_norm, layer_norm_outside
+from glassformer.equations.other_norms import batch_norm, group_norm, layer_norm_outside
+from glassformer.equations.overlap import longest_common_subsequence, overlap_f1, shared_ngrams
 from glassformer.equations.parameter_counts import (
     attention_macs,
     attention_parameters,
@@ -49,13 +61,14 @@ from glassformer.equations.parameter_counts import (
     projection_macs,
     quadratic_fraction,
 )
+from glassformer.equations.patches import patchify, prepend_token, unpatchify
 from glassformer.equations.position_biases import (
     alibi_bias,
     alibi_slopes,
     relative_position_bias,
     relative_position_bucket,
 )
-from glassformer.equations.positions import shift_matrix, sinusoidal_positions
+from glassformer.equations.positions import shift_matrix, sinusoidal_positions, sinusoidal_positions_2d
 from glassformer.equations.quantization import int4_linear, int8_linear
 from glassformer.equations.regularization import apply_dropout, dropout, dropout_mask
 from glassformer.equations.rotary import rotary, rotary_frequencies
@@ -69,9 +82,11 @@ from glassformer.equations.rotary_scaling import (
 )
 from glassformer.equations.sampling import (
     acceptance,
+    classifier_free_guidance,
     greedy,
     length_penalty,
     min_p,
+    no_repeat_ngram,
     repetition_penalty,
     residual_distribution,
     sample,
@@ -98,7 +113,7 @@ from glassformer.equations.schedules import (
     schedule_progress,
     warmup_stable_decay,
 )
-from glassformer.equations.sequences import concat, mean_pool, select_position, stack_steps
+from glassformer.equations.sequences import concat, last_token, mean_pool, select_each, select_position, stack_steps
 from glassformer.equations.similarity import (
     analogy,
     cosine_similarity,
@@ -111,14 +126,25 @@ from glassformer.equations.similarity import (
     random_cosine_rms,
     score_variance,
 )
+from glassformer.equations.skip_gram import keep_probability, negative_sampling_loss, noise_distribution
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
+from glassformer.equations.spans import best_span, span_logits, span_scores
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
+from glassformer.equations.standardizing import standardize, unstandardize
 from glassformer.equations.variance_scaling import (
     he_normal,
     truncated_normal,
     uniform,
     xavier_normal,
     xavier_uniform,
+)
+from glassformer.equations.vector_quantization import (
+    bound_to_levels,
+    code_ids,
+    code_levels,
+    normalize_levels,
+    peak_signal_to_noise,
+    round_straight_through,
 )
 from glassformer.equations.window_attention import window_attention
 
@@ -139,19 +165,29 @@ __all__ = [
     "attention_macs",
     "attention_parameters",
     "attention_scores",
+    "average_ranks",
     "balanced_class_weights",
     "base_scaled_frequencies",
     "batch_norm",
+    "best_span",
     "bias_correction",
     "bits_per_byte",
+    "block_attention",
     "block_sparse_mask",
+    "bound_to_levels",
     "cache_bytes",
     "causal_mask",
+    "classifier_free_guidance",
     "clip_gradient",
+    "code_ids",
+    "code_levels",
     "combine_masks",
     "compute_optimal_size",
     "concat",
+    "contrastive_logits",
     "contrastive_loss",
+    "conv2d",
+    "correlation",
     "cosine_schedule",
     "cosine_similarity",
     "cross_entropy",
@@ -176,14 +212,17 @@ __all__ = [
     "gpt_parameters",
     "gradient_descent",
     "greedy",
+    "group_norm",
     "he_normal",
     "inner_product",
     "int4_linear",
     "int8_linear",
     "inverse_square_root_schedule",
+    "keep_probability",
     "kl_divergence",
     "l2_norm",
     "label_smoothing",
+    "last_token",
     "layer_macs",
     "layer_norm",
     "layer_norm_outside",
@@ -195,7 +234,9 @@ __all__ = [
     "linear_warmup",
     "llama3_scaled_frequencies",
     "log_softmax",
+    "logit_scale",
     "logsumexp",
+    "longest_common_subsequence",
     "lora",
     "matmul",
     "mean_pool",
@@ -210,20 +251,33 @@ __all__ = [
     "muon",
     "nearest",
     "nearest_by_cosine",
+    "negative_sampling_loss",
     "newton_schulz",
+    "no_repeat_ngram",
     "noam_learning_rate",
+    "noise_distribution",
     "normal",
     "normalize",
+    "normalize_levels",
     "normalized_descent",
     "ntk_scaled_frequencies",
     "one_hot",
     "orthogonalize",
+    "overlap_f1",
     "padding_mask",
+    "patchify",
+    "peak_signal_to_noise",
     "perplexity",
     "position_mask",
+    "prepend_token",
+    "principal_components",
     "projection_macs",
     "quadratic_fraction",
+    "quick_gelu",
+    "r_squared",
     "random_cosine_rms",
+    "rank_correlation",
+    "recall_at_k",
     "relative_position_bias",
     "relative_position_bucket",
     "relative_positions",
@@ -236,6 +290,7 @@ __all__ = [
     "rmsprop",
     "rotary",
     "rotary_frequencies",
+    "round_straight_through",
     "sample",
     "sample_from_uniform",
     "scale",
@@ -244,19 +299,25 @@ __all__ = [
     "scaling_law_loss",
     "schedule_progress",
     "score_variance",
+    "select_each",
     "select_position",
+    "shared_ngrams",
     "shift_matrix",
     "sigmoid",
     "silu",
     "sinusoidal_positions",
+    "sinusoidal_positions_2d",
     "slice_axis",
     "sliding_window_mask",
     "soft_cap",
     "softmax",
     "softmax_jacobian",
+    "span_logits",
+    "span_scores",
     "split_heads",
     "squared_relu",
     "stack_steps",
+    "standardize",
     "suppress_tokens",
     "swiglu",
     "symmetric_kl",
@@ -271,6 +332,9 @@ __all__ = [
     "truncated_normal",
     "unembed",
     "uniform",
+    "unpatchify",
+    "unstandardize",
+    "upsample",
     "visible_pairs",
     "warmup_stable_decay",
     "weight_decay",

@@ -10,12 +10,10 @@ from torch.nn import functional
 from glassformer.arithmetic import dot, factor, number
 from glassformer.equation import equation
 from glassformer.equations.algebra import add
-from glassformer.equations.heads import repeat_kv
-from glassformer.equations.masks import causal_mask
+from glassformer.equations.heads import four_axes, repeat_kv
+from glassformer.equations.masks import BLOCKED, causal_mask
 from glassformer.equations.ranges import Require, finite, optional, positive, same_dtype
 from glassformer.equations.softmax import softmax
-
-BLOCKED = -1e9  # a mask entry this low or lower blocks a pair for good; minus infinity is the usual one
 
 
 @equation(
@@ -140,23 +138,10 @@ def _weighted_sum_cell(index: tuple[int, ...], a: Tensor, v: Tensor) -> str:
 
 def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
     """Torch's fused scaled dot-product attention, for any number of leading axes."""
-    o = functional.scaled_dot_product_attention(
-        four_axes(q),
-        four_axes(k),
-        four_axes(v),
-        attn_mask=None if mask is None else four_axes(mask.expand(*q.shape[:-2], *mask.shape[-2:])),
-        is_causal=causal,
-        scale=scale,
-        enable_gqa=k.shape[:-2] != q.shape[:-2],
-    )
+    added = None if mask is None else four_axes(mask.expand(*q.shape[:-2], *mask.shape[-2:]))
+    settings = {"is_causal": causal, "scale": scale, "enable_gqa": k.shape[:-2] != q.shape[:-2]}
+    o = functional.scaled_dot_product_attention(four_axes(q), four_axes(k), four_axes(v), attn_mask=added, **settings)
     return o.reshape(*q.shape[:-1], v.shape[-1])
-
-
-def four_axes(t: Tensor) -> Tensor:
-    """The same tensor with four axes, as fused kernels need it: batch, heads, positions, head_dim."""
-    while t.dim() < 4:
-        t = t.unsqueeze(0)
-    return t.flatten(0, -4)
 
 
 def require_attention(require: Require, q: Tensor, k: Tensor, v: Tensor) -> None:

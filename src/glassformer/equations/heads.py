@@ -135,3 +135,10 @@ def _repeat_kv_cell(index: tuple[int, ...], x: Tensor, heads: int) -> str:
 @repeat_kv.def_check
 def _repeat_kv_check(x: Tensor, heads: int) -> None:
     repeat_kv.require(heads % x.shape[-3] == 0, "heads", heads, f"a multiple of the {x.shape[-3]} key-value heads")
+
+
+def four_axes(t: Tensor) -> Tensor:
+    """The same tensor with four axes, as fused kernels need it: batch, heads, positions, head_dim."""
+    while t.dim() < 4:
+        t = t.unsqueeze(0)
+    return t.flatten(0, -4)

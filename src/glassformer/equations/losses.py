@@ -12,7 +12,6 @@ from glassformer.arithmetic import minus, number, ratio, total
 from glassformer.equation import equation
 from glassformer.equations.information import one_hot
 from glassformer.equations.ranges import Require, below_one, finite, not_negative, positive, valid_logits
-from glassformer.equations.similarity import along_sphere, l2_norm, normalize
 from glassformer.equations.softmax import log_softmax, softmax
 from glassformer.equations.special_ranges import counts, distribution, one_of
 
@@ -312,50 +311,6 @@ def bits_per_byte(nats: float, bytes: int) -> float:
 
 
 bits_per_byte.def_cell(lambda index, nats, bytes: f"{number(nats)} / ({number(bytes)}·ln(2))")
-
-
-@equation(
-    r"L = \frac{H(Z, I) + H(Z^\top, I)}{2}, \quad Z = \frac{\hat X \hat Y^\top}{\tau}",
-    meaning="Each image must find its own text among all texts of the batch, and each text its image.",
-    intuition="A party where every guest has one partner: call out, and hope that the right one hears you best.",
-    symbols={
-        "image": "image embeddings, X",
-        "text": "text embeddings, Y, in the order of their images",
-        "temperature": "temperature of the cosines, τ, a number or a trained scalar",
-        "L": "loss, in nats",
-    },
-    flops=lambda batch, dim: 2 * batch**2 * dim + 6 * batch * dim + 19 * batch**2 + 12 * batch + 4,
-    where={"image text": _numbers},
-    upcast=True,
-)
-def contrastive_loss(
-    image: Float[Tensor, "batch dim"], text: Float[Tensor, "batch dim"], temperature: Float[Tensor, ""] | float
-) -> Float[Tensor, ""]:
-    """Symmetric contrastive loss over a batch of pairs (CLIP: Radford et al., 2021)."""
-    z = normalize.fn(image) @ normalize.fn(text).T / temperature
-    own = torch.arange(len(image), device=image.device)
-    return (cross_entropy.fn(z, own) + cross_entropy.fn(z.T, own)) / 2
-
-
-@contrastive_loss.def_gradient(
-    r"\bar Z = \frac{\bar L}{2N} (P + P' - 2I), \quad \bar{\hat X} = \tfrac{1}{\tau} \bar Z \hat Y, \quad"
-    r"\bar{\hat Y} = \tfrac{1}{\tau} \bar Z^\top \hat X, \quad \bar\tau = -\tfrac{1}{\tau} \langle \bar Z, Z \rangle"
-)
-def _contrastive_loss_gradient(
-    L_bar: Tensor, image: Tensor, text: Tensor, temperature: Tensor | float
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    x, y, own = normalize.fn(image), normalize.fn(text), torch.arange(len(image), device=image.device)
-    z = x @ y.T / temperature
-    z_bar = _cross_entropy_gradient(L_bar / 2, z, own)[0] + _cross_entropy_gradient(L_bar / 2, z.T, own)[0].T
-    image_bar = along_sphere(z_bar @ y / temperature, x, l2_norm.fn(image))
-    text_bar = along_sphere(z_bar.T @ x / temperature, y, l2_norm.fn(text))
-    return image_bar, text_bar, -(z_bar * z).sum() / temperature if isinstance(temperature, Tensor) else None
-
-
-@contrastive_loss.def_check
-def _contrastive_loss_check(temperature: Tensor | float) -> None:
-    value = temperature.item() if isinstance(temperature, Tensor) else temperature
-    positive(contrastive_loss.require, temperature=value)
 
 
 def _target_probabilities(targets: Tensor, logits: Tensor, epsilon: float, ignore_index: int | None) -> Tensor:

@@ -15,6 +15,7 @@ from glassformer.arithmetic import number
 from glassformer.equation import equation
 from glassformer.equations.ranges import Require, at_least, float_dtype, optional, whole
 
+BLOCKED = -1e9  # a mask entry this low or lower blocks a pair for good; minus infinity is the usual one
 MASK_SYMBOLS = {
     "queries": "number of queries; they end where the keys end, so a cached step has one",
     "keys": "number of keys, including those read from a cache",

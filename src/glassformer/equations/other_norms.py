@@ -1,4 +1,4 @@
-"""Other normalizations, for contrast with LayerNorm: over the batch, and with epsilon outside the root."""
+"""Other normalizations: over groups of channels, over the batch, and with epsilon outside the root."""
 
 import torch
 from jaxtyping import Float
@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require, not_negative
+from glassformer.equations.ranges import Require, not_negative, same_dtype, whole
 
 
 @equation(
@@ -86,3 +86,62 @@ def _batch_norm_gradient(y_bar: Tensor, x: Tensor, gamma: Tensor, eps: float) ->
     spread = (centered.square().mean(0) + eps).sqrt()
     unit, g = centered / spread, gamma * y_bar
     return (g - g.mean(0) - unit * (g * unit).mean(0)) / spread, y_bar * unit, y_bar
+
+
+@equation(
+    r"y = \gamma_c \, \frac{x - \mu_g}{\sqrt{\sigma_g^2 + \epsilon}} + \beta_c",
+    meaning="The channels of a picture are centered and scaled in groups, over all pixels of that picture.",
+    intuition="An orchestra tuned section by section, each to its own players.",
+    symbols={
+        "x": "feature maps",
+        "gamma": "learned scale of each channel",
+        "beta": "learned bias of each channel",
+        "groups": "groups g of channels with a mean and a variance of their own",
+        "eps": "keeps the root from zero",
+        "y": "normalized feature maps",
+    },
+    flops=lambda batch, channels, height, width, groups: 7 * batch * channels * height * width + 2 * batch * groups,
+    where={"x gamma beta": same_dtype, "groups": whole, "eps": not_negative},
+    upcast=True,
+)
+def group_norm(
+    x: Float[Tensor, "*batch channels height width"],
+    gamma: Float[Tensor, " channels"],
+    beta: Float[Tensor, " channels"],
+    groups: int,
+    eps: float = 1e-5,
+) -> Float[Tensor, "*batch channels height width"]:
+    """Normalize each group of channels by its mean and variance over the picture (Wu and He, 2018)."""
+    centered = _in_groups(x, groups) - _in_groups(x, groups).mean(-1, keepdim=True)
+    unit = centered / (centered.square().mean(-1, keepdim=True) + eps).sqrt()
+    return gamma[:, None, None] * unit.view(x.shape) + beta[:, None, None]
+
+
+def _in_groups(x: Tensor, groups: int) -> Tensor:
+    return x.reshape(*x.shape[:-3], groups, -1)
+
+
+@group_norm.def_fused
+def _group_norm_fused(x: Tensor, gamma: Tensor, beta: Tensor, groups: int, eps: float = 1e-5) -> Tensor:
+    return functional.group_norm(x.reshape(-1, *x.shape[-3:]), groups, gamma, beta, eps).view(x.shape)
+
+
+@group_norm.def_gradient(
+    r"\bar x = \frac{1}{s}\left(g - \overline{g} - \hat x \, \overline{g \odot \hat x}\right)"
+    r" \text{ with means over each group}, \; g = \gamma \odot \bar y"
+)
+def _group_norm_gradient(
+    y_bar: Tensor, x: Tensor, gamma: Tensor, groups: int, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    centered = _in_groups(x, groups) - _in_groups(x, groups).mean(-1, keepdim=True)
+    spread = (centered.square().mean(-1, keepdim=True) + eps).sqrt()
+    unit, g = centered / spread, _in_groups(gamma[:, None, None] * y_bar, groups)
+    x_bar = (g - g.mean(-1, keepdim=True) - unit * (g * unit).mean(-1, keepdim=True)) / spread
+    others = [axis for axis in range(x.dim()) if axis != x.dim() - 3]
+    return x_bar.view(x.shape), (y_bar * unit.view(x.shape)).sum(others), y_bar.sum(others)
+
+
+@group_norm.def_check
+def _group_norm_check(x: Tensor, groups: int) -> None:
+    divides = x.shape[-3] % groups == 0 and x.shape[-3] > 0
+    group_norm.require(divides, "groups", groups, f"a number that divides the {x.shape[-3]} channels")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.equation import equation
-from glassformer.equations.ranges import at_least, float_dtype, positive
+from glassformer.equations.ranges import at_least, float_dtype, positive, whole
 from glassformer.equations.rotary import EXACT, rotary, rotary_frequencies
 from glassformer.equations.special_ranges import even, one_of
 
@@ -62,6 +62,49 @@ def _sinusoidal_positions_cell(
 def _sinusoidal_positions_check(positions: object) -> None:
     if not isinstance(positions, Tensor):
         at_least(0)(sinusoidal_positions.require, positions=positions)
+
+
+@equation(
+    r"P_{(i,j)} = [S_i;\, S_j], \quad S_{p,2k} = \sin(p\, b^{-4k/d}), \quad S_{p,2k+1} = \cos(p\, b^{-4k/d})",
+    meaning="Each patch gets a vector of sines and cosines: one half says its row, the other its column.",
+    intuition="The row and the seat on a theater ticket.",
+    symbols={
+        "rows": "rows of patches",
+        "columns": "columns of patches",
+        "dim": "dimension d of an encoding, a multiple of 4",
+        "base": "base b of the wavelengths",
+        "dtype": "dtype of the result; sines are taken in float64",
+        "device": "device",
+        "P": "one encoding per patch, row by row",
+    },
+    flops=lambda rows, columns, dim: 3 * (rows + columns + 2) * (dim // 4),
+    where={"rows": whole, "columns": whole, "base": positive, "dtype": float_dtype},
+)
+def sinusoidal_positions_2d(
+    rows: int,
+    columns: int,
+    dim: int,
+    base: float = 10000.0,
+    dtype: torch.dtype = torch.float32,
+    device: torch.device | str | None = None,
+) -> Float[Tensor, "patches dim"]:
+    """Encode the row and the column of every patch by sines and cosines, half of the dimensions each."""
+    sides = (torch.arange(count, device=device) for count in (rows, columns))
+    row, column = (sinusoidal_positions.fn(side, dim // 2, base, "adjacent", dtype) for side in sides)
+    return torch.cat([row.repeat_interleave(columns, 0), column.repeat(rows, 1)], -1)
+
+
+@sinusoidal_positions_2d.def_cell
+def _sinusoidal_positions_2d_cell(index: tuple[int, ...], columns: int, dim: int, base: float) -> str:
+    (row, column), (second, feature) = divmod(index[0], columns), divmod(index[1], dim // 2)
+    pair, cosine = divmod(feature, 2)
+    return f"{'cos' if cosine else 'sin'}({column if second else row}·{number(base)}^({number(-4 * pair)}/{dim}))"
+
+
+@sinusoidal_positions_2d.def_check
+def _sinusoidal_positions_2d_check(dim: int) -> None:
+    fits = isinstance(dim, int) and dim > 0 and dim % 4 == 0
+    sinusoidal_positions_2d.require(fits, "dim", dim, "a positive multiple of 4")
 
 
 @equation(

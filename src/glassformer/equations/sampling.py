@@ -7,9 +7,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from glassformer.arithmetic import factor, number
+from glassformer.arithmetic import factor, minus, number
 from glassformer.equation import equation
-from glassformer.equations.ranges import Require, not_negative, positive, valid_logits, whole
+from glassformer.equations.ranges import Require, not_negative, positive, same_dtype, valid_logits, whole
 from glassformer.equations.softmax import softmax
 from glassformer.equations.special_ranges import distribution
 
@@ -221,6 +221,50 @@ def _suppress_tokens_check(z: Tensor, ids: Tensor) -> None:
     suppress_tokens.require(inside, "ids", f"{ids.tolist()[:3]}", f"ids from 0 to {z.shape[-1] - 1}")
 
 
+@equation(
+    r"y_i = -\infty \text{ if } (x_{t-n+2}, \dots, x_t, i) \text{ has occurred in } x, \text{ else } z_i",
+    meaning="A token that would repeat a run of n tokens is excluded.",
+    intuition="A storyteller who may come back to a word, but not to a whole phrase.",
+    symbols={
+        "z": "logits",
+        "ids": "tokens so far, x; a negative id is none",
+        "n": "length of a run that may not occur twice",
+        "fill": _FILL,
+        "y": "logits of tokens that repeat no run; all of them where every token would",
+    },
+    flops=lambda: 0,
+    where={"z": valid_logits, "n": whole},
+)
+def no_repeat_ngram(
+    z: Float[Tensor, "*batch vocab"], ids: Int[Tensor, "*batch seen"], n: int, fill: float = -math.inf
+) -> Float[Tensor, "*batch vocab"]:
+    """Block n-grams that have occurred (Paulus et al., 2017), as Hugging Face's `no_repeat_ngram_size`."""
+    return z.masked_fill(_repeats(z, ids, n), fill)
+
+
+@no_repeat_ngram.def_gradient(r"\bar z_i = \bar y_i \text{ unless } i \text{ is excluded}")
+def _no_repeat_ngram_gradient(y_bar: Tensor, z: Tensor, ids: Tensor, n: int) -> Tensor:
+    return y_bar.masked_fill(_repeats(z, ids, n), 0)
+
+
+@no_repeat_ngram.def_check
+def _no_repeat_ngram_check(z: Tensor, ids: Tensor) -> None:
+    inside = not ids.numel() or int(ids.max()) < z.shape[-1]
+    no_repeat_ngram.require(inside, "ids", f"{ids.tolist()[:3]}", f"ids up to {z.shape[-1] - 1}")
+
+
+def _repeats(z: Tensor, ids: Tensor, n: int) -> Tensor:
+    """Which tokens of the vocabulary would end a run of n tokens that has occurred, in each sequence."""
+    vocab, seen = z.shape[-1], ids.shape[-1]
+    if seen < n:
+        return torch.zeros_like(z, dtype=torch.bool)
+    runs = ids.long().unfold(-1, n, 1)
+    same = (runs[..., :-1] == ids[..., None, seen - n + 1 :]).all(-1) & (runs >= 0).all(-1)
+    last = torch.where(same, runs[..., -1], vocab)
+    blocked = z.new_zeros(*z.shape[:-1], vocab + 1, dtype=torch.bool).scatter(-1, last, True)[..., :-1]
+    return blocked & (~blocked & (z > -math.inf)).any(-1, keepdim=True)
+
+
 def _unit_interval(require: Require, /, u: Tensor) -> None:
     inside = bool(((u >= 0) & (u < 1)).all())
     require(inside, "u", "outside in some entries", "numbers from 0 up to, not including, 1")
@@ -291,6 +335,37 @@ def _residual_distribution_gradient(r_bar: Tensor, r: Tensor, p: Tensor, q: Tens
     d_bar = (r_bar - (r_bar * r).sum(-1, keepdim=True)) / s.masked_fill(s == 0, 1)
     d_bar = d_bar.masked_fill((p <= q) | (s == 0), 0)
     return torch.where(s > 0, d_bar, r_bar), -d_bar
+
+
+@equation(
+    r"y = z_\varnothing + s \, (z - z_\varnothing)",
+    meaning="What a prompt changes about the logits is exaggerated: with a scale above 1, samples follow it closely.",
+    intuition="A caricature: find what sets this face apart from any face, and draw more of it.",
+    symbols={
+        "z": "logits after the prompt",
+        "z_empty": "logits after an empty prompt, z∅",
+        "s": "guidance scale; 1 changes nothing",
+        "y": "guided logits",
+    },
+    flops=lambda batch, vocab: 3 * batch * vocab,
+    where={"z z_empty": same_dtype, "s": not_negative},
+    upcast=True,
+)
+def classifier_free_guidance(
+    z: Float[Tensor, "*batch vocab"], z_empty: Float[Tensor, "*batch vocab"], s: float
+) -> Float[Tensor, "*batch vocab"]:
+    """Guided logits of a model that was also trained without prompts (Ho and Salimans, 2022)."""
+    return z_empty + s * (z - z_empty)
+
+
+classifier_free_guidance.def_gradient(r"\bar z = s \, \bar y, \quad \bar z_\varnothing = (1 - s) \, \bar y")(
+    lambda y_bar, s: (s * y_bar, (1 - s) * y_bar)
+)
+
+
+@classifier_free_guidance.def_cell
+def _classifier_free_guidance_cell(index: tuple[int, ...], z: Tensor, z_empty: Tensor, s: float) -> str:
+    return f"{number(z_empty[index])} + {number(s)}·({minus(z[index], z_empty[index])})"
 
 
 def _among(z: Tensor, ids: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from glassformer.arithmetic import number, summed
@@ -35,6 +35,34 @@ select_position.def_cell(lambda index, x, t: number(x[(*index[:-1], t, index[-1]
 @select_position.def_check
 def _select_position_check(x: Tensor, t: int) -> None:
     select_position.require(-x.shape[-2] <= t < x.shape[-2], "t", t, f"a position of a sequence of {x.shape[-2]}")
+
+
+@equation(
+    r"y_b = x_{b, t_b}",
+    meaning="The vector at one position of each sequence, its own for every sequence.",
+    intuition="Opening every book at its own bookmark.",
+    symbols={"x": "sequences", "t": "a position of each sequence", "y": "vectors at those positions"},
+    flops=lambda: 0,
+)
+def select_each(x: Float[Tensor, "batch seq dim"], t: Int[Tensor, " batch"]) -> Float[Tensor, "batch dim"]:
+    """The vector of each sequence at its own position, such as that of its EOS token."""
+    return x[torch.arange(len(x), device=x.device), t.long()]
+
+
+@select_each.def_gradient(r"\bar x_{b, t_b} = \bar y_b, \; 0 \text{ elsewhere}")
+def _select_each_gradient(y_bar: Tensor, x: Tensor, t: Tensor) -> Tensor:
+    x_bar = torch.zeros_like(x)
+    x_bar[torch.arange(len(x), device=x.device), t.long()] = y_bar
+    return x_bar
+
+
+select_each.def_cell(lambda index, x, t: number(x[index[0], int(t[index[0]]), index[1]]))
+
+
+@select_each.def_check
+def _select_each_check(x: Tensor, t: Tensor) -> None:
+    fits = bool(((t >= 0) & (t < x.shape[1])).all())
+    select_each.require(fits, "t", t.tolist()[:5], f"positions of sequences of {x.shape[1]}")
 
 
 @equation(
@@ -88,6 +116,38 @@ def _concat_check(parts: Sequence[Tensor], axis: int) -> None:
             part.shape[i] == first.shape[i] for i in range(first.dim()) if i != axis % first.dim()
         )
         concat.require(alike, "parts", [list(p.shape) for p in parts], f"shapes that agree except along axis {axis}")
+
+
+@equation(
+    r"y = x_{t^*}, \quad t^* = \max \{ t : m_t \}",
+    meaning="A sequence becomes one vector: that of its last real token.",
+    intuition="Only whoever has heard the whole story is asked about it.",
+    symbols={"x": "sequences", "mask": "true for real tokens; all of them if not given", "y": "one vector each"},
+    flops=lambda: 0,
+)
+def last_token(
+    x: Float[Tensor, "*batch seq dim"], mask: Bool[Tensor, "*batch seq"] | None = None
+) -> Float[Tensor, "*batch dim"]:
+    """The vector of the last real token of every sequence; a sequence with none gives its first vector."""
+    return x.gather(-2, _last_positions(x, mask)).squeeze(-2)
+
+
+def _last_positions(x: Tensor, mask: Tensor | None) -> Tensor:
+    """The index that picks the last real position of each sequence, for every dimension."""
+    m = torch.ones_like(x[..., 0], dtype=torch.bool) if mask is None else mask
+    t = (torch.arange(x.shape[-2], device=x.device) * m).amax(-1)
+    return t[..., None, None].expand(*x.shape[:-2], 1, x.shape[-1])
+
+
+@last_token.def_gradient(r"\bar x_{t^*} = \bar y, \; 0 \text{ elsewhere}")
+def _last_token_gradient(y_bar: Tensor, x: Tensor, mask: Tensor | None) -> Tensor:
+    return torch.zeros_like(x).scatter(-2, _last_positions(x, mask), y_bar.unsqueeze(-2))
+
+
+@last_token.def_cell
+def _last_token_cell(index: tuple[int, ...], x: Tensor, mask: Tensor | None) -> str:
+    t = int(_last_positions(x, mask)[(*index[:-1], 0, index[-1])])
+    return number(x[(*index[:-1], t, index[-1])])
 
 
 @equation(

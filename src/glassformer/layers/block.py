@@ -29,7 +29,7 @@ class Bidirectional(Config):
         return None
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, scale: float | None, logit_softcap: float | None
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, cap: float | None
     ) -> Tensor | None:
         """Attention by an equation of the pattern's own, where that is faster than a mask, or None."""
         return None
@@ -154,8 +154,8 @@ class Attention(nn.Module):
             key, value = kv.read(context.kv_length)
         if context is not None and context.key_positions is not None:
             return self._attend(query, key, value, context.mask(self.pattern), bias, causal=False)
-        if mask is None and bias is None and not self._drops:
-            mixed = self.pattern.attend(query, key, value, self.scale, self.logit_softcap)
+        if bias is None and not self._drops:
+            mixed = self.pattern.attend(query, key, value, mask, self.scale, self.logit_softcap)
             if mixed is not None:
                 return self.output(merge_heads(mixed))
         allowed = self.pattern.mask(query.shape[-2], key.shape[-2], x)

@@ -24,6 +24,7 @@ class Model(nn.Module):
     config: Any  # the frozen dataclass that it was built from
     init_weights: Callable[..., None]  # each model's own: draws fresh weights from a generator
     check: Callable[..., None]  # each model's own: raises on inputs that its forward cannot take
+    loops = False  # its forward pass goes position by position, which a compiler would write out one by one
     reads_source = True  # its input is a whole text; a CausalLM continues a prompt instead
 
     def __init__(self, config: Config) -> None:
@@ -52,6 +53,10 @@ class Model(nn.Module):
             raise ModelError(f"{where} has type {mask.dtype}, wanted bool, true for real tokens")
         if mask is not None and mask.shape != ids.shape:
             raise ModelError(f"{where} has shape {list(mask.shape)}, wanted {list(ids.shape)}, one for each token")
+
+    def rebuilt(self: M) -> M:
+        """A model of the same configuration, whose weights are not set."""
+        return type(self)(self.config)
 
     def parameter_count(self) -> int:
         """Number of trainable parameters, shared ones counted once."""

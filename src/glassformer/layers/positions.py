@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from glassformer.equations.algebra import add
 from glassformer.equations.position_biases import alibi_bias, relative_position_bias, relative_position_bucket
-from glassformer.equations.positions import sinusoidal_positions
+from glassformer.equations.positions import sinusoidal_positions, sinusoidal_positions_2d
+from glassformer.errors import ConfigError
 from glassformer.layers.config import sizes_allowed
 
 
@@ -23,6 +24,20 @@ class SinusoidalPositions(nn.Module):
         if positions is None:
             positions = torch.arange(x.shape[-2], device=x.device)
         return add(x, sinusoidal_positions(positions + offset, x.shape[-1], layout=self.layout, dtype=x.dtype))
+
+
+class SinusoidalPositions2D(nn.Module):
+    """Sines and cosines of the row and the column of each patch, added to its vector; nothing is learned."""
+
+    def __init__(self, side: int, dim: int) -> None:
+        super().__init__()
+        if dim % 4:
+            raise ConfigError(f"dim is {dim}, wanted a multiple of 4 for sinusoidal positions in two dimensions")
+        self.side = side
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Add the encodings to vectors [batch, patches, dim]."""
+        return add(x, sinusoidal_positions_2d(self.side, self.side, x.shape[-1], dtype=x.dtype, device=x.device))
 
 
 class AlibiBias(nn.Module):

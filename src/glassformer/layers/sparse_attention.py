@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from glassformer.equations.block_attention import block_attention
 from glassformer.equations.masks import position_mask
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask
 from glassformer.equations.window_attention import window_attention
@@ -18,10 +19,10 @@ class SlidingWindow(Bidirectional):
     window: Size
 
     def attend(
-        self, query: Tensor, key: Tensor, value: Tensor, scale: float | None, logit_softcap: float | None
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, cap: float | None
     ) -> Tensor | None:
-        """Attention in blocks, in time proportional to the window."""
-        return window_attention(query, key, value, self.window, scale, logit_softcap)
+        """Attention in time and memory proportional to the window."""
+        return window_attention(query, key, value, self.window, 1, mask, scale, cap)
 
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Minus infinity outside the window."""
@@ -43,6 +44,12 @@ class BlockSparse(Bidirectional):
 
     block_size: Size
 
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, cap: float | None
+    ) -> Tensor | None:
+        """Attention in time and memory proportional to the block and to the number of blocks."""
+        return block_attention(query, key, value, self.block_size, mask, scale, cap)
+
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Minus infinity outside the pattern."""
         return block_sparse_mask(queries, keys, self.block_size, dtype=like.dtype, device=like.device)
@@ -58,6 +65,12 @@ class Dilated(Bidirectional):
 
     window: Size
     dilation: Size
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float | None, cap: float | None
+    ) -> Tensor | None:
+        """Attention in time and memory proportional to the window."""
+        return window_attention(query, key, value, self.window, self.dilation, mask, scale, cap)
 
     def mask(self, queries: int, keys: int, like: Tensor) -> Tensor | None:
         """Minus infinity between the positions attended to."""

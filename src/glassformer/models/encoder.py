@@ -12,6 +12,7 @@ from glassformer.equations.masks import padding_mask
 from glassformer.equations.regularization import dropout
 from glassformer.equations.sequences import mean_pool, select_position
 from glassformer.equations.similarity import normalize
+from glassformer.equations.spans import span_logits
 from glassformer.equations.variance_scaling import truncated_normal
 from glassformer.layers.basic import ACTIVATIONS, Embedding, FeedForward, LayerNorm, LearnedPositions, Linear
 from glassformer.layers.block import Attention, AttentionShape, Block, Stack
@@ -40,7 +41,9 @@ class EncoderConfig(Config):
     position_offset: Count = setting(0, "Position number of the first token.", 2)
     activation: Literal["gelu", "gelu_tanh", "relu", "silu"] = setting("gelu", "Activation of the feed-forward layers.")
     share_layers: bool = setting(False, "Whether all blocks share their weights, as in ALBERT.")
-    head: Literal["hidden", "pooled", "sentence", "masked", "classifier"] = setting("hidden", "What the model returns.")
+    head: Literal["hidden", "pooled", "sentence", "masked", "classifier", "span"] = setting(
+        "hidden", "What the model returns."
+    )
     pool: Literal["tanh", "relu"] = setting("tanh", "Activation of the pooled first token.")
     classes: Size = setting(2, "Number of classes of a classifier.", 5)
     dropout: Probability = setting(0.0, "Dropout of embeddings, sublayers and attention weights.", 0.1)
@@ -64,7 +67,7 @@ class MaskedHead(nn.Module):
 
 
 class Encoder(Model):
-    """Token ids in; hidden states, a sentence vector, logits for masked tokens or logits for classes out."""
+    """Token ids in; hidden states, a sentence vector, or logits for masked tokens, for classes or for a span out."""
 
     config: EncoderConfig
 
@@ -81,6 +84,7 @@ class Encoder(Model):
         self.pooler = Linear(config.dim, config.dim) if config.head in ("pooled", "classifier") else None
         self.masked_head = MaskedHead(config) if config.head == "masked" else None
         self.classifier = Linear(config.dim, config.classes) if config.head == "classifier" else None
+        self.span_head = Linear(config.dim, 2) if config.head == "span" else None
 
     def _norm(self) -> LayerNorm:
         return LayerNorm(self.config.dim, self.config.eps)
@@ -100,7 +104,9 @@ class Encoder(Model):
         self.check_tokens("ids", ids, self.config.vocab, self.config.context)
         self.check_mask(attention_mask, ids)
         if token_types is not None:
-            self.check_tokens("token_types", token_types, self.config.token_types)
+            self.check_tokens(
+                "token_types", token_types, max(self.config.token_types, 1)
+            )  # zeros, where there are none
 
     def hidden_states(
         self, ids: Tensor, attention_mask: Tensor | None = None, token_types: Tensor | None = None
@@ -121,6 +127,8 @@ class Encoder(Model):
         x = self.hidden_states(ids, attention_mask, token_types)
         if self.masked_head is not None:
             return self.masked_head(x, self.embedding.weight)
+        if self.span_head is not None:
+            return span_logits(self.span_head(x), attention_mask)
         if self.config.head == "sentence":
             return normalize(mean_pool(x, attention_mask))
         if self.pooler is None:

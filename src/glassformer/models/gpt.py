@@ -28,6 +28,8 @@ class GPTConfig(Config):
         "gelu_tanh", "Activation of the feed-forward layers."
     )
     tie_embeddings: bool = setting(True, "Whether the output layer shares the embedding's weights.")
+    head: Literal["lm", "classifier"] = setting("lm", "What the model returns: logits of next tokens, or of classes.")
+    classes: Size = setting(2, "Number of classes of a classifier.", 5)
     dropout: Probability = setting(0.0, "Dropout of embeddings, sublayers and attention weights.", 0.1)
     eps: NotNegative = setting(1e-5, "Added to the variance under a norm, against division by zero.", 1e-6)
 

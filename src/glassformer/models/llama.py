@@ -1,6 +1,7 @@
 """Llama, Mistral, Qwen2: rotary positions, RMS norms, gated feed-forward, grouped queries (Touvron et al., 2023)."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import nn
@@ -38,6 +39,8 @@ class LlamaConfig(Config):
     output_bias: bool = setting(False, "Whether the output projection of attention has a bias.")
     feed_forward_bias: bool = setting(False, "Whether the feed-forward layers have a bias.")
     tie_embeddings: bool = setting(False, "Whether the output layer shares the embedding's weights.")
+    head: Literal["lm", "classifier"] = setting("lm", "What the model returns: logits of next tokens, or of classes.")
+    classes: Size = setting(2, "Number of classes of a classifier.", 5)
     eps: NotNegative = setting(1e-5, "Added to the mean square under a norm, against division by zero.", 1e-6)
 
 

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.variance_scaling import xavier_uniform
-from glassformer.errors import ModelError
 from glassformer.layers.basic import ACTIVATIONS, Linear
-from glassformer.layers.config import Config, Size, setting
-from glassformer.layers.model import Model, checks_inputs
+from glassformer.layers.config import Config, Positive, Size, setting
+from glassformer.layers.regressor import Regressor
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,9 +21,13 @@ class MLPConfig(Config):
     hidden_dims: tuple[Size, ...] = setting((2,), "Widths of the hidden layers.", (8, 8))
     outputs: Size = setting(1, "Number of outputs.", 2)
     activation: Literal["sigmoid", "tanh", "relu", "gelu"] = setting("relu", "Activation of the hidden layers.")
+    input_mean: tuple[float, ...] = setting((), "Mean of each input, which is subtracted; empty for none.", (0.0, 1.0))
+    input_std: tuple[Positive, ...] = setting((), "Deviation of each input, which is divided by.", (1.0, 2.0))
+    target_mean: tuple[float, ...] = setting((), "Mean of each target, which is added at the end.", (0.5,))
+    target_std: tuple[Positive, ...] = setting((), "Deviation of each target, which outputs are multiplied by.", (2.0,))
 
 
-class MLP(Model):
+class MLP(Regressor):
     """Rows of numbers in, rows of numbers out."""
 
     config: MLPConfig
@@ -35,16 +38,7 @@ class MLP(Model):
         self.layers = nn.ModuleList(Linear(a, b) for a, b in pairwise(widths))
         self.activation = ACTIVATIONS[config.activation]
 
-    def check(self, x: Tensor) -> None:
-        """Raise on rows the model cannot take."""
-        if not x.is_floating_point() or x.dim() == 0 or x.shape[-1] != self.config.inputs:
-            raise ModelError(
-                f"MLP: x has shape {list(x.shape)} and type {x.dtype}, "
-                f"wanted rows of {self.config.inputs} float numbers"
-            )
-
-    @checks_inputs(check)
-    def forward(self, x: Tensor) -> Tensor:
+    def network(self, x: Tensor) -> Tensor:
         """Each row on its own."""
         for layer in self.layers[:-1]:
             x = self.activation(layer(x))

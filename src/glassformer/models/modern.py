@@ -46,6 +46,8 @@ class ModernConfig(Config):
     block_size: Size = setting(64, "Length of a block of block-sparse attention.", 32)
     attention_softcap: Positive | None = setting(None, "Soft cap of attention scores; none is no cap.", 50.0)
     logit_softcap: Positive = setting(15.0, "Soft cap of the logits: they stay between plus and minus this.", 30.0)
+    head: Literal["lm", "classifier"] = setting("lm", "What the model returns: logits of next tokens, or of classes.")
+    classes: Size = setting(2, "Number of classes of a classifier.", 5)
     dropout: Probability = setting(0.0, "Dropout of embeddings, sublayers and attention weights.", 0.1)
 
 

@@ -5,17 +5,26 @@ from typing import get_type_hints
 import torch
 
 from glassformer.errors import ConfigError
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import Llama3Scaling
+from glassformer.models.causal_classifier import CausalClassifier
+from glassformer.models.clip import CLIP, CLIPConfig
+from glassformer.models.cnn import CNN
+from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
+from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
+from glassformer.models.linear import LinearConfig, LinearRegression
 from glassformer.models.llama import Llama, LlamaConfig
 from glassformer.models.mlp import MLP, MLPConfig
 from glassformer.models.modern import Modern, ModernConfig
 from glassformer.models.rnn import RNN, RNNConfig
 from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from glassformer.models.t5 import T5, T5Config
+from glassformer.models.vit import ViT, ViTConfig
+from glassformer.models.word2vec import SkipGram, SkipGramConfig
 
 PRESETS: dict[str, Config] = {
     "transformer-tiny": Seq2SeqConfig(vocab=10000, dim=128, layers=4, heads=4, ffn_dim=256, dropout=0.3),
@@ -42,8 +51,20 @@ PRESETS: dict[str, Config] = {
     "minilm": EncoderConfig(dim=384, layers=6, ffn_dim=1536, head="sentence"),
     "t5-small": T5Config(),
     "marian": Seq2SeqConfig(vocab=58101, activation="silu", positions="halves", output_bias=True),
+    "vit-b16": ViTConfig(classes=1000),
+    "vit-tiny": ViTConfig(
+        image_size=28, channels=1, patch_size=4, dim=96, layers=6, heads=4, ffn_dim=384, classes=10, image_mean=(0.5,),
+        image_std=(0.5,),
+    ),
+    "linear": LinearConfig(),
     "mlp-xor": MLPConfig(),
+    "mlp-sine": MLPConfig(inputs=1, hidden_dims=(10, 10)),
     "lstm": RNNConfig(),
+    "image-autoencoder": ImageAutoencoderConfig(),
+    "dalle": DALLEConfig(),
+    "clip-vit-b32": CLIPConfig(),
+    "word2vec": SkipGramConfig(dim=300),
+    "rnn": RNNConfig(cell="rnn"),
 }  # fmt: skip
 
 
@@ -59,8 +80,15 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "llama": Llama,
     "modern": Modern,
     "encoder": Encoder,
+    "linear": LinearRegression,
     "mlp": MLP,
     "rnn": RNN,
+    "image_autoencoder": ImageAutoencoder,
+    "dalle": DALLE,
+    "clip": CLIP,
+    "vit": ViT,
+    "skip_gram": SkipGram,
+    "cnn": CNN,
 }
 
 
@@ -93,6 +121,8 @@ def build(config: Config | str, seed: int = 0, device: torch.device | str | None
     try:
         with target:
             model = architecture(config)
+            if isinstance(model, CausalLM) and vars(config).get("head") == "classifier":
+                model = CausalClassifier(config, model)
     except (RuntimeError, OverflowError, MemoryError) as error:
         raise ConfigError(f"the model cannot be built: {str(error).splitlines()[0]}") from None
     if target.type != "meta":

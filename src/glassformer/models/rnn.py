@@ -69,6 +69,7 @@ class RNN(CausalLM):
 
     config: RNNConfig
     can_rewind = False
+    loops = True
 
     def __init__(self, config: RNNConfig) -> None:
         super().__init__(config)
@@ -125,9 +126,12 @@ class RNN(CausalLM):
 
     @torch.no_grad()
     def init_weights(self, generator: torch.Generator | None = None) -> None:
-        """Draw fresh weights: Xavier, zero biases."""
+        """Draw fresh weights: Xavier, zero biases, but one for forget gates, so that an LSTM starts by remembering."""
         for weight in self.parameters():
             if weight.dim() > 1:
                 weight.copy_(xavier_uniform(*weight.shape, generator=generator))
             else:
                 weight.zero_()
+        for cell in self.cells:
+            if isinstance(cell, LSTMCell) and cell.input.bias is not None:
+                cell.input.bias[cell.hidden_dim : 2 * cell.hidden_dim] = 1  # Gers et al., 2000

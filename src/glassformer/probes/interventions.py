@@ -8,6 +8,7 @@ from torch import Tensor
 
 from glassformer.equations.algebra import residual
 from glassformer.equations.attention import attention, weighted_sum
+from glassformer.equations.block_attention import block_attention
 from glassformer.equations.window_attention import window_attention
 from glassformer.errors import TapeError
 from glassformer.probes.trace import Trace
@@ -63,7 +64,7 @@ def _on_axis(axis: int, index: int, change: Callable[[Tensor], Tensor]) -> Calla
 def head_attribution(trace: Trace) -> dict[str, Tensor]:
     """For every attention the rise of the loss [heads] if a head's output were zero: −⟨gradient, value⟩."""
     # While training with dropout, attention runs in parts.
-    attentions = (attention, weighted_sum, window_attention)
+    attentions = (attention, weighted_sum, window_attention, block_attention)
     steps = [step for step in trace.tape.steps if step.kept and step.equation in attentions]
     rises = {step: _rise(trace, step.output) for step in steps}
     return {trace.names[step.path]: rise.sum((0, 2, 3)) for step, rise in rises.items() if rise.dim() == 4}

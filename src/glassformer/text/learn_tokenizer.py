@@ -1,4 +1,4 @@
-"""A tokenizer from a corpus: characters, words, byte-level BPE, WordPiece or Unigram."""
+"""A tokenizer from a corpus: characters, words with or without signs, byte-level BPE, WordPiece or Unigram."""
 
 import itertools
 import json
@@ -11,6 +11,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from glassformer.errors import TokenizerError, TokenizerSettingError
 from glassformer.text.corpus import pieces
+from glassformer.text.special_tokens import TextTemplate
 from glassformer.text.tokenizer import Role, Tokenizer, TokenizerKind, guarded, require_unicode
 
 Learner = Callable[[Iterator[str], int, Mapping[Role, str]], tokenizers.Tokenizer]
@@ -20,6 +21,7 @@ SPECIALS: Mapping[Role, str] = {"pad": "<pad>", "bos": "<start>", "eos": "<end>"
 # A word or a run of signs, each with the space before it; other white space by itself. Nothing is lost, and since
 # letters and signs never share a token, no text can turn into a special token such as <pad>.
 _WORD = r" ?(?:\w+|[^\w\s]+)|\s"
+_SIGNS = r"[\W_]+"
 _SPECIAL = re.compile(r"[<\[]\S*\w\S*[>\]]")
 _BYTE_VALUES = 256
 _ONCE = 2  # a merge seen less often than this would only memorize a text
@@ -49,6 +51,14 @@ def learn_tokenizer(
     if inner.get_vocab_size() == len(specials):
         raise TokenizerError("the texts hold nothing but white space")
     return Tokenizer(inner, specials)
+
+
+def with_last_eos(tokenizer: Tokenizer, token: str = "<|endoftext|>") -> Tokenizer:
+    """The tokenizer with a new EOS that has the highest id, as CLIP has it, and BOS and EOS around each text."""
+    inner = tokenizers.Tokenizer.from_str(tokenizer._inner.to_str())
+    inner.add_special_tokens([token])
+    found = Tokenizer(inner, {**tokenizer.roles, "eos": token}, tokenizer.use)
+    return found.with_template(TextTemplate((found.required("bos"),), (found.required("eos"),)))
 
 
 def _check_specials(specials: Mapping[Role, str], kind: TokenizerKind) -> None:
@@ -98,6 +108,17 @@ def _learn_characters(texts: Iterator[str], vocab: int, specials: Mapping[Role, 
 def _learn_words(texts: Iterator[str], vocab: int, specials: Mapping[Role, str]) -> tokenizers.Tokenizer:
     _require_room(vocab, specials, 1, "words")
     inner = _assembled(models.WordLevel(unk_token=specials["unk"]), *_with_spaces())
+    trainer = trainers.WordLevelTrainer(vocab_size=vocab, special_tokens=[*specials.values()], show_progress=False)
+    inner.train_from_iterator(texts, trainer)
+    return inner
+
+
+def _learn_plain_words(texts: Iterator[str], vocab: int, specials: Mapping[Role, str]) -> tokenizers.Tokenizer:
+    # Lowercase, with a space in place of whatever is not a letter or a digit: a word is one token wherever it stands.
+    _require_room(vocab, specials, 1, "words")
+    inner = tokenizers.Tokenizer(models.WordLevel(unk_token=specials["unk"]))
+    inner.normalizer = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace(Regex(_SIGNS), " ")])
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     trainer = trainers.WordLevelTrainer(vocab_size=vocab, special_tokens=[*specials.values()], show_progress=False)
     inner.train_from_iterator(texts, trainer)
     return inner
@@ -201,6 +222,7 @@ def _assembled(
 _LEARNERS: dict[TokenizerKind, Learner] = {
     "characters": _learn_characters,
     "words": _learn_words,
+    "plain_words": _learn_plain_words,
     "bpe": _learn_bpe,
     "wordpiece": _learn_wordpiece,
     "unigram": _learn_unigram,

@@ -32,6 +32,9 @@ _QWEN2_WORDS = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
+_CLIP_WORDS = r"'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+"
+_WORD_END = "</w>"  # at the end of a word in CLIP's vocabulary
+
 
 def vocabulary_files(folder: Path) -> list[str]:
     """The files of a folder that hold a tokenizer or a part of one, of every kind but tokenizer.json."""
@@ -77,11 +80,14 @@ def _lines(path: Path) -> list[str]:
 
 
 def _read_byte_level(folder: Path, settings: FileSettings) -> Vocabulary:
-    """Byte-level BPE: the ids of GPT-2, RoBERTa or Qwen2, and its merges, one on each line."""
+    """Byte-level BPE: the ids of GPT-2, RoBERTa, Qwen2 or CLIP, and its merges, one on each line."""
     path, merges = folder / "vocab.json", list(_merges(folder / "merges.txt"))
     vocab = read_ids(path)
     likely = "roberta" if {"<s>", "</s>"} <= vocab.keys() else "gpt2"
-    family = choose_family(settings, ("gpt2", "roberta", "qwen2"), likely, path)
+    likely = "clip" if any(token.endswith(_WORD_END) for token in vocab) else likely
+    family = choose_family(settings, ("gpt2", "roberta", "qwen2", "clip"), likely, path)
+    if family == "clip":
+        return complete(_clip_tokenizer(vocab, merges, settings), TOKENIZER_FAMILIES[family], settings, path)
     inner = tokenizers.Tokenizer(models.BPE(vocab, merges))
     prefix = flag(settings, "add_prefix_space", False)
     if family == "qwen2":
@@ -92,6 +98,21 @@ def _read_byte_level(folder: Path, settings: FileSettings) -> Vocabulary:
         inner.pre_tokenizer = pre_tokenizers.ByteLevel(prefix)
     inner.decoder = decoders.ByteLevel()
     return complete(inner, TOKENIZER_FAMILIES[family], settings, path)
+
+
+def _clip_tokenizer(
+    vocab: dict[str, int], merges: list[tuple[str, str]], settings: FileSettings
+) -> tokenizers.Tokenizer:
+    """CLIP's BPE: lower case, words without the space before them, and a mark at the end of each."""
+    unk = special_names(TOKENIZER_FAMILIES["clip"], settings).get("unk_token")
+    inner = tokenizers.Tokenizer(models.BPE(vocab, merges, end_of_word_suffix=_WORD_END, unk_token=unk))
+    spaces = normalizers.Replace(Regex(r"\s+"), " ")
+    inner.normalizer = normalizers.Sequence([normalizers.NFC(), spaces, normalizers.Lowercase()])
+    words = pre_tokenizers.Split(Regex(_CLIP_WORDS), "removed", invert=True)
+    inner.pre_tokenizer = pre_tokenizers.Sequence([words, pre_tokenizers.ByteLevel(False)])
+    ends = decoders.Replace(_WORD_END, " ")
+    inner.decoder = decoders.Sequence([decoders.ByteLevel(), ends, decoders.Strip(" ", 1, 1)])
+    return inner
 
 
 def _merges(path: Path) -> Iterator[tuple[str, str]]:

@@ -83,3 +83,13 @@ def set_template(inner: tokenizers.Tokenizer, template: TextTemplate) -> None:
     inner.post_processor = processors.TemplateProcessing(
         single=single, pair=[*single, *second], special_tokens=[(token, id) for id, token in names.items()]
     )
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """The byte of each character of byte-level tokens: printable bytes are themselves, others begin at 256."""
+    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    unseen = [byte for byte in range(256) if byte not in seen]
+    return {chr(byte): byte for byte in seen} | {chr(256 + index): byte for index, byte in enumerate(unseen)}
+
+
+BYTE_OF = _byte_alphabet()

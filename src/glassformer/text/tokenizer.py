@@ -28,6 +28,7 @@ from glassformer.text.read_vocabulary import (
     vocabulary_files,
 )
 from glassformer.text.special_tokens import (
+    BYTE_OF,
     ROLE_KEYS,
     USUAL_TOKENS,
     Role,
@@ -38,7 +39,7 @@ from glassformer.text.special_tokens import (
     template_of,
 )
 
-TokenizerKind = Literal["characters", "words", "bpe", "wordpiece", "unigram"]  # those that can be trained
+TokenizerKind = Literal["characters", "words", "plain_words", "bpe", "wordpiece", "unigram"]  # can be trained
 MOST_CHARACTERS = 10_000_000  # of one text; the library takes up to 340 bytes for each
 MOST_IDS = 10_000_000
 OLDER_FILES = (*MARIAN_FILES, *VOCABULARY_FILES)
@@ -257,7 +258,7 @@ class Tokenizer:
         known = frozenset(id for id in self.use.ends if id < self.vocab_size)
         return known or frozenset(() if self.eos is None else (self.eos,))
 
-    def with_use(self, **changes: int | tuple[int, ...] | None) -> "Tokenizer":
+    def with_use(self, **changes: int | str | tuple[int, ...] | None) -> "Tokenizer":
         """The same tokenizer with other settings of its model."""
         return Tokenizer(self._inner, self.roles, replace(self.use, **changes), self._sides)
 
@@ -277,6 +278,17 @@ class Tokenizer:
         """The tokenizer of a language model: prompts are to be continued, so no special tokens follow them."""
         return self.with_template(TextTemplate(self.template.before)) if self.template.after else self
 
+    @cached_property
+    def marked(self) -> tokenizers.Tokenizer:
+        """The library's tokenizer, to which the name of a special token is that token: for the text of a template."""
+        return tokenizers.Tokenizer.from_str(self._inner.to_str())
+
+    def with_end(self) -> "Tokenizer":
+        """The tokenizer of a decoder that classifies: EOS after each text, where it has read all of it."""
+        if self.template.after or self.eos is None:
+            return self
+        return self.with_template(TextTemplate(self.template.before, (self.eos,)))
+
     def decode(self, ids: Iterable[int]) -> str:
         """The text of these ids; special tokens are dropped."""
         wanted = [int(id) for id in ids]
@@ -295,9 +307,9 @@ class Tokenizer:
             raise TokenizerError(f"id {id} is not a token, wanted 0 to {self.vocab_size - 1}")
         if id in self.specials or not isinstance(self._inner.decoder, decoders.ByteLevel):
             return token
-        if any(character not in _BYTES for character in token):
+        if any(character not in BYTE_OF for character in token):
             return token
-        return bytes(_BYTES[character] for character in token).decode("utf-8", "backslashreplace")
+        return bytes(BYTE_OF[character] for character in token).decode("utf-8", "backslashreplace")
 
     def save(self, folder: Path | str) -> None:
         """Write tokenizer.json, and beside it the files that tell Hugging Face which special token is which.
@@ -307,7 +319,8 @@ class Tokenizer:
         names = {ROLE_KEYS[role][0]: token for role, token in self.roles.items()}
         kind = "PreTrainedTokenizerFast" if self._sides is None else "MarianTokenizer"
         config = {"tokenizer_class": kind, "clean_up_tokenization_spaces": False, **names}
-        config["split_special_tokens"] = True  # the name of a special token in a text is text, there as here
+        # The name of a special token in a text is text, there as here; but a chat template writes them by name.
+        config["split_special_tokens"] = self.use.chat_template is None
         config = config if self._sides is None else {**self._sides.config, **config}
         config |= use_fields(replace(self.use, ends=()) if self.use.ends == (self.eos,) else self.use)
         files = {
@@ -384,13 +397,3 @@ def require_unicode(text: str, name: str) -> None:
         raise TokenizerError(
             f"{name}: character {error.start} is {half}, half of a surrogate pair, which UTF-8 cannot hold"
         ) from None
-
-
-def _byte_alphabet() -> dict[str, int]:
-    """The byte of each character of byte-level tokens: printable bytes are themselves, others begin at 256."""
-    seen = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
-    unseen = [byte for byte in range(256) if byte not in seen]
-    return {chr(byte): byte for byte in seen} | {chr(256 + index): byte for index, byte in enumerate(unseen)}
-
-
-_BYTES = _byte_alphabet()

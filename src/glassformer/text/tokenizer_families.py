@@ -55,12 +55,13 @@ TOKENIZER_FAMILIES: Mapping[str, TokenizerFamily] = {
     "qwen2": TokenizerFamily(_named(None, _END, _END, None, _END, None, None), flexible=True),
     "llama": TokenizerFamily(_named("<s>", "</s>", "<unk>", None, None, None, None), _BOS, flexible=True),
     "t5": _T5_TOKENS,
+    "clip": TokenizerFamily(_named("<|startoftext|>", _END, _END, None, _END, None, None), _BOS, _EOS),
     "marian": _T5_TOKENS,
 }
 _CLASSES = {  # by the name of the class without "Tokenizer"
     "Bert": "bert", "DistilBert": "bert", "Albert": "albert", "Roberta": "roberta", "Bart": "roberta",
     "XLMRoberta": "xlm-roberta", "GPT2": "gpt2", "Qwen2": "qwen2", "Llama": "llama", "T5": "t5", "MT5": "t5",
-    "Marian": "marian",
+    "Marian": "marian", "CLIP": "clip",
 }  # fmt: skip
 _ANY_CLASS = ("PreTrainedTokenizer", "PreTrainedTokenizerFast", "TokenizersBackend", "PythonBackend")
 _MODEL_TYPES = {"distilbert": "bert", "bart": "roberta", "mistral": "llama", "mt5": "t5"}

@@ -14,7 +14,7 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, presets
 from glassformer.suggestions import did_you_mean, nearest_names
 from glassformer.training import registry
-from glassformer.training.registry import FAMILY, FOLLOWS, SECTIONS, TASKS, defaults, families, keys, values_of
+from glassformer.training.registry import FAMILY, SECTIONS, TASKS, defaults, families, keys, sections, values_of
 from glassformer.training.renamed import renamed
 from glassformer.training.schema import VALUE_LENGTH, as_toml, converted, in_words, printable, shown, toml_value
 from glassformer.training.settings import FilePath, Settings
@@ -78,7 +78,7 @@ def resolve(
     if FFN_DIM in values:
         values[FFN_DIM] = _proportional_ffn_dim(values_of(defaults(task)), values)
     if preset is not None:
-        _start_model(values, origins, _fitting_preset(task, preset), f"preset {preset}")
+        _start_model(task, values, origins, _fitting_preset(task, preset), f"preset {preset}")
     _choose_family(task, preset, given, values, origins)
     usual = dict(values)
     for key, value in given.items():
@@ -100,7 +100,7 @@ def from_settings(settings: Settings) -> Resolved:
 
 def tables(resolved: Resolved) -> dict[str, object]:
     """The whole configuration as plain data, in the shape of the TOML file."""
-    found: dict[str, dict[str, object]] = {section: {} for section in SECTIONS}
+    found: dict[str, dict[str, object]] = {section: {} for section in sections(resolved.task)}
     for key, value in values_of(resolved.settings).items():
         section, _, name = key.partition(".")
         found[section][name] = as_toml(value)
@@ -221,12 +221,13 @@ def _fitting_preset(task: str, name: str) -> Config:
     return presets()[name]
 
 
-def _start_model(values: dict[str, object], origins: dict[str, str], config: Config, origin: str) -> None:
+def _start_model(task: str, values: dict[str, object], origins: dict[str, str], config: Config, origin: str) -> None:
     """Replace all keys of the model by those of another."""
     for key in [key for key in values if key.startswith("model.")]:
         del values[key], origins[key]
     fields = {f"model.{name}": value for name, value in vars(config).items()}
-    fresh = {FAMILY: architecture_of(config), **{key: value for key, value in fields.items() if key not in FOLLOWS}}
+    chosen = {key: value for key, value in fields.items() if key not in registry.follows(task)}
+    fresh = {FAMILY: architecture_of(config), **chosen}
     values.update(fresh)
     origins.update(dict.fromkeys(fresh, origin))
 
@@ -244,7 +245,7 @@ def _choose_family(
         what = f"{FAMILY} is {family}, but preset {preset} is a {values[FAMILY]}; leave one out"
         raise ConfigError(f"{given[FAMILY].origin}: {what}")
     origin = origins.get(DIM, DEFAULT)
-    _start_model(values, origins, resized(registry.family_config(family)(), values), origin)
+    _start_model(task, values, origins, resized(registry.family_config(family)(), values), origin)
 
 
 def _default_warmup(values: Mapping[str, object]) -> int:
@@ -286,7 +287,8 @@ def resolve_for_machine(
     if file is not None:
         return first
     run, data = first.settings.run, first.settings.data
-    if size is None and not run.init and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
+    grows = size is None and not run.init and TASKS[first.task].reads_text and TASKS[first.task].grows
+    if grows and (size := usual_size(has_gpu(run.device), data_size(data.path))) != "tiny":
         first = resolve(task, preset, file, words, origin, size)
     return suited(first)
 
@@ -317,8 +319,10 @@ def _value_of(task: str, family: str, key: str, given: GivenValue) -> object:
 
 def unknown_key(task: str, family: str, key: str) -> str:
     """What is wrong with a key that a task with this model family does not have."""
-    if key in FOLLOWS:
-        return f"{key} cannot be set, it follows from {FOLLOWS[key]}"
+    if key in registry.follows(task):
+        return f"{key} cannot be set, it follows from {registry.follows(task)[key]}"
+    if key.startswith("tokenizer.") and not TASKS[task].reads_text:
+        return f"{_brief_key(key)} cannot be set: {task} reads no text, so it has no tokenizer"
     if said := renamed({key: None}, _every_key(task)):
         return said
     if others := [other for other in families(task) if key in keys(task, other)]:
@@ -336,7 +340,7 @@ def _build_settings(task: str, values: Mapping[str, object], origins: Mapping[st
     """Settings from the value of every key; fields that follow from the task or the data are not keys."""
     start = defaults(task)
     made: dict[str, object] = {}
-    for section in SECTIONS:
+    for section in sections(task):
         part, prefix = vars(start)[section], f"{section}."
         if section == "model" and architecture_of(part) != values[FAMILY]:
             part = registry.family_config(str(values[FAMILY]))(**TASKS[task].config_values)
@@ -361,7 +365,8 @@ def with_initial_model(resolved: Resolved, start: Model, has_tokenizer: bool) ->
     if has_tokenizer:
         _require_no_tokenizer(resolved)
         origins |= {key: NOT_USED for key in origins if key.startswith("tokenizer.")}
-    if architecture_of(start.config) not in families(resolved.task):
+    fits = isinstance(start, TASKS[resolved.task].protocol)
+    if not fits or architecture_of(start.config) not in families(resolved.task):
         raise ConfigError(f"run.init holds {type(start).__name__}, which this task does not train")
     found = replace(settings, model=replace(start.config, **TASKS[resolved.task].config_values))
     has, asked = _model_values(found), _model_values(settings)

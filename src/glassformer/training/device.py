@@ -34,7 +34,8 @@ class Device:
         """A batch on the device, copied asynchronously."""
         if not self.asynchronous:
             return batch
-        return {name: value.pin_memory().to(self.device, non_blocking=True) for name, value in batch.items()}
+        pinned = {name: value.contiguous().pin_memory() for name, value in batch.items()}  # expanded ones cannot be
+        return {name: value.to(self.device, non_blocking=True) for name, value in pinned.items()}
 
     def autocast(self) -> AbstractContextManager[object]:
         """Autocast to bfloat16 where the run asks for it."""

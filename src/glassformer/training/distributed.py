@@ -13,10 +13,12 @@ from typing import Literal
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch.autograd.function import FunctionCtx
 from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from glassformer.equation import MODE
 from glassformer.equations.gradients import global_norm
 from glassformer.layers.block import Block
 from glassformer.training.device import Device
@@ -99,6 +101,45 @@ class ProcessGroup:
 
 
 ALONE = ProcessGroup()
+
+
+class _Gather(torch.autograd.Function):
+    """Rows of all processes, each padded to the same number; a gradient goes back to the process of its row."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, rows: Tensor) -> Tensor:
+        """The rows of each process, [processes, rows, ...]."""
+        parts = [torch.empty_like(rows) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, rows.contiguous())
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *gradients: Tensor) -> Tensor:
+        """The sum over all processes of the gradients of this one's rows."""
+        (gradient,) = gradients
+        gradient = gradient.contiguous()
+        dist.all_reduce(gradient)
+        return gradient[dist.get_rank()]
+
+
+def gathered_rows(*parts: Tensor) -> tuple[Tensor, ...]:
+    """Rows of matrices from all processes, in the order of their ranks; gradients flow back to every process.
+
+    With one process they are the rows themselves, and so they are on a tape or on the device "meta", where only the
+    shapes or the equations of this process are asked for. The matrices go together, so that the order of the
+    gradients is the same everywhere.
+    """
+    alone = not dist.is_initialized() or dist.get_world_size() == 1
+    if alone or parts[0].is_meta or MODE.dispatcher is not None:
+        return parts
+    rows = torch.cat(parts, -1)
+    counts = [torch.zeros(1, dtype=torch.int64, device=rows.device) for _ in range(dist.get_world_size())]
+    dist.all_gather(counts, torch.tensor([len(rows)], device=rows.device))
+    sizes = [int(count) for count in counts]
+    padding = rows.new_zeros(max(sizes) - len(rows), rows.shape[1])
+    found = _Gather.apply(torch.cat([rows, padding]))
+    whole = torch.cat([part[:size] for part, size in zip(found, sizes, strict=True)])
+    return whole.split([part.shape[-1] for part in parts], -1)
 
 
 def unsharded(tensor: Tensor) -> Tensor:

@@ -128,9 +128,9 @@ def kernel_bytes(batches: Batches, evaluated: set[Shape], objective: Objective, 
 
 def step_cost(model: Model, objective: Objective, batch: Batch, recipe: Recipe, device: Device) -> StepCost:
     """What a forward and a backward pass take, from tensors that have shapes only."""
-    operations = operations_per_token(LossModule(model, objective), batch) * objective.tokens(batch)
+    operations = operations_per_token(LossModule(model, objective), batch) * objective.tokens(model, batch)
     with pretending(device.device):
-        same = type(model)(model.config)
+        same = model.rebuilt()
         add_lora_like(same, model)
         for weight, real in zip(same.parameters(), model.parameters(), strict=True):
             weight.requires_grad_(real.requires_grad)
@@ -164,7 +164,7 @@ def certainly_fits(model: Model, objective: Objective, batch: Batch, recipe: Rec
     """Whether a bound that is easily computed is far below the memory there is."""
     positions = sum(batch[name].numel() for name in objective.inputs)
     length = max(batch[name].shape[-1] for name in objective.inputs)
-    widths = sum(max(weight.shape) + BOUND * length for weight in model.parameters())
+    widths = sum(max(weight.shape, default=1) + BOUND * length for weight in model.parameters())
     weights = sum(weight.numel() for weight in model.parameters()) * (recipe.copies + 1)
     return FLOAT32 * (weights + BOUND * positions * widths) < memory_of(device.device) / 2
 

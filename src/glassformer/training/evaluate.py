@@ -11,6 +11,7 @@ from glassformer.checkpoints.load import Loaded, load
 from glassformer.decoding.generate import generate
 from glassformer.errors import ConfigError, PathError, TokenizerError
 from glassformer.layers.model import Model
+from glassformer.models.dalle import DALLE
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.config import CONFIG, Resolved, resolve
 from glassformer.training.device import choose_device
@@ -90,16 +91,22 @@ def evaluated_model(
         raise ConfigError(f"{path}: {what} is not trained by any task, so it has no metrics")
     run = _run(path)
     task = fitting[0] if run is None or run.task not in fitting else run.task
+    task = wanted if wanted in fitting else task
     if wanted not in (None, task):
         raise ConfigError(f"{path}: is for {task}, and the task asked for is {wanted}")
-    if tokenizer is None:
-        raise PathError(f"{path}: has no tokenizer, so it cannot read text")
-    return EvaluatedModel(path, task, model, tokenizer, loaded.labels, batch_size)
+    found = EvaluatedModel(path, task, model, tokenizer, loaded.labels, batch_size)
+    if TASKS[task].reads_text:
+        found.required_tokenizer()
+    return found
 
 
 def require_own_tokenizer(evaluated: EvaluatedModel) -> None:
     """Refuse the tokenizer of another model; the embeddings of public models often have a few spare rows, for speed."""
+    if evaluated.tokenizer is None:
+        return
     rows, tokens = evaluated.model.config.vocab, evaluated.tokenizer.vocab_size
+    if isinstance(evaluated.model, DALLE):
+        rows = evaluated.model.config.text_vocab
     if rows != tokens and not (0 < rows - tokens < SPARE_ROWS and rows % 8 == 0):
         what = f"the tokenizer has {tokens:,} tokens and the model {rows:,}, wanted the same"
         raise TokenizerError(f"{evaluated.path}: {what}")
@@ -164,7 +171,10 @@ def _held_out(evaluated: EvaluatedModel, settings: Settings) -> EvaluationSet:
             raise PathError(f"{evaluated.path}: {why}: name other data to evaluate it on")
     if size is not None:
         settings = replace(settings, data=_with_batch_size(settings.data, size))
-    context = DataContext(evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels)
+    context = DataContext(
+        evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels, evaluated.model.config,
+        evaluated.model, load_model=lambda path: load(path).model,
+    )  # fmt: skip
     found = prepare_data(settings, context).test
     return replace(found, batch_size=size) if "batch_size" in vars(found) else found
 
@@ -173,6 +183,8 @@ def _with_batch_size(data: DataSettings, size: int) -> DataSettings:
     """Data settings with so many examples in a batch; pairs are batched by tokens."""
     if "batch_size" in vars(data):
         return replace(data, **{"batch_size": size})
+    if "pairs_per_batch" in vars(data):
+        return replace(data, **{"pairs_per_batch": size})
     return replace(data, **{"tokens_per_batch": size * vars(data)["max_length"]})
 
 

@@ -11,6 +11,7 @@ from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.lora import add_lora, freeze, freeze_for_lora, merge_layers, split_patterns
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import weights_for
 from glassformer.models.registry import build
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training.optimizer import trainable
@@ -18,11 +19,19 @@ from glassformer.training.settings import LoRASettings, Settings
 from glassformer.training.task import Report, TaskData
 
 
-def require_start(settings: Settings) -> None:
-    """Refuse to freeze parameters or to train LoRA layers where there is no trained model, before any work."""
+def require_start(settings: Settings, resume: bool = False) -> None:
+    """Refuse to freeze parameters or to train LoRA layers where there is no trained model, before any work.
+
+    A run that is resumed has its embeddings in its checkpoint, and needs no file of vectors any more.
+    """
     lora, run = settings.lora, settings.run
+    if run.init and run.vectors:
+        why = f"run.init, {run.init}, brings its embeddings; leave one of them out"
+        raise ConfigError(f"run.vectors is {run.vectors}, but {why}")
+    if run.vectors and not resume and not Path(run.vectors).exists():
+        raise ConfigError(f"run.vectors is {run.vectors}, and there is no such file or folder")
     for key, value in (("lora.rank", lora.rank), ("run.freeze", run.freeze)):
-        if value and not run.init:
+        if value and not run.init and not (key == "run.freeze" and run.vectors):
             why = "run.init names no trained model to fine-tune"
             raise ConfigError(f"{key} is {value}, but {why}")
     if lora.rank and run.freeze:
@@ -69,7 +78,7 @@ def _require_adapter(model: Model, lora: LoRASettings, base: str) -> None:
 
 
 def save_fine_tuned(
-    model: Model, folder: Path, settings: Settings, tokenizer: Tokenizer, labels: Sequence[str] | None
+    model: Model, folder: Path, settings: Settings, tokenizer: Tokenizer | None, labels: Sequence[str] | None
 ) -> None:
     """Save the result of a run: a merged model, or an adapter if the settings ask for one; the model is merged then."""
     lora = settings.lora
@@ -85,12 +94,12 @@ def adopted(
     config: Config, settings: Settings, data: TaskData, start: Model, report: Report
 ) -> tuple[Model, Sequence[str]]:
     """The initial model, or its body under a new head if it has another, and the names of the new parameters."""
-    tokens, rows = data.tokenizer.vocab_size, start.config.vocab
+    tokens, rows = (0, 0) if data.tokenizer is None else (data.tokenizer.vocab_size, start.config.vocab)
     if tokens > rows:
         sizes = f"the tokenizer has {tokens} tokens and the model of run.init {rows}"
         raise ConfigError(f"{sizes}: they do not belong together")
     model = build(config, settings.recipe.seed, "cpu")
-    weights, known = model.state_dict(), start.state_dict()
+    weights, known = model.state_dict(), weights_for(model, start)
     if data.fresh is not None:
         known = {name: value for name, value in known.items() if not name.startswith(data.fresh)}
     same = {name: known[name] for name, value in weights.items() if name in known and known[name].shape == value.shape}

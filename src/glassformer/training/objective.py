@@ -39,10 +39,10 @@ def cross_entropy_loss(
     """
     counts = targets != IGNORE if weights is None else weights
     if not r_drop:
-        return _cross_entropy(_upcast(model(*inputs)), targets, weights, label_smoothing), counts.sum()
+        return summed_cross_entropy(model(*inputs), targets, weights, label_smoothing), counts.sum()
     one, other = _upcast(model(*(torch.cat([tensor, tensor]) for tensor in inputs))).chunk(2)
     divergence = (symmetric_kl(one, other) * counts).sum()
-    losses = [_cross_entropy(each, targets, weights, label_smoothing) for each in (one, other)]
+    losses = [summed_cross_entropy(each, targets, weights, label_smoothing) for each in (one, other)]
     return (losses[0] + losses[1] + r_drop * divergence) / 2, counts.sum()
 
 
@@ -51,11 +51,13 @@ def _upcast(logits: Tensor) -> Tensor:
     return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
 
-def _cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None, label_smoothing: float) -> Tensor:
+def summed_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor | None, label_smoothing: float) -> Tensor:
+    """Cross-entropy of all targets in float32 or finer, each by its weight if there are weights."""
+    logits = _upcast(logits)
     if weights is None:
         return cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="sum")
     each = cross_entropy(logits, targets, label_smoothing=label_smoothing, ignore_index=IGNORE, reduction="none")
-    return inner_product(weights.to(each.dtype), each)
+    return inner_product(weights.flatten().to(each.dtype), each.flatten())
 
 
 def uniform_over_vocab(model: Model) -> float:
@@ -68,7 +70,8 @@ class Objective:
     """Names of a batch's tensors, those the model reads in its order and the targets, and the loss between them.
 
     `baseline` is the loss of a model that has learned nothing, where that is known: a loss far above it is diverging.
-    `sample` describes what a model does with one example, for the log of a run.
+    `sample` describes what a model does with one example, for the log of a run. `positions` counts the positions of a
+    batch that is not made of tokens, such as the patches of pictures.
     """
 
     inputs: tuple[str, ...]
@@ -76,14 +79,17 @@ class Objective:
     loss: Loss = cross_entropy_loss
     baseline: Callable[[Model], float] | None = uniform_over_vocab
     sample: Callable[[Model], str | None] | None = None
+    positions: Callable[[Model, Batch], int] | None = None
 
     @property
     def uneven(self) -> bool:
         """Whether batches come in many shapes: those with padding."""
         return "attention_mask" in self.inputs
 
-    def tokens(self, batch: Batch) -> int:
+    def tokens(self, model: Model, batch: Batch) -> int:
         """Tokens that the model reads, without padding; counted before the batch goes to a device."""
+        if self.positions is not None:
+            return self.positions(model, batch)
         if "attention_mask" not in batch:
             return batch[self.inputs[0]].numel()
         decoder_tokens = int((batch[self.targets] != IGNORE).sum()) if "target" in self.inputs else 0
@@ -115,4 +121,4 @@ def operations_per_token(loss_module: LossModule, batch: Batch) -> float:
     with torch.no_grad(), no_checks(), Tape() as tape:
         functional_call(loss_module, weights, (inputs,))
     flops = sum(step.equation.cost(**step.inputs).flops for step in tape.steps)
-    return FORWARD_AND_BACKWARD * flops / max(loss_module.objective.tokens(batch), 1)
+    return FORWARD_AND_BACKWARD * flops / max(loss_module.objective.tokens(loss_module.model, batch), 1)

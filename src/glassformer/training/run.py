@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from glassformer.charts import training_curves
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
@@ -18,13 +16,12 @@ from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_C
 from glassformer.checkpoints.save import model_files
 from glassformer.data.files import paths_in
 from glassformer.decoding.generate import generate
-from glassformer.errors import CheckpointError, ConfigError
+from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.lora import add_lora_like, merge_layers
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
-from glassformer.safe_read import read_table
-from glassformer.text.tokenizer import Tokenizer, has_tokenizer
+from glassformer.training.begun import resumed_context
 from glassformer.training.config import (
     COMMAND_LINE,
     CONFIG,
@@ -37,9 +34,11 @@ from glassformer.training.config import (
     with_initial_model,
 )
 from glassformer.training.device import choose_device
-from glassformer.training.distributed import expected, process_group
+from glassformer.training.distributed import ProcessGroup, expected, process_group
 from glassformer.training.estimate import Estimate, certainly_fits, estimate, largest_batch, require_memory
 from glassformer.training.fine_tune import adopted, prepare_fine_tuning, require_start, save_fine_tuned
+from glassformer.training.first_stage import train_first_stage
+from glassformer.training.initial_vectors import start_from_vectors
 from glassformer.training.loop import train
 from glassformer.training.optimizer import average_checkpoints, initialize, trainable
 from glassformer.training.registry import TASKS, files_of, prepare_data, values_of
@@ -59,7 +58,7 @@ class Run:
 
     def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
-        self.objective = replace(TASKS[resolved.task].objective, sample=Sample(data))
+        self.objective = replace(TASKS[resolved.task].objective, sample=data.sample or Sample(data))
         self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
         self.device = choose_device(run.device, run.precision, run.compile)
@@ -94,6 +93,8 @@ class Run:
         """Positions that one step computes on, with padding, in a batch such as the first."""
         batch = next(self.data.batches.once())
         positions = max(batch[name].numel() for name in self.objective.inputs)
+        if self.objective.positions is not None:
+            positions = self.objective.positions(self.model, batch)
         return positions * self.settings.recipe.gradient_accumulation * self.data.batches.world
 
     @cached_property
@@ -140,7 +141,8 @@ class Run:
             if self.settings.lora.rank:
                 table[LORA_ALPHA] = self.settings.lora.alpha
             self.folder.write_text(MODEL_CONFIG, json.dumps(table, indent=2) + "\n")
-            self.tokenizer.save(self.folder.path)
+            if self.tokenizer is not None:
+                self.tokenizer.save(self.folder.path)
             yield
 
     def _grows(self, folder: Path) -> bool:
@@ -236,39 +238,51 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     A dry run has sizes but no weights, and cannot be trained.
     """
     require_real_files(resolved.settings)
-    require_start(resolved.settings)
+    require_start(resolved.settings, resume)
     require_buildable(resolved.settings)
     group = expected(resolved.settings.run.strategy)
     if out is not None and group.first and not resume:
         require_free(out)
     if out is None and not dry_run and resolved.settings.recipe.average_checkpoints > 1:
         raise ConfigError("recipe.average_checkpoints takes the mean of checkpoints: give a folder to keep them in")
-    start, known, labels, init = None, None, None, resolved.settings.run.init
-    vocab = _saved_vocab(out) if init and resume and out is not None else None
-    if init and vocab is None:
+    start, init, context = None, resolved.settings.run.init, _context(group, report, out, dry_run)
+    has_weights = init and resume and out is not None and newest(RunFolder(out)) is not None
+    if init and not has_weights:
         if (drawn := resolved.settings.recipe.initialization) != "default":
             other = "but run.init brings its weights; leave one of them out"
             raise ConfigError(f"recipe.initialization is {drawn}, {other}")
         start = load(init)
         resolved = with_initial_model(resolved, start.model, start.tokenizer is not None)
-        known, labels = start.tokenizer, start.labels
-    if resume and out is not None and has_tokenizer(out):
-        known, labels = Tokenizer.load(out), read_labels(out)
+        context = replace(
+            context, known=start.tokenizer, labels=start.labels, config=start.model.config, model=start.model
+        )
+    if resume and out is not None:
+        context = resumed_context(context, out)
     settings = resolved.settings
-    data = prepare_data(settings, DataContext(known, group, report, labels))
+    data = prepare_data(settings, context)
     config = replace(settings.model, **data.config_values)
     new: Sequence[str] = ()
     if start is None:
-        config = replace(config, vocab=vocab or data.tokenizer.vocab_size)
+        # The embedding of a resumed run may have spare rows.
+        if data.tokenizer is not None and "vocab" not in data.config_values:
+            vocab = data.tokenizer.vocab_size if context.config is None else vars(context.config)["vocab"]
+            config = replace(config, vocab=vocab)
+        require_model(config)
         if not dry_run:
             require_room(resolved, data, build(config, device="meta"))
-        model = _fresh(config, settings, dry_run)
+        model = _fresh(config, settings, data, dry_run)
+        start_from_vectors(model, data.tokenizer, "" if resume or dry_run else settings.run.vectors, report)
     else:
         model, new = adopted(config, settings, data, start.model, report)
     lora = prepare_fine_tuning(model, settings, new, report)
     if start is not None and not dry_run:
         require_room(resolved, data, model)
     return Run(replace(resolved, settings=replace(settings, lora=lora)), data, model, out)
+
+
+def _context(group: ProcessGroup, report: Report, out: Path | None, dry_run: bool) -> DataContext:
+    stages = {"train_first_stage": train_first_stage, "load_model": lambda path: load(path).model}
+    return DataContext(None, group, report, folder=out, dry_run=dry_run, **stages)  # pyright: ignore[reportArgumentType]
 
 
 def require_room(resolved: Resolved, data: TaskData, model: Model) -> None:
@@ -290,26 +304,25 @@ def require_free(folder: Path) -> None:
         raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder")
 
 
-def _saved_vocab(out: Path) -> int | None:
-    """The vocabulary of the model in the newest checkpoint, which may have spare rows in its embedding."""
-    saved = newest(RunFolder(out))
-    return None if saved is None else len(saved.model["embedding.weight"])
-
-
-def _fresh(config: Config, settings: Settings, dry_run: bool) -> Model:
+def _fresh(config: Config, settings: Settings, data: TaskData, dry_run: bool) -> Model:
     recipe = settings.recipe
     model = build(config, recipe.seed, "meta" if dry_run else "cpu")
     if recipe.initialization != "default" and not dry_run:
         initialize(model, recipe.initialization, recipe.seed)
+    if not dry_run:
+        model.load_state_dict(data.weights, strict=False)
     return model
 
 
 def require_buildable(settings: Settings) -> None:
     """Refuse a device that is not there and a model that cannot be built, before any data is read."""
-    run, config = settings.run, settings.model
-    choose_device(run.device, run.precision, run.compile)
-    if run.init:
-        return
+    choose_device(settings.run.device, settings.run.precision, settings.run.compile)
+    if not settings.run.init and "image_size" not in vars(settings.model):  # which follows from the data
+        require_model(settings.model)
+
+
+def require_model(config: Config) -> None:
+    """Refuse a configuration that no model can be built from, with the keys of its settings."""
     try:
         build(config, device="meta")  # shapes only
     except ConfigError as error:
@@ -328,16 +341,6 @@ def require_real_files(settings: Settings) -> None:
 def run_files(folder: Path) -> list[str]:
     """The settings and checkpoints of a run in a folder, by name."""
     return [path.name for pattern in (CONFIG, "step-*") for path in sorted(folder.glob(pattern))]
-
-
-def read_labels(folder: Path) -> tuple[str, ...] | None:
-    """The labels that the run of a classifier was begun with, or None for any other run."""
-    if not (folder / MODEL_CONFIG).exists():
-        return None
-    try:
-        return msgspec.convert(read_table(folder / MODEL_CONFIG).get("labels"), tuple[str, ...] | None)
-    except (msgspec.ValidationError, CheckpointError) as error:
-        raise ConfigError(f"{folder / MODEL_CONFIG}: does not hold the labels of this run: {error}") from None
 
 
 def resolve_resumed(

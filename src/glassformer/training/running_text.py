@@ -16,7 +16,7 @@ from glassformer.data.shards import TokenShard, token_shard
 from glassformer.data.splitting import split_tokens
 from glassformer.durable import cache_folder
 from glassformer.errors import DataError
-from glassformer.layers.config import Size, setting
+from glassformer.layers.config import Config, Size, setting
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.recipe import TINY_RECIPE, Recipe
@@ -95,6 +95,8 @@ class RunningText(Task[S], Generic[S]):
         """Encode the text once, split it, and cut it into windows."""
         data = settings.data
         task.require_context(settings.model, "data.max_length", data.max_length)
+        for hint in pattern_hints(settings.model, data.max_length):
+            context.report(hint)
         tokenizer = context.tokenizer(settings.tokenizer, lambda: self._texts(settings, "path"))
         tokenizer = self.for_model(tokenizer).with_use(max_length=data.max_length)
         context.report("encoding the text")
@@ -136,7 +138,7 @@ class RunningText(Task[S], Generic[S]):
 
     def evaluation_set(self, evaluated: EvaluatedModel, settings: S) -> TextSet:
         """Windows as long as those the model was trained on."""
-        tokenizer, data = evaluated.tokenizer, settings.data
+        tokenizer, data = evaluated.required_tokenizer(), settings.data
         portions = [np.array(part, dtype=np.int64) for part in tokenizer.encode_stream(self._texts(settings, "path"))]
         everything = np.concatenate(portions)
         ids = split_tokens(everything, data.validation_fraction)[1] if data.path == self.built_in else everything
@@ -151,6 +153,17 @@ class RunningText(Task[S], Generic[S]):
             return tokenizer.text_bytes(self._texts(settings, "path"), [*map(len, portions)], first)
 
         return self.text_set(self.batches(tokenizer, ids, rows, length, 0), text_bytes, tokenizer)
+
+
+def pattern_hints(config: Config, length: int) -> Iterator[str]:
+    """What an attention pattern that does not fit the length of the texts amounts to, one sentence."""
+    values = vars(config)
+    kind = values.get("attention", "sliding_window" if values.get("window") is not None else "causal")
+    size = {"sliding_window": "window", "dilated": "dilation", "block_sparse": "block_size"}.get(kind)
+    if size is None or values[size] < length:
+        return
+    amounts = "only to itself" if kind == "dilated" else "to all before it, as without the pattern"
+    yield f"model.{size} is {values[size]}, and texts have at most {length} tokens: each attends {amounts}"
 
 
 def _require_window(data: TextData, part: str, tokens: int) -> None:

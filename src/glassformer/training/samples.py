@@ -35,6 +35,8 @@ class Sample:
             return self._continuation(model)
         if "targets" in self._example:
             return self._filled(model)
+        if "token_types" in self._example:
+            return self._span(model)
         return self._label(model) if "labels" in self._example and self.data.labels else None
 
     @cached_property
@@ -43,7 +45,7 @@ class Sample:
         return {name: part[:1] for name, part in next(self.data.validation.once()).items()}
 
     def _text(self, ids: Tensor) -> str:
-        return self.data.tokenizer.decode(ids.tolist())
+        return self.data.required_tokenizer().decode(ids.tolist())
 
     def _read(self, name: str) -> Tensor:
         """The ids of the example without padding."""
@@ -53,12 +55,14 @@ class Sample:
     def _continuation(self, model: Model) -> str:
         prompt = self._text(self._read("ids")[:PROMPT])
         config = GenerationConfig(max_new_tokens=CONTINUATION, temperature=0.8)  # its draws depend on the prompt alone
-        (found,) = generate(model, self.data.tokenizer, [prompt], config)
+        (found,) = generate(model, self.data.required_tokenizer(), [prompt], config)
         return f"{prompt}{ARROW}{found.text}"
 
     def _translation(self, model: Model) -> str:
         source = self._text(self._read("source"))
-        (found,) = generate(model, self.data.tokenizer, [source], GenerationConfig(max_new_tokens=CONTINUATION))
+        (found,) = generate(
+            model, self.data.required_tokenizer(), [source], GenerationConfig(max_new_tokens=CONTINUATION)
+        )
         return f"{source}{ARROW}{found.text}"
 
     def _label(self, model: Model) -> str:
@@ -68,13 +72,22 @@ class Sample:
         text = self._text(self._read("ids"))
         return f"{text[:LONGEST]}{'…' if len(text) > LONGEST else ''}{ARROW}{names[guess]} ({verdict})"
 
+    def _span(self, model: Model) -> str:
+        """The start and the end that are most likely by themselves, in the first question with its context."""
+        first, last = self._guesses(model, "attention_mask", "token_types")[0].tolist()
+        wanted, ids = self._example["labels"][0].tolist(), self._read("ids")
+        found, right = self._text(ids[first : last + 1]).strip(), self._text(ids[wanted[0] : wanted[1] + 1]).strip()
+        verdict = "right" if [first, last] == wanted else f"wanted {right}"
+        question = self._text(ids[self._example["token_types"][0, : len(ids)] == 0]).strip()
+        return f"{question[:LONGEST]}{ARROW}{found[:LONGEST]} ({verdict})"
+
     def _filled(self, model: Model) -> str | None:
         targets = self._example["targets"][0]
         masked = (targets != IGNORE).nonzero().flatten().tolist()
         if not masked:
             return None
         at, ids = masked[0], self._example["ids"][0]
-        guess, token = int(self._guesses(model)[0, at]), self.data.tokenizer.token
+        guess, token = int(self._guesses(model)[0, at]), self.data.required_tokenizer().token
         verdict = "right" if guess == int(targets[at]) else f"wanted {token(int(targets[at])).strip()}"
         before, after = self._text(ids[max(at - CONTEXT, 0) : at]), self._text(ids[at + 1 : at + 1 + CONTEXT])
         return f"{before} [{token(guess).strip()}: {verdict}] {after}"

@@ -41,14 +41,18 @@ class TokenizerSettings(Config):
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(Config):
-    """The model to start from, and how a run computes; except for `init` and `freeze`, results differ by rounding.
+    """What to start from, and how a run computes; except for `init`, `vectors`, `freeze`, results differ by rounding.
 
-    `freeze` names the parameters that stay as `init` has them, by patterns such as "embedding, blocks.0".
+    `vectors` is a file of word vectors for the token embeddings of a fresh model. `freeze` names the parameters that
+    stay as `init` or `vectors` has them, by patterns such as "embedding, blocks.0".
     """
 
     init: FilePath = setting("", "Model to start from (fine-tuning); its shape and tokenizer are kept.", "runs/gpt-1")
+    vectors: FilePath = setting(
+        "", "Word vectors that the token embeddings start from: GloVe, fastText or word2vec.", "glove.6B.100d.txt"
+    )
     freeze: str = setting(
-        "", "Parameters that stay as `init` has them, by patterns of their names.", "embedding, blocks.0"
+        "", "Parameters that stay as they start, by patterns of their names; embedding, say.", "embedding, blocks.0"
     )
     device: str = setting(
         "auto", "Where to compute: auto, cpu, cuda or cuda:1; auto takes a GPU if there is one.", "cpu"

@@ -61,18 +61,19 @@ def resized(config: Config, like: Mapping[str, object]) -> Config:
     """
     has = vars(config)
     shape = {name: like[f"model.{name}"] for name in SHAPE if has.get(name) is not None and f"model.{name}" in like}
-    dim, heads = cast(int, shape["dim"]), cast(int, shape["heads"])
+    if "heads" not in has:
+        shape.pop("layers", None)  # a recurrent layer is not a block: one or two do
     if has.get("ffn_dim") is not None:
-        shape["ffn_dim"] = max(has["ffn_dim"] * dim // has["dim"], 1)
+        shape["ffn_dim"] = max(has["ffn_dim"] * cast(int, shape["dim"]) // has["dim"], 1)
     if has.get("head_dim") is not None:
-        shape["head_dim"] = max(dim // heads, 1)
+        shape["head_dim"] = max(cast(int, shape["dim"]) // cast(int, shape["heads"]), 1)
     return replace(config, **shape)
 
 
 def for_data(values: Mapping[str, object], size: int) -> dict[str, object]:
     """Values that suit this many bytes of data: fewer tokens, dropout and weight decay for little of it."""
     chosen: dict[str, object] = {}
-    if values["tokenizer.kind"] in TRAINED_VOCAB and not values["tokenizer.file"]:
+    if values.get("tokenizer.kind") in TRAINED_VOCAB and not values["tokenizer.file"]:
         usual = cast(int, values["tokenizer.vocab_size"])
         chosen["tokenizer.vocab_size"] = min(usual, max(size // BYTES_PER_ENTRY, SMALLEST_VOCAB))
     epochs = cast(int, values["recipe.steps"]) * _tokens_per_step(values) * BYTES_PER_TOKEN / max(size, 1)

@@ -98,7 +98,7 @@ class Training:
             with self.process_group.accumulate(self.loss_module, last), no_checks(), self.device.autocast():
                 loss, count = self.loss_module(here, self.recipe.label_smoothing)
                 loss.backward()
-            tokens = torch.full_like(self.sums[0], self.objective.tokens(batch))
+            tokens = torch.full_like(self.sums[0], self.objective.tokens(self.model, batch))
             self.sums += torch.stack([loss.detach().double(), count.double(), tokens])
         self.process_group.sum(self.sums)
 
@@ -201,8 +201,11 @@ class Training:
 def compile_loss_module(loss_module: LossModule) -> None:
     """Compile a loss module: whole where every batch has the same shape, else block by block with dynamic shapes.
 
-    Equal blocks share compiled code, and code for dynamic shapes takes long to compile.
+    Equal blocks share compiled code, and code for dynamic shapes takes long to compile. A recurrent model stays as it
+    is: its loop over positions would be written out step by step.
     """
+    if loss_module.model.loops:
+        return
     blocks = [module for module in loss_module.modules() if isinstance(module, Block)]
     if not loss_module.objective.uneven or not blocks:
         loss_module.compile()
@@ -215,7 +218,7 @@ def compile_loss_module(loss_module: LossModule) -> None:
 def whole_copy(model: Model) -> Model:
     """An unsharded copy of a model on the CPU; every process has to take part."""
     with torch.device("cpu"):
-        copy = type(model)(model.config).to(next(model.parameters()).dtype)
+        copy = model.rebuilt().to(next(model.parameters()).dtype)
         add_lora_like(copy, model)
     copy.load_state_dict({name: unsharded(value).cpu() for name, value in model.state_dict().items()})
     return copy.train(model.training)

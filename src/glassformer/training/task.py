@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Generic, Literal, Protocol, TypeVar, get_args
 
@@ -15,13 +16,15 @@ from glassformer.decoding.config import GenerationConfig
 from glassformer.equation import no_checks
 from glassformer.equations.losses import cross_entropy, perplexity
 from glassformer.equations.sampling import greedy
-from glassformer.errors import ConfigError, DataError, ModelError, NonFiniteError, TokenizerSettingError
+from glassformer.errors import ConfigError, DataError, ModelError, NonFiniteError, PathError, TokenizerSettingError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
+from glassformer.training.device import Device
 from glassformer.training.distributed import ProcessGroup
 from glassformer.training.objective import Objective
+from glassformer.training.recipe import Recipe
 from glassformer.training.settings import Settings, TokenizerSettings
 
 S = TypeVar("S", bound=Settings)
@@ -30,7 +33,12 @@ Part = Literal["path", "validation", "test"]  # of the data, by the setting that
 PARTS: tuple[Part, ...] = get_args(Part)
 Report = Callable[[str], None]
 Record = Callable[[Mapping[str, object]], None]
-Generate = Callable[[Model, Tokenizer, Sequence[str], GenerationConfig], list[Completion]]
+StageLog = Callable[[int, float], None]  # gets steps and validation losses
+FirstStage = Callable[
+    [Model, tuple[Batches, Batches], Objective, Recipe, Device, Path | None, StageLog], Model
+]  # trains a model on batches for training and validation
+Prompts = Sequence[str] | Sequence[Sequence[int]]  # as texts or as token ids
+Generate = Callable[[Model, Tokenizer, Prompts, GenerationConfig], list[Completion]]
 
 TOKENS_AT_ONCE = 8192  # of a batch in an evaluation
 LOGITS_AT_ONCE = 2**26  # of a batch in an evaluation
@@ -86,27 +94,53 @@ class EvaluationSet(ABC):
 class TaskData:
     """The data of a run as batches, with the tokenizer and the labels that belong to them.
 
-    `config_values` are fields of the model's configuration that follow from the data. `fresh` is the prefix of
-    parameters that are not taken over from the model to start from, because they belong to other labels.
+    A task that reads no text has no tokenizer. `config_values` are fields of the model's configuration that follow
+    from the data. `fresh` is the prefix of parameters that are not taken over from the model to start from, because
+    they belong to other labels. `sample` describes what a model does with one example, where text cannot.
+    `weights` are parameters of a new model that were trained before.
     """
 
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
     batches: Batches
     validation: Batches
     test: EvaluationSet
     labels: tuple[str, ...] | None = None
     config_values: Mapping[str, object] = field(default_factory=dict)
     fresh: str | None = None
+    sample: Callable[[Model], str | None] | None = None
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def required_tokenizer(self) -> Tokenizer:
+        """The tokenizer of a task that reads text."""
+        if self.tokenizer is None:
+            raise ModelError("this task reads no text, so it has no tokenizer")
+        return self.tokenizer
+
+
+def no_first_stage(*_: object) -> Model:
+    """Refuse to train where data is only read."""
+    raise ModelError("a first stage is trained by a run, not where its data is read again")
 
 
 @dataclass(frozen=True)
 class DataContext:
-    """What every task prepares its data with; the tokenizer and labels of the model to start from, if there is one."""
+    """What every task prepares its data with.
+
+    The tokenizer, labels and configuration are those of the model to start from, or of the run to resume; `model` is
+    the one to start from, or to evaluate. A task that trains in two stages keeps the first in a part of the `folder`
+    of the run; a dry run trains nothing.
+    """
 
     known: Tokenizer | None
     process_group: ProcessGroup
     report: Report
     labels: tuple[str, ...] | None = None
+    config: Config | None = None
+    model: Model | None = None
+    folder: Path | None = None
+    dry_run: bool = False
+    train_first_stage: FirstStage = no_first_stage
+    load_model: Callable[[str | Path], Model] = no_first_stage
 
     def tokenizer(self, settings: TokenizerSettings, texts: Callable[[], Iterable[str]]) -> Tokenizer:
         """The known tokenizer, the one of a file, or one trained on the texts."""
@@ -136,19 +170,25 @@ class DataContext:
 
 @dataclass(frozen=True)
 class EvaluatedModel:
-    """A trained model to evaluate, with its tokenizer and labels."""
+    """A trained model to evaluate, with its labels, and its tokenizer if it reads text."""
 
     path: str
     task: str
     model: Model
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None
     labels: tuple[str, ...] | None = None
     batch_size: int | None = None  # examples of a batch; as many as fit if left out
+
+    def required_tokenizer(self) -> Tokenizer:
+        """The tokenizer, or an error where the model came without one."""
+        if self.tokenizer is None:
+            raise PathError(f"{self.path}: has no tokenizer, so it cannot read text")
+        return self.tokenizer
 
     @property
     def max_length(self) -> int | None:
         """The longest input the model was trained on, which may be less than it can read."""
-        sizes = (self.model.config.context, self.tokenizer.use.max_length)
+        sizes = (vars(self.model.config).get("context"), self.required_tokenizer().use.max_length)
         return min((size for size in sizes if size is not None), default=None)
 
     @property
@@ -160,19 +200,24 @@ class EvaluatedModel:
 class Task(ABC, Generic[S]):
     """Something to train a model for. One file defines it, and one line of `training.registry` adds it.
 
-    `protocol` is the class that a model has to be of, and `config_values` are the fields of its configuration that
-    follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out of
-    training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting for
-    another is refused.
+    `protocol` is the class that a model has to be of, or several. `config_values` are the fields of its configuration
+    that follow from the task. `built_in` is the name of the built-in data; where `always_split`, some of it is left out
+    of training even if `data.validation` names a file. `parts` are the parts of the data that it reads; a setting for
+    another is refused. A task that does not read text (`reads_text`) has no tokenizer and no settings for one; the
+    defaults of one that `grows` follow from the machine. `follows` says of keys that cannot be set what they follow
+    from.
     """
 
     settings: type[S]
-    protocol: type[Model]
+    protocol: type[Model] | tuple[type[Model], ...]
     objective: Objective
     built_in: str
     always_split = False
+    reads_text = True
+    grows = True
     parts: tuple[Part, ...] = PARTS
     config_values: Mapping[str, object] = MappingProxyType({})
+    follows: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def read(self, settings: S, part: Part) -> Iterator[object]:
@@ -197,7 +242,7 @@ class Task(ABC, Generic[S]):
 
 def require_context(config: Config, setting: str, length: int) -> None:
     """Refuse a model that cannot read sequences of this length."""
-    context = vars(config)["context"]
+    context = vars(config).get("context")  # a recurrent model has none: it reads sequences of any length
     if context is not None and context < length:
         raise ConfigError(f"model.context is {context}, wanted at least {setting}, which is {length}")
 

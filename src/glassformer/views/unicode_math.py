@@ -12,6 +12,7 @@ SYMBOLS = {
     "odot": "⊙", "cdot": "·", "times": "×", "pm": "±", "bigoplus": "⨁", "sum": "Σ", "prod": "∏", "in": "∈", "cup": "∪",
     "wedge": "∧", "le": "≤", "leq": "≤", "ge": "≥", "geq": "≥", "ne": "≠", "neq": "≠", "approx": "≈", "sim": "~",
     "to": "→", "leftarrow": "←", "infty": "∞", "partial": "∂", "nabla": "∇", "dots": "…", "ldots": "…", "vdots": "⋮",
+    "cdots": "⋯", "varnothing": "∅",
     "top": "⊤", "mid": "|", "langle": "⟨", "rangle": "⟩", "lfloor": "⌊", "rfloor": "⌋", "lVert": "‖", "rVert": "‖",
     "|": "‖", "{": "{", "}": "}", ",": " ", ";": " ", "!": "", "quad": "  ", "textstyle": "", "displaystyle": "",
     "left": "", "right": "",

@@ -54,10 +54,15 @@ def attention(draw: Draw) -> dict:
 
 
 def window_attention(draw: Draw) -> dict:
-    return {
-        **{name: value for name, value in attention(draw).items() if name in ("q", "k", "v", "scale", "softcap")},
-        "w": draw.integer(1, 5),
-    }
+    return {**_sparse(draw), "w": draw.integer(1, 5), "d": draw.integer(1, 3)}
+
+
+def block_attention(draw: Draw) -> dict:
+    return {**_sparse(draw), "b": draw.integer(1, 4)}
+
+
+def _sparse(draw: Draw) -> dict:
+    return {name: value for name, value in attention(draw).items() if name not in ("bias", "causal")}
 
 
 def tiled_attention(draw: Draw) -> dict:

@@ -35,10 +35,3 @@ def perplexity(draw: Draw) -> dict[str, object]:
 def bits_per_byte(draw: Draw) -> dict[str, object]:
     """A loss and a length."""
     return {"nats": draw.number(0, 1e4), "bytes": draw.integer(1, 10000)}
-
-
-def contrastive_loss(draw: Draw) -> dict[str, object]:
-    """Pairs of vectors, and a temperature as a number or as a tensor."""
-    batch, dim = draw.integer(1, 4), draw.integer(1, 5)
-    temperature = draw.positive() if draw.choose(True, False) else draw.choose(0.07, 1.0)
-    return {"image": draw.normal(batch, dim), "text": draw.normal(batch, dim), "temperature": temperature}

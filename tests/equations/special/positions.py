@@ -13,6 +13,12 @@ def sinusoidal_positions(draw: Draw) -> dict:
     return {"positions": positions, "dim": 2 * draw.integer(1, 5), **settings}
 
 
+def sinusoidal_positions_2d(draw: Draw) -> dict:
+    """Rectangles of patches, and any dimension that four divides."""
+    base = draw.choose(10000.0, draw.number(1.5, 500.0))
+    return {"rows": draw.integer(1, 4), "columns": draw.integer(1, 4), "dim": 4 * draw.integer(1, 3), "base": base}
+
+
 def shift_matrix(draw: Draw) -> dict:
     """Shifts forward and backward."""
     return {"offset": draw.integer(-40, 40), "dim": 2 * draw.integer(1, 4), "base": draw.choose(10000.0, 100.0)}

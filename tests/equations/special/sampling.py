@@ -68,3 +68,16 @@ def residual_distribution(draw: Draw) -> dict[str, object]:
     """Two distributions over the same choices."""
     rows, vocab = draw.lead(), draw.integer(2, 8)
     return {"p": draw.distribution(*rows, vocab), "q": draw.distribution(*rows, vocab)}
+
+
+def classifier_free_guidance(draw: Draw) -> dict:
+    """Logits after a prompt and after none, and a scale."""
+    shape = (*draw.lead(), draw.integer(1, 5))
+    return {"z": draw.normal(*shape), "z_empty": draw.normal(*shape), "s": draw.choose(0.0, 1.0, 3.5)}
+
+
+def no_repeat_ngram(draw: Draw) -> dict[str, object]:
+    """Scores, the tokens of a text from a few kinds, some of them no token, and a length of runs."""
+    rows, vocab = draw.lead(), draw.integer(1, 8)
+    ids = draw.below(min(vocab, 3) + 1, *rows, draw.integer(0, 9)) - 1
+    return {"z": draw.normal(*rows, vocab), "ids": ids, "n": draw.integer(1, 4), "fill": -50.0}

@@ -21,6 +21,17 @@ def stack_steps(draw: Draw) -> dict:
     return {"steps": [draw.normal(*shape) for _ in range(draw.integer(1, 3))]}
 
 
+def last_token(draw: Draw) -> dict:
+    batch, seq = draw.lead(), draw.integer(1, 4)
+    return {"x": draw.normal(*batch, seq, 3), "mask": draw.choose(None, draw.flags(*batch, seq))}
+
+
 def mean_pool(draw: Draw) -> dict:
     batch, seq = draw.lead(), draw.integer(1, 4)
     return {"x": draw.normal(*batch, seq, 3), "mask": draw.choose(None, draw.flags(*batch, seq))}
+
+
+def select_each(draw: Draw) -> dict[str, object]:
+    """Sequences, and a position of each."""
+    batch, seq = draw.integer(1, 4), draw.integer(1, 4)
+    return {"x": draw.normal(batch, seq, draw.integer(1, 4)), "t": draw.below(seq, batch)}

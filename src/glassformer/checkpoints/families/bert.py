@@ -3,20 +3,22 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FAIRSEQ_BLOCK, FieldMap, Head, ModelFamily, fields
+from glassformer.checkpoints.families.family import (
+    ACTIVATION_WORDS,
+    FAIRSEQ_BLOCK,
+    FieldMap,
+    Head,
+    ModelFamily,
+    are_positions,
+    fields,
+)
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts, without
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Count, OneOrMoreLayers, Size
-from glassformer.layers.model import Model
 from glassformer.models.encoder import EncoderConfig
 
-
-def _are_positions(table: Tensor, _model: Model) -> bool:
-    return torch.equal(table.flatten(), torch.arange(table.numel(), device=table.device))
+_SPAN = parts({"span_head": "qa_outputs"})
 
 
 def _tensors(
@@ -34,11 +36,12 @@ def _tensors(
         names |= {"token_types": "token_type_embeddings"} if config.token_types else {}
         widen = {"widen": f"{base}.encoder.embedding_hidden_mapping_in"} if config.share_layers else {}
         native, per = ("stack.blocks.0.", "") if config.share_layers else ("stack.blocks.{i}.", "layers")
-        head = {"pooled": parts(pooler), "classifier": parts(classifier), "masked": masked}.get(config.head, [])
+        heads = {"pooled": parts(pooler), "classifier": parts(classifier), "masked": masked, "span": _SPAN}
+        head = heads.get(config.head, [])
         return [
             *parts(names, ("", f"{base}.embeddings."), tensors=["weight"], transposed=False),
             *parts({"norm": f"{base}.embeddings.LayerNorm", **widen}),
-            TensorMap("", f"{base}.embeddings.position_ids", derived=Derived("positions", _are_positions)),
+            TensorMap("", f"{base}.embeddings.position_ids", derived=Derived("positions", are_positions)),
             *parts(block, (native, f"{base}.{layer}."), per),
             *head,
             *([] if any(row.native.startswith("pooler.") for row in head) else without(parts(pooler))),
@@ -60,6 +63,7 @@ def _masked(base: str, output: str, dense: str, norm: str) -> list[TensorMap]:
 def _heads(prefix: str, bare: Head = "pooled") -> dict[str, Head]:
     """The classes of transformers for an encoder, by the head that each has."""
     classes: dict[str, Head] = {"Model": bare, "ForMaskedLM": "masked", "ForSequenceClassification": "classifier"}
+    classes["ForQuestionAnswering"] = "span"
     return {prefix + name: head for name, head in classes.items()}
 
 

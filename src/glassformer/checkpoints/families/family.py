@@ -1,16 +1,20 @@
 """A Hugging Face family as data: its settings and its tensors, each a table that is read both ways."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor
 
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import TensorMap
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Config, field_types
+from glassformer.layers.model import Model
 
 C = TypeVar("C", bound=Config)
-Head: TypeAlias = Literal["", "hidden", "pooled", "sentence", "masked", "classifier"]
+Head: TypeAlias = Literal["", "lm", "hidden", "pooled", "sentence", "masked", "classifier", "span"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +71,8 @@ class ModelFamily(Generic[C]):
     are always written, and those in `harmless` are ignored.
 
     `architectures` are the classes with the head that each has. Files of a model without a head leave out the `base`
-    of the tensor names. Families that are `read_only` have no class in transformers.
+    of the tensor names. Families that are `read_only` have no class in transformers. `modules` are parts of tensor
+    names that its modules call otherwise.
     """
 
     model_type: str
@@ -87,10 +92,23 @@ class ModelFamily(Generic[C]):
     head: Callable[[C], Head] = lambda _: ""
     classes: Callable[[C], int] = lambda _: 0
     read_only: bool = False
+    modules: Mapping[str, str] = field(default_factory=dict)
+
+    def module(self, tensor: str) -> str:
+        """The module in transformers that holds a tensor of a file."""
+        name = tensor.rpartition(".")[0]
+        for file, module in self.modules.items():
+            name = name.replace(file, module)
+        return name
 
     def refusal(self, setting: str, value: object, wanted: object) -> CheckpointError:
         """The error for a setting that this family cannot express."""
         return CheckpointError(f"{setting} is {value!r}, but {self.name} can only say {wanted}")
+
+
+def are_positions(table: Tensor, _model: Model) -> bool:
+    """Whether a table that old files hold counts positions from 0."""
+    return torch.equal(table.flatten(), torch.arange(table.numel(), device=table.device))
 
 
 ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
@@ -104,6 +122,13 @@ ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
     "silu": "silu",
     "swish": "silu",
 }
+
+
+def classifier_rows(rows: Sequence[TensorMap], body: str) -> list[TensorMap]:
+    """The tensors of a causal model as those of a classifier over it, under `body`, with score as its head."""
+    kept = [replace(row, native=row.native and body + row.native) for row in rows if row.hf != "lm_head.weight"]
+    return [*kept, TensorMap("classifier.weight", "score.weight", transposed=True)]
+
 
 # Names in a block of fairseq, which Marian, BART and fairseq's RoBERTa share.
 FAIRSEQ_ATTENTION = {"query": "q_proj", "key": "k_proj", "value": "v_proj", "output": "out_proj"}

@@ -5,9 +5,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily, fields
+from glassformer.checkpoints.families.family import ACTIVATION_WORDS, FieldMap, ModelFamily, classifier_rows, fields
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import BODY
 from glassformer.models.gpt import GPTConfig
 
 
@@ -41,6 +42,11 @@ def _tensors(tied: bool, transposed: bool) -> list[TensorMap]:
     ]
 
 
+def _gpt2_tensors(config: GPTConfig) -> list[TensorMap]:
+    rows = _tensors(config.tie_embeddings, transposed=False)
+    return classifier_rows(rows, BODY) if config.head == "classifier" else rows
+
+
 _DEFAULTS = GPTConfig(vocab=50257, context=1024, dim=768, layers=12, heads=12, activation="gelu_tanh", dropout=0.1)
 FAMILY_GPT2 = ModelFamily(
     "gpt2",
@@ -53,8 +59,9 @@ FAMILY_GPT2 = ModelFamily(
         FieldMap("activation", "activation_function", words=ACTIVATION_WORDS),
         FieldMap("dropout", "resid_pdrop", also=("embd_pdrop", "attn_pdrop")),
     ],
-    lambda config: _tensors(config.tie_embeddings, transposed=False),
-    {"GPT2LMHeadModel": ""},
+    _gpt2_tensors,
+    {"GPT2LMHeadModel": "lm", "GPT2ForSequenceClassification": "classifier"},
+    exceptions={"head", "classes"},
     fixed={
         "scale_attn_weights": (True,),
         "scale_attn_by_inverse_layer_idx": (False,),
@@ -68,6 +75,8 @@ FAMILY_GPT2 = ModelFamily(
     },
     harmless={"n_ctx", "is_decoder"},  # its attention is causal, whatever the file says
     base="transformer.",
+    head=lambda config: config.head,
+    classes=lambda config: config.classes if config.head == "classifier" else 0,
 )
 FAMILY_MINGPT = ModelFamily(
     "mingpt",

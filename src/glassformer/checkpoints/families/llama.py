@@ -6,13 +6,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from glassformer.checkpoints.families.family import FieldMap, ModelFamily, fields
+from glassformer.checkpoints.families.family import FieldMap, ModelFamily, classifier_rows, fields
 from glassformer.checkpoints.hf_config import HFConfig
 from glassformer.checkpoints.tensor_map import Derived, TensorMap, parts
 from glassformer.errors import CheckpointError
 from glassformer.layers.config import Layers, NotNegative, Positive, Size
 from glassformer.layers.model import Model
 from glassformer.layers.rotary import ROPE_SCALINGS, RopeScaling, Rotary
+from glassformer.models.causal_classifier import BODY
 from glassformer.models.llama import LlamaConfig
 
 
@@ -165,14 +166,16 @@ def _family(model_type: str, name: str, defaults: LlamaConfig, more: Sequence[Fi
         name,
         defaults,
         [*_FIELDS, *more],
-        _tensors,
-        {f"{name}ForCausalLM": ""},
+        lambda config: classifier_rows(_tensors(config), BODY) if config.head == "classifier" else _tensors(config),
+        {f"{name}ForCausalLM": "lm", f"{name}ForSequenceClassification": "classifier"},
         _read_rope,
         _write_rope,
-        exceptions={"rope_theta", "rope_scaling"},
+        exceptions={"rope_theta", "rope_scaling", "head", "classes"},
         fixed={"hidden_act": ("silu", "swish")},
         constants={"hidden_act": "silu"},
         harmless={"is_decoder", "pretraining_tp"},  # attention is causal, and a product may be computed in parts
+        head=lambda config: config.head,
+        classes=lambda config: config.classes if config.head == "classifier" else 0,
     )
 
 

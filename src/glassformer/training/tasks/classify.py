@@ -1,4 +1,4 @@
-"""Text classification: an encoder with a classifier, evaluated by accuracy and F1."""
+"""Text classification: an encoder or a decoder with a classifier, evaluated by accuracy and F1."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -16,8 +16,10 @@ from glassformer.data.splitting import split_labeled
 from glassformer.equations.losses import balanced_class_weights
 from glassformer.equations.metrics import accuracy, f1
 from glassformer.errors import CheckpointError, DataError, ModelError
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, Fraction, Size, setting
 from glassformer.layers.model import Model
+from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
@@ -53,7 +55,7 @@ class LabeledData(DataSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifySettings(Settings):
-    """An encoder that classifies texts."""
+    """An encoder, or with another `model.family` a decoder, that classifies texts."""
 
     data: LabeledData = LabeledData()
     recipe: Recipe = TINY_RECIPE
@@ -62,22 +64,43 @@ class ClassifySettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassMetrics:
-    """One class of a classifier: its F1, and the number of texts that belong to it."""
+    """One class of a classifier: its F1, and the number of examples that belong to it."""
 
     name: str
     f1: float
-    texts: int
+    examples: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierMetrics(Metrics):
-    """A classifier on labeled texts; macro weighs classes equally, weighted by their number of texts."""
+    """A classifier on labeled examples; macro weighs classes equally, weighted by their number of examples."""
 
     accuracy: float
     f1_macro: float
     f1_weighted: float
     classes: tuple[ClassMetrics, ...]
-    texts: int
+    examples: int
+
+
+def classifier_metrics(found: task.Predictions, labels: Sequence[str]) -> ClassifierMetrics:
+    """Loss, accuracy and F1; a class without examples and predictions is left out of the macro average."""
+    size = len(labels)
+    highest = int(max(found.guesses.max(), found.targets.max()))
+    if highest >= size:
+        raise ModelError(f"class {highest} is among the predictions, and there are labels for {size} classes")
+    confusion = torch.bincount(size * found.targets + found.guesses, minlength=size**2).view(size, size)
+    examples, each = confusion.sum(1), f1(confusion).double()
+    return ClassifierMetrics(
+        loss=found.loss,
+        accuracy=float(accuracy(found.guesses, found.targets)),
+        f1_macro=float(each[(examples + confusion.sum(0)) > 0].mean()),
+        f1_weighted=float((each * examples).sum() / examples.sum()),
+        classes=tuple(
+            ClassMetrics(name=name, f1=value, examples=count)
+            for name, value, count in zip(labels, each.tolist(), examples.tolist(), strict=True)
+        ),
+        examples=len(found.losses),
+    )
 
 
 @dataclass(frozen=True)
@@ -95,36 +118,21 @@ class LabeledSet(EvaluationSet):
         progress: task.Progress = task.silent,
         record: task.Record | None = None,
     ) -> ClassifierMetrics:
-        """Loss, accuracy and F1; a class without texts and predictions is left out of the macro average."""
+        """Loss, accuracy and F1."""
         found = task.predict(model, self.batches, CLASSES, progress)
-        size = len(self.labels)
-        highest = int(max(found.guesses.max(), found.targets.max()))
-        if highest >= size:
-            raise ModelError(f"class {highest} is among the predictions, and there are labels for {size} classes")
+        metrics = classifier_metrics(found, self.labels)
         if record is not None:
             predicted, losses = found.guesses.tolist(), found.losses.tolist()
             for text, guess, loss in zip(self.texts, predicted, losses, strict=True):
                 record({"text": text.text, "label": text.label, "prediction": self.labels[guess], "loss": loss})
-        confusion = torch.bincount(size * found.targets + found.guesses, minlength=size**2).view(size, size)
-        texts, each = confusion.sum(1), f1(confusion).double()
-        return ClassifierMetrics(
-            loss=found.loss,
-            accuracy=float(accuracy(found.guesses, found.targets)),
-            f1_macro=float(each[(texts + confusion.sum(0)) > 0].mean()),
-            f1_weighted=float((each * texts).sum() / texts.sum()),
-            classes=tuple(
-                ClassMetrics(name=name, f1=value, texts=count)
-                for name, value, count in zip(self.labels, each.tolist(), texts.tolist(), strict=True)
-            ),
-            texts=len(found.losses),
-        )
+        return metrics
 
 
 class ClassifyTask(Task[ClassifySettings]):
-    """Train an encoder to tell classes of text apart."""
+    """Train an encoder or a decoder to tell classes of text apart."""
 
     settings = ClassifySettings
-    protocol = Encoder
+    protocol = (Encoder, CausalLM, CausalClassifier)
     objective = CLASSES
     built_in = "stdlib"
     config_values = {"head": "classifier"}  # noqa: RUF012 - never changed
@@ -145,14 +153,12 @@ class ClassifyTask(Task[ClassifySettings]):
             train, validation = split_labeled(train, data.validation_fraction, seed)
         for hint in label_hints(train, validation) if data.path != self.built_in else ():
             context.report(hint)
-        labels, fresh = class_labels({text.label for text in train}, context.labels)
-        if fresh and context.labels is not None:
-            more = ", ..." if len(context.labels) > SHOWN_LABELS else ""
-            known = ", ".join(context.labels[:SHOWN_LABELS]) + more
-            context.report(f"a new classification head: the model to start from has other labels ({known})")
+        labels, fresh = labels_of_run({text.label for text in train}, context)
         weights = _class_weights(train, labels) if data.class_weights == "balanced" else None
         tokenizer = context.tokenizer(settings.tokenizer, lambda: (text.text for text in train))
-        tokenizer = tokenizer.for_encoder().with_use(max_length=data.max_length)
+        reads_back = isinstance(settings.model, EncoderConfig)
+        tokenizer = tokenizer.for_encoder() if reads_back else tokenizer.with_end()
+        tokenizer = tokenizer.with_use(max_length=data.max_length)
 
         def made(texts: Sequence[LabeledText], name: str) -> LabeledBatches:
             shard = context.shard(len(texts), name, "texts")
@@ -182,7 +188,7 @@ class ClassifyTask(Task[ClassifySettings]):
         size = evaluated.max_length
         labels = known if unknown else labels
         at_once = evaluated.batch_size or TEXTS_AT_ONCE
-        return LabeledSet(labeled_batches(evaluated.tokenizer, texts, labels, size, at_once), labels, texts)
+        return LabeledSet(labeled_batches(evaluated.required_tokenizer(), texts, labels, size, at_once), labels, texts)
 
 
 def labeled_batches(
@@ -202,6 +208,16 @@ def _class_weights(texts: Sequence[LabeledText], labels: Sequence[str]) -> Tenso
     """The weight of each class: the rarer it is in the training data, the larger."""
     numbers = torch.tensor([labels.index(text.label) for text in texts])
     return balanced_class_weights(torch.bincount(numbers, minlength=len(labels)))
+
+
+def labels_of_run(found: set[str], context: DataContext) -> tuple[tuple[str, ...], bool]:
+    """The labels of a run, and whether its classifier must be a new one, which is reported."""
+    labels, fresh = class_labels(found, context.labels)
+    if fresh and context.labels is not None:
+        more = ", ..." if len(context.labels) > SHOWN_LABELS else ""
+        known = ", ".join(context.labels[:SHOWN_LABELS]) + more
+        context.report(f"a new classification head: the model to start from has other labels ({known})")
+    return labels, fresh
 
 
 def class_labels(found: set[str], known: tuple[str, ...] | None) -> tuple[tuple[str, ...], bool]:
