@@ -67,7 +67,9 @@ def fork_server() -> Iterator[ForkServer]:
 
 
 def say(*words: object) -> None:
-    print(*words, flush=True)
+    """Print a line in one write, so that a kill cannot tear it, unbuffered output or not."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 def save_on(path: Path, _number: int) -> None:

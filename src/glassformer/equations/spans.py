@@ -52,7 +52,7 @@ def _span_logits_cell(index: tuple[int, ...], x: Tensor, mask: Tensor | None, fi
         "z": "logits of the start and of the end over the positions",
         "n": "most tokens of a span",
         "mask": "true for positions where a span may start and end; all of them if not given",
-        "fill": "score of what is no span, −∞ or a number far below all others",
+        "fill": "score of a pair that is not a span: −∞, or a number far below all others",
         "S": "score of each span, by start and by end",
     },
     names={"S": "span_scores"},
