@@ -51,6 +51,7 @@ class Sessions:
         self._models: dict[str, Callable[[], LoadedModel] | LoadedModel] = {}
         self._runs: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = threading.Lock()  # of the two above
+        self._opening = threading.Lock()  # a model is read once
         self._computing = threading.Lock()  # one new run at a time: two would only take each other's cores
 
     def add_model(self, name: str, model: "LoadedModel | Callable[[], LoadedModel]") -> None:
@@ -68,15 +69,14 @@ class Sessions:
         """The model of this name, or the first."""
         with self._lock:
             names = list(self._models)
-            found = self._models.get(names[0] if name is None and names else name or "")
-        if found is None:
+        wanted = names[0] if name is None and names else name
+        if wanted not in names:
             raise UnknownRunError(f"there is no model {name!r}; there are {', '.join(names) or 'none yet'}")
-        if not callable(found):
-            return found
-        with self._computing:
-            opened = found()
-        self.add_model(names[0] if name is None else name, opened)
-        return opened
+        with self._opening:
+            found = self._models[wanted]
+            if callable(found):
+                self._models[wanted] = found = found()
+        return found
 
     def start(self, request: Request) -> KeptRun:
         """Run a model on a text; the same request gives the run that is there."""
