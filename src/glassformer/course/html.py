@@ -5,13 +5,17 @@ from collections.abc import Sequence
 from functools import singledispatch
 from importlib import resources
 
+import msgspec
+
 from glassformer.arithmetic import number
+from glassformer.course.blueprint import blueprint_svg
 from glassformer.course.drawing import chart_svg
 from glassformer.course.exercise import Exercise
 from glassformer.course.page import (
     Beside,
     BesideRow,
     Chart,
+    Choice,
     Claim,
     Drawing,
     Grid,
@@ -78,7 +82,11 @@ def page_html(page: Page, index: int | None = None) -> str:
     parts = [f"<h2>{number_text}{html.escape(page.title)}</h2>"]
     parts += [f"<p>{html.escape(page.text)}</p>"] if page.text else []
     parts += [f'<p class="like">{html.escape(page.like)}</p>'] if page.like else []
-    return "".join([*parts, *(f'<div class="part">{_drawn_part(part)}</div>' for part in page.parts)])
+    return "".join([*parts, _parts_html(page.parts)])
+
+
+def _parts_html(parts: Sequence[PagePart]) -> str:
+    return "".join(f'<div class="part">{_drawn_part(part)}</div>' for part in parts)
 
 
 def lesson_style() -> str:
@@ -145,7 +153,20 @@ def _claim_html(part: Claim) -> str:
 
 @_drawn_part.register
 def _drawing_html(part: Drawing) -> str:
-    return f"<pre>{html.escape(chr(10).join(part.lines))}</pre>"
+    return f"<pre>{html.escape(chr(10).join(part.lines))}</pre>" if part.plan is None else blueprint_svg(part.plan)
+
+
+@_drawn_part.register
+def _choice_html(part: Choice) -> str:
+    frames = "".join(
+        f'<div class="frame"{"" if index == part.start else " hidden"}>{_parts_html(parts)}</div>'
+        for index, parts in enumerate(part.parts)
+    )
+    values = html.escape(msgspec.json.encode(part.values).decode(), quote=True)
+    control = f'<input type="range" min="0" max="{len(part.values) - 1}" step="1" value="{part.start}">'
+    now = html.escape(part.values[part.start])
+    label = f"<label>{html.escape(part.setting)} {control} <output>{now}</output></label>"
+    return f'<div class="choice" data-values="{values}">{label}{frames}</div>'
 
 
 @_drawn_part.register
