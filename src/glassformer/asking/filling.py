@@ -18,10 +18,7 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, top_k: int) -> list[Clas
     require_type(DecodingError, "top_k", top_k, int, "a whole number")
     if top_k < 1:
         raise DecodingError(f"top_k is {top_k}, wanted at least 1")
-    tokenizer.required("mask")
-    for usual in USUAL_MASKS:  # whatever the model's own mask token is called
-        text = text.replace(usual, tokenizer.roles["mask"])
-    ids = torch.tensor([tokenizer.encode_masked(text)], device=device_of(encoder))
+    ids = torch.tensor([masked_ids(tokenizer, text)], device=device_of(encoder))
     masks = ids[0] == tokenizer.mask
     if not masks.any():
         raise DecodingError(f"{text[:60]!r} has no mask to fill, wanted at least one {tokenizer.roles['mask']}")
@@ -30,3 +27,11 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, top_k: int) -> list[Clas
     rows = zip(probabilities.tolist(), tokens.tolist(), strict=True)
     found = [{tokenizer.token(id): p for p, id in zip(*row, strict=True)} for row in rows]
     return [Classification(*next(iter(each.items())), each) for each in found]
+
+
+def masked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The ids of a text as a masked language model reads it, with the mask token where the text has a mask."""
+    tokenizer.required("mask")
+    for usual in USUAL_MASKS:  # whatever the model's own mask token is called
+        text = text.replace(usual, tokenizer.roles["mask"])
+    return tokenizer.encode_masked(text)
