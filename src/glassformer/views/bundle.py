@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import html
 import re
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
@@ -16,8 +17,8 @@ _FONT_FACE = re.compile(r"@font-face\s*{[^}]*}\s*")
 FONT = "STIXTwoMath-Regular.ttf"
 
 
-def document(title: str, entry: str, blocks: dict[str, bytes], lang: str = "en") -> str:
-    """The page that runs the module `entry` on blocks of data, each compressed in a `script` element of its name.
+def document(title: str, body: str, entry: str, blocks: Mapping[str, bytes]) -> str:
+    """A page with this body, HTML already, that runs the module `entry` on blocks of data by the id of their element.
 
     Its content policy names what is inside by hash, and lets it fetch nothing.
     """
@@ -30,7 +31,7 @@ def document(title: str, entry: str, blocks: dict[str, bytes], lang: str = "en")
     ])  # fmt: skip
     data = "".join(f'<script type="text/plain" id="{name}">{packed(block)}</script>\n' for name, block in blocks.items())
     return f"""<!doctype html>
-<html lang="{lang}">
+<html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="generator" content="glassformer">
@@ -41,7 +42,8 @@ def document(title: str, entry: str, blocks: dict[str, bytes], lang: str = "en")
 <style>{style}</style>
 <script type="importmap">{imports}</script>
 </head>
-<body>
+<body class="exported">
+{body}
 {data}<script type="module">{start}</script>
 </body>
 </html>

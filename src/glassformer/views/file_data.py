@@ -1,13 +1,16 @@
 """A trace as the data of one file: the run, the numbers that fit, and the arithmetic worked out ahead."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 from torch import Tensor
 
+from glassformer.decoding.predictions import Predictor
+from glassformer.equations.softmax import softmax
+from glassformer.errors import DecodingError
 from glassformer.probes.readout import attention_steps
 from glassformer.probes.trace import Trace
 from glassformer.views.attention_sheet import AttentionSheet, attention_sheet
@@ -15,6 +18,7 @@ from glassformer.views.run_data import RunData, StepData, ValueData, run_data
 
 NUMBERS = 1_250_000  # float32 numbers in a file, at most
 ATTENTION_NUMBERS = NUMBERS // 2  # of them for attention weights
+POSITIONS, LIKELY = 64, 5  # positions of the text, and most likely tokens at each, that the page begins with
 # Indices kept on each leading axis and on rows and columns: the first pair with which everything fits.
 PARTS = ((256, 4096), (64, 1024), (64, 256), (32, 128), (16, 64), (12, 32), (4, 32), (2, 32), (1, 32), (1, 16), (1, 8), (1, 4))  # fmt: skip
 
@@ -27,12 +31,27 @@ class StoredTensor(msgspec.Struct, frozen=True):
     start: int
 
 
+class Candidate(msgspec.Struct, frozen=True):
+    """A token that may come next."""
+
+    text: str
+    probability: float
+
+
+class Predicted(msgspec.Struct, frozen=True):
+    """A token of the text, and what is most likely to come after it."""
+
+    token: str | None
+    next: list[Candidate]
+
+
 class FileData(msgspec.Struct, frozen=True):
     """Everything that a page shows, but the numbers: they are in `tensors`, named by step, letter and direction."""
 
-    title: str
-    facts: list[str]
     run: RunData
+    left_out: str  # what of the run is not in the file, in words; empty if all is there
+    start: dict[str, int]  # the head, layer and token that the trace was narrowed to
+    predictions: list[Predicted]
     tensors: list[StoredTensor]
     places: dict[str, dict[str, list[int | None]]]
     sheet: AttentionSheet
@@ -56,7 +75,7 @@ class _Found:
         return self._known[id(tensor)]
 
 
-def file_data(trace: Trace, title: str, facts: Sequence[str]) -> tuple[FileData, bytes]:
+def file_data(trace: Trace, predictor: Predictor) -> tuple[FileData, bytes]:
     """The data of a trace and its numbers, float32 with the four bytes of all numbers one after the other."""
     found = _found(trace)
     attends = {id(weights.outputs[0]) for weights in attention_steps(trace.tape).values()}
@@ -73,7 +92,16 @@ def file_data(trace: Trace, title: str, facts: Sequence[str]) -> tuple[FileData,
         parts.append(kept.numpy().astype("<f4").reshape(-1))
         start += kept.numel()
     run = _as_stored(run_data(trace), found.places, stored)
-    data = FileData(title, [*facts, *_left_out(stored)], run, stored, found.places, attention_sheet(trace))
+    chosen = {name: at for name, at in vars(trace.selection).items() if isinstance(at, int)}
+    data = FileData(
+        run=run,
+        left_out=_left_out(stored),
+        start=chosen,
+        predictions=_predictions(trace, predictor),
+        tensors=stored,
+        places=found.places,
+        sheet=attention_sheet(trace),
+    )
     numbers = np.concatenate(parts) if parts else np.zeros(0, "<f4")
     return data, numbers.view(np.uint8).reshape(-1, 4).T.tobytes()  # exponents beside exponents compress better
 
@@ -121,15 +149,33 @@ def _first(place: Iterable[int | None]) -> int:
     return next(each for each in place if each is not None)
 
 
-def _left_out(stored: Sequence[StoredTensor]) -> Iterator[str]:
-    cut = [each for each in stored if each.shape != each.whole]
-    if cut:
-        kept, every = (sum(math.prod(shape) for shape in shapes) for shapes in _shapes(stored))
-        yield (
-            f"This file holds {kept:,} of {every:,} numbers: of {len(cut)} large tensors the first indices of each axis. "
-            "`glassformer studio` shows all."
+def _left_out(stored: Sequence[StoredTensor]) -> str:
+    cut = sum(each.shape != each.whole for each in stored)
+    if not cut:
+        return ""
+    kept, every = (sum(map(math.prod, shapes)) for shapes in zip(*((e.shape, e.whole) for e in stored), strict=True))
+    return (
+        f"This file holds {kept:,} of {every:,} numbers: of {cut} large tensors the first indices of each axis. "
+        "`glassformer studio` shows all."
+    )
+
+
+def _predictions(trace: Trace, predictor: Predictor) -> list[Predicted]:
+    """The most likely tokens at each position of the first text, or labels; none where the model has no logits."""
+    try:
+        logits = predictor.logits[:POSITIONS].float()
+    except DecodingError:
+        return []
+    if not logits.isfinite().all():
+        return []
+    read = "target" if "target" in trace.tokens else next(iter(trace.tokens), "")
+    words = [] if predictor.target == "label" else list(trace.tokens.get(read, ()))
+    known = {str(id): word for id, word in zip(predictor.ids, words, strict=False)}  # all there is without a tokenizer
+    best = softmax(logits).topk(min(LIKELY, logits.shape[-1]))
+    return [
+        Predicted(
+            token=words[at] if at < len(words) else None,
+            next=[Candidate(known.get(text, text), p) for text, p in zip(map(predictor.text, ids), likely, strict=True)],
         )
-
-
-def _shapes(stored: Sequence[StoredTensor]) -> tuple[list[list[int]], list[list[int]]]:
-    return [each.shape for each in stored], [each.whole for each in stored]
+        for at, (ids, likely) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True))
+    ]

@@ -1,7 +1,7 @@
 // Attention: every head as a thumbnail, one of them large, and its weights as ribbons between tokens.
 
 import "glassformer/matrix.js";
-import { made, numberText, tokenText } from "glassformer/dom.js";
+import { made, numberText } from "glassformer/dom.js";
 import { ThumbnailSheet, attributionText, heads, mapTitle } from "glassformer/thumbnails.js";
 import { TokenRibbons } from "glassformer/token_ribbons.js";
 
@@ -29,7 +29,7 @@ class AttentionView {
     this.facts = made("p", { class: "attention-facts" });
     this.empty = made("p", { class: "faint", hidden: true }, "No step of this run has attention weights.");
     this.order = choice("attention-order", "Sort by", { layer: "layer", attribution: "attribution" }, (value) => this.sheet.show(this.heads, value));
-    this.body = made("div", { class: "attention" },
+    this.body = made("div", { class: "attention-body" },
       made("section", { class: "attention-sheet", "aria-label": "All heads" }, this.order, this.sheet.element,
         made("p", { class: "faint" }, "Each head on its own scale, from 0 to its largest weight. Arrow keys move, Enter chooses."),
         (this.barNote = made("p", { class: "faint" }, "The bar: right, the loss would rise without the head; left, it would fall."))),
@@ -65,9 +65,9 @@ class AttentionView {
     if (this.source !== source || !this.heads.length) return; // another run came meanwhile
     const { map, head } = this.#found(now);
     this.sheet.select(map.step, head);
-    this.#pinned(now, map, head);
     const key = [map.step, head, now.direction].join(" ");
     if (key !== this.shown) await this.#show(map, head, key, now);
+    if (this.shown === key) this.#pinned(now, map, head);
   }
 
   async #read(source) {
@@ -101,7 +101,7 @@ class AttentionView {
     if (this.keyPinned && !index) return;
     this.keyPinned = false;
     this.ribbons.pinned = query === null || query === undefined || query >= map.shape[0] ? null : { row: query, column: index?.at(-1) ?? null };
-    if (this.shown) this.ribbons.mark(null);
+    this.ribbons.mark(null);
   }
 
   async #show(map, head, key, now) {
@@ -129,7 +129,7 @@ class AttentionView {
   #tokens(step, side, size) {
     const input = step?.labels?.at(side - 2);
     const words = input ? this.app.source.run.tokens[input] : null;
-    return words && words.length >= size ? words.slice(0, size).map(tokenText) : null;
+    return words && words.length >= size ? words.slice(0, size) : null;
   }
 
   #choose(map, head) {
