@@ -170,7 +170,8 @@ def _predictions(trace: Trace, predictor: Predictor) -> list[Predicted]:
         return []
     read = "target" if "target" in trace.tokens else next(iter(trace.tokens), "")
     words = [] if predictor.target == "label" else list(trace.tokens.get(read, ()))
-    known = {str(id): word for id, word in zip(predictor.ids, words, strict=False)}  # all there is without a tokenizer
+    named = zip(predictor.ids, words, strict=False) if predictor.tokenizer is None else ()  # all there is without one
+    known = {str(id): word for id, word in named}
     best = softmax(logits).topk(min(LIKELY, logits.shape[-1]))
     return [
         Predicted(
