@@ -3,13 +3,12 @@
 import torch
 
 from glassformer.asking.classification import Classification
+from glassformer.asking.masks import masked_ids
 from glassformer.asking.reading import device_of, require_encoder, run_encoder
 from glassformer.equations.softmax import softmax
 from glassformer.errors import DecodingError, require_type
 from glassformer.layers.model import Model
 from glassformer.text.tokenizer import Tokenizer
-
-USUAL_MASKS = ("[MASK]", "<mask>")
 
 
 def fill(model: Model, tokenizer: Tokenizer, text: str, top_k: int) -> list[Classification]:
@@ -27,11 +26,3 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, top_k: int) -> list[Clas
     rows = zip(probabilities.tolist(), tokens.tolist(), strict=True)
     found = [{tokenizer.token(id): p for p, id in zip(*row, strict=True)} for row in rows]
     return [Classification(*next(iter(each.items())), each) for each in found]
-
-
-def masked_ids(tokenizer: Tokenizer, text: str) -> list[int]:
-    """The ids of a text as a masked language model reads it, with the mask token where the text has a mask."""
-    tokenizer.required("mask")
-    for usual in USUAL_MASKS:  # whatever the model's own mask token is called
-        text = text.replace(usual, tokenizer.roles["mask"])
-    return tokenizer.encode_masked(text)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from glassformer.asking.filling import masked_ids
+from glassformer.asking.masks import masked_ids
 from glassformer.asking.picture_inputs import pixel_values, read_pixels
 from glassformer.asking.reading import device_of
 from glassformer.errors import ModelError

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.sampling import Sampler, SpecialTokens, filtered, next_token, random_numbers, without_ids
@@ -25,6 +25,18 @@ from glassformer.text.tokenizer import Tokenizer
 
 Target: TypeAlias = Literal["next", "mask", "label"]  # what logits are for: the token after, the token there, a class
 AS_GIVEN = GenerationConfig(temperature=1.0)  # the model's own distribution
+
+
+def logits_for(model: nn.Module) -> Target:
+    """What the logits of a model are for; raises where it has none."""
+    head = vars(model.config).get("head", "classifier") if isinstance(model, ImageClassifier | Encoder) else ""
+    if isinstance(model, CausalLM | EncoderDecoder):
+        return "next"
+    if isinstance(model, CausalClassifier) or head == "classifier":
+        return "label"
+    if head == "masked":
+        return "mask"
+    raise DecodingError(f"{type(model).__name__} gives no logits of tokens or labels, so there is no prediction")
 
 
 @dataclass(frozen=True)
@@ -83,16 +95,8 @@ class Predictor:
 
     @property
     def target(self) -> Target:
-        """What the logits of the model are for; raises where it has none."""
-        model = self.trace.model
-        head = vars(model.config).get("head", "classifier") if isinstance(model, ImageClassifier | Encoder) else ""
-        if isinstance(model, CausalLM | EncoderDecoder):
-            return "next"
-        if isinstance(model, CausalClassifier) or head == "classifier":
-            return "label"
-        if head == "masked":
-            return "mask"
-        raise DecodingError(f"{type(model).__name__} gives no logits of tokens or labels, so there is no prediction")
+        """What the logits of the model are for."""
+        return logits_for(self.trace.model)
 
     @property
     def logits(self) -> Tensor:

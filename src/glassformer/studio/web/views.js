@@ -2,6 +2,8 @@
 
 import attention from "glassformer/attention.js";
 import home from "glassformer/home.js";
+import map from "glassformer/map.js";
+import run from "glassformer/run.js";
 import step from "glassformer/step.js";
 
-export const views = [home, step, attention];
+export const views = [home, run, map, step, attention];
