@@ -32,28 +32,12 @@ from glassformer.course.page import (
 from glassformer.course.registry import CourseLesson, lessons
 from glassformer.course.terminal import BROKEN, DIGITS_IN_LESSONS, VERDICTS
 from glassformer.course.walk import Walk
-from glassformer.views.html import POLICY, mathml
+from glassformer.views.mathml import mathml
 from glassformer.views.terminal import largest
 
 ROWS_IN_PAGE, COLUMNS_IN_PAGE = 32, 24
-LESSON_STYLE = """
-main { max-width: 46rem; }
-section { border-top: 1px solid var(--line); margin-top: 1.5rem; padding-top: .5rem; }
-h2 { font-size: 1.15rem; }
-nav { margin: 1rem 0; }
-pre { overflow-x: auto; }
-svg { max-width: 100%; height: auto; }
-thead th { border-bottom: 1px solid var(--line); }
-.part { margin: .8rem 0; overflow-x: auto; }
-.part math { display: inline math; }
-.like { font-style: italic; border-left: 3px solid var(--mark); padding-left: .8rem; }
-.cell { font-family: ui-monospace, monospace; font-size: .9rem; margin: .2rem 0; }
-.matrix td { text-align: right; padding: .1rem .5rem; font-family: ui-monospace, monospace; font-size: .9rem; }
-.matrix th { padding-right: .6rem; color: var(--faint); }
-.claim::before { content: "✓ "; color: #2e8b57; font-weight: 700; }
-.corrected, .rounding { border-left: 3px solid var(--mark); padding-left: .8rem; }
-.broken::before { content: "✗ "; color: var(--mark); font-weight: 700; }
-"""
+# The page fetches nothing.
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 
 def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
@@ -91,7 +75,7 @@ def _parts_html(parts: Sequence[PagePart]) -> str:
 
 def lesson_style() -> str:
     """The style sheet of lessons."""
-    return resources.files("glassformer.views").joinpath("page.css").read_text(encoding="utf-8") + LESSON_STYLE
+    return resources.files("glassformer.course").joinpath("lesson.css").read_text(encoding="utf-8")
 
 
 def _document(title: str, body: str) -> str:

@@ -11,7 +11,7 @@ from glassformer.equation import AnyEquation
 from glassformer.errors import TapeError
 from glassformer.probes.cells import Cell, full_index
 from glassformer.probes.trace import BoundSymbol, Trace, TraceStep
-from glassformer.views.html import mathml
+from glassformer.views.mathml import mathml
 
 Number = float | str  # NaN and infinities, which JSON lacks, by their JavaScript names
 
