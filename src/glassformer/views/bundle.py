@@ -17,19 +17,25 @@ _FONT_FACE = re.compile(r"@font-face\s*{[^}]*}\s*")
 FONT = "STIXTwoMath-Regular.ttf"
 
 
-def document(title: str, body: str, entry: str, blocks: Mapping[str, bytes]) -> str:
+def document(
+    title: str, body: str, entry: str, blocks: Mapping[str, bytes], kind: str = "exported", styled: bool = False
+) -> str:
     """A page with this body, HTML already, that runs the module `entry` on blocks of data by the id of their element.
 
-    Its content policy names what is inside by hash, and lets it fetch nothing.
+    Its content policy names what is inside by hash, and lets it fetch nothing. `kind` is the class of the page; with
+    `styled`, elements of the body, such as charts, may have their own style.
     """
     style = style_sheet()
+    styles = "'unsafe-inline'" if styled else _hash(style)
     imports = msgspec.json.encode({"imports": _import_map(entry)}).decode()
     start = f'import "{NAMESPACE}{entry}";'
     policy = "; ".join([
-        "default-src 'none'", f"script-src data: {_hash(imports)} {_hash(start)}", f"style-src {_hash(style)}",
+        "default-src 'none'", f"script-src data: {_hash(imports)} {_hash(start)}", f"style-src {styles}",
         "img-src data:", "base-uri 'none'", "form-action 'none'",
     ])  # fmt: skip
-    data = "".join(f'<script type="text/plain" id="{name}">{packed(block)}</script>\n' for name, block in blocks.items())
+    data = "".join(
+        f'<script type="text/plain" id="{name}">{packed(block)}</script>\n' for name, block in blocks.items()
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -42,7 +48,7 @@ def document(title: str, body: str, entry: str, blocks: Mapping[str, bytes]) -> 
 <style>{style}</style>
 <script type="importmap">{imports}</script>
 </head>
-<body class="exported">
+<body class="{kind}">
 {body}
 {data}<script type="module">{start}</script>
 </body>

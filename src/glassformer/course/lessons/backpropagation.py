@@ -189,7 +189,7 @@ def _column(name: str, values: Sequence[tuple[str, Tensor]], found: Gradients) -
     before = [start, *(value for _, value in made[:-1])]
     boxes = tuple((_shape(value), text) for value, (text, _) in zip(before, made, strict=True))
     gradients = tuple(f"∂ {_shape(found[value])}" for value in [*before, made[-1][1]])
-    return Column(f"{name}: {first}", boxes, (_shape(made[-1][1]), "forward down, gradients up"), gradients)
+    return Column(f"{name}: {first}", boxes, (_shape(made[-1][1]), ""), gradients)
 
 
 def _shape(value: Tensor) -> str:

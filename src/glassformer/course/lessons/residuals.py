@@ -60,7 +60,7 @@ class ResidualsWalk(Walk):
         self.less("so the gradient arrives larger than it started", 1.0, with_it)
 
         def arriving(connected: object) -> None:
-            states = [self.tensor(1.0)]
+            states = [start]
             for _ in range(layers):
                 change = line(states[-1], slope)
                 states.append(residual(states[-1], change) if connected else change)
