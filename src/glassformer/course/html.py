@@ -35,7 +35,7 @@ from glassformer.course.terminal import BROKEN, DIGITS_IN_LESSONS, VERDICTS
 from glassformer.course.walk import Walk
 from glassformer.equation import Equation
 from glassformer.views.bundle import document
-from glassformer.views.mathml import mathml
+from glassformer.views.mathml import marked_mathml, mathml
 from glassformer.views.terminal import largest
 
 ROWS_IN_PAGE, COLUMNS_IN_PAGE = 32, 24
@@ -159,8 +159,8 @@ def _work_html(part: Work) -> str:
 
 
 def _formula_html(equation: Equation[..., object]) -> str:
-    symbols = [{"name": each.name, "written": each.name, "meaning": each.meaning} for each in equation.symbols]
-    return f'<div data-symbols="{_attribute(symbols)}">{mathml(equation.latex)}</div>'
+    symbols = [{"name": each.name, "written": each.written, "meaning": each.meaning} for each in equation.symbols]
+    return f'<div data-symbols="{_attribute(symbols)}">{marked_mathml(equation.latex, equation.symbols)}</div>'
 
 
 def _attribute(value: object) -> str:
