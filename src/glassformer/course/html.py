@@ -28,7 +28,8 @@ from glassformer.course.page import (
 from glassformer.course.registry import CourseLesson, lessons
 from glassformer.course.terminal import BROKEN, DIGITS_IN_LESSONS, VERDICTS
 from glassformer.course.walk import Walk
-from glassformer.views.html import POLICY, mathml
+from glassformer.views.html import POLICY
+from glassformer.views.mathml import mathml
 from glassformer.views.terminal import largest
 
 ROWS_IN_PAGE, COLUMNS_IN_PAGE = 32, 24

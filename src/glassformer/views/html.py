@@ -4,7 +4,6 @@ Once this module is imported, Jupyter shows a trace at the end of a cell as its 
 """
 
 import base64
-import functools
 import gzip
 import html
 import math
@@ -14,9 +13,9 @@ import msgspec
 from torch import Tensor
 
 from glassformer.arithmetic import MINUS, number
-from glassformer.errors import MissingExtraError
 from glassformer.probes.cells import written
 from glassformer.probes.trace import Trace, TraceStep
+from glassformer.views.mathml import mathml
 from glassformer.views.terminal import (
     MatrixWindow,
     agreement_text,
@@ -33,16 +32,6 @@ NUMBERS = 1_200_000  # at most in a page, which shows fewer matrices of each ste
 CELLS = 12_000  # numbers of a page that have their arithmetic, divided among its steps
 # The page fetches nothing.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
-
-
-@functools.cache
-def mathml(latex: str) -> str:
-    """A LaTeX formula as MathML."""
-    try:
-        from math_core import LatexToMathML  # noqa: PLC0415 - pages alone need it
-    except ImportError:
-        raise MissingExtraError("formulas in a page need math-core: pip install math-core") from None
-    return LatexToMathML().convert_with_local_state(latex, displaystyle=True)
 
 
 def trace_page(trace: Trace, title: str = "") -> str:
