@@ -26,7 +26,8 @@ function mathematics(source) {
 /** MathML as an element of this page; a text that is not MathML is shown as text. */
 export function formulaOf(mathml) {
   const named = mathml.includes("xmlns=") ? mathml : mathml.replace("<math", `<math xmlns="${MATHML}"`);
-  const read = new DOMParser().parseFromString(named, "application/xml");
+  const bare = named.replace(/ style="[^"]*"/g, ""); // the page's content policy would refuse and report it
+  const read = new DOMParser().parseFromString(bare, "application/xml");
   const root = read.documentElement;
   if (read.querySelector("parsererror") || root.localName !== "math") return made("span", {}, mathml);
   return mathematics(root);
