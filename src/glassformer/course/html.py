@@ -2,6 +2,7 @@
 
 import base64
 import html
+import math
 from collections.abc import Sequence
 from functools import singledispatch
 
@@ -40,7 +41,7 @@ from glassformer.views.terminal import largest
 
 ROWS_IN_PAGE, COLUMNS_IN_PAGE = 32, 24
 LARGE_MATRIX = 65  # numbers; from here on a matrix is drawn, and a table where scripts are off
-SHADE = 35  # percent of its color that the largest number of a table has
+SHADES = 7  # of a color in a table; the largest number has the strongest
 
 
 def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
@@ -55,7 +56,7 @@ def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
 
 def lesson_document(title: str, body: str) -> str:
     """A page of the course with this body, which needs no other file and fetches nothing."""
-    return document(title, body, "lesson.js", {}, "lesson", styled=True)
+    return document(title, body, "lesson.js", {}, "lesson")
 
 
 def page_html(page: Page, index: int | None = None) -> str:
@@ -237,4 +238,4 @@ def _colored(x: float, most: float) -> str:
     if not most or not abs(x) <= most or x == 0:
         return f"<td>{text}</td>"
     tone = "warm" if x > 0 else "cold"
-    return f'<td class="{tone}" style="--share: {SHADE * abs(x) / most:.0f}%">{text}</td>'
+    return f'<td class="{tone} shade-{math.ceil(SHADES * abs(x) / most)}">{text}</td>'

@@ -52,15 +52,14 @@ def maps_sheet(maps: AttentionMaps) -> AttentionSheet:
     return _sheet((name, weights, None) for name, weights in maps.items())
 
 
-def attention_tokens(name: str, size: tuple[int, int], tokens: Mapping[str, Sequence[str]]) -> list[str | None]:
+def attention_tokens(name: str, weights: Tensor, tokens: Mapping[str, Sequence[str]]) -> list[str | None]:
     """The inputs whose tokens stand on the rows and columns of a map: by cross-attention a decoder reads the source."""
     if len(tokens) == 1:
         inputs = [*tokens, *tokens]
     else:
-        decodes = name.startswith("decoder")
-        rows = "target" if decodes else "source"
-        inputs = [rows, "source" if "cross_attention" in name else rows]
-    return [each if len(tokens.get(each, ())) == n else None for each, n in zip(inputs, size, strict=True)]
+        rows = "target" if name.startswith("decoder") else "source"
+        inputs = [rows, "source" if "cross" in name else rows]
+    return [each if len(tokens.get(each, ())) == n else None for each, n in zip(inputs, weights.shape[-2:], strict=True)]
 
 
 def _sheet(found: Iterable[tuple[str, Tensor, Tensor | None]]) -> AttentionSheet:

@@ -13,29 +13,26 @@ import msgspec
 
 NAMESPACE = "glassformer/"  # before the name of a module where another imports it
 _IMPORTED = re.compile(rf'^(?:import|export)\b[^"]*"{NAMESPACE}([\w.]+)"', re.MULTILINE)
+_STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 _FONT_FACE = re.compile(r"@font-face\s*{[^}]*}\s*")
+NOTEBOOK_METHOD = "_repr_html_"  # which Jupyter calls to show an object
 FONT = "STIXTwoMath-Regular.ttf"
 
 
-def document(
-    title: str, body: str, entry: str, blocks: Mapping[str, bytes], kind: str = "exported", styled: bool = False
-) -> str:
+def document(title: str, body: str, entry: str | None, blocks: Mapping[str, bytes], kind: str = "exported") -> str:
     """A page with this body, HTML already, that runs the module `entry` on blocks of data by the id of their element.
 
-    Its content policy names what is inside by hash, and lets it fetch nothing. `kind` is the class of the page; with
-    `styled`, elements of the body, such as charts, may have their own style.
+    Its content policy names what is inside by hash, and lets it fetch nothing. `kind` is the class of the page.
     """
-    style = style_sheet()
-    styles = "'unsafe-inline'" if styled else _hash(style)
-    imports = msgspec.json.encode({"imports": _import_map(entry)}).decode()
-    start = f'import "{NAMESPACE}{entry}";'
-    policy = "; ".join([
-        "default-src 'none'", f"script-src data: {_hash(imports)} {_hash(start)}", f"style-src {styles}",
-        "img-src data:", "base-uri 'none'", "form-action 'none'",
-    ])  # fmt: skip
-    data = "".join(
-        f'<script type="text/plain" id="{name}">{packed(block)}</script>\n' for name, block in blocks.items()
+    style, scripts = style_sheet(), {} if entry is None else _scripts(entry)
+    styles = " ".join(map(_hash, dict.fromkeys([style, *_STYLE.findall(body)])))
+    allowed = " ".join(["data:", *map(_hash, scripts.values())]) if scripts else "'none'"
+    policy = (
+        f"default-src 'none'; script-src {allowed}; style-src {styles}; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
     )
+    data = "".join(f'<script type="text/plain" id="{name}">{packed(block)}</script>\n' for name, block in blocks.items())
+    run = "".join(f'<script type="{role}">{text}</script>\n' for role, text in scripts.items())
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -46,12 +43,10 @@ def document(
 <link rel="icon" href="data:,">
 <title>{html.escape(title)}</title>
 <style>{style}</style>
-<script type="importmap">{imports}</script>
 </head>
 <body class="{kind}">
 {body}
-{data}<script type="module">{start}</script>
-</body>
+{data}{run}</body>
 </html>
 """
 
@@ -81,6 +76,12 @@ def font_bytes() -> bytes | None:
         return (resources.files("ziamath") / "fonts" / FONT).read_bytes()
     except ModuleNotFoundError:
         return None
+
+
+def _scripts(entry: str) -> dict[str, str]:
+    """The scripts of a page by their type: where modules are, and which one to run."""
+    imports = msgspec.json.encode({"imports": _import_map(entry)}).decode()
+    return {"importmap": imports, "module": f'import "{NAMESPACE}{entry}";'}
 
 
 @cache

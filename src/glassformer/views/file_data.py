@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-import numpy as np
 from torch import Tensor
 
 from glassformer.decoding.predictions import Predictor
@@ -15,20 +14,11 @@ from glassformer.probes.readout import attention_steps
 from glassformer.probes.trace import Trace
 from glassformer.views.attention_sheet import AttentionSheet, attention_sheet
 from glassformer.views.run_data import RunData, StepData, ValueData, run_data
+from glassformer.views.stored_numbers import StoredTensor, fitting, store
 
 NUMBERS = 1_250_000  # float32 numbers in a file, at most
 ATTENTION_NUMBERS = NUMBERS // 2  # of them for attention weights
 POSITIONS, LIKELY = 64, 5  # positions of the text, and most likely tokens at each, that the page begins with
-# Indices kept on each leading axis and on rows and columns: the first pair with which everything fits.
-PARTS = ((256, 4096), (64, 1024), (64, 256), (32, 128), (16, 64), (12, 32), (4, 32), (2, 32), (1, 32), (1, 16), (1, 8), (1, 4))  # fmt: skip
-
-
-class StoredTensor(msgspec.Struct, frozen=True):
-    """A tensor in the file: the part that is there, the whole shape, and where its numbers begin."""
-
-    shape: list[int]
-    whole: list[int]
-    start: int
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -76,21 +66,13 @@ class _Found:
 
 
 def file_data(trace: Trace, predictor: Predictor) -> tuple[FileData, bytes]:
-    """The data of a trace and its numbers, float32 with the four bytes of all numbers one after the other."""
+    """The data of a trace, and its numbers as `store` gives them."""
     found = _found(trace)
     attends = {id(weights.outputs[0]) for weights in attention_steps(trace.tape).values()}
     maps = [tensor for tensor in found.tensors if id(tensor) in attends]
     others = [tensor for tensor in found.tensors if id(tensor) not in attends]
-    limits = _limits(maps, ATTENTION_NUMBERS) | _limits(others, NUMBERS - ATTENTION_NUMBERS)
-    stored: list[StoredTensor] = []
-    parts: list[np.ndarray] = []
-    start = 0
-    for tensor in found.tensors:
-        shape = _part(tensor.shape, *limits[id(tensor)])
-        kept = tensor.detach()[tuple(slice(n) for n in shape)].float().cpu().contiguous()
-        stored.append(StoredTensor(list(shape), list(tensor.shape), start))
-        parts.append(kept.numpy().astype("<f4").reshape(-1))
-        start += kept.numel()
+    limits = fitting(maps, ATTENTION_NUMBERS) | fitting(others, NUMBERS - ATTENTION_NUMBERS)
+    stored, numbers = store(found.tensors, limits)
     run = _as_stored(run_data(trace), found.places, stored)
     chosen = {name: at for name, at in vars(trace.selection).items() if isinstance(at, int)}
     data = FileData(
@@ -102,8 +84,7 @@ def file_data(trace: Trace, predictor: Predictor) -> tuple[FileData, bytes]:
         places=found.places,
         sheet=attention_sheet(trace),
     )
-    numbers = np.concatenate(parts) if parts else np.zeros(0, "<f4")
-    return data, numbers.view(np.uint8).reshape(-1, 4).T.tobytes()  # exponents beside exponents compress better
+    return data, numbers
 
 
 def _found(trace: Trace) -> _Found:
@@ -116,18 +97,6 @@ def _found(trace: Trace) -> _Found:
             if isinstance(value, Tensor)
         }
     return found
-
-
-def _part(shape: Sequence[int], leading: int, side: int) -> tuple[int, ...]:
-    return tuple(min(n, leading if axis < len(shape) - 2 else side) for axis, n in enumerate(shape))
-
-
-def _limits(tensors: Sequence[Tensor], most: int) -> dict[int, tuple[int, int]]:
-    """For each tensor, by id, how many indices of its axes are kept, so that all stay within `most` numbers."""
-    for pair in PARTS:
-        if sum(math.prod(_part(tensor.shape, *pair)) for tensor in tensors) <= most:
-            break
-    return {id(tensor): pair for tensor in tensors}
 
 
 def _as_stored(run: RunData, places: dict[str, dict[str, list[int | None]]], stored: list[StoredTensor]) -> RunData:

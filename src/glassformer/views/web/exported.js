@@ -18,8 +18,8 @@ function predictions(found) {
   const columns = found.map(({ token, next }) => made("td", {},
     made("b", {}, token === null ? "prediction" : tokenText(token)),
     made("ol", {}, ...next.map(({ text, probability }) => made("li", {},
-      made("span", {}, tokenText(text)), made("meter", { value: probability, max: 1, "aria-label": `probability of ${tokenText(text)}` }),
-      made("small", {}, numberText(probability, 2)))))));
+      made("span", {}, tokenText(text)), made("small", {}, numberText(probability, 2)),
+      made("meter", { value: probability, max: 1, "aria-label": `probability of ${tokenText(text)}` }))))));
   return made("section", { class: "predictions", "aria-label": "Prediction" },
     made("h2", {}, "Prediction"), made("p", { class: "faint" }, "Under each token, what the model holds most likely to come next."),
     made("div", { class: "prediction-rows", tabindex: 0, role: "region", "aria-label": "Predictions at each position" }, made("table", {}, made("tbody", {}, made("tr", {}, ...columns)))));
@@ -45,13 +45,14 @@ function finder(run) {
 
 function mark() {
   const now = state.get();
-  for (const link of document.querySelectorAll("[data-view]")) {
+  const current = (link, is) => (is ? link.setAttribute("aria-current", "true") : link.removeAttribute("aria-current"));
+  for (const link of document.querySelectorAll("#views a")) {
     link.href = state.link({ view: link.dataset.view });
-    link.toggleAttribute("aria-current", link.dataset.view === now.view);
+    current(link, link.dataset.view === now.view);
   }
-  for (const link of document.querySelectorAll("[data-step]")) {
+  for (const link of document.querySelectorAll(".step-list a")) {
     link.href = state.link({ view: "step", step: link.dataset.step, index: null });
-    link.toggleAttribute("aria-current", link.dataset.step === now.step);
+    current(link, link.dataset.step === now.step);
   }
 }
 

@@ -11,6 +11,9 @@ export async function unpacked(id) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
+/** A block of the page as JSON. */
+export const readJson = async (id) => JSON.parse(new TextDecoder().decode(await unpacked(id)));
+
 /** Float32 numbers whose first bytes, second bytes, … are each in one piece. */
 export function joined(planes) {
   const count = planes.length / 4;
@@ -21,6 +24,21 @@ export function joined(planes) {
   return new Float32Array(bytes.buffer);
 }
 
+/** A window of the matrix at `leading` of a stored tensor `{shape, start}`. */
+export function windowOf(numbers, tensor, { leading = [], top, left, height, width }) {
+  const shape = [1, 1, ...tensor.shape].slice(-Math.max(2, tensor.shape.length));
+  const [rows, columns] = shape.slice(-2);
+  const matrix = leading.reduce((at, index, axis) => at * shape[axis] + index, 0);
+  const outside = leading.some((index, axis) => index >= shape[axis]);
+  if (outside || top + height > rows || left + width > columns) throw new Error(`this part ${NOT_HERE}`);
+  const found = new Float32Array(height * width);
+  for (let row = 0; row < height; row++) {
+    const from = tensor.start + (matrix * rows + top + row) * columns + left;
+    found.set(numbers.subarray(from, from + width), row * width);
+  }
+  return found;
+}
+
 export class FileSource {
   constructor(data, numbers) {
     Object.assign(this, { data, numbers, run: data.run });
@@ -29,8 +47,8 @@ export class FileSource {
 
   /** Read the blocks `run` and `numbers` of the page. */
   static async open() {
-    const [run, numbers] = await Promise.all([unpacked("run"), unpacked("numbers")]);
-    return new FileSource(JSON.parse(new TextDecoder().decode(run)), joined(numbers ?? new Uint8Array()));
+    const [run, numbers] = await Promise.all([readJson("run"), unpacked("numbers")]);
+    return new FileSource(run, joined(numbers));
   }
 
   /** A step by its name, or undefined. */
@@ -45,18 +63,7 @@ export class FileSource {
 
   /** A window of a matrix. */
   async slice({ step, symbol = "", direction = "forward", leading = [], top = 0, left = 0, height, width }) {
-    const tensor = this.#tensor(step, symbol, direction);
-    const shape = [1, 1, ...tensor.shape].slice(-Math.max(2, tensor.shape.length));
-    const [rows, columns] = shape.slice(-2);
-    const matrix = leading.reduce((at, index, axis) => at * shape[axis] + index, 0);
-    const outside = leading.some((index, axis) => index >= shape[axis]);
-    if (outside || top + height > rows || left + width > columns) throw new Error(`this part of ${symbol || step} ${NOT_HERE}`);
-    const found = new Float32Array(height * width);
-    for (let row = 0; row < height; row++) {
-      const from = tensor.start + (matrix * rows + top + row) * columns + left;
-      found.set(this.numbers.subarray(from, from + width), row * width);
-    }
-    return found;
+    return windowOf(this.numbers, this.#tensor(step, symbol, direction), { leading, top, left, height, width });
   }
 
   /** The attention maps of the run. */
