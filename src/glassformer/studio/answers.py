@@ -1,7 +1,7 @@
 """Answers of the server: JSON, and errors of the library in words."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -9,7 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glassformer.errors import GlassformerError
-from glassformer.studio.sessions import KeptRun, Sessions, UnknownRunError
+from glassformer.studio.faults import UnknownRunError
+from glassformer.studio.guard import BODY_LIMIT, TOO_LARGE
+
+if TYPE_CHECKING:
+    from glassformer.studio.sessions import KeptRun, Sessions
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -25,14 +29,19 @@ async def fault(_request: Request, error: Exception) -> Response:
     return answer({"error": str(error)}, 404 if isinstance(error, UnknownRunError) else 400)
 
 
-def sessions_of(request: Request) -> Sessions:
+def sessions_of(request: Request) -> "Sessions":
     """The store of models and runs."""
     return request.app.state.sessions
 
 
 async def read_body(request: Request, kind: type[S]) -> S:
     """The body of a request, or an error that says what is wrong with it."""
-    return msgspec.json.decode(await request.body(), type=kind)
+    body = bytearray()
+    async for chunk in request.stream():  # its length need not be said
+        body += chunk
+        if len(body) > BODY_LIMIT:
+            raise GlassformerError(TOO_LARGE)
+    return msgspec.json.decode(body, type=kind)
 
 
 def whole_numbers(request: Request, name: str) -> tuple[int, ...]:
@@ -48,7 +57,7 @@ def whole_number(request: Request, name: str, default: int) -> int:
     return (*whole_numbers(request, name), default)[0]
 
 
-async def on_run(request: Request, compute: Callable[[KeptRun], T]) -> T:
+async def on_run(request: Request, compute: "Callable[[KeptRun], T]") -> T:
     """Compute on the run that the path names, in a thread, while nobody else does."""
 
     def locked() -> T:

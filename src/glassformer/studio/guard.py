@@ -1,7 +1,7 @@
 """What a request must have before it is answered: this machine's name, this page's origin, the token, a small body."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import msgspec
@@ -9,6 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_LIMIT = 1_000_000  # bytes
+TOO_LARGE = f"the body is over {BODY_LIMIT:,} bytes"
 TOKEN_HEADER = "x-glassformer-token"
 OPEN_PATHS = ("/", "/health", "/font", "/favicon.ico")  # these and the modules under /web/ hold no data
 HEADERS = {
@@ -22,16 +23,20 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """The hosts under which the page is opened, with the port, and the token that its address carries."""
+    """Access from this machine alone, to those who have the token, which the address of the page carries."""
 
-    hosts: frozenset[str]
-    token: str
+    port: int
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
-    @classmethod
-    def local(cls, port: int, token: str | None = None) -> "Access":
-        """Access from this machine alone."""
-        names = ("127.0.0.1", "localhost", "[::1]")
-        return cls(frozenset(f"{name}:{port}" for name in names), token or secrets.token_urlsafe(16))
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names of this machine, with the port."""
+        return frozenset(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+
+    @property
+    def address(self) -> str:
+        """The address to open."""
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
     def fault(self, path: str, headers: Headers) -> str | None:
         """What is wrong with a request, or None."""
@@ -69,27 +74,14 @@ class Guard:
         if fault := self.access.fault(scope["path"], headers):
             await _refuse(guarded, HTTPStatus.FORBIDDEN, fault)
         elif _length(headers) > BODY_LIMIT:
-            await _refuse(guarded, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is over {BODY_LIMIT:,} bytes")
+            await _refuse(guarded, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
         else:
-            await self.app(scope, _limited(receive), guarded)
+            await self.app(scope, receive, guarded)
 
 
 def _length(headers: Headers) -> int:
     given = headers.get("content-length", "0")
     return int(given) if given.isdecimal() else BODY_LIMIT + 1
-
-
-def _limited(receive: Receive) -> Receive:
-    """A body that is cut where it is longer than it may be, for requests that do not say their length."""
-    read = 0
-
-    async def limited() -> Message:
-        nonlocal read
-        message = await receive()
-        read += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if read > BODY_LIMIT else message
-
-    return limited
 
 
 async def _refuse(send: Send, status: HTTPStatus, text: str) -> None:
