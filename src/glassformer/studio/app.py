@@ -1,0 +1,30 @@
+"""The server of Studio: every group of routes, behind the guard."""
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from glassformer.errors import GlassformerError
+from glassformer.studio import page_files, run_routes
+from glassformer.studio.answers import answer, fault
+from glassformer.studio.guard import Access, Guard
+from glassformer.studio.sessions import Sessions
+
+GROUPS = (page_files, run_routes)
+
+
+async def health(_request: Request) -> Response:
+    """Whether the server is there."""
+    return answer({"status": "ok"})
+
+
+def studio_app(sessions: Sessions, access: Access) -> Starlette:
+    """The application that serves the page to those whom `access` lets in."""
+    routes = [Route("/health", health), *(route for group in GROUPS for route in group.routes)]
+    faults = {GlassformerError: fault, msgspec.DecodeError: fault}
+    app = Starlette(routes=routes, middleware=[Middleware(Guard, access=access)], exception_handlers=faults)
+    app.state.sessions = sessions
+    return app

@@ -1,0 +1,118 @@
+// The frame of the page: it keeps one run, shows one view of it, and says what happens.
+
+import { Unreachable, api } from "glassformer/api.js";
+import { made } from "glassformer/dom.js";
+import { ServerSource } from "glassformer/source.js";
+import { state } from "glassformer/state.js";
+import { views } from "glassformer/views.js";
+
+const WAIT = 1500; // milliseconds between questions whether the server is back
+const RUN = ["text", "second", "backward", "model", "changes"]; // what a run depends on
+const main = document.getElementById("main");
+const app = { state, api, source: null, say };
+let shown = null; // the view that is mounted
+let wanted = ""; // the run asked for last
+
+function say(text) {
+  document.getElementById("status").textContent = text;
+}
+
+function trouble(text) {
+  const line = document.getElementById("trouble");
+  line.textContent = text;
+  line.hidden = !text;
+}
+
+function drawViews() {
+  const links = views.map((view) => made("a", { href: state.link({ view: view.name }), "data-view": view.name }, view.title));
+  document.getElementById("views").replaceChildren(...links);
+  state.on(() => markView());
+  markView();
+}
+
+function markView() {
+  const now = state.get();
+  for (const link of document.querySelectorAll("#views a")) {
+    link.href = state.link({ view: link.dataset.view });
+    if (link.dataset.view === now.view) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+function mount() {
+  const view = views.find((each) => each.name === state.get().view) ?? views[0];
+  if (shown?.view === view) return;
+  shown?.mounted.unmount?.();
+  main.className = `view ${view.name}`;
+  document.title = `${view.title} · Glassformer Studio`;
+  const body = made("div", { class: "body" });
+  main.replaceChildren(made("h1", {}, view.title), made("p", { class: "sentence" }, view.sentence), body);
+  shown = { view, mounted: view.mount(body, app) };
+}
+
+function update(before) {
+  mount();
+  shown.mounted.update?.(state.get(), before);
+}
+
+/** Run the text of the state, unless it is the run that is there. */
+async function run(before) {
+  const now = state.get();
+  const request = Object.fromEntries(RUN.filter((name) => now[name]?.length).map((name) => [name, now[name]]));
+  const key = JSON.stringify(request);
+  if (!request.text || key === wanted) return;
+  wanted = key;
+  say("Running the model…");
+  try {
+    const source = await ServerSource.start(request);
+    if (wanted !== key) return; // another text was asked for meanwhile
+    app.source = source;
+    trouble("");
+    say(`${source.run.steps.length.toLocaleString("en")} steps`);
+    update(before);
+  } catch (error) {
+    if (wanted === key) wanted = "";
+    fail(error);
+  }
+}
+
+function fail(error) {
+  say("");
+  trouble(error.message);
+  if (error instanceof Unreachable) setTimeout(recover, WAIT);
+}
+
+/** Ask until the server is back, then run the text again. */
+async function recover() {
+  try {
+    await api.get("/health");
+  } catch (error) {
+    fail(error);
+    return;
+  }
+  trouble("");
+  say("The server is back.");
+  wanted = "";
+  app.source = null;
+  await run();
+}
+
+addEventListener("unhandledrejection", (event) => {
+  if (event.reason?.name === "AbortError") return;
+  event.preventDefault();
+  if (event.reason?.status === 404 && app.source) {
+    wanted = ""; // the server dropped the run: run the text again
+    run();
+    return;
+  }
+  fail(event.reason instanceof Error ? event.reason : new Error(String(event.reason)));
+});
+
+state.on((_, before) => {
+  update(before);
+  run(before);
+});
+drawViews();
+update(state.get());
+await run(state.get());
+document.body.dataset.ready = "yes";

@@ -1,0 +1,6 @@
+// The views, in the order of their links.
+
+import home from "glassformer/home.js";
+import step from "glassformer/step.js";
+
+export const views = [home, step];
