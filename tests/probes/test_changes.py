@@ -109,7 +109,8 @@ def test_changes_upstream_are_seen_by_changes_downstream(name: str) -> None:
 def test_gradients_are_those_of_the_changed_run(name: str) -> None:
     case = specimen(name)
     base = trace(case.model, case.inputs)
-    step, module = (lambda s: (base.names[s.path], base.names.modules[s.module]))(attention_steps(base)[-2])
+    attention = attention_steps(base)[-2]
+    step, module = base.names[attention.path], base.names.modules[attention.module]
     found = apply_changes(case.model, case.inputs, [HeadOff(module, 1)], "next")
     assert found.loss is not None and not found[f"{step}.before"].gradient[:, 1].any()
     assert found[step].gradient[:, 1].any(), "how the loss would answer to other numbers there"
