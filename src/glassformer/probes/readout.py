@@ -1,7 +1,7 @@
 """Readouts of a run, layer by layer: attention maps, the residual stream and its norms, the logit lens."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import torch
@@ -111,7 +111,18 @@ def logit_lens(trace: Trace | nn.Module | TextModel, inputs: Inputs | None = Non
         if inputs is None:
             raise TapeError(f"logit_lens got {type(trace).__name__} alone, wanted a trace, or a model and its inputs")
         trace = run_trace(trace, inputs)
+    return torch.stack(list(logits_by_depth(trace)))
+
+
+def logits_by_depth(trace: Trace, positions: slice | None = None) -> Iterator[Tensor]:
+    """The outputs of the logit lens one after another, of all positions or, of a model that gives each its own, some.
+
+    So no more than one of them need be in memory.
+    """
     stream, of = residual_stream(trace), trace.output if isinstance(trace.output, Tensor) else None
-    with torch.no_grad():
-        outputs = [trace.tape.replay(changes=[(stream[-1], hidden)], of=of) for hidden in stream]
-    return torch.stack([output for output in outputs if isinstance(output, Tensor)])
+    for hidden in stream:
+        changed = hidden if positions is None else hidden[:, positions]
+        with torch.no_grad():
+            output = trace.tape.replay(changes=[(stream[-1], changed)], of=of)
+        if isinstance(output, Tensor):
+            yield output

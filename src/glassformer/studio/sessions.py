@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from glassformer.errors import GlassformerError
-from glassformer.probes.trace import Trace
+from glassformer.probes.trace import Trace, trace
 from glassformer.studio.faults import UnknownRunError
+from glassformer.studio.run_inputs import run_inputs
 
 if TYPE_CHECKING:
     from glassformer.interface import LoadedModel
@@ -27,6 +28,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     second: str | None = None
     backward: str | None = None
     model: str | None = None
+    written: str | None = None
 
     @property
     def id(self) -> str:
@@ -80,7 +82,7 @@ class Sessions:
 
     def start(self, request: Request) -> KeptRun:
         """Run a model on a text; the same request gives the run that is there."""
-        if len(request.text) > LONGEST_TEXT or len(request.second or "") > LONGEST_TEXT:
+        if any(len(each or "") > LONGEST_TEXT for each in (request.text, request.second, request.written)):
             raise GlassformerError(f"the text has over {LONGEST_TEXT:,} characters: shorten it")
         loaded = self.model(request.model)
         with self._computing:
@@ -88,8 +90,9 @@ class Sessions:
                 if request.id in self._runs:
                     self._runs.move_to_end(request.id)
                     return self._runs[request.id]
-            trace = loaded.trace(request.text, request.second, request.backward)
-            kept = KeptRun(request, loaded, trace)
+            run = run_inputs(loaded, request.text, request.second, request.written)
+            found = trace(run.model, run.values, request.backward).labeled(**run.tokens)
+            kept = KeptRun(request, loaded, found)
             with self._lock:
                 self._runs[request.id] = kept
                 while len(self._runs) > KEPT:
