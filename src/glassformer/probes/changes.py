@@ -46,8 +46,8 @@ def apply_changes(
     weights = sum(p.numel() * p.element_size() for p in run.model.parameters())
     kept = value_bytes(step for top in outline.tape.steps for step in top.walk())
     require_memory(run.model, kept if backward is None else 2 * kept + weights)
-    edits = _edits(model, outline, changes)
-    with torch.no_grad(), ChangedTape(edits) as tape:
+    tape = ChangedTape(_edits(model, outline, changes))
+    with torch.no_grad(), tape:
         output = run.model(**untouched(run.values))
         loss = None if backward is None else loss_of(backward, output, run.values)
     gradients = None if loss is None else gradients_of(run.model, tape, backward, run.values, output, loss)

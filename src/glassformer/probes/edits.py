@@ -103,7 +103,7 @@ def _at(index: tuple[int | slice, ...], new: float | Tensor) -> Edit:
     def edit(value: Tensor) -> tuple[Tensor, Tensor]:
         where = torch.zeros_like(value, dtype=torch.bool)
         where[index] = True
-        return where, torch.full_like(value, new) if isinstance(new, float) else new.to(value)
+        return where, new.to(value) if isinstance(new, Tensor) else torch.full_like(value, new)
 
     return edit
 
@@ -129,18 +129,27 @@ def _head_step(outline: Trace, change: HeadOff) -> str:
 
 def _added(outline: Trace, module: str) -> list[str]:
     """The paths of the steps inside a module whose results are added to a residual stream."""
-    added = [step.inputs["f"] for step in outline.tape.steps if step.equation is residual]
-    names = {outline.source_of(f): f for f in added}
-    found = [name for name in names if f"{name}.".startswith(f"{module}.")]
+    found = [name for name in _added_names(outline) if f"{name}.".startswith(f"{module}.")]
     if not found:
-        known = sorted({part for name in names for part in _prefixes(name)})
-        raise TapeError(f"{module!r} adds nothing to a residual stream; {did_you_mean(module, known)}")
+        raise TapeError(
+            f"{module!r} adds nothing to a residual stream; {did_you_mean(module, residual_modules(outline))}"
+        )
     return [outline.names.path(name) for name in found]
 
 
-def _prefixes(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    return (".".join(parts[:count]) for count in range(2, len(parts)))
+def _added_names(outline: Trace) -> list[str]:
+    added = [step.inputs["f"] for step in outline.tape.steps if step.equation is residual]
+    return list(dict.fromkeys(outline.source_of(f) for f in added))
+
+
+def residual_modules(outline: Trace) -> list[str]:
+    """Layers and sublayers that add to a residual stream, such as `layers.0` and `layers.0.attention`."""
+    found: dict[str, None] = {}
+    for name in _added_names(outline):
+        parts = name.split(".")
+        start = next((at for at, part in enumerate(parts) if part.isdecimal()), len(parts)) + 1
+        found |= dict.fromkeys(".".join(parts[:count]) for count in (start, start + 1) if count <= len(parts))
+    return list(found)
 
 
 def _score_steps(outline: Trace, change: TokenOff) -> Iterator[tuple[str, Edit]]:

@@ -76,7 +76,7 @@ class Names:
         return self._paths[name]
 
     def insert(self, path: str, after: str) -> None:
-        """Give a step's name to the step at `path`, which changes its result; the step `after` becomes `NAME.before`."""
+        """Give the name of step `after` to that at `path`, which changes its result; `after` becomes `NAME.before`."""
         name = self._names[after]
         self._paths |= {alias: path for alias, meant in self._paths.items() if meant == after and alias != after}
         before = self._numbered(f"{name}.before")
