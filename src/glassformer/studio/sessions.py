@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from glassformer.errors import GlassformerError
-from glassformer.probes.trace import Trace, trace
+from glassformer.probes.changes import apply_changes
+from glassformer.probes.edits import RunChange
+from glassformer.probes.trace import Trace
 from glassformer.studio.faults import UnknownRunError
 from glassformer.studio.run_inputs import run_inputs
 
@@ -29,6 +31,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     backward: str | None = None
     model: str | None = None
     written: str | None = None
+    changes: tuple[RunChange, ...] = ()
 
     @property
     def id(self) -> str:
@@ -91,7 +94,7 @@ class Sessions:
                     self._runs.move_to_end(request.id)
                     return self._runs[request.id]
             run = run_inputs(loaded, request.text, request.second, request.written)
-            found = trace(run.model, run.values, request.backward).labeled(**run.tokens)
+            found = apply_changes(loaded, run, request.changes, request.backward)
             kept = KeptRun(request, loaded, found)
             with self._lock:
                 self._runs[request.id] = kept
