@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 
@@ -13,6 +14,7 @@ from glassformer.text.learn_tokenizer import learn_tokenizer
 from tests.models.zoo import ZOO
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+OpenPage: TypeAlias = Callable[..., object]
 WORDS = ["The cat sat on the mat.", "I love AI", "you are welcome", "a small dog runs home"]
 
 
@@ -36,26 +38,29 @@ def chromium() -> Iterator[object]:
 
 
 def small_model(name: str) -> LoadedModel:
-    """A small model of an architecture (`gpt`, `llama`, `encoder`, `seq2seq`, …) with random weights and a tokenizer."""
+    """A small model of an architecture (`gpt`, `seq2seq`, …) with random weights and a tokenizer."""
     tokenizer = learn_tokenizer(WORDS, "bpe", 300)
     config = replace(ZOO[name], vocab=tokenizer.vocab_size, context=64)
     return LoadedModel(build(config).eval(), tokenizer)
 
 
 @pytest.fixture
-def studio(chromium: object) -> Iterator[Callable[..., object]]:
+def studio(chromium: object) -> Iterator[OpenPage]:
     """Open a Studio on a model: `page = studio(model, "#/step")`; errors of the page fail the test."""
-    from glassformer.studio.serving import served
+    from glassformer.studio.app import studio_app
+    from glassformer.studio.guard import Access
+    from glassformer.studio.serving import listen, served
     from glassformer.studio.sessions import Sessions
 
     opened, faults = [], []
 
     @contextmanager
     def running(model: LoadedModel) -> Iterator[str]:
-        sessions = Sessions()
+        sessions, listening = Sessions(), listen(0)
         sessions.add_model("model", model)
-        with served(sessions) as address:
-            yield address
+        access = Access(listening.getsockname()[1])
+        with served(studio_app(sessions, access), listening):
+            yield access.address
 
     def open_page(model: LoadedModel, state: str = "", **options: object) -> object:
         manager = running(model)

@@ -1,6 +1,7 @@
 """`glassformer studio`: a local page that shows how a model computes, learns and translates."""
 
-import socket
+import webbrowser
+from threading import Timer
 from typing import TYPE_CHECKING
 
 from glassformer.cli.named_model import LoadOptions, ModelName, load_named
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from glassformer.studio.sessions import Sessions
 
 HIGHEST_PORT = 65_535
+BROWSER_DELAY = 0.5  # seconds until the server answers
 
 
 def studio(model: ModelName | None = None, /, *, port: int = 8765, browser: Flag = False, step: RunStep = None) -> None:
@@ -24,28 +26,24 @@ def studio(model: ModelName | None = None, /, *, port: int = 8765, browser: Flag
     """
     if not 0 <= port <= HIGHEST_PORT:
         raise UsageError(f"--port is {port}, wanted 0 to {HIGHEST_PORT:,}")
-    from glassformer.studio.serving import require_studio
+    from glassformer.studio.serving import listen, require_studio, serve
 
     require_studio()
-    listening = _listen(port)
-    from glassformer.studio.serving import serve
+    try:
+        listening = listen(port)
+    except OSError as error:
+        raise UsageError(f"port {port} cannot be used ({error.strerror}): choose another with --port") from None
+    from glassformer.studio.app import studio_app
+    from glassformer.studio.guard import Access
     from glassformer.studio.sessions import Sessions
 
-    sessions = Sessions()
+    sessions, access = Sessions(), Access(listening.getsockname()[1])
     _add_model(sessions, model, step)
-    serve(sessions, listening, talk, browser)
-
-
-def _listen(port: int) -> socket.socket:
-    """A socket on this machine alone, or an error that names the port."""
-    found = socket.socket()
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind(("127.0.0.1", port))
-    except OSError as error:
-        found.close()
-        raise UsageError(f"port {port} cannot be used ({error.strerror}): choose another with --port") from None
-    return found
+    talk(f"Studio is at {access.address}")
+    talk("Ctrl-C stops it")
+    if browser:
+        Timer(BROWSER_DELAY, webbrowser.open, (access.address,)).start()
+    serve(studio_app(sessions, access), listening)
 
 
 def _add_model(sessions: "Sessions", model: str | None, step: int | None) -> None:

@@ -1,7 +1,7 @@
 """Answers of the server: JSON, and errors of the library in words."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -9,7 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from glassformer.errors import GlassformerError
-from glassformer.studio.sessions import KeptRun, Sessions, UnknownRunError
+from glassformer.studio.faults import UnknownRunError
+
+if TYPE_CHECKING:
+    from glassformer.studio.sessions import KeptRun, Sessions
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -25,7 +28,7 @@ async def fault(_request: Request, error: Exception) -> Response:
     return answer({"error": str(error)}, 404 if isinstance(error, UnknownRunError) else 400)
 
 
-def sessions_of(request: Request) -> Sessions:
+def sessions_of(request: Request) -> "Sessions":
     """The store of models and runs."""
     return request.app.state.sessions
 
@@ -48,7 +51,7 @@ def whole_number(request: Request, name: str, default: int) -> int:
     return (*whole_numbers(request, name), default)[0]
 
 
-async def on_run(request: Request, compute: Callable[[KeptRun], T]) -> T:
+async def on_run(request: Request, compute: "Callable[[KeptRun], T]") -> T:
     """Compute on the run that the path names, in a thread, while nobody else does."""
 
     def locked() -> T:

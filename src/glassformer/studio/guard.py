@@ -1,7 +1,7 @@
 """What a request must have before it is answered: this machine's name, this page's origin, the token, a small body."""
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import msgspec
@@ -22,16 +22,20 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """The hosts under which the page is opened, with the port, and the token that its address carries."""
+    """Access from this machine alone, to those who have the token, which the address of the page carries."""
 
-    hosts: frozenset[str]
-    token: str
+    port: int
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(16))
 
-    @classmethod
-    def local(cls, port: int, token: str | None = None) -> "Access":
-        """Access from this machine alone."""
-        names = ("127.0.0.1", "localhost", "[::1]")
-        return cls(frozenset(f"{name}:{port}" for name in names), token or secrets.token_urlsafe(16))
+    @property
+    def hosts(self) -> frozenset[str]:
+        """The names of this machine, with the port."""
+        return frozenset(f"{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+
+    @property
+    def address(self) -> str:
+        """The address to open."""
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
 
     def fault(self, path: str, headers: Headers) -> str | None:
         """What is wrong with a request, or None."""

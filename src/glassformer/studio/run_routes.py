@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from glassformer.studio import sessions
 from glassformer.studio.answers import answer, on_run, read_body, sessions_of, whole_number, whole_numbers
-from glassformer.views.run_data import TensorName, Window, cell, path, slice_of
+from glassformer.views.run_data import MatrixPart, TensorName, cell, path, run_data, slice_of
 
 PATH_DEPTH, PATH_WIDTH = 3, 3
 
@@ -16,19 +16,18 @@ async def start(request: Request) -> Response:
     """Run a model on a text."""
     wanted = await read_body(request, sessions.Request)
     kept = await run_in_threadpool(sessions_of(request).start, wanted)
-    return answer({"id": kept.request.id, "request": kept.request, "model": kept.loaded.name, "data": kept.data})
+    return answer(await run_in_threadpool(_described, kept))
 
 
 async def again(request: Request) -> Response:
     """The data of a run that is kept."""
-    kept = sessions_of(request).run(request.path_params["id"])
-    return answer({"id": kept.request.id, "request": kept.request, "model": kept.loaded.name, "data": kept.data})
+    return answer(await on_run(request, _described))
 
 
 async def slice_(request: Request) -> Response:
     """A window of a matrix as float32, row by row."""
     which = _tensor(request)
-    window = Window(*(whole_number(request, name, 0) for name in ("top", "left", "height", "width")))
+    window = MatrixPart(*(whole_number(request, name, 0) for name in ("top", "left", "height", "width")))
     leading = whole_numbers(request, "leading")
     found = await on_run(request, lambda kept: slice_of(kept.trace, which, leading, window))
     return Response(found, media_type="application/octet-stream")
@@ -50,6 +49,11 @@ async def path_(request: Request) -> Response:
 async def models(request: Request) -> Response:
     """The names of the models."""
     return answer({"models": sessions_of(request).models})
+
+
+def _described(kept: sessions.KeptRun) -> dict[str, object]:
+    data = run_data(kept.trace)
+    return {"id": kept.request.id, "request": kept.request, "model": kept.loaded.name, "data": data}
 
 
 def _tensor(request: Request) -> TensorName:

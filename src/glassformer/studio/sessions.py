@@ -1,24 +1,23 @@
-"""What the server holds: models by name, and the last few runs, each with its trace and its data for the page."""
+"""What the server holds: models by name, and the last few runs, each with its trace."""
 
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from glassformer.errors import GlassformerError
-from glassformer.interface import LoadedModel
 from glassformer.probes.trace import Trace
-from glassformer.views.run_data import RunData, run_data
+from glassformer.studio.faults import UnknownRunError
+
+if TYPE_CHECKING:
+    from glassformer.interface import LoadedModel
 
 KEPT = 8  # runs
 LONGEST_TEXT = 20_000  # characters
-
-
-class UnknownRunError(GlassformerError, LookupError):
-    """A run that is not kept, or never was."""
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,9 +39,8 @@ class KeptRun:
     """A run that the server keeps; hold its lock while computing on it."""
 
     request: Request
-    loaded: LoadedModel
+    loaded: "LoadedModel"
     trace: Trace
-    data: RunData
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -55,7 +53,7 @@ class Sessions:
         self._lock = threading.Lock()  # of the two above
         self._computing = threading.Lock()  # one new run at a time: two would only take each other's cores
 
-    def add_model(self, name: str, model: LoadedModel | Callable[[], LoadedModel]) -> None:
+    def add_model(self, name: str, model: "LoadedModel | Callable[[], LoadedModel]") -> None:
         """Offer a model under a name; a function is called when the model is first needed."""
         with self._lock:
             self._models[name] = model
@@ -66,14 +64,14 @@ class Sessions:
         with self._lock:
             return list(self._models)
 
-    def model(self, name: str | None = None) -> LoadedModel:
+    def model(self, name: str | None = None) -> "LoadedModel":
         """The model of this name, or the first."""
         with self._lock:
             names = list(self._models)
             found = self._models.get(names[0] if name is None and names else name or "")
         if found is None:
             raise UnknownRunError(f"there is no model {name!r}; there are {', '.join(names) or 'none yet'}")
-        if isinstance(found, LoadedModel):
+        if not callable(found):
             return found
         with self._computing:
             opened = found()
@@ -91,7 +89,7 @@ class Sessions:
                     self._runs.move_to_end(request.id)
                     return self._runs[request.id]
             trace = loaded.trace(request.text, request.second, request.backward)
-            kept = KeptRun(request, loaded, trace, run_data(trace))
+            kept = KeptRun(request, loaded, trace)
             with self._lock:
                 self._runs[request.id] = kept
                 while len(self._runs) > KEPT:

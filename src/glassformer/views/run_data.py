@@ -90,7 +90,7 @@ class TensorName:
 
 
 @dataclass(frozen=True)
-class Window:
+class MatrixPart:
     """A part of a matrix."""
 
     top: int
@@ -104,10 +104,10 @@ def run_data(trace: Trace) -> RunData:
     equations = {step.equation.name: step.equation for step in trace.steps}
     parents: list[int] = []
     steps: list[StepData] = []
-    for place, step in enumerate(trace.steps):
+    for position, step in enumerate(trace.steps):
         del parents[step.depth :]
         steps.append(_step_data(trace, step, parents[-1] if parents else None))
-        parents.append(place)
+        parents.append(position)
     return RunData(
         kind="other",
         loss=None if trace.loss is None else plain(float(trace.loss)),
@@ -140,7 +140,7 @@ def tensor_of(trace: Trace, which: TensorName) -> Tensor:
     return gradient
 
 
-def slice_of(trace: Trace, which: TensorName, leading: tuple[int, ...], window: Window) -> bytes:
+def slice_of(trace: Trace, which: TensorName, leading: tuple[int, ...], part: MatrixPart) -> bytes:
     """A window of the matrix at `leading` of a tensor, as little-endian float32."""
     value = tensor_of(trace, which)
     matrix = value.reshape((1,) * (2 - min(2, value.dim())) + tuple(value.shape))
@@ -149,8 +149,8 @@ def slice_of(trace: Trace, which: TensorName, leading: tuple[int, ...], window: 
         raise TapeError(
             f"{which.step} has shape {list(value.shape)}: leading is {list(leading)}, wanted {len(lead)} indices"
         )
-    rows = slice(window.top, window.top + window.height)
-    found = matrix[leading][rows, window.left : window.left + window.width]
+    rows = slice(part.top, part.top + part.height)
+    found = matrix[leading][rows, part.left : part.left + part.width]
     return found.to(torch.float32).cpu().contiguous().numpy().tobytes()
 
 

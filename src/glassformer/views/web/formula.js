@@ -1,0 +1,136 @@
+// <glass-formula>: a formula whose letters can be pointed at, with what each stands for.
+
+import { made } from "glassformer/dom.js";
+
+const MATHML = "http://www.w3.org/1998/Math/MathML";
+const ELEMENTS = new Set(["math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "ms", "mfrac", "msqrt", "mroot", "mstyle", "merror",
+  "mpadded", "mphantom", "msub", "msup", "msubsup", "munder", "mover", "munderover", "mmultiscripts", "mprescripts", "none", "mtable",
+  "mtr", "mtd", "menclose", "semantics"]);
+const ATTRIBUTES = new Set(["display", "displaystyle", "scriptlevel", "mathvariant", "stretchy", "fence", "separator", "form", "largeop",
+  "movablelimits", "accent", "accentunder", "symmetric", "lspace", "rspace", "minsize", "maxsize", "width", "height", "depth", "voffset",
+  "linethickness", "columnalign", "rowspacing", "columnspacing", "notation", "dir", "intent", "arg", "data-symbol"]);
+const HINT = "Point at a letter to read what it stands for.";
+
+/** A copy of a MathML element with nothing but mathematics in it. */
+function mathematics(source) {
+  if (source.namespaceURI !== MATHML || !ELEMENTS.has(source.localName)) return document.createTextNode(source.textContent);
+  const copy = document.createElementNS(MATHML, source.localName);
+  for (const { name, value } of source.attributes) if (ATTRIBUTES.has(name)) copy.setAttribute(name, value);
+  for (const child of source.childNodes) {
+    if (child.nodeType === Node.ELEMENT_NODE) copy.append(mathematics(child));
+    else if (child.nodeType === Node.TEXT_NODE) copy.append(child.data);
+  }
+  return copy;
+}
+
+/** MathML as an element of this page; a text that is not MathML is shown as text. */
+export function formulaOf(mathml) {
+  const named = mathml.includes("xmlns=") ? mathml : mathml.replace("<math", `<math xmlns="${MATHML}"`);
+  const read = new DOMParser().parseFromString(named, "application/xml");
+  const root = read.documentElement;
+  if (read.querySelector("parsererror") || root.localName !== "math") return made("span", {}, mathml);
+  return mathematics(root);
+}
+
+/** A formula with letters to point at; set `data` and `marked`, listen to symbol-hover and symbol-pin. */
+export class GlassFormula extends HTMLElement {
+  #data = null;
+  #marked = null;
+  #pointed = null;
+  #holder = made("div", { class: "formula-body" });
+  #said = made("output", { class: "formula-said" });
+
+  connectedCallback() {
+    if (this.#holder.parentNode) return;
+    this.append(this.#holder, this.#said);
+    const symbolOf = (event) => event.target.closest?.("[data-symbol]")?.dataset.symbol ?? null;
+    this.#holder.addEventListener("pointerover", (event) => this.#point(symbolOf(event)));
+    this.#holder.addEventListener("pointerleave", () => this.#point(null));
+    this.#holder.addEventListener("focusin", (event) => this.#point(symbolOf(event)));
+    this.#holder.addEventListener("focusout", () => this.#point(null));
+    this.#holder.addEventListener("click", (event) => this.#pin(symbolOf(event)));
+    this.#holder.addEventListener("keydown", (event) => this.#key(event));
+    this.#say();
+  }
+
+  /** The formula and its letters: `{mathml, symbols: [{name, written, meaning}]}`. */
+  get data() { return this.#data; }
+  set data(data) {
+    this.#data = data;
+    [this.#marked, this.#pointed] = [null, null];
+    this.#holder.replaceChildren(...(data ? [formulaOf(data.mathml)] : []));
+    this.#name();
+    this.#light();
+    this.#say();
+  }
+
+  /** The letter that is marked from outside, by its name. */
+  get marked() { return this.#marked; }
+  set marked(name) {
+    this.#marked = name ?? null;
+    this.#light();
+    this.#say();
+  }
+
+  #letters() {
+    return [...this.#holder.querySelectorAll("[data-symbol]")];
+  }
+
+  /** Say what each letter is; the first of each letter can be reached by Tab, the others by arrow keys. */
+  #name() {
+    const met = new Set();
+    for (const letter of this.#letters()) {
+      const { symbol } = letter.dataset;
+      letter.setAttribute("tabindex", met.size === 0 ? "0" : "-1");
+      letter.setAttribute("role", "button");
+      letter.setAttribute("aria-label", this.#words(symbol));
+      met.add(symbol);
+    }
+  }
+
+  #words(name) {
+    const symbol = this.#data?.symbols.find((each) => each.name === name);
+    return symbol?.meaning ? `${name}: ${symbol.meaning}` : name;
+  }
+
+  #point(name) {
+    if (name === this.#pointed) return;
+    this.#pointed = name;
+    this.#light();
+    this.#say();
+    this.dispatchEvent(new CustomEvent("symbol-hover", { bubbles: true, detail: { symbol: name } }));
+  }
+
+  #pin(name) {
+    if (name) this.dispatchEvent(new CustomEvent("symbol-pin", { bubbles: true, detail: { symbol: name } }));
+  }
+
+  /** Arrow keys go from letter to letter, Home and End to the first and the last; Enter pins. */
+  #key(event) {
+    const letters = this.#letters();
+    const at = letters.indexOf(event.target);
+    if (at < 0) return;
+    const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: letters.length - 1 }[event.key];
+    if (to !== undefined) {
+      const next = letters[Math.max(0, Math.min(letters.length - 1, to))];
+      event.target.setAttribute("tabindex", "-1");
+      next.setAttribute("tabindex", "0");
+      next.focus();
+    } else if (event.key === "Enter" || event.key === " ") this.#pin(event.target.dataset.symbol);
+    else return;
+    event.preventDefault();
+  }
+
+  #light() {
+    const lit = this.#pointed ?? this.#marked;
+    for (const letter of this.#letters()) letter.toggleAttribute("data-lit", letter.dataset.symbol === lit);
+  }
+
+  #say() {
+    const name = this.#pointed ?? this.#marked;
+    const words = name === null ? "" : this.#words(name);
+    this.#said.replaceChildren(words || made("span", { class: "formula-hint" }, HINT));
+  }
+}
+
+customElements.define("glass-formula", GlassFormula);
