@@ -6,6 +6,7 @@ from contextlib import suppress
 
 from torch import Tensor
 
+from glassformer.data.batches import IGNORE
 from glassformer.errors import GlassformerError
 from glassformer.inference.prepare import inference_mode
 from glassformer.interface import LoadedModel
@@ -13,7 +14,9 @@ from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.models.dalle import DALLE
 from glassformer.models.encoder import Encoder
+from glassformer.probes.names import Names
 from glassformer.probes.readout import attention_maps
+from glassformer.recording import Tape
 from glassformer.studio.training_events import AttentionEvent, AttentionMap
 from glassformer.training.run import Run
 
@@ -28,13 +31,13 @@ class AttentionWatch:
     """
 
     def __init__(self, run: Run, text: str | None, second: str | None) -> None:
-        self.model = run.model
+        self.model, self.names = run.model, Names(run.model, Tape()).modules
         self.inputs: dict[str, Tensor] = {}
         if isinstance(run.model, CausalLM | EncoderDecoder | Encoder) and not isinstance(run.model, DALLE):
             given = _given(run, text, second) or _first_example(run)
             self.inputs = {name: value[:1, :TOKENS] for name, value in given.items()}
         token = str if run.tokenizer is None else run.tokenizer.token
-        self.tokens = {n: [token(id) for id in ids[0].tolist()] for n, ids in self.inputs.items() if "mask" not in n}
+        self.tokens = {n: [token(id) for id in ids[0].tolist()] for n, ids in self.inputs.items()}
 
     @property
     def ready(self) -> bool:
@@ -57,7 +60,7 @@ class AttentionWatch:
         sources = ("target" if decodes else "source", "source" if "cross" in name or not decodes else "target")
         queries, keys = (self.tokens.get(source, self.tokens.get("ids", [])) for source in sources)
         rounded = weights[0, :HEADS].double().cpu().mul(10**DECIMALS).round().div(10**DECIMALS)
-        return AttentionMap(name, rounded.tolist(), queries, keys)
+        return AttentionMap(self.names.get(name, name), rounded.tolist(), queries, keys)
 
 
 def _given(run: Run, text: str | None, second: str | None) -> Mapping[str, Tensor]:
@@ -70,7 +73,13 @@ def _given(run: Run, text: str | None, second: str | None) -> Mapping[str, Tenso
 
 
 def _first_example(run: Run) -> Mapping[str, Tensor]:
-    """The first row of the validation data, by the names of the model's arguments."""
-    batch = next(run.data.validation.once())
-    names = inspect.signature(run.model.forward).parameters
-    return dict(zip(names, (batch[name][:1] for name in run.objective.inputs), strict=False))
+    """The first row of the validation data without padding, by the names of the model's arguments."""
+    batch = {name: part[:1] for name, part in next(run.data.validation.once()).items()}
+    names = list(zip(inspect.signature(run.model.forward).parameters, run.objective.inputs, strict=False))
+    found = {argument: batch[name] for argument, name in names if name != "attention_mask"}
+    for argument, name in names:
+        if name == "target":  # a target has no mask of its own, but no loss where it is padded
+            found[argument] = batch[name][:, : int((batch[run.objective.targets] != IGNORE).sum())]
+        elif "attention_mask" in batch and argument in found:
+            found[argument] = batch[name][:, : int(batch["attention_mask"].sum())]
+    return found

@@ -49,6 +49,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self._models: dict[str, Callable[[], LoadedModel] | LoadedModel] = {}
+        self.open_other: Callable[[str], LoadedModel | None] = lambda name: None  # a checkpoint by its name, say
         self._runs: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = threading.Lock()  # of the two above
         self._computing = threading.Lock()  # one new run at a time: two would only take each other's cores
@@ -69,6 +70,8 @@ class Sessions:
         with self._lock:
             names = list(self._models)
             found = self._models.get(names[0] if name is None and names else name or "")
+        if found is None and name is not None and (other := self.open_other(name)) is not None:
+            return other
         if found is None:
             raise UnknownRunError(f"there is no model {name!r}; there are {', '.join(names) or 'none yet'}")
         if not callable(found):

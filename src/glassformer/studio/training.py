@@ -1,4 +1,4 @@
-"""Live training for the page: one process at a time, its events kept for whoever listens, and freed when nobody does."""
+"""Live training for the page: one process at a time, its events kept for its listeners, and freed without them."""
 
 import asyncio
 import atexit

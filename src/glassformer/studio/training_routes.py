@@ -15,7 +15,7 @@ from glassformer.studio.training import BusyError, Trainer, event_stream
 from glassformer.studio.training_events import Command, TrainingRequest
 from glassformer.studio.weight_step import StepRequest, TakenSteps, entry, stage_window
 from glassformer.training.registry import TASKS
-from glassformer.views.run_data import Window
+from glassformer.views.run_data import MatrixPart
 
 CONFLICT = 409
 
@@ -107,7 +107,7 @@ async def step_entry(request: Request) -> Response:
 async def step_window(request: Request) -> Response:
     """A window of the matrix of a stage as float32, row by row."""
     kept = _steps_of(request).get(request.path_params["id"])
-    window = Window(*(whole_number(request, name, 0) for name in ("top", "left", "height", "width")))
+    window = MatrixPart(*(whole_number(request, name, 0) for name in ("top", "left", "height", "width")))
     found = await run_in_threadpool(stage_window, kept, request.query_params.get("stage", ""), window)
     return Response(found, media_type="application/octet-stream")
 

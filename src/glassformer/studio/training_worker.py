@@ -64,7 +64,8 @@ class Control:
             return
         emit(StatusEvent("paused"))
         self._running.wait()
-        emit(StatusEvent("training"))
+        if not self.stopping:
+            emit(StatusEvent("training"))
 
 
 class LayerNorms:
@@ -77,7 +78,7 @@ class LayerNorms:
         for name, parameter in trainable(run.model).items():
             readable = names.readable(name)
             found = LAYER.match(readable)
-            self._layer[name] = found[0] if found else readable.partition(".")[0]
+            self._layer[name] = found[0] if found else readable.rpartition(".")[0] or readable
             parameter.register_post_accumulate_grad_hook(self._hook(name))
 
     def _hook(self, name: str) -> Callable[[Tensor], None]:
@@ -152,7 +153,7 @@ def work(request: TrainingRequest, folder: Path, control: Control, emit: Emit) -
         emit(StatusEvent("training"))
         _train(run, norms, watch, control, emit)
     except InterruptedRunError as error:
-        emit(StatusEvent("stopped", str(error)))
+        emit(StatusEvent("stopped", str(error).replace(f" by {signal.SIGTERM.name}", "")))
     except GlassformerError as error:
         emit(StatusEvent("failed", str(error)))
 
@@ -162,13 +163,15 @@ def _train(run: Run, norms: LayerNorms, watch: AttentionWatch, control: Control,
     every = max(steps // MAPS, 1)
     if watch.ready:
         emit(watch.maps(0))
+    asked = False  # to stop
     for log in run.train():
         emit(log_event(log, norms.norms(log.grad_norm)))
         if watch.ready and (log.step % every == 0 or log.step == steps):
             emit(watch.maps(log.step))
         control.wait(emit)
-        if control.stopping:
-            signal.raise_signal(signal.SIGTERM)  # the loop saves a checkpoint, and ends
+        if control.stopping and not asked:
+            asked = True
+            signal.raise_signal(signal.SIGTERM)  # the loop saves the next step, and ends; a second one would kill it
     emit(StatusEvent("finished"))
 
 

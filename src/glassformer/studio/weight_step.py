@@ -25,7 +25,7 @@ from glassformer.training.config import CONFIG, resolve
 from glassformer.training.optimizer import Optimizers
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
-from glassformer.views.run_data import EquationData, Number, Window, equation_data, plain
+from glassformer.views.run_data import EquationData, MatrixPart, Number, equation_data, plain
 
 KEPT = 4  # steps that the page can go back to
 MOST_TAKEN = 50  # steps before the one that is shown
@@ -229,12 +229,10 @@ def entry(kept: KeptStep, index: tuple[int, ...]) -> EntryAnswer:
     at, step = require_entry(kept.step, index), kept.step
     numbers = [StageNumber(s.name, plain(s.at(at)), s.arithmetic(at)) for s in kept.stages]
     apart = abs(float(step.shown[at]) - float(step.actual[at]))
-    return EntryAnswer(
-        list(at), plain(float(step.before[at])), numbers, plain(float(step.actual[at])), plain(apart)
-    )
+    return EntryAnswer(list(at), plain(float(step.before[at])), numbers, plain(float(step.actual[at])), plain(apart))
 
 
-def stage_window(kept: KeptStep, name: str, window: Window) -> bytes:
+def stage_window(kept: KeptStep, name: str, window: MatrixPart) -> bytes:
     """A window of a stage's matrix as float32; `before` and `actual` are the weight before and after the real step."""
     whole = {"before": kept.step.before, "actual": kept.step.actual} | {s.name: s.value for s in kept.stages}
     if name not in whole:
