@@ -10,6 +10,7 @@ from starlette.responses import Response
 
 from glassformer.errors import GlassformerError
 from glassformer.studio.faults import UnknownRunError
+from glassformer.studio.guard import BODY_LIMIT, TOO_LARGE
 
 if TYPE_CHECKING:
     from glassformer.studio.sessions import KeptRun, Sessions
@@ -35,7 +36,12 @@ def sessions_of(request: Request) -> "Sessions":
 
 async def read_body(request: Request, kind: type[S]) -> S:
     """The body of a request, or an error that says what is wrong with it."""
-    return msgspec.json.decode(await request.body(), type=kind)
+    body = bytearray()
+    async for chunk in request.stream():  # its length need not be said
+        body += chunk
+        if len(body) > BODY_LIMIT:
+            raise GlassformerError(TOO_LARGE)
+    return msgspec.json.decode(body, type=kind)
 
 
 def whole_numbers(request: Request, name: str) -> tuple[int, ...]:

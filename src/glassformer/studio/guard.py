@@ -9,6 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_LIMIT = 1_000_000  # bytes
+TOO_LARGE = f"the body is over {BODY_LIMIT:,} bytes"
 TOKEN_HEADER = "x-glassformer-token"
 OPEN_PATHS = ("/", "/health", "/font", "/favicon.ico")  # these and the modules under /web/ hold no data
 HEADERS = {
@@ -73,27 +74,14 @@ class Guard:
         if fault := self.access.fault(scope["path"], headers):
             await _refuse(guarded, HTTPStatus.FORBIDDEN, fault)
         elif _length(headers) > BODY_LIMIT:
-            await _refuse(guarded, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is over {BODY_LIMIT:,} bytes")
+            await _refuse(guarded, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
         else:
-            await self.app(scope, _limited(receive), guarded)
+            await self.app(scope, receive, guarded)
 
 
 def _length(headers: Headers) -> int:
     given = headers.get("content-length", "0")
     return int(given) if given.isdecimal() else BODY_LIMIT + 1
-
-
-def _limited(receive: Receive) -> Receive:
-    """A body that is cut where it is longer than it may be, for requests that do not say their length."""
-    read = 0
-
-    async def limited() -> Message:
-        nonlocal read
-        message = await receive()
-        read += len(message.get("body", b""))
-        return {"type": "http.disconnect"} if read > BODY_LIMIT else message
-
-    return limited
 
 
 async def _refuse(send: Send, status: HTTPStatus, text: str) -> None:

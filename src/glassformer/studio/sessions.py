@@ -52,6 +52,7 @@ class Sessions:
         self.open_other: Callable[[str], LoadedModel | None] = lambda name: None  # a checkpoint by its name, say
         self._runs: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = threading.Lock()  # of the two above
+        self._opening = threading.Lock()  # a model is read once
         self._computing = threading.Lock()  # one new run at a time: two would only take each other's cores
 
     def add_model(self, name: str, model: "LoadedModel | Callable[[], LoadedModel]") -> None:
@@ -69,17 +70,16 @@ class Sessions:
         """The model of this name, or the first."""
         with self._lock:
             names = list(self._models)
-            found = self._models.get(names[0] if name is None and names else name or "")
-        if found is None and name is not None and (other := self.open_other(name)) is not None:
+        wanted = names[0] if name is None and names else name
+        if wanted is not None and wanted not in names and (other := self.open_other(wanted)) is not None:
             return other
-        if found is None:
+        if wanted not in names:
             raise UnknownRunError(f"there is no model {name!r}; there are {', '.join(names) or 'none yet'}")
-        if not callable(found):
-            return found
-        with self._computing:
-            opened = found()
-        self.add_model(names[0] if name is None else name, opened)
-        return opened
+        with self._opening:
+            found = self._models[wanted]
+            if callable(found):
+                self._models[wanted] = found = found()
+        return found
 
     def start(self, request: Request) -> KeptRun:
         """Run a model on a text; the same request gives the run that is there."""

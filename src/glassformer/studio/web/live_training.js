@@ -31,7 +31,7 @@ function parsed(text) {
 
 function buildForm() {
   const form = {
-    from: made("select", { id: "learn-from" }, option("nothing", "nothing: fresh weights"), option("model", "a copy of this model")),
+    from: made("select", { id: "learn-from" }, option("", "nothing: fresh weights")),
     task: made("select", { id: "learn-task" }),
     data: made("select", { id: "learn-data" }, option("built-in", "built in"), option("typed", "a text typed here"), option("path", "a file or folder")),
     path: made("input", { type: "text", placeholder: "notes.txt", autocomplete: "off" }),
@@ -72,9 +72,9 @@ function requestOf(form, app) {
     settings[line.slice(0, at).trim()] = parsed(line.slice(at + 1).trim());
   }
   const now = app.state.get();
-  const model = form.from.value === "model" ? now.model ?? app.source?.run.model ?? null : null;
+  const model = form.from.value || null;
   const corpus = form.data.value === "typed" ? form.corpus.value : null;
-  return { task: form.task.value, model, settings, corpus, text: now.text, second: now.second };
+  return { task: form.task.value || null, model, settings, corpus, text: now.text, second: now.second };
 }
 
 /** The part of the page that trains; `update` follows the state, `unmount` stops listening. */
@@ -118,7 +118,16 @@ export function liveTraining(app) {
     list(samples, training.samples, sampleItem);
     list(notes, training.notes, (log) => made("li", {}, `Step ${log.step}: ${log.note}`));
   });
+  offer(form, app);
   return { element, unmount: off, tasks: (names) => tasks(form, names) };
+}
+
+/** Offer a copy of each model to start from. */
+async function offer(form, app) {
+  const { models } = await app.api.get("/models");
+  const { model } = app.state.get();
+  const names = [...new Set([...models.map((each) => each.name ?? each), ...(model ? [model] : [])])];
+  form.from.append(...names.map((name) => option(name, `a copy of ${name}`)));
 }
 
 function tasks(form, names) {
@@ -128,7 +137,7 @@ function tasks(form, names) {
 }
 
 function fields(form) {
-  for (const name of OF_THE_MODEL) form[`${name}Field`].hidden = form.from.value === "model";
+  for (const name of OF_THE_MODEL) form[`${name}Field`].hidden = form.from.value !== "";
   form.pathField.hidden = form.data.value !== "path";
   form.corpusField.hidden = form.data.value !== "typed";
 }
