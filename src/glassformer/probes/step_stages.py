@@ -20,8 +20,8 @@ TITLES = {
     "weight_decay": "Weight decay",
     "exponential_moving_average": "First moment",
     "moving_mean_square": "Second moment",
-    "bias_correction": "First moment, bias corrected",
-    "bias_correction.2": "Second moment, bias corrected",
+    "bias_correction": "Corrected first moment",
+    "bias_correction.2": "Corrected second moment",
 }
 LAST = "New weight"
 SUM_NOISE = 1e-4  # of a sum in float32

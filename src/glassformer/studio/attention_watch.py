@@ -64,11 +64,13 @@ class AttentionWatch:
 
 
 def _given(run: Run, text: str | None, second: str | None) -> Mapping[str, Tensor]:
-    if not text or (second is None and isinstance(run.model, EncoderDecoder)):
+    if run.tokenizer is None or not text or (second is None and isinstance(run.model, EncoderDecoder)):
         return {}
     with suppress(GlassformerError):
         values = LoadedModel(run.model, run.tokenizer, run.labels).inputs(text, second).values
-        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        found = {name: value for name, value in values.items() if isinstance(value, Tensor)}
+        unknown = any(run.tokenizer.count_unknown(ids.flatten().tolist()) for ids in found.values())
+        return {} if unknown else found
     return {}
 
 

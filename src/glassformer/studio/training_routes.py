@@ -9,11 +9,11 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from glassformer.errors import GlassformerError
-from glassformer.studio.answers import answer, read_body, sessions_of, whole_number, whole_numbers
+from glassformer.studio.answers import answer, on_run, read_body, sessions_of, whole_number, whole_numbers
 from glassformer.studio.run_folders import RUNS, list_runs, run_checkpoints, run_curves
 from glassformer.studio.training import BusyError, Trainer, event_stream
 from glassformer.studio.training_events import Command, TrainingRequest
-from glassformer.studio.weight_step import StepRequest, TakenSteps, entry, stage_window
+from glassformer.studio.weight_step import StepRequest, TakenSteps, entry, loss_of_text, stage_window
 from glassformer.training.registry import TASKS
 from glassformer.views.run_data import MatrixPart
 
@@ -98,6 +98,11 @@ async def take_step(request: Request) -> Response:
     return answer(await run_in_threadpool(locked))
 
 
+async def text_loss(request: Request) -> Response:
+    """The loss of a run's text, and null for a model that predicts no tokens."""
+    return answer({"loss": await on_run(request, loss_of_text)})
+
+
 async def step_entry(request: Request) -> Response:
     """One entry of the weight through all stages of a step."""
     kept, index = _steps_of(request).get(request.path_params["id"]), whole_numbers(request, "index")
@@ -118,6 +123,7 @@ routes = [
     Route("/training/step", take_step, methods=["POST"]),
     Route("/training/step/{id}/entry", step_entry),
     Route("/training/step/{id}/slice", step_window),
+    Route("/training/loss/{id}", text_loss),
     Route("/training/runs", runs),
     Route("/training/runs/{name:path}/curves", curves),
     Route("/training/runs/{name:path}/checkpoints", checkpoints),

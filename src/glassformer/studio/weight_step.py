@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from glassformer.errors import ConfigError, GlassformerError, TapeError
 from glassformer.layers.model import Model
-from glassformer.probes.loss_targets import read_loss_target
+from glassformer.probes.loss_targets import next_token_loss, read_loss_target
 from glassformer.probes.names import Names
 from glassformer.probes.step_stages import Stage, require_entry, stages
 from glassformer.probes.training_step import TrainingStep, training_step
@@ -222,6 +222,15 @@ def _answer(kept: KeptStep, weights: list[WeightName], recipe: Recipe, step: int
         step=step,
         from_checkpoint=from_checkpoint,
     )
+
+
+def loss_of_text(kept: KeptRun) -> Number | None:
+    """The mean loss of every token of a run's text given those before it, if the model predicts tokens."""
+    output = kept.trace.output
+    try:
+        return plain(float(next_token_loss(output, kept.trace.inputs))) if isinstance(output, Tensor) else None
+    except TapeError:
+        return None
 
 
 def entry(kept: KeptStep, index: tuple[int, ...]) -> EntryAnswer:

@@ -5,6 +5,7 @@ import { made, tokenText } from "glassformer/dom.js";
 import "glassformer/matrix.js";
 
 const SCALE = scaleOf(0, 1);
+const FEW = 12; // heads, which are drawn larger
 
 /** Paint the weights of one head, a pixel each; CSS makes them larger. */
 function paint(canvas, weights, colors) {
@@ -38,6 +39,7 @@ export function attentionFilm() {
         each.button = made("button", { type: "button", "aria-label": name, title: name, onclick: () => choose(heads.indexOf(each)) }, each.canvas);
         return each.button;
       }))));
+    grid.classList.toggle("few", heads.length <= FEW);
     chosen = Math.min(chosen, heads.length - 1);
   };
 

@@ -6,7 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const [LEFT, RIGHT, TOP, BOTTOM] = [58, 14, 8, 24]; // pixels around the plot
 const SMALL = { left: 8, right: 8, top: 6, bottom: 6 };
 const ROWS = 60; // of the table, at most
-const TICKS = 5; // about as many on an axis
+const TICKS = 6; // about as many on an axis
 
 const drawn = (tag, attributes, ...children) => {
   const element = document.createElementNS(SVG, tag);
@@ -250,8 +250,9 @@ export class GlassChart extends HTMLElement {
   /** Its last values, or those at the cursor. */
   #say() {
     const read = this.#read();
-    const words = read.map(({ name, point }) => `${name} ${numberText(point[1])}${this.#small ? "" : ` at step ${point[0].toLocaleString("en")}`}`);
-    this.#parts.said.textContent = this.#small ? words.join(", ").replace(/^.* /, "") : words.join(" · ");
+    const words = read.map(({ name, point: [step, value] }) =>
+      (this.#small ? numberText(value) : `${name} ${numberText(value)} at step ${step.toLocaleString("en")}`));
+    this.#parts.said.textContent = words.join(" · ");
   }
 
   #summary() {

@@ -1,7 +1,7 @@
 // Run folders: their curves, and any checkpoint under a slider, with the same text through it.
 
 import { curvesView } from "glassformer/curves.js";
-import { made, numberText } from "glassformer/dom.js";
+import { made, numberText, tokenText } from "glassformer/dom.js";
 
 const field = (label, control, more = null) => made("label", { class: "field" }, made("span", {}, label), control, more);
 const address = (run, what) => `/training/runs/${encodeURIComponent(run)}/${what}`;
@@ -106,7 +106,8 @@ async function through(parts, app, seen, now) {
 }
 
 async function readOut(app, run) {
-  const { loss, next } = await app.api.get(`/training/text/${run.id}`);
-  const likely = next.map(({ token, probability }) => `${token} ${numberText(100 * probability, 3)} %`).join(", ");
+  const { loss } = await app.api.get(`/training/loss/${run.id}`);
+  const { candidates } = await app.api.get(`/runs/${run.id}/predictions`, { count: 3 }).catch(() => ({ candidates: [] })); // it predicts nothing
+  const likely = candidates.map(({ text, probability }) => `${tokenText(text)} ${numberText(100 * probability, 3)} %`).join(", ");
   return [loss === null ? "–" : numberText(loss), likely || "–"];
 }

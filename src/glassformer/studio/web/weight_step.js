@@ -30,7 +30,7 @@ function buildParts() {
 
 function layout(parts) {
   const controls = made("div", { class: "fields" }, field("Weight", parts.weight), field("Optimizer", parts.optimizer),
-    SETTINGS.map(([name, label]) => field(label, parts[name])), field("Steps before", parts.taken));
+    SETTINGS.map(([name, label]) => field(label, parts[name])), field("Steps taken before", parts.taken));
   const reading = made("div", { class: "stage-reading" }, parts.title, parts.meaning, parts.formula, parts.text, parts.value);
   parts.body = made("div", { class: "stages", hidden: true }, parts.rail,
     made("div", { class: "slide" }, made("label", { for: "stage" }, "Stage"), parts.stage),
@@ -138,9 +138,11 @@ function drawRail(parts, step, entry, go) {
 
 /** The weight before and after, by our equations and by torch's optimizer. */
 function drawEnds(parts, step, entry) {
-  const place = `${step.weight}[${entry.index.join(", ")}]`;
+  const { readable } = step.weights.find(({ name }) => name === step.weight);
+  const change = Number(entry.numbers.at(-1).value) - Number(entry.before);
   const pairs = [
-    [`${place} before`, numberText(entry.before, DIGITS), ""],
+    [`${readable}[${entry.index.join(", ")}] before`, numberText(entry.before, DIGITS), "before"],
+    ["change", `${change > 0 ? "+" : ""}${numberText(change)}`, "change"],
     ["after, by the equations", numberText(entry.numbers.at(-1).value, DIGITS), "shown"],
     ["after, by torch’s optimizer", numberText(entry.actual, DIGITS), "actual"],
     ["largest difference in the whole weight", numberText(step.difference), "difference"],
