@@ -15,10 +15,12 @@ from glassformer.studio import (
     page_files,
     prediction_routes,
     run_routes,
+    training_routes,
     whatif_routes,
 )
 from glassformer.studio.answers import answer, fault
 from glassformer.studio.guard import Access, Guard
+from glassformer.studio.run_folders import checkpoint_model
 from glassformer.studio.sessions import Sessions
 
 GROUPS = (
@@ -28,6 +30,7 @@ GROUPS = (
     map_routes,
     attention_routes,
     whatif_routes,
+    training_routes,
     lesson_routes,
 )
 
@@ -43,4 +46,5 @@ def studio_app(sessions: Sessions, access: Access) -> Starlette:
     faults = {GlassformerError: fault, msgspec.DecodeError: fault}
     app = Starlette(routes=routes, middleware=[Middleware(Guard, access=access)], exception_handlers=faults)
     app.state.sessions = sessions
+    sessions.open_other = checkpoint_model
     return app

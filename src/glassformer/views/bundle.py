@@ -31,7 +31,9 @@ def document(title: str, body: str, entry: str | None, blocks: Mapping[str, byte
         f"default-src 'none'; script-src {allowed}; style-src {styles}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    data = "".join(f'<script type="text/plain" id="{name}">{packed(block)}</script>\n' for name, block in blocks.items())
+    data = "".join(
+        f'<script type="text/plain" id="{name}">{packed(block)}</script>\n' for name, block in blocks.items()
+    )
     run = "".join(f'<script type="{role}">{text}</script>\n' for role, text in scripts.items())
     return f"""<!doctype html>
 <html lang="en">
