@@ -107,12 +107,20 @@ def narrowed(
         return _narrow(value, starts[name, position], [place in pins for place in own])
 
     fewer = {name: part(name, value) for name, value in inputs.items()}
-    if equation is embed and entry is None:  # a table may have millions of entries, of which one row is read
-        row = int(fewer["ids"])
-        fewer |= {"E": fewer["E"].narrow(0, row, 1), "ids": torch.zeros_like(fewer["ids"])}
-        starts["E", 0] = (row, 0)
+    if equation is embed and entry is None:
+        starts["E", 0] = _one_row(fewer)
     inside = tuple(0 if place in pins else at for place, at in zip(places, index, strict=True))
     return Narrowed(fewer, inside, starts, pins, equation.results)
+
+
+def _one_row(inputs: dict[str, object]) -> Starts:
+    """Narrow the table of an embedding to the row that is read: it may have millions of others."""
+    table, ids = inputs["E"], inputs["ids"]
+    if not isinstance(table, Tensor) or not isinstance(ids, Tensor):
+        return (0, 0)
+    row = int(ids)
+    inputs |= {"E": table.narrow(0, row, 1), "ids": torch.zeros_like(ids)}
+    return (row, 0)
 
 
 def _independent(equation: AnyEquation, inputs: Mapping[str, object], output: Tensor) -> set[Place]:

@@ -18,7 +18,7 @@ from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.probes.narrowing import product_of
 from glassformer.probes.trace import BoundSymbol, Trace, TraceStep
 from glassformer.views.axis_labels import AxisLabels
-from glassformer.views.mathml import marked_mathml
+from glassformer.views.mathml import gradient_symbols, marked_mathml
 from glassformer.views.terminal import number_text
 
 Number = float | str  # NaN and infinities, which JSON lacks, by their JavaScript names
@@ -211,7 +211,7 @@ def equation_data(equation: AnyEquation, lesson: str | None = None) -> EquationD
         latex=equation.latex,
         mathml=marked_mathml(equation.latex, equation.symbols),
         rule_latex=None if rule is None else rule.latex,
-        rule_mathml=None if rule is None else marked_mathml(rule.latex, equation.symbols),
+        rule_mathml=None if rule is None else marked_mathml(rule.latex, gradient_symbols(equation.symbols)),
         meaning=equation.meaning,
         intuition=equation.intuition,
         file="/".join(PurePath(code.co_filename).parts[-3:]),
