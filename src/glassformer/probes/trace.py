@@ -168,11 +168,14 @@ class Trace:
         """The arithmetic of one number, written out: `trace.cell("layers.0.attention.scores", head, i, j)`."""
         return self.explain(name, *index).text
 
-    def explain(self, name: str, *index: int, depth: int = 0, width: int = 3) -> Cell:
-        """One number and, `depth` steps back, its largest contributions, `width` at each step."""
+    def explain(self, name: str, *index: int, depth: int = 0, width: int = 3, weights: bool = False) -> Cell:
+        """One number and, `depth` steps back, its largest contributions, `width` at each step.
+
+        With `weights`, as many of the largest contributions of parameters and inputs beside them.
+        """
         shown = self[name]
         at = full_index(shown.name, shown.step.output, index)
-        return explain(shown.name, shown.step, at, self.origin, depth, width)
+        return explain(shown.name, shown.step, at, self.origin, depth, width, weights)
 
     def origin(self, tensor: Tensor) -> tuple[str, Step | None]:
         """The name of a tensor, and the step that made it, if one did."""
