@@ -8,12 +8,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.errors import GlassformerError
-from glassformer.studio import page_files, run_routes
+from glassformer.studio import beam_routes, first_model_routes, page_files, run_routes
 from glassformer.studio.answers import answer, fault
 from glassformer.studio.guard import Access, Guard
 from glassformer.studio.sessions import Sessions
 
-GROUPS = (page_files, run_routes)
+GROUPS = (page_files, run_routes, beam_routes, first_model_routes)
 
 
 async def health(_request: Request) -> Response:

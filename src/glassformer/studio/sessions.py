@@ -15,6 +15,7 @@ from glassformer.studio.faults import UnknownRunError
 
 if TYPE_CHECKING:
     from glassformer.interface import LoadedModel
+    from glassformer.studio.first_model import FirstModel
 
 KEPT = 8  # runs
 LONGEST_TEXT = 20_000  # characters
@@ -49,6 +50,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self._models: dict[str, Callable[[], LoadedModel] | LoadedModel] = {}
+        self.first: FirstModel | None = None  # the built-in translator, where no model was given
         self._runs: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = threading.Lock()  # of the two above
         self._opening = threading.Lock()  # a model is read once
