@@ -11,7 +11,7 @@ from glassformer.equation import AnyEquation
 from glassformer.errors import TapeError
 from glassformer.probes.cells import Cell, full_index
 from glassformer.probes.trace import BoundSymbol, Trace, TraceStep
-from glassformer.views.html import mathml
+from glassformer.views.mathml import gradient_symbols, marked_mathml
 
 Number = float | str  # NaN and infinities, which JSON lacks, by their JavaScript names
 
@@ -114,7 +114,7 @@ def run_data(trace: Trace) -> RunData:
         tokens={name: list(words) for name, words in trace.tokens.items()},
         ids={n: v.flatten().tolist() for n, v in trace.inputs.items() if n in trace.tokens and isinstance(v, Tensor)},
         output=trace.source_of(trace.output),
-        equations={name: _equation_data(equation) for name, equation in equations.items()},
+        equations={name: equation_data(equation) for name, equation in equations.items()},
         steps=steps,
     )
 
@@ -180,16 +180,17 @@ def _tree(found: Cell) -> dict[str, object]:
     return {"step": found.name, "index": found.index, "value": plain(found.value), "text": found.text, "parts": parts}
 
 
-def _equation_data(equation: AnyEquation) -> EquationData:
+def equation_data(equation: AnyEquation) -> EquationData:
+    """An equation for a page."""
     rule = equation.gradient
     return EquationData(
         latex=equation.latex,
-        mathml=mathml(equation.latex),
+        mathml=marked_mathml(equation.latex, equation.symbols),
         rule_latex=None if rule is None else rule.latex,
-        rule_mathml=None if rule is None else mathml(rule.latex),
+        rule_mathml=None if rule is None else marked_mathml(rule.latex, gradient_symbols(equation.symbols)),
         meaning=equation.meaning,
         intuition=equation.intuition,
-        symbols=[SymbolData(s.name, s.name, s.role, s.shape, s.meaning) for s in equation.symbols],
+        symbols=[SymbolData(s.name, s.written, s.role, s.shape, s.meaning) for s in equation.symbols],
     )
 
 
