@@ -33,7 +33,8 @@ class BeamRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class BeamNode(msgspec.Struct, frozen=True):
     """A token of the tree; `score` is the log-probability of the text up to it, `length` the number of its tokens.
 
-    `rank` is the score over the length penalty, by which finished texts are compared; others have none.
+    `rank` is the score over the length penalty, by which finished texts are compared, and `whole` is the whole text;
+    others have neither.
     """
 
     token: int
@@ -45,6 +46,7 @@ class BeamNode(msgspec.Struct, frozen=True):
     winner: bool
     penalty: float | None
     rank: float | None
+    whole: str | None
     parts: list["BeamNode"]
 
 
@@ -89,13 +91,14 @@ def beam_tree(search: Search, tokenizer: Tokenizer, request: BeamRequest) -> Bea
     (best,) = search(config, hear)
     root = grow(steps, best)
 
-    def node(branch: _Branch) -> BeamNode:
+    def node(branch: _Branch, before: list[int]) -> BeamNode:
         made, over = branch.candidate, length_penalty(branch.length, alpha)
         token = made.token or 0
-        rank = (over, made.score / over) if branch.finished else (None, None)
-        parts = [node(part) for part in branch.parts]
+        ids = [*before, token]
+        end = (over, made.score / over, tokenizer.decode(ids)) if branch.finished else (None, None, None)
+        parts = [node(part, ids) for part in branch.parts]
         facts = (made.log_probability, made.score, branch.length, _state(branch), branch.winner)
-        return BeamNode(token, tokenizer.token(token), *facts, *rank, parts)
+        return BeamNode(token, tokenizer.token(token), *facts, *end, parts)
 
     return BeamTree(
         text=best.text,
@@ -105,7 +108,7 @@ def beam_tree(search: Search, tokenizer: Tokenizer, request: BeamRequest) -> Bea
         considered=sum(len(step) for step in steps),
         num_beams=request.num_beams,
         length_penalty=alpha,
-        parts=[node(part) for part in root.parts],
+        parts=[node(part, []) for part in root.parts],
     )
 
 

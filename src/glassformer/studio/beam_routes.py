@@ -17,7 +17,8 @@ async def beam(request: Request) -> Response:
     def searched() -> BeamTree:
         loaded = sessions.model(wanted.model)
         model, tokenizer = loaded.model, loaded.required_tokenizer()
-        return beam_tree(lambda config, hear: listen(model, tokenizer, wanted.text, config, hear), tokenizer, wanted)
+        with sessions.computing:
+            return beam_tree(lambda config, hear: listen(model, tokenizer, wanted.text, config, hear), tokenizer, wanted)
 
     return answer(await run_in_threadpool(searched))
 

@@ -60,7 +60,7 @@ class Sessions:
         self._runs: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = threading.Lock()  # of the two above
         self._opening = threading.Lock()  # a model is read once
-        self._computing = threading.Lock()  # one new run at a time: two would only take each other's cores
+        self.computing = threading.Lock()  # hold it while a model runs: a trace replaces its weights for a moment
 
     def add_model(self, name: str, model: "LoadedModel | Callable[[], LoadedModel]") -> None:
         """Offer a model under a name; a function is called when the model is first needed."""
@@ -93,7 +93,7 @@ class Sessions:
         if any(len(each or "") > LONGEST_TEXT for each in (request.text, request.second, request.written)):
             raise GlassformerError(f"the text has over {LONGEST_TEXT:,} characters: shorten it")
         loaded = self.model(request.model)
-        with self._computing:
+        with self.computing:
             with self._lock:
                 if request.id in self._runs:
                     self._runs.move_to_end(request.id)
