@@ -17,8 +17,9 @@ from glassformer.equations.softmax import softmax
 from glassformer.probes.cells import written as arithmetic
 from glassformer.probes.readout import residual_stream
 from glassformer.studio.answers import answer, on_run, sessions_of
-from glassformer.studio.run_inputs import Reading, reading, token_ids
-from glassformer.views.mathml import mathml
+from glassformer.studio.reading import Reading, reading
+from glassformer.studio.run_inputs import token_ids
+from glassformer.views.html import mathml
 
 if TYPE_CHECKING:
     from glassformer.studio.sessions import KeptRun
