@@ -31,7 +31,7 @@ def translator() -> LoadedModel:
 
 def opened(studio: OpenPage, state: str = f"/{CROSS}", more: str = "", **options: object) -> object:
     page = studio(translator(), f"#/attention{state}?text={SOURCE}&second={TARGET}{more}", **options)
-    page.wait_for_selector(".ribbon")
+    page.wait_for_selector(".ribbon", state="attached")
     return page
 
 
@@ -119,7 +119,9 @@ def test_a_cell_of_the_map_marks_its_ribbon_and_is_the_selection(studio: OpenPag
 
 
 def test_a_model_without_attention_says_so(studio: OpenPage) -> None:
-    page = studio(small_model("rnn"), "#/attention?text=I love AI")
+    tokenizer = small_model("gpt").tokenizer
+    model = LoadedModel(build(replace(ZOO["rnn"], vocab=tokenizer.vocab_size)).eval(), tokenizer)
+    page = studio(model, "#/attention?text=I love AI")
     page.wait_for_selector("text=No step of this run has attention weights.")
     assert page.locator(".attention-body").is_hidden()
 

@@ -19,7 +19,7 @@ from glassformer.probes.readout import residual_stream
 from glassformer.studio.answers import answer, on_run, sessions_of
 from glassformer.studio.reading import Reading, reading
 from glassformer.studio.run_inputs import token_ids
-from glassformer.views.html import mathml
+from glassformer.views.mathml import mathml
 
 if TYPE_CHECKING:
     from glassformer.studio.sessions import KeptRun
