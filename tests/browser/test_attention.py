@@ -65,6 +65,7 @@ def test_pointing_at_a_token_shows_only_its_ribbons_and_moves_nothing(studio: Op
     page = opened(studio)
     places = "() => [...document.querySelectorAll('main *')].map((e) => JSON.stringify(e.getBoundingClientRect())).join()"
     page.mouse.move(0, 0)
+    page.wait_for_timeout(600)  # the table for screen readers is written when nothing moves
     before = page.evaluate(places)
     page.locator(".ribbon-tokens.rows .token").nth(2).hover()
     seen = page.locator(".ribbon:visible")
