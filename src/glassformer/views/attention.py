@@ -42,7 +42,10 @@ def attention_html(maps: AttentionMaps) -> str:
     """The maps of the first text of a batch, in an iframe."""
     first = {name: weights[:1] for name, weights in maps.items()}
     stored, numbers = store(list(first.values()), fitting(list(first.values()), NUMBERS))
-    cut = {name: weights[tuple(map(slice, each.shape))] for (name, weights), each in zip(first.items(), stored, strict=True)}
+    cut = {
+        name: weights[tuple(map(slice, each.shape))]
+        for (name, weights), each in zip(first.items(), stored, strict=True)
+    }
     steps = [MapStep(name, attention_tokens(name, weights, maps.tokens)) for name, weights in first.items()]
     run = MapRun({name: list(words) for name, words in maps.tokens.items()}, steps)
     places = {name: {"": [place, None]} for place, name in enumerate(first)}

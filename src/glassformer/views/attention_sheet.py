@@ -59,7 +59,9 @@ def attention_tokens(name: str, weights: Tensor, tokens: Mapping[str, Sequence[s
     else:
         rows = "target" if name.startswith("decoder") else "source"
         inputs = [rows, "source" if "cross" in name else rows]
-    return [each if len(tokens.get(each, ())) == n else None for each, n in zip(inputs, weights.shape[-2:], strict=True)]
+    return [
+        each if len(tokens.get(each, ())) == n else None for each, n in zip(inputs, weights.shape[-2:], strict=True)
+    ]
 
 
 def _sheet(found: Iterable[tuple[str, Tensor, Tensor | None]]) -> AttentionSheet:

@@ -19,10 +19,10 @@ NOTEBOOK_METHOD = "_repr_html_"  # which Jupyter calls to show an object
 FONT = "STIXTwoMath-Regular.ttf"
 
 
-def document(title: str, body: str, entry: str | None, blocks: Mapping[str, bytes]) -> str:
+def document(title: str, body: str, entry: str | None, blocks: Mapping[str, bytes], kind: str = "exported") -> str:
     """A page with this body, HTML already, that runs the module `entry` on blocks of data by the id of their element.
 
-    Its content policy names what is inside by hash, and lets it fetch nothing.
+    Its content policy names what is inside by hash, and lets it fetch nothing. `kind` is the class of the page.
     """
     style, scripts = style_sheet(), {} if entry is None else _scripts(entry)
     styles = " ".join(map(_hash, dict.fromkeys([style, *_STYLE.findall(body)])))
@@ -31,8 +31,10 @@ def document(title: str, body: str, entry: str | None, blocks: Mapping[str, byte
         f"default-src 'none'; script-src {allowed}; style-src {styles}; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    data = "".join(f'<script type="text/plain" id="{name}">{packed(block)}</script>\n' for name, block in blocks.items())
-    run = "".join(f'<script type="{kind}">{text}</script>\n' for kind, text in scripts.items())
+    data = "".join(
+        f'<script type="text/plain" id="{name}">{packed(block)}</script>\n' for name, block in blocks.items()
+    )
+    run = "".join(f'<script type="{role}">{text}</script>\n' for role, text in scripts.items())
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -44,7 +46,7 @@ def document(title: str, body: str, entry: str | None, blocks: Mapping[str, byte
 <title>{html.escape(title)}</title>
 <style>{style}</style>
 </head>
-<body class="exported">
+<body class="{kind}">
 {body}
 {data}{run}</body>
 </html>

@@ -148,7 +148,9 @@ def _predictions(trace: Trace, predictor: Predictor) -> list[Predicted]:
     return [
         Predicted(
             token=words[at] if at < len(words) else None,
-            next=[Candidate(known.get(text, text), p) for text, p in zip(map(predictor.text, ids), likely, strict=True)],
+            next=[
+                Candidate(known.get(text, text), p) for text, p in zip(map(predictor.text, ids), likely, strict=True)
+            ],
         )
         for at, (ids, likely) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True))
     ]

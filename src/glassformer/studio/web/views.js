@@ -2,8 +2,9 @@
 
 import attention from "glassformer/attention.js";
 import home from "glassformer/home.js";
+import learn from "glassformer/learn.js";
 import map from "glassformer/map.js";
 import run from "glassformer/run.js";
 import step from "glassformer/step.js";
 
-export const views = [home, run, map, step, attention];
+export const views = [home, run, map, step, attention, learn];
