@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 import msgspec
+import torch
 from torch import Tensor
 
 from glassformer.probes.cells import written
@@ -67,6 +68,15 @@ class _Patterns:
 
 def file_cells(trace: Trace) -> dict[str, StepCells]:
     """The arithmetic of a trace for a file, by step."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # each number takes little: threads would mostly wait for each other
+    try:
+        return _file_cells(trace)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _file_cells(trace: Trace) -> dict[str, StepCells]:
     steps = [step for step in trace.steps if isinstance(step.output, Tensor) and step.step.output.numel()]
     found: dict[tuple[str, Index, str], CellData] = {}
     for which, at in _along_paths(trace, steps, found):
