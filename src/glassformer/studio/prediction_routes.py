@@ -19,7 +19,7 @@ from glassformer.probes.readout import residual_stream
 from glassformer.studio.answers import answer, on_run, sessions_of
 from glassformer.studio.reading import Reading, reading
 from glassformer.studio.run_inputs import token_ids
-from glassformer.views.html import mathml
+from glassformer.views.mathml import marked_mathml
 
 if TYPE_CHECKING:
     from glassformer.studio.sessions import KeptRun
@@ -132,8 +132,9 @@ def _step_data(predictor: Predictor, found: Prediction, sampling: SamplingStep) 
 
 
 def _equation_data(equation: Equation[..., Tensor]) -> dict[str, object]:
-    symbols = [{"name": s.name, "meaning": s.meaning} for s in equation.symbols if s.name != "fill"]
-    return {"mathml": mathml(equation.latex), "meaning": equation.meaning, "symbols": symbols}
+    symbols = [{"name": s.name, "written": s.written, "meaning": s.meaning} for s in equation.symbols]
+    latex = marked_mathml(equation.latex, tuple(equation.symbols))
+    return {"mathml": latex, "meaning": equation.meaning, "symbols": symbols}
 
 
 async def predictions(request: Request) -> Response:

@@ -37,7 +37,7 @@ class Run {
     this.sampling = new Sampling(app);
     this.lens = new Lens(app);
     root.append(this.form.root, this.bad, this.tokens.root,
-      made("div", { class: "run-columns" }, this.predictions.root, this.sampling.root), this.lens.root);
+      made("div", { class: "run-columns" }, made("div", {}, this.predictions.root, this.lens.root), this.sampling.root));
     this.predictSoon = later(60, () => this.predict());
   }
 
@@ -65,10 +65,12 @@ class Run {
   /** Ask what the model reads; without a text the page begins with its example. */
   async read(model) {
     this.model = model;
+    this.app.say("Opening the model…");
     const found = await this.app.api.get("/reading", { model });
     this.reading = found.reading;
     this.sampling.equations = found.equations;
     const { text } = this.app.state.get();
+    this.app.say("");
     if (!text) this.app.state.set({ text: found.reading.example }, { replace: true });
   }
 
