@@ -135,6 +135,22 @@ class Predictor:
             return ()
         return tuple(self.tokenizer.unused_ids(self.logits.shape[-1]))
 
+    def row(self, position: int | None = None) -> int:
+        """The row of logits at a position, by default the last, or the first mask; raises where there is none."""
+        row, logits = 0, self.logits
+        if self.target != "label":
+            row = self.positions[0 if self.target == "mask" else -1] if position is None else position
+            if not 0 <= row < len(logits):
+                raise DecodingError(f"there is no position {row}, wanted 0 to {len(logits) - 1}")
+        if not (logits[row] < torch.inf).all():
+            raise NonFiniteError("the logits are NaN or infinite here, so there is no prediction")
+        return row
+
+    def probabilities(self, position: int | None = None) -> Tensor:
+        """The model's own distribution [vocab] at a position."""
+        unused = torch.tensor(self._unused, dtype=torch.long, device=self.logits.device)
+        return softmax(without_ids(fine(self.logits[self.row(position)]), unused))
+
     def at(
         self, position: int | None = None, config: GenerationConfig = AS_GIVEN, count: int = 8, written: int = 0
     ) -> Prediction:
@@ -143,14 +159,7 @@ class Predictor:
         The pipeline is that of `generate`: the draw is the one it would make with the same seed, if the last `written`
         tokens are those it has written.
         """
-        target, logits, positions = self.target, self.logits, self.positions
-        row = 0
-        if target != "label":
-            row = positions[0 if target == "mask" else -1] if position is None else position
-            if not 0 <= row < len(logits):
-                raise DecodingError(f"there is no position {row}, wanted 0 to {len(logits) - 1}")
-        if not (logits[row] < torch.inf).all():
-            raise NonFiniteError("the logits are NaN or infinite here, so there is no prediction")
+        target, logits, row = self.target, self.logits, self.row(position)
         config.check_vocabulary(logits.shape[-1])
         sampler = Sampler(config, SpecialTokens(unused=self._unused), logits.device)
         found = _Row(fine(logits[row]), config, sampler, self.text)

@@ -46,16 +46,23 @@ def attention_maps(model: nn.Module | TextModel, inputs: Inputs) -> AttentionMap
     run = read_inputs(model, inputs)
     with torch.no_grad(), Tape() as tape:
         run.model(**run.values)
-    every = [(top, step) for top in tape.steps for step in top.walk()]
-    made = {id(step.output): step for _, step in every if step.equation in (softmax, dropout)}
-    found: dict[str, Tensor] = {}
+    found = attention_steps(tape)
+    maps = {top.path.removesuffix(f".{top.equation.name}"): weights.output for top, weights in found.items()}
+    return AttentionMaps(maps, run.tokens)
+
+
+def attention_steps(tape: Tape) -> dict[Step, Step]:
+    """Each outermost step of a tape that attends, with the step inside or before it that made the weights."""
+    every = [(top, step) for top in tape.steps for step in top.walk() if step.kept]
+    made = {id(step.outputs[0]): step for _, step in every if step.equation in (softmax, dropout)}
+    found: dict[Step, Step] = {}
     for top, step in every:
-        if step.equation is weighted_sum:
-            weights = made[id(step.inputs["a"])]
-            if weights.equation is dropout:  # in training some weights are dropped afterwards
-                weights = made[id(weights.inputs["x"])]
-            found[top.path.removesuffix(f".{top.equation.name}")] = weights.output
-    return AttentionMaps(found, run.tokens)
+        weights = made.get(id(step.inputs["a"])) if step.equation is weighted_sum else None
+        if weights is not None and weights.equation is dropout:  # in training some weights are dropped afterwards
+            weights = made.get(id(weights.inputs["x"]))
+        if weights is not None:
+            found[top] = weights
+    return found
 
 
 def residual_stream(trace: Trace, stack: str | None = None) -> list[Tensor]:

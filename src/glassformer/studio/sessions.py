@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from glassformer.errors import GlassformerError
-from glassformer.probes.trace import Trace, trace
+from glassformer.probes.changes import apply_changes
+from glassformer.probes.edits import RunChange
+from glassformer.probes.trace import Trace
 from glassformer.studio.faults import UnknownRunError
 from glassformer.studio.run_inputs import run_inputs
 
@@ -29,6 +31,7 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     backward: str | None = None
     model: str | None = None
     written: str | None = None
+    changes: tuple[RunChange, ...] = ()
 
     @property
     def id(self) -> str:
@@ -51,6 +54,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self._models: dict[str, Callable[[], LoadedModel] | LoadedModel] = {}
+        self.open_other: Callable[[str], LoadedModel | None] = lambda name: None  # a checkpoint by its name, say
         self._runs: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = threading.Lock()  # of the two above
         self._opening = threading.Lock()  # a model is read once
@@ -72,6 +76,8 @@ class Sessions:
         with self._lock:
             names = list(self._models)
         wanted = names[0] if name is None and names else name
+        if wanted is not None and wanted not in names and (other := self.open_other(wanted)) is not None:
+            return other
         if wanted not in names:
             raise UnknownRunError(f"there is no model {name!r}; there are {', '.join(names) or 'none yet'}")
         with self._opening:
@@ -91,7 +97,7 @@ class Sessions:
                     self._runs.move_to_end(request.id)
                     return self._runs[request.id]
             run = run_inputs(loaded, request.text, request.second, request.written)
-            found = trace(run.model, run.values, request.backward).labeled(**run.tokens)
+            found = apply_changes(loaded, run, request.changes, request.backward)
             kept = KeptRun(request, loaded, found)
             with self._lock:
                 self._runs[request.id] = kept

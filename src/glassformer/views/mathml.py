@@ -13,6 +13,7 @@ from glassformer.errors import MissingExtraError
 
 NAMED_CHARACTER = re.compile(r"&(?!lt;|gt;|amp;|quot;)\w+;")  # XML knows no others by name
 PRIME, APPLY = "′", "\u2061"
+FRAMES = ("math", "mtable", "mtr", "mtd")  # what a letter stands in and never is
 # Letters that stand in many formulas and in no table: without this the d in it could be taken for a dilation.
 OTHERS = (r"d_k",)
 
@@ -57,7 +58,7 @@ def gradient_symbols(symbols: Iterable[Symbol]) -> tuple[Symbol, ...]:
             written=rf"\bar{{{each.written}}}",
         )
         for each in letters
-        if each.written
+        if each.written and ", " not in each.written  # a pair of letters has no common gradient
     ]
     return (*letters, *bars)
 
@@ -134,7 +135,7 @@ def _mark(element: Element, taken: dict[Element, tuple[str, int]]) -> tuple[str,
         return taken.get(element)
     inside = [(child, _mark(child, taken)) for child in element if child.tag != "mspace" and child.text != APPLY]
     found = {mark for _, mark in inside}
-    if len(found) == 1 and None not in found and element.tag != "math":
+    if len(found) == 1 and None not in found and element.tag not in FRAMES:
         return found.pop()
     for child, mark in inside:
         if mark is not None and mark[0]:

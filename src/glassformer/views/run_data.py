@@ -114,7 +114,7 @@ def run_data(trace: Trace) -> RunData:
         tokens={name: list(words) for name, words in trace.tokens.items()},
         ids={n: v.flatten().tolist() for n, v in trace.inputs.items() if n in trace.tokens and isinstance(v, Tensor)},
         output=trace.source_of(trace.output),
-        equations={name: _equation_data(equation) for name, equation in equations.items()},
+        equations={name: equation_data(equation) for name, equation in equations.items()},
         steps=steps,
     )
 
@@ -180,7 +180,8 @@ def _tree(found: Cell) -> dict[str, object]:
     return {"step": found.name, "index": found.index, "value": plain(found.value), "text": found.text, "parts": parts}
 
 
-def _equation_data(equation: AnyEquation) -> EquationData:
+def equation_data(equation: AnyEquation) -> EquationData:
+    """An equation for a page."""
     rule = equation.gradient
     return EquationData(
         latex=equation.latex,

@@ -37,6 +37,16 @@ export function formulaOf(mathml) {
   return mathematics(root);
 }
 
+/** A formula in the pieces between which it may go on in a new line: after each wide space. */
+function pieces(formula) {
+  const found = [formula.cloneNode(false)];
+  for (const part of [...formula.childNodes]) {
+    if (part.localName === "mspace" && part.getAttribute("width") === "1em") found.push(formula.cloneNode(false));
+    else found.at(-1).append(part);
+  }
+  return found;
+}
+
 /** A formula with letters to point at; set `data` and `marked`, listen to symbol-hover and symbol-pin. */
 export class GlassFormula extends HTMLElement {
   #data = null;
@@ -63,7 +73,7 @@ export class GlassFormula extends HTMLElement {
   set data(data) {
     this.#data = data;
     [this.#marked, this.#pointed] = [null, null];
-    this.#holder.replaceChildren(...(data ? [formulaOf(data.mathml)] : []));
+    this.#holder.replaceChildren(...(data ? pieces(formulaOf(data.mathml)) : []));
     this.#name();
     this.#light();
     this.#say();
