@@ -89,6 +89,7 @@ class ModelMap {
 
   async loss() {
     const found = await this.app.api.get(`/runs/${this.source.id}/predictions`, {});
+    if (found.problem) throw new Error(found.problem);
     if (found.target === "next" && found.ids.length > 1) return "next";
     return found.target === "label" ? `class:${found.greedy}` : `token:${found.greedy}@${found.position}`;
   }

@@ -9,6 +9,7 @@ const SETTINGS = { top_k: "top-k", top_p: "top-p", min_p: "min-p", suppress_toke
 
 /** A probability as a percentage in few digits. */
 export function percent(p) {
+  if (!Number.isFinite(p)) return "NaN";
   const value = 100 * p;
   if (value === 0) return "0 %";
   if (value < 0.01) return "< 0.01 %";

@@ -80,14 +80,9 @@ class Run {
     const now = state.get();
     const asked = ++this.asked;
     const settings = settingsOf(now.sampling);
-    try {
-      const found = await api.get(`/runs/${source.id}/predictions`, { position: now.token, ...settings });
-      if (asked !== this.asked || source !== this.app.source) return;
-      this.show(now, found);
-    } catch (error) {
-      if (error.status !== 400 || asked !== this.asked) throw error;
-      this.show(now, null, error.message);
-    }
+    const found = await api.get(`/runs/${source.id}/predictions`, { position: now.token, ...settings });
+    if (asked !== this.asked || source !== this.app.source) return;
+    this.show(now, found.problem ? null : found, found.problem);
   }
 
   show(now, found, problem = "") {
