@@ -24,10 +24,10 @@ def test_a_box_leads_to_its_step_by_mouse_and_by_keyboard(studio: OpenPage) -> N
     assert "parameters" in page.locator(".map-panel").text_content()
     box.focus()
     page.keyboard.press("Enter")
-    page.wait_for_function("location.hash.startsWith('#/step/layers.1.attention.outputs')")
+    page.wait_for_function("() => location.hash.startsWith('#/step/layers.1.attention.outputs')")
     page.go_back()
     page.locator("[data-box='layers.0.feed_forward_norm']").click()
-    page.wait_for_function("location.hash.startsWith('#/step/layers.0.feed_forward_norm')")
+    page.wait_for_function("() => location.hash.startsWith('#/step/layers.0.feed_forward_norm')")
 
 
 def test_backward_asks_for_a_loss_and_colors_heads_by_their_attribution(studio: OpenPage) -> None:
@@ -63,9 +63,9 @@ def test_layers_unfold_to_their_equations_and_fold_again(studio: OpenPage) -> No
     assert not any(name.startswith("layers.1.") for name in names)
     assert page.evaluate("document.activeElement.dataset.fold") == "layers.0"
     page.get_by_role("button", name="Unfold all layers").click()
-    page.wait_for_function("document.querySelectorAll('.map-step').length === 30")
+    page.wait_for_function("() => document.querySelectorAll('.map-step').length === 34")
     page.get_by_role("button", name="Fold all layers").click()
-    page.wait_for_function("document.querySelectorAll('.map-step').length === 0")
+    page.wait_for_function("() => document.querySelectorAll('.map-step').length === 0")
 
 
 def test_an_encoder_and_a_decoder_stand_side_by_side(studio: OpenPage) -> None:
