@@ -6,5 +6,6 @@ import learn from "glassformer/learn.js";
 import map from "glassformer/map.js";
 import run from "glassformer/run.js";
 import step from "glassformer/step.js";
+import whatif from "glassformer/whatif.js";
 
-export const views = [home, run, map, step, attention, learn];
+export const views = [home, run, map, step, attention, whatif, learn];
