@@ -17,6 +17,8 @@ BROWSER_DELAY = 0.5  # seconds until the server answers
 def studio(model: ModelName | None = None, /, *, port: int = 8765, browser: Flag = False, step: RunStep = None) -> None:
     """Open a page on this machine that shows every number of a model beside the equation that made it.
 
+    Without a model it opens on the built-in translator, which is trained on the first start.
+
     Parameters
     ----------
     port
@@ -43,10 +45,18 @@ def studio(model: ModelName | None = None, /, *, port: int = 8765, browser: Flag
     talk("Ctrl-C stops it")
     if browser:
         Timer(BROWSER_DELAY, webbrowser.open, (access.address,)).start()
-    serve(studio_app(sessions, access), listening)
+    try:
+        serve(studio_app(sessions, access), listening)
+    finally:
+        if sessions.first is not None:
+            sessions.first.stop()
 
 
 def _add_model(sessions: "Sessions", model: str | None, step: int | None) -> None:
     if model is None:
-        raise UsageError("give the folder of a model")
+        from glassformer.studio.first_model import NAME, FirstModel
+
+        sessions.first = FirstModel(say=talk).start()
+        sessions.add_model(NAME, sessions.first.loaded)
+        return
     sessions.add_model(model, load_named(model, LoadOptions(step=step, device="cpu", weights="float32")))

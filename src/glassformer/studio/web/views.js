@@ -6,6 +6,7 @@ import learn from "glassformer/learn.js";
 import map from "glassformer/map.js";
 import run from "glassformer/run.js";
 import step from "glassformer/step.js";
+import translate from "glassformer/translate.js";
 import whatif from "glassformer/whatif.js";
 
-export const views = [home, run, map, step, attention, whatif, learn];
+export const views = [home, run, map, step, attention, whatif, translate, learn];
