@@ -8,5 +8,10 @@ import path from "glassformer/path.js";
 import run from "glassformer/run.js";
 import step from "glassformer/step.js";
 import translate from "glassformer/translate.js";
+import whatif from "glassformer/whatif.js";
 
+<<<<<<< HEAD
 export const views = [home, run, map, step, path, attention, translate, learn];
+=======
+export const views = [home, run, map, step, attention, whatif, translate, learn];
+>>>>>>> p11-whatif
