@@ -147,7 +147,7 @@ class TakenSteps:
 
 
 class _Loss:
-    """The loss of a run's text, or of its own backward pass if it went backward from another loss."""
+    """The loss that a run went backward from; else that of each next token, or of the first class."""
 
     def __init__(self, model: Model, kept: KeptRun) -> None:
         self.model, self.inputs = model, {n: v for n, v in kept.trace.inputs.items() if isinstance(v, Tensor)}
@@ -156,8 +156,15 @@ class _Loss:
     def __call__(self) -> Tensor:
         """The loss of one forward pass."""
         output = self.model(**self.inputs)
-        target = self.target or ("next" if output.dim() > 2 else "class:0")
-        return read_loss_target(target)(output, self.inputs)
+        if self.target is not None:
+            return read_loss_target(self.target)(output, self.inputs)
+        if output.dim() == 2:
+            return read_loss_target("class:0")(output, self.inputs)
+        if output.shape[-1] != self.model.config.vocab:
+            raise TapeError(
+                f"{type(self.model).__name__} gives hidden states and no logits: there is no loss to learn from"
+            )
+        return next_token_loss(output, self.inputs)
 
 
 def _optimizer(model: Model, kept: KeptRun, request: StepRequest) -> tuple[Recipe, Optimizer, int]:
