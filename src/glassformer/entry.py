@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Symbol:
-    """A letter of an equation: its role, its shape and what it stands for."""
+    """A letter of an equation: its role, its shape, what it stands for, and its LaTeX if the formula has it."""
 
     name: str
     role: str
     shape: str
     meaning: str
+    written: str
 
 
 @dataclass(frozen=True, kw_only=True)

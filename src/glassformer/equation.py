@@ -125,7 +125,7 @@ class Equation(Generic[P, R]):
 
     def __init__(self, fn: Callable[P, R], symbols: Mapping[str, str], names: Mapping[str, str], upcast: bool) -> None:
         self.fn = _upcast_to_float32(fn) if upcast else fn
-        self._upcast = upcast
+        self._upcast, self.step_names = upcast, names
         self.name: str = getattr(fn, "__name__", "")
         self.fused: Callable[P, R] | None = None
         self.gradient: Gradient | None = None
@@ -135,9 +135,9 @@ class Equation(Generic[P, R]):
         self._cell_needs: tuple[str, ...] = ()
         self._signature = inspect.signature(fn)
         self.parameters = read_parameters(fn)
-        inputs = {parameter.name for parameter in self.parameters}
-        self.results = read_results(fn, [name for name in symbols if name not in inputs])
-        self._words, self.step_names = symbols, names
+        keys = {key.partition("="): words for key, words in symbols.items()}
+        self._words = {name: (words, letter if mark else name) for (name, mark, letter), words in keys.items()}
+        self.results = read_results(fn, [each for each in self._words if each not in {p.name for p in self.parameters}])
         unknown = set(self.step_names) - {symbol.name for symbol in self.symbols}
         if unknown:
             raise ValueError(f"{self.name}: names has {sorted(unknown)}, which are not among its symbols")
@@ -194,10 +194,10 @@ class Equation(Generic[P, R]):
 
     @property
     def symbols(self) -> tuple[Symbol, ...]:
-        """Every letter with its role, shape and meaning, inputs first."""
+        """Every letter with its role, shape, meaning and LaTeX, inputs first."""
         roles = [(p, "input" if p.is_tensor else "setting") for p in self.parameters]
         roles += [(result, "output") for result in self.results]
-        return tuple(Symbol(p.name, role, p.text, self._words.get(p.name, "")) for p, role in roles)
+        return tuple(Symbol(p.name, role, p.text, *self._words.get(p.name, ("", ""))) for p, role in roles)
 
     def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
         """Arguments by name, defaults filled in."""
@@ -316,11 +316,11 @@ def equation(
 ) -> Callable[[Callable[P, R]], Equation[P, R]]:
     """Make a plain function an `Equation` and enter it in the catalog under its own name.
 
-    `symbols` says in words what each letter stands for; names that are not arguments are the outputs, in order.
-    `names` declares what a trace calls the tensors behind some letters: `{"a": "weights"}` makes
-    `layers.0.attention.weights`. `flops` counts floating-point operations from axis sizes and settings by name.
-    `where` holds arguments to conditions, which get `require` and arguments by name: `{"q k v": same_dtype}`. An
-    `upcast` equation computes half-precision inputs in float32 and rounds once at the end, as fused kernels do.
+    `symbols` says in words what each letter stands for; names that are not arguments are the outputs, in order; a key
+    `"q=Q"` gives the letter as the formula writes it, `"device="` is not in it. `names` declares what a trace calls the
+    tensors behind letters: `{"a": "weights"}` makes `layers.0.attention.weights`. `flops` counts operations from axis
+    sizes and settings by name. `where` holds arguments to conditions, which get `require` and arguments by name:
+    `{"q k v": same_dtype}`. `upcast` computes half precision in float32 and rounds once, as fused kernels do.
     """
 
     def make(fn: Callable[P, R]) -> Equation[P, R]:

@@ -125,7 +125,7 @@ def test_step_names_are_declared_and_not_read_from_prose(name: str, monkeypatch:
         assert set(equation.step_names) <= {symbol.name for symbol in equation.symbols}
         assert all(word.isidentifier() for word in equation.step_names.values())
         monkeypatch.setattr(equation, "meaning", "Reworded.")
-        monkeypatch.setattr(equation, "_words", dict.fromkeys(equation._words, "reworded"))
+        monkeypatch.setattr(equation, "_words", dict.fromkeys(equation._words, ("reworded", "")))
     after = trace(case.model, case.inputs)
     assert after.steps[0].equation.symbols[0].meaning == "reworded"
     assert list(after.names) == list(before.names)

@@ -11,15 +11,19 @@ from glassformer.equations.ranges import Require, below_one, finite, not_negativ
 from glassformer.equations.special_ranges import squares
 
 _MOMENTS = {
-    "theta": "parameters",
+    r"theta=\theta": "parameters",
     "g": "gradient",
     "m": "first moment, the average of gradients, zeros at first",
     "v": "second moment, the average of squared gradients, zeros at first",
-    "step": "t, the step, from 1",
-    "rate": "η, the learning rate",
-    "betas": "β₁ and β₂, decays of the two averages",
+    "step=t": "t, the step, from 1",
+    r"rate=\eta": "η, the learning rate",
+    r"betas=\beta_1, \beta_2": "β₁ and β₂, decays of the two averages",
 }
-_UPDATED = {"theta_new": "updated parameters", "m_new": "updated first moment", "v_new": "updated second moment"}
+_UPDATED = {
+    r"theta_new=\theta'": "updated parameters",
+    "m_new=m'": "updated first moment",
+    "v_new=v'": "updated second moment",
+}
 
 
 def _decays(require: Require, /, betas: tuple[float, float]) -> None:
@@ -31,7 +35,12 @@ def _decays(require: Require, /, betas: tuple[float, float]) -> None:
     r"v' = \beta \, v + (1 - \beta) \, g \odot g",
     meaning="A moving average of squares: how large each gradient usually is, whatever its sign.",
     intuition="The needle of a loudness meter: it follows the noise, not the tune.",
-    symbols={"v": "second moment, zeros at first", "g": "gradient", "decay": "β", "v_new": "updated second moment"},
+    symbols={
+        "v": "second moment, zeros at first",
+        "g": "gradient",
+        r"decay=\beta": "β",
+        "v_new=v'": "updated second moment",
+    },
     names={"g": "gradient"},
     flops=lambda size: 4 * size,
     where={"v g": same_dtype, "decay": below_one, "g": finite, "v": squares},
@@ -57,10 +66,10 @@ def _moving_mean_square_cell(index: tuple[int, ...], v: Tensor, g: Tensor, decay
     meaning="A moving average that began at zero is scaled up to the size it would have with a full past.",
     intuition="A glass filled from empty reads low at first, so the first readings are scaled up.",
     symbols={
-        "average": "a, an average that began at zero",
-        "decay": "β",
-        "step": "t, the step, from 1",
-        "a_hat": "â",
+        "average=a": "a, an average that began at zero",
+        r"decay=\beta": "β",
+        "step=t": "t, the step, from 1",
+        r"a_hat=\hat a": "â",
     },
     flops=lambda size: size,
     where={"decay": below_one, "step": whole},
@@ -84,12 +93,12 @@ bias_correction.def_cell(lambda index, average, decay, step: f"{number(average[i
     meaning="Each parameter's step is divided by the usual size of its own gradient.",
     intuition="Turn down the loud voices and turn up the quiet ones before listening to the choir.",
     symbols={
-        "theta": "parameters",
+        r"theta=\theta": "parameters",
         "m": "direction: a gradient or its moving average",
         "v": "moving average of squared gradients",
-        "rate": "η, the learning rate",
-        "eps": "ε, keeps the division away from zero",
-        "theta_new": "updated parameters",
+        r"rate=\eta": "η, the learning rate",
+        r"eps=\epsilon": "ε, keeps the division away from zero",
+        r"theta_new=\theta'": "updated parameters",
     },
     names={"theta": "parameters"},
     flops=lambda size: 5 * size,
@@ -133,14 +142,14 @@ def _normalized_descent_cell(
     meaning="Follow the gradient, with each parameter's step divided by the usual size of its own gradient.",
     intuition="Short paces on steep ground, long ones on the flat.",
     symbols={
-        "theta": "parameters",
+        r"theta=\theta": "parameters",
         "g": "gradient",
         "v": "second moment, the average of squared gradients, zeros at first",
-        "rate": "η, the learning rate",
-        "rho": "ρ, decay of the average",
-        "eps": "ε, keeps the division away from zero",
-        "theta_new": "updated parameters",
-        "v_new": "updated second moment",
+        r"rate=\eta": "η, the learning rate",
+        r"rho=\rho": "ρ, decay of the average",
+        r"eps=\epsilon": "ε, keeps the division away from zero",
+        r"theta_new=\theta'": "updated parameters",
+        "v_new=v'": "updated second moment",
     },
     names={"theta": "parameters", "g": "gradient"},
     where={"theta g v": same_dtype, "rate": not_negative, "eps": positive, "rho": below_one, "g": finite, "v": squares},
@@ -173,7 +182,7 @@ def _rmsprop_cell(
     r"\theta' = \theta - \eta \frac{\hat m}{\sqrt{\hat v} + \epsilon}",
     meaning="Each parameter follows the average of its gradients, in units of their usual size.",
     intuition="A hiker with a memory: full paces where the ground falls steadily, short ones where it wavers.",
-    symbols=_MOMENTS | {"eps": "ε, keeps the division away from zero"} | _UPDATED,
+    symbols=_MOMENTS | {r"eps=\epsilon": "ε, keeps the division away from zero"} | _UPDATED,
     names={"theta": "parameters", "g": "gradient"},
     where={
         "step": whole,
@@ -203,10 +212,10 @@ def adam(
 
 
 @equation(
-    r"\theta' = \text{Adam}\left((1 - \eta \lambda) \, \theta\right)",
+    r"(\theta', m', v') = \text{Adam}\left((1 - \eta \lambda) \, \theta,\; g, m, v, t, \eta, \beta_1, \beta_2\right)",
     meaning="Decay every parameter a little, then take an Adam step; the decay stays out of the moments.",
     intuition="Prune the hedge by the same fraction everywhere, then let it grow where the sun is.",
-    symbols=_MOMENTS | {"decay": "λ, strength of the decay"} | _UPDATED,
+    symbols=_MOMENTS | {r"decay=\lambda": "λ, strength of the decay"} | _UPDATED,
     names={"theta": "parameters", "g": "gradient"},
     where={
         "step": whole,

@@ -109,7 +109,7 @@ scale.def_cell(lambda index, x, c: times(c, x[index]))
     r"h_{l+1} = h_l + \alpha F(h_l)",
     meaning="A layer adds an update to the residual stream instead of replacing it.",
     intuition="A motorway past every town: the traffic goes straight through, and each town only adds a few cars.",
-    symbols={"h": "residual stream", "f": "output of the sublayer", "alpha": "weight of the update", "y": "sum"},
+    symbols={"h=h_l": "residual stream", "f=F(h_l)": "sublayer output", r"alpha=\alpha": "weight", "y=h_{l+1}": "sum"},
     flops=lambda shape, alpha: shape if alpha == 1.0 else 2 * shape,
 )
 def residual(h: Float[Tensor, "*shape"], f: Float[Tensor, "*shape"], alpha: float = 1.0) -> Float[Tensor, "*shape"]:

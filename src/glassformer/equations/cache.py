@@ -12,9 +12,9 @@ from glassformer.equations.ranges import same_dtype
     meaning="New keys or values are written into their slots of the cache; the other slots stay.",
     intuition="Letters into pigeonholes.",
     symbols={
-        "cache": "keys or values c, one per slot",
-        "new": "keys or values x of new tokens",
-        "at": "slot of each new token, no slot twice",
+        "cache=c": "keys or values c, one per slot",
+        "new=x": "keys or values x of new tokens",
+        "at=a": "slot of each new token, no slot twice",
         "y": "the updated cache",
     },
     flops=lambda: 0,

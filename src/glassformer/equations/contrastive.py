@@ -24,7 +24,7 @@ def _pairs(require: Require, /, **tensors: Tensor) -> None:
     r"a = \min(e^s, a_{\max}), \quad \tau = \frac{1}{a}",
     meaning="The factor on cosines before the softmax, one over the temperature; its logarithm is learned.",
     intuition="A volume knob that the pupil may turn, with a stop so that it never screams.",
-    symbols={"s": "learned logarithm of the scale", "largest": "the largest scale allowed", "a": "scale"},
+    symbols={"s": "learned logarithm of the scale", r"largest=a_{\max}": "the largest scale allowed", "a": "scale"},
     names={"a": "scale"},
     flops=lambda shape: 2 * shape,
     where={"largest": positive},
@@ -75,13 +75,14 @@ contrastive_logits.def_cell(lambda index, X, Y, a: f"{number(a)}·({dot(X[index[
 
 
 @equation(
-    r"L = \frac{H(Z, I) + H(Z^\top, I)}{2}, \quad Z = \frac{\hat X \hat Y^\top}{\tau}",
+    r"L = \frac{H(Z, I) + H(Z^\top, I)}{2}, \quad Z = \frac{\hat X \hat Y^\top}{\tau}, \quad "
+    r"\hat X = \frac{X}{\|X\|}, \; \hat Y = \frac{Y}{\|Y\|}",
     meaning="Each image must find its own text among all texts of the batch, and each text its image.",
     intuition="A party where every guest has one partner: call out, and hope that the right one hears you best.",
     symbols={
-        "image": "image embeddings, X",
-        "text": "text embeddings, Y, in the order of their images",
-        "temperature": "temperature of the cosines, τ, a number or a trained scalar",
+        "image=X": "image embeddings, X",
+        "text=Y": "text embeddings, Y, in the order of their images",
+        r"temperature=\tau": "temperature of the cosines, τ, a number or a trained scalar",
         "L": "loss, in nats",
     },
     flops=lambda batch, dim: 2 * batch**2 * dim + 6 * batch * dim + 19 * batch**2 + 12 * batch + 4,

@@ -27,7 +27,7 @@ def scatter_add(vectors: Tensor, ids: Tensor, like: Tensor) -> Tensor:
     r"e = E_{\text{id}}",
     meaning="Each token's vector is the row of the embedding table that its id names.",
     intuition="A cloakroom: hand in the number, get back the coat.",
-    symbols={"E": "embedding table, one row per token or position", "ids": "token ids or positions", "e": "embeddings"},
+    symbols={"E": "embedding table, one row per id", r"ids=\text{id}": "token ids or positions", "e": "embeddings"},
     flops=lambda: 0,
 )
 def embed(E: Float[Tensor, "vocab dim"], ids: Int[Tensor, "*shape"]) -> Float[Tensor, "*shape dim"]:

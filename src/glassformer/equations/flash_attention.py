@@ -16,16 +16,17 @@ from glassformer.equations.ranges import same_dtype, whole
 
 @equation(
     r"m' = \max(m, \max_j s_j), \; \ell' = e^{m-m'}\ell + \textstyle\sum_j e^{s_j-m'}, \; "
-    r"o' = e^{m-m'} o + \sum_j e^{s_j-m'} v_j, \quad O = o / \ell",
+    r"o' = e^{m-m'} o + \sum_j e^{s_j-m'} v_j, \quad O = o / \ell, \quad "
+    r"s_j = \frac{q \cdot k_j}{\sqrt{d_k}} + M_j",
     meaning="Attention computed block by block, keeping only a running maximum, a running sum and a running output.",
     intuition="Counting votes ward by ward: when a new front runner appears, the old tallies are rescaled.",
     symbols={
         "q": "queries",
         "k": "keys",
         "v": "values",
-        "mask": "added to the scores, or true where a query attends to a key",
-        "block": "number of keys in a tile",
-        "scale": "factor; one over the root of d_k if not given",
+        "mask=M": "added to the scores, or true where a query attends to a key",
+        "block=": "number of keys in a tile",
+        "scale=": "factor; one over the root of d_k if not given",
         "O": "outputs, the same as attention's",
     },
     names={"q": "queries", "k": "keys", "v": "values"},

@@ -38,7 +38,7 @@ def _not_zero(require: Require, /, h: object) -> None:
     r"q = \frac{f(x + h) - f(x)}{h} \;\to\; \frac{df}{dx} \text{ as } h \to 0",
     meaning="The slope over a short stretch: how much the value changes for each unit of x.",
     intuition="Walk one short pace along a hillside and read off how much height you have won or lost.",
-    symbols={"f_ahead": "f(x + h)", "f_here": "f(x)", "h": "length of the stretch", "q": "slope"},
+    symbols={"f_ahead=f(x + h)": "f(x + h)", "f_here=f(x)": "f(x)", "h": "length of the stretch", "q": "slope"},
     flops=lambda size: 2 * size,
     where={"h": _not_zero, "f_ahead f_here": same_dtype},
     upcast=True,
@@ -64,7 +64,7 @@ def _difference_quotient_cell(index: tuple[int, ...], f_ahead: Tensor, f_here: T
     r"\lVert g \rVert = \sqrt{\sum_k \sum_i g_{k,i}^2}",
     meaning="The norm of all gradients together, concatenated into one long vector.",
     intuition="However many axes there are, a ruler laid from start to finish gives one number.",
-    symbols={"gradients": "gradients g_k of any shapes", "norm": "global norm"},
+    symbols={"gradients=g": "gradients g_k of any shapes", r"norm=\lVert g \rVert": "global norm"},
     flops=lambda gradients: sum(2 * g.numel() + 1 for g in gradients) + 1,
 )
 def global_norm(gradients: Sequence[Float[Tensor, "..."]]) -> Float[Tensor, ""]:
@@ -108,10 +108,10 @@ def _length(require: Require, /, norm: Tensor) -> None:
     intuition="A dog on a lead: it may run where it likes, but never further than the lead is long.",
     symbols={
         "g": "gradient",
-        "norm": "norm of all gradients together",
-        "limit": "c, the largest norm allowed",
-        "eps": "ε, keeps the division away from zero",
-        "g_new": "clipped gradient",
+        r"norm=\lVert g \rVert": "norm of all gradients together",
+        "limit=c": "c, the largest norm allowed",
+        r"eps=\epsilon": "ε, keeps the division away from zero",
+        "g_new=g'": "clipped gradient",
     },
     names={"g": "gradient"},
     flops=lambda size: size + 4,

@@ -16,9 +16,9 @@ from glassformer.equations.ranges import whole
     intuition="Scissors along two marks.",
     symbols={
         "x": "tensor",
-        "axis": "axis to slice; negative counts from the last",
-        "start": "first index taken",
-        "stop": "index after the last one taken",
+        "axis=": "axis to slice; negative counts from the last",
+        "start=a": "first index taken",
+        "stop=b": "index after the last one taken",
         "y": "slice",
     },
     flops=lambda: 0,
@@ -51,7 +51,7 @@ def _slice_axis_check(x: Tensor, axis: int, start: int, stop: int) -> None:
     r"y_{h,s,:} = x_{s,\,hd:(h+1)d}",
     meaning="Each vector is split into equal parts, one per head.",
     intuition="A meeting breaks into working groups, and each takes its part of the agenda.",
-    symbols={"x": "queries, keys or values of all heads together", "heads": "number of heads", "y": "one per head"},
+    symbols={"x": "queries, keys or values of all heads together", "heads=": "number of heads", "y": "one per head"},
     flops=lambda: 0,
     where={"heads": whole},
 )
@@ -110,7 +110,7 @@ def _merge_heads_cell(index: tuple[int, ...], x: Tensor) -> str:
     r"y_h = x_{\lfloor h g / H \rfloor}",
     meaning="Each key-value head serves a group of query heads.",
     intuition="One reference book on the table for a whole group of readers.",
-    symbols={"x": "keys or values by key-value head", "heads": "number of query heads", "y": "one per query head"},
+    symbols={"x": "keys or values by key-value head", "heads=H": "number of query heads", "y": "one per query head"},
     flops=lambda: 0,
     where={"heads": whole},
 )

@@ -128,7 +128,12 @@ def _kl_divergence_cell(index: tuple[int, ...], p: Tensor, q: Tensor) -> str:
     r"x_i = [i = \text{id}]",
     meaning="A vector of zeros with a single one at the id, so that a product with a table selects a row.",
     intuition="A panel of switches of which exactly one is on.",
-    symbols={"ids": "token ids", "size": "number of different ids", "dtype": "dtype", "x": "one vector per id"},
+    symbols={
+        r"ids=\text{id}": "token ids",
+        "size=": "number of different ids",
+        "dtype=": "dtype",
+        "x": "one vector per id",
+    },
     flops=lambda: 0,
     where={"size": whole, "dtype": float_dtype},
 )

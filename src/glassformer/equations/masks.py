@@ -17,11 +17,11 @@ from glassformer.equations.ranges import Require, at_least, float_dtype, optiona
 
 BLOCKED = -1e9  # a mask entry this low or lower blocks a pair for good; minus infinity is the usual one
 MASK_SYMBOLS = {
-    "queries": "number of queries; they end where the keys end, so a cached step has one",
-    "keys": "number of keys, including those read from a cache",
-    "blocked": "entry for a masked pair: minus infinity, or a large negative number where that could give NaN",
-    "dtype": "dtype",
-    "device": "device",
+    r"queries=\text{queries}": "number of queries; they end where the keys end, so a cached step has one",
+    r"keys=\text{keys}": "number of keys, including those read from a cache",
+    r"blocked=-\infty": "entry for a masked pair: minus infinity, or a large negative number where that could give NaN",
+    "dtype=": "dtype",
+    "device=": "device",
     "M": "mask to add to the scores",
 }
 
@@ -63,15 +63,15 @@ def _relative_positions_cell(index: tuple[int, ...], p: Tensor, j: Tensor) -> st
 
 
 @equation(
-    r"V_{ij} = [\,0 \le j \le p_i\,] \wedge [\,j \text{ is in the pattern of } p_i\,]",
+    r"V_{ij} = [\,j \ge 0\,] \wedge [\,r_{ij} \le 0\,] \wedge [\,j \text{ is in the pattern}\,]",
     meaning="A query attends to the keys of its pattern: none ahead of it, none that is padding.",
     intuition="Blinkers, cut for a reader who may have started anywhere on the page.",
     symbols={
         "r": "key position minus query position",
         "j": "positions of the keys, negative for padding and empty slots",
-        "window": "number of keys that a query attends to, itself included; all earlier ones if not given",
-        "dilation": "steps from one key of the window to the next",
-        "block": "positions in a block, of which later blocks attend to the last only",
+        "window=": "number of keys that a query attends to, itself included; all earlier ones if not given",
+        "dilation=": "steps from one key of the window to the next",
+        "block=": "positions in a block, of which later blocks attend to the last only",
         "V": "true where a query attends to a key",
     },
     where={"window block": optional(whole), "dilation": whole},
@@ -119,8 +119,8 @@ def tree_mask(
     meaning="A boolean mask becomes a number to add to the scores: zero, or so low that softmax gives zero.",
     intuition="Blinkers: what may be seen is left as it is, the rest goes dark.",
     symbols={
-        "visible": "true where a query attends to a key",
-        **{name: MASK_SYMBOLS[name] for name in ("blocked", "dtype", "M")},
+        r"visible=\text{visible}": "true where a query attends to a key",
+        **{name: MASK_SYMBOLS[name] for name in (r"blocked=-\infty", "dtype=", "M")},
     },
     flops=lambda: 0,
     where={"blocked dtype": blocks},
@@ -139,7 +139,7 @@ def additive_mask(
     intuition="Reading with a card over the rest of the page.",
     symbols={
         **MASK_SYMBOLS,
-        "keys": "number of keys, including those read from a cache; as many as queries if not given",
+        r"keys=\text{keys}": "number of keys, including those read from a cache; as many as queries if not given",
     },
     flops=lambda: 0,
     where={"queries": at_least(0), "keys": optional(at_least(0)), "blocked dtype": blocks},
@@ -162,8 +162,8 @@ def causal_mask(
     meaning="No query attends to padding, which only makes sequences equally long.",
     intuition="Empty chairs round a table: no one turns to them.",
     symbols={
-        "attention_mask": "true for a real token, false for padding",
-        **{name: MASK_SYMBOLS[name] for name in ("blocked", "dtype")},
+        r"attention_mask=\text{is a real token}": "true for a real token, false for padding",
+        **{name: MASK_SYMBOLS[name] for name in (r"blocked=-\infty", "dtype=")},
         "M": "mask to add to the scores of all heads and queries",
     },
     flops=lambda: 0,

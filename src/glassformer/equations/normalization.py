@@ -15,9 +15,9 @@ from glassformer.equations.ranges import not_empty, not_negative, same_dtype
     intuition="Marks of different teachers put on one scale before they are compared.",
     symbols={
         "x": "hidden states",
-        "gamma": "learned scale",
-        "beta": "learned bias",
-        "eps": "keeps the root from zero",
+        r"gamma=\gamma": "learned scale",
+        r"beta=\beta": "learned bias",
+        r"eps=\epsilon": "keeps the root from zero",
         "y": "normalized hidden states",
     },
     flops=lambda batch, dim: 7 * batch * dim + 2 * batch,
@@ -62,8 +62,8 @@ def _layer_norm_cell(index: tuple[int, ...], x: Tensor, gamma: Tensor, beta: Ten
     intuition="Every arrow is cut to the same length; only where it points still matters.",
     symbols={
         "x": "hidden states",
-        "gamma": "learned scale, or none",
-        "eps": "keeps the root from zero",
+        r"gamma=\gamma": "learned scale, or none",
+        r"eps=\epsilon": "keeps the root from zero",
         "y": "normalized",
     },
     flops=lambda batch, dim, gamma: (3 if gamma is None else 4) * batch * dim + 2 * batch,

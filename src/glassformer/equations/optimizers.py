@@ -15,7 +15,12 @@ from glassformer.equations.ranges import Require, below_one, finite, not_negativ
     r"\theta' = \theta - \eta \, g",
     meaning="Every parameter moves a little against its gradient.",
     intuition="In fog on a hillside, feel which way the ground falls and take one step that way.",
-    symbols={"theta": "parameters", "g": "gradient", "rate": "η, the learning rate", "theta_new": "updated parameters"},
+    symbols={
+        r"theta=\theta": "parameters",
+        "g": "gradient",
+        r"rate=\eta": "η, the learning rate",
+        r"theta_new=\theta'": "updated parameters",
+    },
     names={"theta": "parameters", "g": "gradient"},
     flops=lambda size: 2 * size,
     where={"theta g": same_dtype, "rate": not_negative, "g": finite},
@@ -42,10 +47,10 @@ gradient_descent.def_cell(lambda index, theta, g, rate: total([number(theta[inde
     meaning="Every parameter shrinks a little, so that only those the data keep asking for stay large.",
     intuition="A garden path that grows over unless someone keeps walking on it.",
     symbols={
-        "theta": "parameters",
-        "rate": "η, the learning rate",
-        "decay": "λ, strength of the decay",
-        "theta_new": "updated parameters",
+        r"theta=\theta": "parameters",
+        r"rate=\eta": "η, the learning rate",
+        r"decay=\lambda": "λ, strength of the decay",
+        r"theta_new=\theta'": "updated parameters",
     },
     names={"theta": "parameters"},
     flops=lambda size: size,
@@ -74,7 +79,12 @@ def _up_to_one(require: Require, /, decay: object) -> None:
     r"a' = \beta \, a + (1 - \beta) \, x",
     meaning="A moving average that forgets: the newest value counts a little, the older ones less and less.",
     intuition="Milk in tea: each splash changes the color a bit, and every earlier splash fades.",
-    symbols={"average": "a, the average so far", "theta": "x, the newest value", "decay": "β", "average_new": "a'"},
+    symbols={
+        "average=a": "a, the average so far",
+        "theta=x": "x, the newest value",
+        r"decay=\beta": "β",
+        "average_new=a'": "a'",
+    },
     flops=lambda size: 3 * size,
     where={"decay": _up_to_one, "average theta": same_dtype},
     upcast=True,
@@ -100,18 +110,18 @@ def _exponential_moving_average_cell(index: tuple[int, ...], average: Tensor, th
 
 
 @equation(
-    r"v' = \beta v + g, \quad \theta' = \theta - \eta v' \;\; \text{(Nesterov: } \theta - \eta (g + \beta v') \text{)}",
+    r"v' = \beta v + g, \quad \theta' = \theta - \eta v' \;\; (\text{Nesterov: } \theta - \eta (g + \beta v'))",
     meaning="Past gradients add up to a velocity, and the parameters move with the velocity.",
     intuition="A heavy ball rolls on through small bumps and gathers pace down a long valley.",
     symbols={
-        "theta": "parameters",
+        r"theta=\theta": "parameters",
         "g": "gradient",
-        "velocity": "v, the velocity so far, zeros at first",
-        "rate": "η, the learning rate",
-        "beta": "β, decay of the velocity",
-        "nesterov": "whether to look one step ahead along the velocity",
-        "theta_new": "updated parameters",
-        "velocity_new": "updated velocity",
+        "velocity=v": "v, the velocity so far, zeros at first",
+        r"rate=\eta": "η, the learning rate",
+        r"beta=\beta": "β, decay of the velocity",
+        r"nesterov=\text{Nesterov}": "whether to look one step ahead along the velocity",
+        r"theta_new=\theta'": "updated parameters",
+        "velocity_new=v'": "updated velocity",
     },
     names={"theta": "parameters", "g": "gradient"},
     flops=lambda size, nesterov: (6 if nesterov else 4) * size,
@@ -133,7 +143,7 @@ def momentum(
 
 @momentum.def_gradient(
     r"u = \bar v' - \eta \bar\theta', \quad \bar\theta = \bar\theta', \quad \bar g = u, \quad \bar v = \beta u "
-    r"\;\; \text{(Nesterov: } u = \bar v' - \eta \beta \bar\theta', \; \bar g = u - \eta \bar\theta' \text{)}"
+    r"\;\; (\text{Nesterov: } u = \bar v' - \eta \beta \bar\theta', \; \bar g = u - \eta \bar\theta')"
 )
 def _momentum_gradient(
     theta_new_bar: Tensor, velocity_new_bar: Tensor, rate: float, beta: float, nesterov: bool

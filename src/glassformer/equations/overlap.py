@@ -10,7 +10,7 @@ from glassformer.equations.special_ranges import counts
 
 
 @equation(
-    r"m = \sum_g \min(c_a(g), c_b(g)) \text{ over all n-grams } g",
+    r"m = \sum_g \min(c_a(g), c_b(g)) \text{ over all } n\text{-grams } g",
     meaning="How many n-grams two texts share; one that occurs twice in both counts twice.",
     intuition="Two hands of cards laid side by side: pairs of equal cards are taken away and counted.",
     symbols={"a": "tokens of one text", "b": "tokens of the other", "n": "tokens of an n-gram", "m": "shared n-grams"},
@@ -45,9 +45,9 @@ def longest_common_subsequence(a: Int[Tensor, " left"], b: Int[Tensor, " right"]
     meaning="The harmonic mean of precision P and recall R, from what is shared and what there is on either side.",
     intuition="A shopping trip: nothing forgotten, and nothing brought home that was not on the list.",
     symbols={
-        "shared": "parts in common, m",
-        "predicted": "parts of the prediction, p",
-        "reference": "parts of the reference, r",
+        "shared=m": "parts in common, m",
+        "predicted=p": "parts of the prediction, p",
+        "reference=r": "parts of the reference, r",
         "F": "F1; zero where both are empty",
     },
     flops=lambda batch: batch,

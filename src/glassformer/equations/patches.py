@@ -16,7 +16,7 @@ from glassformer.equations.ranges import whole
     intuition="A photograph cut into tiles that are laid out in reading order.",
     symbols={
         "x": "pictures",
-        "size": "side P of a patch in pixels",
+        "size=P": "side P of a patch in pixels",
         "y": "patches, row by row; of each its channels, and of each channel its rows",
     },
     flops=lambda: 0,
@@ -58,8 +58,8 @@ def _patchify_check(x: Tensor, size: int) -> None:
     intuition="The tiles back on the wall.",
     symbols={
         "x": "patches, row by row",
-        "size": "side P of a patch in pixels",
-        "rows": "rows of patches in a picture",
+        "size=P": "side P of a patch in pixels",
+        "rows=": "rows of patches in a picture",
         "y": "pictures",
     },
     flops=lambda: 0,

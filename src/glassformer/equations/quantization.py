@@ -69,7 +69,7 @@ def _int8_linear_gradient(
     intuition="A map in many small sheets, each drawn coarsely, each with its own scale.",
     symbols={
         "x": "input vectors",
-        "W": "weights Q packed two to a byte, one row per output",
+        "W=Q": "weights Q packed two to a byte, one row per output",
         "s": "scale of each group of inputs, for every output",
         "b": "bias",
         "y": "output vectors",

@@ -18,9 +18,9 @@ def _floating(require: Require, /, x: Tensor) -> None:
     meaning="Every number is kept with probability 1 − p: one keeps it, zero drops it.",
     intuition="Draw lots for who is absent from today's rehearsal.",
     symbols={
-        "x": "activations; only their shape and dtype are used",
+        "x=": "activations; only their shape and dtype are used",
         "p": "probability of dropping a number",
-        "generator": "random generator; torch's default if not given",
+        "generator=": "random generator; torch's default if not given",
         "m": "dropout mask of zeros and ones",
     },
     flops=lambda: 0,
@@ -73,7 +73,7 @@ apply_dropout.def_cell(lambda index, x, m, p: f"{number(x[index])}·{factor(m[in
     symbols={
         "x": "activations",
         "p": "probability of dropping a number",
-        "generator": "random generator; torch's default if not given",
+        "generator=": "random generator; torch's default if not given",
         "y": "activations after dropout",
     },
     where={"p": below_one},

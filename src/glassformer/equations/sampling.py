@@ -24,7 +24,7 @@ def _probability(require: Require, /, p: object) -> None:
     r"y = \frac{z}{\tau}",
     meaning="Logits are spread apart when the temperature is below one, pulled together when above.",
     intuition="Cold water freezes into one shape, hot water tries them all.",
-    symbols={"z": "logits", "tau": "temperature, τ", "y": "scaled logits"},
+    symbols={"z": "logits", r"tau=\tau": "temperature, τ", "y": "scaled logits"},
     flops=lambda batch, vocab: batch * vocab,
     where={"z": valid_logits, "tau": positive},
     upcast=True,
@@ -42,7 +42,7 @@ temperature.def_cell(lambda index, z, tau: f"{number(z[index])} / {number(tau)}"
     r"y_i = z_i \text{ if } z_i \text{ is among the } k \text{ largest, else } -\infty",
     meaning="Only the k most likely tokens stay in play.",
     intuition="A final with k seats: however close the others came, they watch.",
-    symbols={"z": "logits", "k": "number of tokens kept", "fill": _FILL, "y": "logits of those kept"},
+    symbols={"z": "logits", "k": "number of tokens kept", r"fill=-\infty": _FILL, "y": "logits of those kept"},
     flops=lambda: 0,
     where={"z": valid_logits, "k": whole},
     upcast=True,
@@ -70,7 +70,7 @@ def _top_k_check(z: Tensor, k: int) -> None:
     r"S \text{ smallest with } \sum_{i \in S} \operatorname{softmax}(z)_i \ge p",
     meaning="Only the fewest tokens whose probabilities sum to p stay in play.",
     intuition="Count votes from the top until a majority of p is reached; the rest go home.",
-    symbols={"z": "logits", "p": "probability to keep", "fill": _FILL, "y": "logits of those kept"},
+    symbols={"z": "logits", "p": "probability to keep", r"fill=-\infty": _FILL, "y": "logits of those kept"},
     flops=lambda batch, vocab: 6 * batch * vocab + 2 * batch,
     where={"z": valid_logits, "p": _probability},
     upcast=True,
@@ -92,7 +92,12 @@ def _top_p_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
     r"y_i = z_i \text{ if } z_i \ge \max z + \log p, \text{ else } -\infty",
     meaning="Only tokens at least p times as likely as the most likely one stay in play.",
     intuition="A bar that the winner sets: on a clear day it is high, in doubt it is low.",
-    symbols={"z": "logits", "p": "fraction of the largest probability", "fill": _FILL, "y": "logits of those kept"},
+    symbols={
+        "z": "logits",
+        "p": "fraction of the largest probability",
+        r"fill=-\infty": _FILL,
+        "y": "logits of those kept",
+    },
     flops=lambda batch, vocab: batch * vocab + batch,
     where={"z": valid_logits, "p": _probability},
     upcast=True,
@@ -109,13 +114,13 @@ def _min_p_gradient(y_bar: Tensor, y: Tensor, z: Tensor) -> Tensor:
 
 @equation(
     r"y_i = \begin{cases} z_i / \theta & z_i \ge 0 \\ z_i \theta & z_i < 0 \end{cases}"
-    r"\text{ for } i \text{ seen, else } z_i",
+    r"\text{ for } i \in x, \text{ else } z_i",
     meaning="Tokens that have occurred become less likely.",
     intuition="A speaker who hears each used word a little fainter the next time it offers itself.",
     symbols={
         "z": "logits",
-        "ids": "tokens so far",
-        "penalty": "repetition penalty, θ; one changes nothing",
+        "ids=x": "tokens so far",
+        r"penalty=\theta": "repetition penalty, θ; one changes nothing",
         "y": "penalized logits",
     },
     flops=lambda batch, vocab: 2 * batch * vocab,
@@ -157,8 +162,8 @@ def _repetition_penalty_check(z: Tensor, ids: Tensor) -> None:
     intuition="Spin a wheel of fortune whose fields are as wide as the probabilities.",
     symbols={
         "p": "probabilities",
-        "generator": "random generator; torch's default if not given",
-        "ids": "tokens drawn",
+        "generator=": "random generator; torch's default if not given",
+        "ids=i": "tokens drawn",
     },
     where={"p": distribution},
     upcast=True,
@@ -172,7 +177,7 @@ def sample(p: Float[Tensor, "*batch vocab"], generator: torch.Generator | None =
     r"i = \arg\max_j z_j",
     meaning="The most likely token, every time.",
     intuition="A traveler who takes the widest road at each fork, and never looks further.",
-    symbols={"z": "logits", "ids": "most likely tokens"},
+    symbols={"z": "logits", "ids=i": "most likely tokens"},
     where={"z": valid_logits},
 )
 def greedy(z: Float[Tensor, "*batch vocab"]) -> Int[Tensor, "*batch"]:
@@ -184,7 +189,11 @@ def greedy(z: Float[Tensor, "*batch vocab"]) -> Int[Tensor, "*batch"]:
     r"lp = \left(\frac{5 + n}{6}\right)^\alpha",
     meaning="What a hypothesis's log-probability is divided by, so that short ones do not win by being short.",
     intuition="A handicap in golf: longer courses are allowed more strokes.",
-    symbols={"length": "number of tokens, n", "alpha": "strength, α; zero changes nothing", "penalty": "divisor, lp"},
+    symbols={
+        "length=n": "number of tokens, n",
+        r"alpha=\alpha": "strength, α; zero changes nothing",
+        "penalty=lp": "divisor, lp",
+    },
     where={"length": not_negative},
 )
 def length_penalty(length: int, alpha: float) -> float:
@@ -196,10 +205,10 @@ length_penalty.def_cell(lambda index, length, alpha: f"((5 + {number(length)}) /
 
 
 @equation(
-    r"y_i = -\infty \text{ for } i \text{ suppressed, else } z_i",
+    r"y_i = -\infty \text{ for } i \in S, \text{ else } z_i",
     meaning="Some tokens are excluded, whatever their logits.",
     intuition="A referee who calls the game off-limits for a few players.",
-    symbols={"z": "logits", "ids": "tokens to suppress", "fill": _FILL, "y": "logits of the others"},
+    symbols={"z": "logits", "ids=S": "tokens to suppress", r"fill=-\infty": _FILL, "y": "logits of the others"},
     flops=lambda: 0,
     where={"z": valid_logits},
 )
@@ -227,9 +236,9 @@ def _suppress_tokens_check(z: Tensor, ids: Tensor) -> None:
     intuition="A storyteller who may come back to a word, but not to a whole phrase.",
     symbols={
         "z": "logits",
-        "ids": "tokens so far, x; a negative id is none",
+        "ids=x": "tokens so far, x; a negative id is none",
         "n": "length of a run that may not occur twice",
-        "fill": _FILL,
+        r"fill=-\infty": _FILL,
         "y": "logits of tokens that repeat no run; all of them where every token would",
     },
     flops=lambda: 0,
@@ -274,7 +283,7 @@ def _unit_interval(require: Require, /, u: Tensor) -> None:
     r"i = \min \left\{ i : \textstyle\sum_{j \le i} p_j > u \right\}",
     meaning="A uniform random number picks a token: the one whose interval of the cumulative sum it falls in.",
     intuition="A ruler cut into stretches as long as the probabilities, and a pin dropped on it.",
-    symbols={"p": "probabilities", "u": "uniform random numbers, from 0 up to but not 1", "ids": "tokens drawn"},
+    symbols={"p": "probabilities", "u": "uniform random numbers, from 0 up to but not 1", "ids=i": "tokens drawn"},
     flops=lambda batch, vocab: batch * vocab + batch,
     where={"p": distribution, "u": _unit_interval},
 )
@@ -343,7 +352,7 @@ def _residual_distribution_gradient(r_bar: Tensor, r: Tensor, p: Tensor, q: Tens
     intuition="A caricature: find what sets this face apart from any face, and draw more of it.",
     symbols={
         "z": "logits after the prompt",
-        "z_empty": "logits after an empty prompt, z∅",
+        r"z_empty=z_\varnothing": "logits after an empty prompt, z∅",
         "s": "guidance scale; 1 changes nothing",
         "y": "guided logits",
     },

@@ -7,12 +7,12 @@ from glassformer.equation import equation
 from glassformer.equations.ranges import Require, at_least, below_one, not_negative, whole
 
 _WARMUP_AND_DECAY = {
-    "step": "t, the step, from 1",
-    "warmup": "w, warmup steps",
-    "total": "T, the step at which the floor is reached",
-    "peak": "p, highest rate",
-    "floor": "f, last rate",
-    "rate": "η, the learning rate",
+    "step=t": "t, the step, from 1",
+    "warmup=w": "w, warmup steps",
+    "total=T": "T, the step at which the floor is reached",
+    "peak=p": "p, highest rate",
+    "floor=f": "f, last rate",
+    r"rate=\eta": "η, the learning rate",
 }
 
 
@@ -30,10 +30,10 @@ def _after_warmup(require: Require, /, warmup: int, total: int) -> None:
     meaning="The learning rate rises linearly, then falls with the inverse square root of the step.",
     intuition="Ease a cold engine up to speed, then let the car coast down by itself.",
     symbols={
-        "step": "t, the step, from 1",
-        "dim": "d, model dimension",
-        "warmup": "w, warmup steps",
-        "rate": "η, the learning rate",
+        "step=t": "t, the step, from 1",
+        "dim=d": "d, model dimension",
+        "warmup=w": "w, warmup steps",
+        r"rate=\eta": "η, the learning rate",
     },
     where={"step dim warmup": whole},
 )
@@ -53,10 +53,10 @@ noam_learning_rate.def_cell(lambda index, step, dim, warmup: f"{dim}^(−0.5)·m
     meaning="The learning rate rises linearly to its peak and stays there.",
     intuition="A tap opened a little further with every step until it is fully open.",
     symbols={
-        "step": "t, the step, from 1",
-        "warmup": "w, warmup steps",
-        "peak": "p, highest rate",
-        "rate": "η, the learning rate",
+        "step=t": "t, the step, from 1",
+        "warmup=w": "w, warmup steps",
+        "peak=p": "p, highest rate",
+        r"rate=\eta": "η, the learning rate",
     },
     where={"step warmup": whole, "peak": not_negative},
 )
@@ -73,10 +73,10 @@ linear_warmup.def_cell(lambda index, step, warmup, peak: f"{number(peak)}·min(1
     meaning="The learning rate rises linearly, then falls with the inverse square root of the step.",
     intuition="After the climb, four times as many steps are needed each time the rate is to halve.",
     symbols={
-        "step": "t, the step, from 1",
-        "warmup": "w, warmup steps",
-        "peak": "p, highest rate",
-        "rate": "η, the learning rate",
+        "step=t": "t, the step, from 1",
+        "warmup=w": "w, warmup steps",
+        "peak=p": "p, highest rate",
+        r"rate=\eta": "η, the learning rate",
     },
     where={"step warmup": whole, "peak": not_negative},
 )
@@ -94,7 +94,12 @@ def _inverse_square_root_schedule_cell(index: tuple[int, ...], step: int, warmup
     r"u = \min\left(1,\; \max\left(0,\; \frac{t - a}{b - a}\right)\right)",
     meaning="How much of a range of steps is done: 0 before it, 1 after it.",
     intuition="The bar that fills up while a file is being copied.",
-    symbols={"step": "t, the step", "start": "a, where it begins", "end": "b, where it ends", "u": "fraction done"},
+    symbols={
+        "step=t": "t, the step",
+        "start=a": "a, where it begins",
+        "end=b": "b, where it ends",
+        "u": "fraction done",
+    },
     where={"step start end": at_least(0)},
 )
 def schedule_progress(step: int, start: int, end: int) -> float:
@@ -115,13 +120,13 @@ def _schedule_progress_check(start: int, end: int) -> None:
     meaning="The learning rate rises, stays at its peak for any number of steps, then falls linearly.",
     intuition="A train: it picks up speed, runs level for the whole journey, and brakes only when the station is near.",
     symbols={
-        "step": "t, the step, from 1",
-        "warmup": "w, warmup steps",
-        "stable": "s, steps at the peak",
-        "decay": "c, decay steps",
-        "peak": "p, highest rate",
-        "floor": "f, last rate",
-        "rate": "η, the learning rate",
+        "step=t": "t, the step, from 1",
+        "warmup=w": "w, warmup steps",
+        "stable=s": "s, steps at the peak",
+        "decay=c": "c, decay steps",
+        "peak=p": "p, highest rate",
+        "floor=f": "f, last rate",
+        r"rate=\eta": "η, the learning rate",
     },
     where={"step warmup decay": whole, "stable": at_least(0), "peak floor": _falls},
 )
@@ -183,7 +188,11 @@ def _cosine_schedule_cell(index: tuple[int, ...], step: int, warmup: int, total:
     r"\beta_t = \min\left(\beta,\; \frac{1 + t}{10 + t}\right)",
     meaning="A moving average of the weights forgets fast at first, so that it soon leaves the random weights behind.",
     intuition="A newcomer changes first impressions quickly; a settled opinion moves slowly.",
-    symbols={"step": "t, the step, from 1", "decay": "β, decay of a long average", "beta_t": "decay at this step"},
+    symbols={
+        "step=t": "t, the step, from 1",
+        r"decay=\beta": "β, decay of a long average",
+        r"beta_t=\beta_t": "decay at this step",
+    },
     where={"step": whole, "decay": below_one},
 )
 def ema_warmup(step: int, decay: float) -> float:

@@ -69,7 +69,7 @@ def _select_each_check(x: Tensor, t: Tensor) -> None:
     r"y_t = x^{(t)}",
     meaning="Vectors computed one after another become a sequence.",
     intuition="Frames laid on one strip of film.",
-    symbols={"steps": "vectors in order", "y": "the sequence"},
+    symbols={"steps=x": "vectors in order", "y": "the sequence"},
     flops=lambda: 0,
 )
 def stack_steps(steps: Sequence[Float[Tensor, "*batch dim"]]) -> Float[Tensor, "*batch seq dim"]:
@@ -90,7 +90,7 @@ def _stack_steps_check(steps: Sequence[Tensor]) -> None:
     r"y = [x_1; x_2; \dots]",
     meaning="Tensors are concatenated along one axis.",
     intuition="Beads of several strings threaded onto one.",
-    symbols={"parts": "the tensors", "axis": "the axis they are concatenated along", "y": "all of them in one"},
+    symbols={"parts=x": "the tensors", "axis=": "the axis they are concatenated along", "y": "all of them in one"},
     flops=lambda: 0,
 )
 def concat(parts: Sequence[Float[Tensor, "..."]], axis: int = -1) -> Float[Tensor, "..."]:
@@ -122,7 +122,7 @@ def _concat_check(parts: Sequence[Tensor], axis: int) -> None:
     r"y = x_{t^*}, \quad t^* = \max \{ t : m_t \}",
     meaning="A sequence becomes one vector: that of its last real token.",
     intuition="Only whoever has heard the whole story is asked about it.",
-    symbols={"x": "sequences", "mask": "true for real tokens; all of them if not given", "y": "one vector each"},
+    symbols={"x": "sequences", "mask=m": "true for real tokens; all of them if not given", "y": "one vector each"},
     flops=lambda: 0,
 )
 def last_token(
@@ -154,7 +154,7 @@ def _last_token_cell(index: tuple[int, ...], x: Tensor, mask: Tensor | None) -> 
     r"y = \frac{\sum_t m_t x_t}{\sum_t m_t}",
     meaning="A sequence becomes one vector: the average of its real tokens.",
     intuition="The center of gravity of the words, padding weighing nothing.",
-    symbols={"x": "sequences", "mask": "true for real tokens; all of them if not given", "y": "one vector each"},
+    symbols={"x": "sequences", "mask=m": "true for real tokens; all of them if not given", "y": "one vector each"},
     flops=lambda batch, seq, dim: batch * (2 * seq * dim + seq + 1 + dim),
     upcast=True,
 )

@@ -63,7 +63,7 @@ inner_product.def_cell(lambda index, u, v: dot(*_spread(index, u, v)))
     r"\|u\| = \sqrt{\textstyle\sum_i u_i^2}",
     meaning="The length of a vector.",
     intuition="The straight way across town, when you know how far you walked along every street.",
-    symbols={"u": "vector", "length": "its length"},
+    symbols={"u": "vector", r"length=\|u\|": "its length"},
     flops=lambda batch, dim: 2 * batch * dim + batch,
     where={"u": _vectors},
     upcast=True,
@@ -89,7 +89,7 @@ l2_norm.def_cell(lambda index, u: _root_of_squares(u[index]))
     r"\hat u = \frac{u}{\|u\|}",
     meaning="The same direction at length one.",
     intuition="A compass needle: it shows where to go, not how far.",
-    symbols={"u": "vector", "unit": "the vector of length one in its direction"},
+    symbols={"u": "vector", r"unit=\hat u": "the vector of length one in its direction"},
     flops=lambda batch, dim: 3 * batch * dim + batch,
     where={"u": _vectors},
     upcast=True,
@@ -114,7 +114,7 @@ def _normalize_cell(index: tuple[int, ...], u: Tensor) -> str:
     r"\cos\theta = \frac{u \cdot v}{\|u\| \, \|v\|}",
     meaning="How far two vectors point the same way, whatever their lengths.",
     intuition="Two people facing the same way (1), at right angles (0) or away from each other (−1).",
-    symbols={"u": "one vector", "v": "the other", "cosine": "cosine of the angle between them"},
+    symbols={"u": "one vector", "v": "the other", r"cosine=\cos\theta": "cosine of the angle between them"},
     flops=lambda batch, dim, u, v: 2 * batch * dim + 3 * (u.numel() + v.numel()) + (u.numel() + v.numel()) // dim,
     where={"u v": _vectors},
     upcast=True,
@@ -172,15 +172,15 @@ def _euclidean_distance_cell(index: tuple[int, ...], u: Tensor, v: Tensor) -> st
 
 
 @equation(
-    r"i_1, \dots, i_k = \operatorname{top-}k_i \; q \cdot v_i",
+    r"i_1, \dots, i_k = \operatorname{top-}k_i \; s_i, \quad s_i = q \cdot v_i",
     meaning="The vectors with the largest inner products with a query, best first.",
     intuition="Attention that makes up its mind: not a blend of all answers but the best few.",
     symbols={
-        "query": "query vectors, q",
-        "vectors": "vectors to search, v",
+        "query=q": "query vectors, q",
+        "vectors=v": "vectors to search, v",
         "k": "number of neighbors",
-        "indices": "indices of the neighbors",
-        "products": "their inner products with the query",
+        r"indices=i_1, \dots, i_k": "indices of the neighbors",
+        "products=s": "their inner products with the query",
     },
     flops=lambda batch, n, dim: 2 * batch * n * dim,
     where={"query vectors": _vectors, "k": whole, "k vectors": _enough},
@@ -201,15 +201,15 @@ def _nearest_gradient(products_bar: Tensor, indices: Tensor, query: Tensor, vect
 
 
 @equation(
-    r"i_1, \dots, i_k = \operatorname{top-}k_i \; \cos(q, v_i)",
+    r"i_1, \dots, i_k = \operatorname{top-}k_i \; s_i, \quad s_i = \cos(q, v_i)",
     meaning="The vectors with the largest cosine similarity to a query, best first.",
     intuition="A thesaurus: the words used in the same way, however often they are used.",
     symbols={
-        "query": "query vectors, q",
-        "vectors": "vectors to search, v",
+        "query=q": "query vectors, q",
+        "vectors=v": "vectors to search, v",
         "k": "number of neighbors",
-        "indices": "indices of the neighbors",
-        "cosines": "their cosines with the query",
+        r"indices=i_1, \dots, i_k": "indices of the neighbors",
+        "cosines=s": "their cosines with the query",
     },
     where={"query vectors": _vectors, "k": whole, "k vectors": _enough},
 )
@@ -250,7 +250,10 @@ def _analogy_cell(index: tuple[int, ...], a: Tensor, b: Tensor, c: Tensor) -> st
     r"\sqrt{\mathbb{E}[\cos^2\theta]} = \frac{1}{\sqrt{d}}",
     meaning="The cosine that chance alone gives two random directions, typically.",
     intuition="In a hall with thousands of walls, almost everything is nearly at right angles to everything else.",
-    symbols={"dim": "number of dimensions, d", "cosine": "root mean square of the cosine"},
+    symbols={
+        "dim=d": "number of dimensions, d",
+        r"cosine=\sqrt{\mathbb{E}[\cos^2\theta]}": "root mean square of the cosine",
+    },
     where={"dim": whole},
 )
 def random_cosine_rms(dim: int) -> float:
@@ -266,10 +269,10 @@ random_cosine_rms.def_cell(lambda index, dim: f"1 / √({number(dim)})")
     meaning="The variance of scores grows with the dimension of a head, which is why they are divided by its root.",
     intuition="Throw more dice and the sum strays further: keep the table the same size by shrinking the dice.",
     symbols={
-        "head_dim": "dimension of queries and keys, d_k",
-        "sigma": "standard deviation of their entries, σ",
-        "mu": "mean of their entries, μ",
-        "variance": "variance of one score",
+        "head_dim=d_k": "dimension of queries and keys, d_k",
+        r"sigma=\sigma": "standard deviation of their entries, σ",
+        r"mu=\mu": "mean of their entries, μ",
+        r"variance=\operatorname{Var}(q \cdot k)": "variance of one score",
     },
     where={"head_dim": whole, "sigma": not_negative},
 )

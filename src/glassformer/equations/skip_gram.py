@@ -59,7 +59,7 @@ def _negative_sampling_loss_cell(index: tuple[int, ...], z: Tensor) -> str:
     intuition="A raffle where whoever buys many tickets gets a little less for each.",
     symbols={
         "n": "count of each word",
-        "alpha": "exponent α; 1 draws as in the text",
+        r"alpha=\alpha": "exponent α; 1 draws as in the text",
         "P": "probabilities",
     },
     names={"n": "counts", "P": "probabilities"},

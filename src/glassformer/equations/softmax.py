@@ -52,7 +52,7 @@ def _softmax_cell(index: tuple[int, ...], z: Tensor) -> str:
     r"\log p_i = (z_i - \max z) - \log \sum_j e^{z_j - \max z}",
     meaning="The logarithm of each probability, without ever forming the probability.",
     intuition="Keep counting zeros of a tiny chance: it may be too small to write, its logarithm never is.",
-    symbols={"z": "logits", "log_p": "log-probabilities"},
+    symbols={"z": "logits", r"log_p=\log p": "log-probabilities"},
     flops=lambda batch, n: 5 * batch * n + 3 * batch,
     where={"z": valid_logits},
     upcast=True,

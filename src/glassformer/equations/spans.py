@@ -12,13 +12,13 @@ from glassformer.equations.ranges import valid_logits, whole
 
 
 @equation(
-    r"z_{k,t} = x_{t,k} \text{ if } t \text{ is a real token, else } -\infty",
+    r"z_{k,t} = x_{t,k} \text{ if } m_t, \text{ else } -\infty",
     meaning="Two numbers for each token become two rows of logits over the tokens: for the start and for the end.",
     intuition="Every word votes twice: the answer begins with me, the answer ends with me.",
     symbols={
         "x": "numbers for start and end at each position",
-        "mask": "true for real tokens; all of them if not given",
-        "fill": "logit of positions that are padding, −∞ or a number far below all others",
+        "mask=m": "true for real tokens; all of them if not given",
+        r"fill=-\infty": "logit of positions that are padding, −∞ or a number far below all others",
         "z": "logits over the positions, of the start and of the end",
     },
     flops=lambda: 0,
@@ -51,8 +51,8 @@ def _span_logits_cell(index: tuple[int, ...], x: Tensor, mask: Tensor | None, fi
     symbols={
         "z": "logits of the start and of the end over the positions",
         "n": "most tokens of a span",
-        "mask": "true for positions where a span may start and end; all of them if not given",
-        "fill": "score of a pair that is not a span: −∞, or a number far below all others",
+        "mask=": "true for positions where a span may start and end; all of them if not given",
+        r"fill=-\infty": "score of a pair that is not a span: −∞, or a number far below all others",
         "S": "score of each span, by start and by end",
     },
     names={"S": "span_scores"},
@@ -92,8 +92,8 @@ def _span_scores_cell(index: tuple[int, ...], z: Tensor, n: int, mask: Tensor | 
     symbols={
         "z": "logits of the start and of the end over the positions",
         "n": "most tokens of a span",
-        "mask": "true for positions where a span may start and end; all of them if not given",
-        "span": "first and last position of the best span",
+        "mask=": "true for positions where a span may start and end; all of them if not given",
+        "span=(s, t)": "first and last position of the best span",
     },
     flops=lambda batch, seq: batch * seq * seq,
     where={"z": valid_logits, "n": whole},

@@ -25,8 +25,8 @@ from glassformer.equations.ranges import at_least, whole
     intuition="Leafing back through a diary a week at a time.",
     symbols={
         **MASK_SYMBOLS,
-        "window": "number of keys w that a query attends to, itself included",
-        "dilation": "steps d from one of them to the next",
+        "window=w": "number of keys w that a query attends to, itself included",
+        "dilation=d": "steps d from one of them to the next",
     },
     flops=lambda: 0,
     where={"queries keys": at_least(0), "window dilation": whole, "blocked dtype": blocks},
@@ -51,7 +51,7 @@ def dilated_mask(
     r" p_i = \text{keys} - \text{queries} + i",
     meaning="A token attends to its own block up to itself, and to the last token of every earlier block.",
     intuition="Reading this chapter word by word, and of the chapters before only their closing lines.",
-    symbols={**MASK_SYMBOLS, "block": "number of positions b in a block"},
+    symbols={**MASK_SYMBOLS, "block=b": "number of positions b in a block"},
     flops=lambda: 0,
     where={"queries keys": at_least(0), "block": whole, "blocked dtype": blocks},
 )
@@ -91,8 +91,8 @@ def visible_pairs(M: Float[Tensor, "*shape"]) -> Int[Tensor, ""]:
     intuition="Walking with a lantern: it lights a few steps, however long the road.",
     symbols={
         **MASK_SYMBOLS,
-        "window": "number of keys w that a query attends to, itself included",
-        "causal": "whether the window lies behind the query; otherwise it reaches as far to either side, |p − j| < w",
+        "window=w": "number of keys w that a query attends to, itself included",
+        "causal=": "whether the window lies behind the query; otherwise it reaches as far to either side, |p − j| < w",
     },
     flops=lambda: 0,
     where={"queries keys": at_least(0), "window": whole, "blocked dtype": blocks},

@@ -8,7 +8,7 @@ from glassformer.equation import equation
 from glassformer.equations.ranges import Require
 
 Numbers = tuple[float, ...]
-SYMBOLS = {"mu": "mean of each column, μ", "sigma": "standard deviation of each column, σ"}
+SYMBOLS = {r"mu=\mu": "mean of each column, μ", r"sigma=\sigma": "standard deviation of each column, σ"}
 
 
 def _fitting(require: Require, /, x: Tensor, mu: Numbers, sigma: Numbers) -> None:

@@ -11,10 +11,10 @@ from glassformer.equations.initialization import draw, normal
 from glassformer.equations.ranges import float_dtype, not_negative, positive, sizes, whole
 
 _SYMBOLS = {
-    "inputs": "inputs of the layer, n_in",
-    "outputs": "outputs of the layer, n_out",
-    "generator": "random generator",
-    "dtype": "dtype",
+    r"inputs=n_\text{in}": "inputs of the layer, n_in",
+    r"outputs=n_\text{out}": "outputs of the layer, n_out",
+    "generator=": "random generator",
+    "dtype=": "dtype",
     "W": "weights",
 }
 
@@ -23,7 +23,13 @@ _SYMBOLS = {
     r"W_{ij} \sim \mathcal U\left(-a, a\right)",
     meaning="Each number is drawn from an interval around zero, every value in it equally likely.",
     intuition="Rain on a pavement: every spot is as likely to be hit as every other.",
-    symbols={"shape": "shape", "bound": "a", "generator": "random generator", "dtype": "dtype", "W": "random numbers"},
+    symbols={
+        "shape=": "shape",
+        "bound=a": "a",
+        "generator=": "random generator",
+        "dtype=": "dtype",
+        "W": "random numbers",
+    },
     where={"bound": not_negative, "shape": sizes, "dtype": float_dtype},
 )
 def uniform(
@@ -65,7 +71,7 @@ def xavier_normal(
     r"W_{ij} \sim \mathcal N\left(0, \frac{2}{n_\text{in}}\right)",
     meaning="Activations keep their variance through ReLU, which sets half of them to zero.",
     intuition="If half the choir falls silent, the other half sings up to keep the volume.",
-    symbols=_SYMBOLS,
+    symbols=_SYMBOLS | {"outputs=": "outputs of the layer"},
     where={"inputs outputs": whole, "dtype": float_dtype},
 )
 def he_normal(
@@ -80,11 +86,11 @@ def he_normal(
     meaning="Each number is drawn from the normal distribution with its tails cut off.",
     intuition="A fair that turns away the very tall and the very short: the rest come as they are.",
     symbols={
-        "shape": "shape",
-        "std": "σ, standard deviation before the cut",
-        "cut": "c, how many standard deviations are kept on either side",
-        "generator": "random generator",
-        "dtype": "dtype",
+        "shape=": "shape",
+        r"std=\sigma": "σ, standard deviation before the cut",
+        "cut=c": "c, how many standard deviations are kept on either side",
+        "generator=": "random generator",
+        "dtype=": "dtype",
         "W": "random numbers",
     },
     where={"std": not_negative, "cut": positive, "shape": sizes, "dtype": float_dtype},

@@ -11,7 +11,7 @@ from glassformer.equation import AnyEquation
 from glassformer.errors import TapeError
 from glassformer.probes.cells import Cell, full_index
 from glassformer.probes.trace import BoundSymbol, Trace, TraceStep
-from glassformer.views.html import mathml
+from glassformer.views.mathml import gradient_symbols, marked_mathml
 
 Number = float | str  # NaN and infinities, which JSON lacks, by their JavaScript names
 
@@ -181,16 +181,16 @@ def _tree(found: Cell) -> dict[str, object]:
 
 
 def equation_data(equation: AnyEquation) -> EquationData:
-    """An equation as a page shows it."""
+    """An equation for a page."""
     rule = equation.gradient
     return EquationData(
         latex=equation.latex,
-        mathml=mathml(equation.latex),
+        mathml=marked_mathml(equation.latex, equation.symbols),
         rule_latex=None if rule is None else rule.latex,
-        rule_mathml=None if rule is None else mathml(rule.latex),
+        rule_mathml=None if rule is None else marked_mathml(rule.latex, gradient_symbols(equation.symbols)),
         meaning=equation.meaning,
         intuition=equation.intuition,
-        symbols=[SymbolData(s.name, s.name, s.role, s.shape, s.meaning) for s in equation.symbols],
+        symbols=[SymbolData(s.name, s.written, s.role, s.shape, s.meaning) for s in equation.symbols],
     )
 
 

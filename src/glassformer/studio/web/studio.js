@@ -7,7 +7,7 @@ import { state } from "glassformer/state.js";
 import { views } from "glassformer/views.js";
 
 const WAIT = 1500; // milliseconds between questions whether the server is back
-const RUN = ["text", "second", "backward", "model", "changes"]; // what a run depends on
+const RUN = ["text", "second", "backward", "model", "changes", "written"]; // what a run depends on
 const main = document.getElementById("main");
 const app = { state, api, source: null, say };
 let shown = null; // the view that is mounted

@@ -1,7 +1,10 @@
 // The views, in the order of their links.
 
+import attention from "glassformer/attention.js";
 import home from "glassformer/home.js";
 import learn from "glassformer/learn.js";
+import map from "glassformer/map.js";
+import run from "glassformer/run.js";
 import step from "glassformer/step.js";
 
-export const views = [home, step, learn];
+export const views = [home, run, map, step, attention, learn];

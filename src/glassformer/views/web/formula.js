@@ -9,6 +9,7 @@ const ELEMENTS = new Set(["math", "mrow", "mi", "mn", "mo", "mtext", "mspace", "
 const ATTRIBUTES = new Set(["display", "displaystyle", "scriptlevel", "mathvariant", "stretchy", "fence", "separator", "form", "largeop",
   "movablelimits", "accent", "accentunder", "symmetric", "lspace", "rspace", "minsize", "maxsize", "width", "height", "depth", "voffset",
   "linethickness", "columnalign", "rowspacing", "columnspacing", "notation", "dir", "intent", "arg", "data-symbol"]);
+const STYLES = new Set(["text-align", "justify-items", "padding-left", "padding-right", "margin-left", "margin-right"]);
 const HINT = "Point at a letter to read what it stands for.";
 
 /** A copy of a MathML element with nothing but mathematics in it. */
@@ -16,6 +17,9 @@ function mathematics(source) {
   if (source.namespaceURI !== MATHML || !ELEMENTS.has(source.localName)) return document.createTextNode(source.textContent);
   const copy = document.createElementNS(MATHML, source.localName);
   for (const { name, value } of source.attributes) if (ATTRIBUTES.has(name)) copy.setAttribute(name, value);
+  for (const [name, value] of (source.getAttribute("data-style") ?? "").split(";").map((each) => each.split(":"))) {
+    if (STYLES.has(name.trim())) copy.style.setProperty(name.trim(), value.trim());
+  }
   for (const child of source.childNodes) {
     if (child.nodeType === Node.ELEMENT_NODE) copy.append(mathematics(child));
     else if (child.nodeType === Node.TEXT_NODE) copy.append(child.data);
@@ -26,10 +30,21 @@ function mathematics(source) {
 /** MathML as an element of this page; a text that is not MathML is shown as text. */
 export function formulaOf(mathml) {
   const named = mathml.includes("xmlns=") ? mathml : mathml.replace("<math", `<math xmlns="${MATHML}"`);
-  const read = new DOMParser().parseFromString(named, "application/xml");
+  const still = named.replaceAll(' style="', ' data-style="'); // the page's policy lets styles in by script alone
+  const read = new DOMParser().parseFromString(still, "application/xml");
   const root = read.documentElement;
   if (read.querySelector("parsererror") || root.localName !== "math") return made("span", {}, mathml);
   return mathematics(root);
+}
+
+/** A formula in the pieces between which it may go on in a new line: after each wide space. */
+function pieces(formula) {
+  const found = [formula.cloneNode(false)];
+  for (const part of [...formula.childNodes]) {
+    if (part.localName === "mspace" && part.getAttribute("width") === "1em") found.push(formula.cloneNode(false));
+    else found.at(-1).append(part);
+  }
+  return found;
 }
 
 /** A formula with letters to point at; set `data` and `marked`, listen to symbol-hover and symbol-pin. */
@@ -47,7 +62,7 @@ export class GlassFormula extends HTMLElement {
     this.#holder.addEventListener("pointerover", (event) => this.#point(symbolOf(event)));
     this.#holder.addEventListener("pointerleave", () => this.#point(null));
     this.#holder.addEventListener("focusin", (event) => this.#point(symbolOf(event)));
-    this.#holder.addEventListener("focusout", () => this.#point(null));
+    this.#holder.addEventListener("focusout", (event) => { if (!this.#holder.contains(event.relatedTarget)) this.#point(null); });
     this.#holder.addEventListener("click", (event) => this.#pin(symbolOf(event)));
     this.#holder.addEventListener("keydown", (event) => this.#key(event));
     this.#say();
@@ -58,7 +73,7 @@ export class GlassFormula extends HTMLElement {
   set data(data) {
     this.#data = data;
     [this.#marked, this.#pointed] = [null, null];
-    this.#holder.replaceChildren(...(data ? [formulaOf(data.mathml)] : []));
+    this.#holder.replaceChildren(...(data ? pieces(formulaOf(data.mathml)) : []));
     this.#name();
     this.#light();
     this.#say();
@@ -76,21 +91,35 @@ export class GlassFormula extends HTMLElement {
     return [...this.#holder.querySelectorAll("[data-symbol]")];
   }
 
-  /** Say what each letter is; the first of each letter can be reached by Tab, the others by arrow keys. */
-  #name() {
-    const met = new Set();
-    for (const letter of this.#letters()) {
-      const { symbol } = letter.dataset;
-      letter.setAttribute("tabindex", met.size === 0 ? "0" : "-1");
-      letter.setAttribute("role", "button");
-      letter.setAttribute("aria-label", this.#words(symbol));
-      met.add(symbol);
-    }
+  /** The letters a key stops at; of one in several parts, such as ‖g‖, the first part. */
+  #stops() {
+    return this.#letters().filter((letter) => letter.previousElementSibling?.dataset.symbol !== letter.dataset.symbol);
   }
 
-  #words(name) {
-    const symbol = this.#data?.symbols.find((each) => each.name === name);
-    return symbol?.meaning ? `${name}: ${symbol.meaning}` : name;
+  /** Say what each letter is; Tab reaches the first, arrow keys go on from there. */
+  #name() {
+    this.#stops().forEach((letter, at) => {
+      letter.setAttribute("tabindex", at === 0 ? "0" : "-1");
+      letter.setAttribute("role", "button");
+      letter.setAttribute("aria-label", [letter.dataset.symbol, this.#meaning(letter.dataset.symbol)].filter(Boolean).join(": "));
+    });
+  }
+
+  #meaning(name) {
+    return this.#data?.symbols.find((each) => each.name === name)?.meaning ?? "";
+  }
+
+  /** A letter as the formula writes it, all its parts; nothing where the formula does not have it. */
+  #glyph(name) {
+    const parts = [];
+    for (let part = this.#stops().find((letter) => letter.dataset.symbol === name); part?.dataset.symbol === name; part = part.nextElementSibling) {
+      const copy = part.cloneNode(true);
+      for (const attribute of ["data-symbol", "data-lit", "tabindex", "role", "aria-label"]) copy.removeAttribute(attribute);
+      parts.push(copy);
+    }
+    const math = document.createElementNS(MATHML, "math");
+    math.append(...parts);
+    return parts.length ? math : null;
   }
 
   #point(name) {
@@ -107,7 +136,7 @@ export class GlassFormula extends HTMLElement {
 
   /** Arrow keys go from letter to letter, Home and End to the first and the last; Enter pins. */
   #key(event) {
-    const letters = this.#letters();
+    const letters = this.#stops();
     const at = letters.indexOf(event.target);
     if (at < 0) return;
     const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: letters.length - 1 }[event.key];
@@ -128,8 +157,12 @@ export class GlassFormula extends HTMLElement {
 
   #say() {
     const name = this.#pointed ?? this.#marked;
-    const words = name === null ? "" : this.#words(name);
-    this.#said.replaceChildren(words || made("span", { class: "formula-hint" }, HINT));
+    if (name === null) return this.#said.replaceChildren(made("span", { class: "formula-hint" }, HINT));
+    const glyph = this.#glyph(name);
+    const code = made("code", {}, name);
+    const absent = this.#data && !glyph ? made("span", { class: "formula-hint" }, " (not in the formula)") : "";
+    const shown = glyph && glyph.textContent !== name ? [glyph, " "] : [];
+    this.#said.replaceChildren(...shown, code, " ", this.#meaning(name), absent);
   }
 }
 
