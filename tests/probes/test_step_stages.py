@@ -77,6 +77,17 @@ def test_arithmetic_evaluates_to_the_number() -> None:
     assert norm.arithmetic(INDEX).startswith("√(the sum of the squares of 1,992 gradients)")
 
 
+def test_letters_have_their_numbers() -> None:
+    step, _ = taken()
+    found = {stage.title: stage for stage in stages(step)}
+    last = found["New weight"].operands(INDEX)
+    assert last["theta"] == found["Weight decay"].at(INDEX) and last["rate"] == 0.01 and last["eps"] == 1e-8
+    assert last["m"] == found["Corrected first moment"].at(INDEX)
+    clip = found["Clipped gradient"].operands(INDEX)
+    assert clip["norm"] == found["Norm of all gradients"].at(INDEX) and clip["limit"] == 0.5
+    assert found["Loss"].operands(INDEX).keys() <= {"label_smoothing", "ignore_index"}
+
+
 def test_a_weight_that_is_read_twice_gets_no_arithmetic_of_one_of_its_parts() -> None:
     step, _ = taken(weight="embedding.weight")  # which is also the output layer
     gradient = stages(step)[1]

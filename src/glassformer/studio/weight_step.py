@@ -84,11 +84,12 @@ class StepAnswer(msgspec.Struct, frozen=True):
 
 
 class StageNumber(msgspec.Struct, frozen=True):
-    """The number of a stage for one entry of the weight, with its arithmetic."""
+    """The number of a stage for one entry of the weight, with its arithmetic and the numbers behind its letters."""
 
     name: str
     value: Number
     text: str
+    operands: dict[str, Number]
 
 
 class EntryAnswer(msgspec.Struct, frozen=True):
@@ -243,9 +244,14 @@ def loss_of_text(kept: KeptRun) -> Number | None:
 def entry(kept: KeptStep, index: tuple[int, ...]) -> EntryAnswer:
     """One entry of the weight through all stages."""
     at, step = require_entry(kept.step, index), kept.step
-    numbers = [StageNumber(s.name, plain(s.at(at)), s.arithmetic(at)) for s in kept.stages]
+    numbers = [_number(stage, at) for stage in kept.stages]
     apart = abs(float(step.shown[at]) - float(step.actual[at]))
     return EntryAnswer(list(at), plain(float(step.before[at])), numbers, plain(float(step.actual[at])), plain(apart))
+
+
+def _number(stage: Stage, at: tuple[int, ...]) -> StageNumber:
+    operands = {name: plain(value) for name, value in stage.operands(at).items()}
+    return StageNumber(stage.name, plain(stage.at(at)), stage.arithmetic(at), operands)
 
 
 def stage_window(kept: KeptStep, name: str, window: MatrixPart) -> bytes:

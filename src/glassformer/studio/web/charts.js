@@ -51,13 +51,14 @@ export function scale([low, high], [start, end], logarithmic = false) {
 
 /** The point of a curve whose x is nearest; curves are in order of x. */
 export function nearest(points, x) {
+  if (!points.length || x === Infinity) return points.at(-1);
   let [low, high] = [0, points.length - 1];
   while (high - low > 1) {
     const middle = (low + high) >> 1;
     if (points[middle][0] < x) low = middle;
     else high = middle;
   }
-  return points.length && Math.abs(points[high][0] - x) < Math.abs(points[low][0] - x) ? points[high] : points[low];
+  return Math.abs(points[high][0] - x) < Math.abs(points[low][0] - x) ? points[high] : points[low];
 }
 
 /** At most `count` of the points, evenly chosen, the last among them. */
