@@ -47,7 +47,9 @@ def by_torch(folder: Path, weight: str) -> TrainingStep:
 
 
 def settled(page: object, index: tuple[int, ...]) -> None:
-    page.wait_for_function(f"document.querySelector('.ends dt')?.textContent.includes('[{index[0]}, {index[1]}]')")
+    page.wait_for_function(
+        f"() => document.querySelector('.ends dt')?.textContent.includes('[{index[0]}, {index[1]}]')"
+    )
 
 
 def test_the_new_weight_is_the_optimizers_and_the_model_file_keeps_its_hash(studio: OpenPage, folder: Path) -> None:
@@ -79,7 +81,7 @@ def test_the_stages_are_gone_through_by_key_each_with_its_formula_and_numbers(st
     count = page.locator(".rail li").count()
     for number in range(count):
         titles.append(reading.locator("h3").text_content())
-        assert reading.locator("math").bounding_box()["height"] > 10
+        assert reading.locator("math").first.bounding_box()["height"] > 10
         current = page.locator(".rail button[aria-current=step]")
         assert current.count() == 1 and current.locator("span").text_content() in titles[-1]
         value, said = current.locator("b").text_content(), reading.locator(".arithmetic").text_content()
@@ -89,7 +91,7 @@ def test_the_stages_are_gone_through_by_key_each_with_its_formula_and_numbers(st
     assert titles[0] == "1. Loss" and titles[1] == "2. Gradient" and titles[-1] == f"{count}. New weight"
     loss = page.locator(".learn-step [role=status]").text_content()
     page.get_by_role("button", name="Take it, and show the next").click()
-    page.wait_for_function("document.querySelector('.learn-step [role=status]').textContent.startsWith('Step 2')")
+    page.wait_for_function("() => document.querySelector('.learn-step [role=status]').textContent.startsWith('Step 2')")
     later = page.locator(".learn-step [role=status]").text_content()
     assert float(later.split()[-1].rstrip(".")) < float(loss.split()[-1].rstrip(".")), "it learned the text"
 
@@ -99,7 +101,7 @@ def training(studio: OpenPage) -> Iterator[object]:
     """A page on which a small model is trained on a typed text."""
     page = studio(small_model("gpt"), ADDRESS)
     form = page.locator(".learn-form")
-    page.wait_for_function("document.querySelector('#learn-task').options.length > 5")
+    page.wait_for_function("() => document.querySelector('#learn-task').options.length > 5")
     form.get_by_label("Data").select_option("typed")
     form.get_by_label("Text to learn").fill(CORPUS)
     for label, value in {"Steps": "4000", "Layers": "2", "Width (dim)": "8", "Heads": "2"}.items():
@@ -110,7 +112,7 @@ def training(studio: OpenPage) -> Iterator[object]:
     yield page
     if page.get_by_role("button", name="Stop").is_enabled():
         page.get_by_role("button", name="Stop").click()
-        page.wait_for_function("/Stopped|Finished/.test(document.querySelector('.learn-status').textContent)")
+        page.wait_for_function("() => /Stopped|Finished/.test(document.querySelector('.learn-status').textContent)")
 
 
 def points(page: object) -> int:
@@ -121,40 +123,43 @@ def test_curves_appear_live_pause_holds_and_a_checkpoint_runs_the_text(training:
     page, status = training, training.locator(".learn-status")
     page.wait_for_selector(PATH, timeout=60_000)
     first = points(page)
-    page.wait_for_function(f"document.querySelector('{PATH}').getAttribute('d').split('L').length > {first + 3}")
+    page.wait_for_function(f"() => document.querySelector('{PATH}').getAttribute('d').split('L').length > {first + 3}")
     page.get_by_role("button", name="Pause").click()
-    page.wait_for_function("document.querySelector('.learn-status').textContent.startsWith('Paused')")
+    page.wait_for_function("() => document.querySelector('.learn-status').textContent.startsWith('Paused')")
     held = status.text_content()
     page.wait_for_timeout(400)
     assert status.text_content() == held, "nothing goes on"
     page.get_by_role("button", name="Resume").click()
-    page.wait_for_function("document.querySelector('.learn-status').textContent.startsWith('Training')")
-    page.wait_for_function("document.querySelectorAll('.learn-checkpoints option').length > 0", timeout=60_000)
+    page.wait_for_function("() => document.querySelector('.learn-status').textContent.startsWith('Training')")
+    page.wait_for_function("() => document.querySelectorAll('.learn-checkpoints option').length > 0", timeout=60_000)
     page.get_by_role("button", name="Stop").click()
-    page.wait_for_function("document.querySelector('.learn-status').textContent.startsWith('Stopped')", timeout=60_000)
+    page.wait_for_function(
+        "() => document.querySelector('.learn-status').textContent.startsWith('Stopped')", timeout=60_000
+    )
     assert page.locator(".multiples glass-chart").count() == 5, "embedding, positions, two layers, the last norm"
     assert page.locator(".film button").count() == 4, "two layers of two heads"
     look_at_a_checkpoint(page)
 
 
 def look_at_a_checkpoint(page: object) -> None:
-    page.wait_for_function("!document.querySelector('.learn-checkpoints .slide').hidden")
+    page.wait_for_function("() => !document.querySelector('.learn-checkpoints .slide').hidden")
     page.locator("#checkpoint").focus()
     page.keyboard.press("Home")
     page.locator("#checkpoint").dispatch_event("input")
-    page.wait_for_function("location.hash.includes('model=') && document.querySelector('.checkpoints tbody tr')")
+    page.wait_for_function("() => location.hash.includes('model=') && document.querySelector('.checkpoints tbody tr')")
     assert "%40" in page.url
     page.wait_for_function(
         "document.querySelector('.learn-step [role=status]').textContent.includes('of the checkpoint')"
     )
     page.get_by_role("button", name="Back to the model").click()
-    page.wait_for_function("!location.hash.includes('model=')")
+    page.wait_for_function("() => !location.hash.includes('model=')")
 
 
 def test_nothing_moves_on_hover_and_a_failure_is_said(studio: OpenPage) -> None:
     page = studio(small_model("gpt"), ADDRESS)
     settled(page, (0, 0))
-    boxes = "[...document.querySelectorAll('main *')].map(e => e.getBoundingClientRect()).map(b => `${b.x} ${b.y}`).join()"
+    boxes = """() => [...document.querySelectorAll("main > *, section > *, .stages > *, .stage > *, .stage-reading > *")]
+        .map(e => e.getBoundingClientRect()).map(b => [b.x, b.y + scrollY, b.width, b.height])"""
     still = page.evaluate(boxes)
     for place in [(30, 30), (80, 40), (120, 60)]:
         page.locator(".learn-step glass-matrix .matrix-scroll").hover(position={"x": place[0], "y": place[1]})
@@ -162,9 +167,11 @@ def test_nothing_moves_on_hover_and_a_failure_is_said(studio: OpenPage) -> None:
         letter.hover()
     assert page.evaluate(boxes) == still
     form = page.locator(".learn-form")
-    page.wait_for_function("document.querySelector('#learn-task').options.length > 5")
+    page.wait_for_function("() => document.querySelector('#learn-task').options.length > 5")
     form.get_by_label("Data").select_option("path")
     form.get_by_label("File or folder").fill("/nowhere/at/all.txt")
     form.get_by_role("button", name="Start").click()
-    page.wait_for_function("document.querySelector('.learn-status').textContent.startsWith('Failed')", timeout=60_000)
+    page.wait_for_function(
+        "() => document.querySelector('.learn-status').textContent.startsWith('Failed')", timeout=60_000
+    )
     assert "/nowhere/at/all.txt" in page.locator(".learn-status").text_content()

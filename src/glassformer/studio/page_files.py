@@ -1,8 +1,10 @@
 """The files of the page: its frame, its modules, its style and the mathematics font."""
 
+import importlib.util
 import secrets
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 import msgspec
 from starlette.requests import Request
@@ -52,11 +54,11 @@ def web_file(request: Request) -> Response:
 
 @cache
 def font_bytes() -> bytes:
-    """The mathematics font out of ziamath."""
-    try:
-        return (resources.files("ziamath") / "fonts" / FONT).read_bytes()
-    except ModuleNotFoundError:
-        raise MissingExtraError('Studio needs ziamath: pip install "glassformer[studio]"') from None
+    """The mathematics font out of ziamath, which is not imported for it: that takes long, and warns."""
+    found = importlib.util.find_spec("ziamath")
+    if found is None or found.origin is None:
+        raise MissingExtraError('Studio needs ziamath: pip install "glassformer[studio]"')
+    return (Path(found.origin).parent / "fonts" / FONT).read_bytes()
 
 
 def font(_request: Request) -> Response:
