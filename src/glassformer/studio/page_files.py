@@ -1,21 +1,18 @@
 """The files of the page: its frame, its modules, its style and the mathematics font."""
 
-import importlib.util
 import secrets
 from functools import cache
 from importlib import resources
-from pathlib import Path
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from glassformer.errors import MissingExtraError
+from glassformer.views.bundle import font_bytes
 
 FOLDERS = ("glassformer.views.web", "glassformer.studio.web")
 KINDS = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
-FONT = "STIXTwoMath-Regular.ttf"
 
 
 @cache
@@ -52,18 +49,12 @@ def web_file(request: Request) -> Response:
     return Response(files()[name], headers={"content-type": kind, "cache-control": "no-cache"})
 
 
-@cache
-def font_bytes() -> bytes:
-    """The mathematics font out of ziamath, which is not imported for it: that takes long, and warns."""
-    found = importlib.util.find_spec("ziamath")
-    if found is None or found.origin is None:
-        raise MissingExtraError('Studio needs ziamath: pip install "glassformer[studio]"')
-    return (Path(found.origin).parent / "fonts" / FONT).read_bytes()
-
-
 def font(_request: Request) -> Response:
-    """The mathematics font."""
-    return Response(font_bytes(), media_type="font/ttf", headers={"cache-control": "max-age=86400"})
+    """The mathematics font; where it is missing, the page uses one of the system."""
+    found = font_bytes()
+    if found is None:
+        return Response("the font is not installed", 404, media_type="text/plain")
+    return Response(found, media_type="font/ttf", headers={"cache-control": "max-age=86400"})
 
 
 def no_icon(_request: Request) -> Response:

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 
 import msgspec
 
@@ -73,11 +75,10 @@ def style_sheet() -> str:
 
 @cache
 def font_bytes() -> bytes | None:
-    """The mathematics font out of ziamath, or None where it is not installed."""
-    try:
-        return (resources.files("ziamath") / "fonts" / FONT).read_bytes()
-    except ModuleNotFoundError:
-        return None
+    """The mathematics font out of ziamath, which need not be imported for it, or None where it is not installed."""
+    found = find_spec("ziamath")
+    folders = [] if found is None else found.submodule_search_locations or []
+    return next((Path(folder, "fonts", FONT).read_bytes() for folder in folders), None)
 
 
 def _scripts(entry: str) -> dict[str, str]:
