@@ -158,8 +158,9 @@ def look_at_a_checkpoint(page: object) -> None:
 def test_nothing_moves_on_hover_and_a_failure_is_said(studio: OpenPage) -> None:
     page = studio(small_model("gpt"), ADDRESS)
     settled(page, (0, 0))
-    boxes = """() => [...document.querySelectorAll("main > *, section > *, .stages > *, .stage > *, .stage-reading > *")]
-        .map(e => e.getBoundingClientRect()).map(b => [b.x, b.y + scrollY, b.width, b.height])"""
+    boxes = """() => [...document.querySelectorAll("section > *, .stages > *, .stage > *, .stage-reading > *")]
+        .map(e => e.getBoundingClientRect()).filter(b => b.width).map(b => [b.x, b.y + scrollY, b.width, b.height])"""
+    page.wait_for_function("() => document.querySelector('.learn-checkpoints [role=status]').textContent")
     still = page.evaluate(boxes)
     for place in [(30, 30), (80, 40), (120, 60)]:
         page.locator(".learn-step glass-matrix .matrix-scroll").hover(position={"x": place[0], "y": place[1]})
@@ -169,7 +170,7 @@ def test_nothing_moves_on_hover_and_a_failure_is_said(studio: OpenPage) -> None:
     form = page.locator(".learn-form")
     page.wait_for_function("() => document.querySelector('#learn-task').options.length > 5")
     form.get_by_label("Data").select_option("path")
-    form.get_by_label("File or folder").fill("/nowhere/at/all.txt")
+    form.get_by_role("textbox", name="File or folder").fill("/nowhere/at/all.txt")
     form.get_by_role("button", name="Start").click()
     page.wait_for_function(
         "() => document.querySelector('.learn-status').textContent.startsWith('Failed')", timeout=60_000

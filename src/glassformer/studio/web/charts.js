@@ -111,7 +111,8 @@ export class GlassChart extends HTMLElement {
     const svg = drawn("svg", { role: "img", tabindex: "0" });
     const parts = {
       head: made("div", { class: "chart-head" }, made("span", { class: "chart-title" }), made("span", { class: "chart-legend" })),
-      svg, said: made("output", { class: "chart-said" }), body: made("div"),
+      svg, said: made("output", { class: "chart-said" }),
+      body: made("div", { tabindex: 0, role: "group", "aria-label": "Table of the curves" }),
     };
     parts.table = made("details", { class: "chart-table" }, made("summary", {}, "As a table"), parts.body);
     parts.table.addEventListener("toggle", () => this.#tabulate());

@@ -16,7 +16,7 @@ const field = (label, control) => made("label", { class: "field" }, made("span",
 
 function buildParts() {
   const parts = {
-    batch: made("input", { type: "text", autocomplete: "off" }), weight: made("select"), optimizer: made("select", {}, ["adamw", "adam", "momentum", "sgd"].map((name) => made("option", {}, name))),
+    batch: made("input", { type: "text", autocomplete: "off" }), weight: made("select", { class: "long" }), optimizer: made("select", {}, ["adamw", "adam", "momentum", "sgd"].map((name) => made("option", {}, name))),
     taken: made("input", { type: "number", value: "0", min: "0", max: "50", step: "1" }),
     next: made("button", { type: "button" }, "Take it, and show the next"),
     stage: made("input", { type: "range", min: 0, max: 0, value: 0, id: "stage" }),
@@ -32,7 +32,7 @@ function layout(parts) {
   const controls = made("div", { class: "fields" }, field("Text, which is the batch", parts.batch), field("Weight", parts.weight), field("Optimizer", parts.optimizer),
     SETTINGS.map(([name, label]) => field(label, parts[name])), field("Steps taken before", parts.taken));
   const reading = made("div", { class: "stage-reading" }, parts.title, parts.meaning, parts.formula, parts.letters, parts.text, parts.value);
-  parts.body = made("div", { class: "stages", hidden: true }, parts.rail,
+  parts.body = made("div", { class: "stages waiting", hidden: true }, parts.rail,
     made("div", { class: "slide" }, made("label", { for: "stage" }, "Stage"), parts.stage),
     made("div", { class: "stage" }, reading, parts.matrix), parts.ends, made("p", {}, parts.next));
   parts.controls = controls;
@@ -97,6 +97,7 @@ export function weightStep(app) {
     element,
     update(now) {
       if (document.activeElement !== parts.batch) parts.batch.value = now.text ?? "";
+      parts.body.hidden = !now.text; // room is kept for a step that is on its way
       const run = app.source?.run.id ?? null;
       if (run === seen.run) return;
       seen.run = run;
@@ -124,7 +125,7 @@ const cellOf = (shape, index) => [index.slice(0, -1).reduce((row, at, axis) => r
 const fitting = (index, shape) => (index?.length === shape.length && index.every((at, axis) => at < shape[axis]) ? index : null);
 
 function drawStep(parts, step) {
-  parts.body.hidden = false;
+  parts.body.classList.remove("waiting");
   const options = step.weights.map(({ name, readable, shape }) => made("option", { value: name }, `${readable} [${shape.join(" × ")}]`));
   parts.weight.replaceChildren(...options);
   parts.weight.value = step.weight;
