@@ -2,8 +2,10 @@
 
 import { Unreachable, api } from "glassformer/api.js";
 import { made } from "glassformer/dom.js";
+import { projector } from "glassformer/projector.js";
 import { ServerSource } from "glassformer/source.js";
 import { state } from "glassformer/state.js";
+import { tour } from "glassformer/tour.js";
 import { views } from "glassformer/views.js";
 
 const WAIT = 1500; // milliseconds between questions whether the server is back
@@ -113,6 +115,8 @@ state.on((_, before) => {
   run(before);
 });
 drawViews();
+projector(app, views);
+tour.begin(app);
 update(state.get());
 await run(state.get());
 document.body.dataset.ready = "yes";
