@@ -2,7 +2,7 @@
 
 import { bar } from "glassformer/bars.js";
 import { made, tokenText } from "glassformer/dom.js";
-import { examplesFor } from "glassformer/examples.js";
+import { examplesFor, leastSure } from "glassformer/examples.js";
 import { FirstTraining } from "glassformer/first_training.js";
 import { tour } from "glassformer/tour.js";
 
@@ -78,17 +78,21 @@ class Home {
     this.shown = source.id;
     const { api } = this.app;
     const translates = this.reading.second === "target" && this.reading.reads === "text";
-    const found = this.reading.target ? await api.get(`/runs/${source.id}/predictions`, { count: BARS, position: translates ? 0 : null }) : null;
-    const written = translates ? (await api.post("/beam", { text: now.text, model: now.model, num_beams: 1 })).text : null;
+    const written = translates ? await leastSure(api, now) : null;
+    const found = this.reading.target ? await api.get(`/runs/${source.id}/predictions`, { count: BARS, position: written?.position ?? null }) : null;
     if (this.shown !== source.id || !this.alive) return;
     this.bars.replaceChildren(...(found?.candidates ?? []).map((each) => bar(each)));
-    this.lead.textContent = { next: translates ? "The model translates:" : "The model goes on with:", mask: "In the gap the model expects:", label: "The model sees:" }[found?.target]
+    this.lead.textContent = { next: translates ? "The model translates:" : "The model continues:", mask: "In the gap the model expects:", label: "The model sees:" }[found?.target]
       ?? `The model turns the text into ${source.run.steps.length.toLocaleString("en")} steps of numbers.`;
     this.result.replaceChildren(...this.#result(now, found, written));
   }
 
   #result(now, found, written) {
-    if (written !== null) return [made("span", { class: "faint" }, now.text, " → "), made("strong", {}, written || "(nothing)"), made("span", { class: "faint" }, " Its first token was chosen among these:")];
+    if (written !== null) {
+      const before = written.words.slice(0, written.position).join("").trim();
+      const where = `It was least sure ${before ? `after “${before}”` : "at the first word"}, where it expected:`;
+      return [made("span", { class: "faint" }, now.text, " → "), made("strong", {}, written.text || "(nothing)"), made("span", { class: "home-where" }, where)];
+    }
     const best = found?.candidates[0];
     if (!best || found.target !== "next") return [];
     return [made("span", { class: "faint" }, now.text), made("strong", {}, tokenText(best.text))];
@@ -108,7 +112,8 @@ class Home {
 
 export default {
   name: "home",
-  title: "Glassformer Studio",
+  title: "Home",
+  heading: "Glassformer Studio",
   sentence: "This page shows how a Transformer makes a prediction: every number it computes, beside the equation that made it.",
   mount: (root, app) => new Home(root, app),
 };
