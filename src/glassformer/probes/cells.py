@@ -59,6 +59,16 @@ def written(step: Step, index: tuple[int, ...]) -> str:
     return value if text == value else f"{text} = {value}"
 
 
+def is_fixed(tensor: Tensor, origin: Origin) -> bool:
+    """Whether a step computed a tensor from settings alone, such as a mask or the frequencies of rotary positions."""
+    step = origin(tensor)[1]
+    if step is None:
+        return False
+    floats = [each for each in step.input_tensors if each.is_floating_point()]
+    given = [each for each in floats if origin(each)[1] is None]
+    return not given and all(is_fixed(each, origin) for each in floats)
+
+
 @torch.no_grad()
 def explain(
     name: str,
@@ -72,12 +82,12 @@ def explain(
     """A number and, `depth` steps back, its largest contributions, `width` of them at each step.
 
     A number that contributes to several others is followed only where it appears first. With `weights`, the largest
-    contributions of parameters and inputs are parts too, `width` of them beside those of other steps.
+    contributions of parameters, inputs and fixed numbers are parts too, `width` of them beside those of other steps.
     """
     known: set[tuple[str, tuple[int, ...]]] = set()
 
     def made(tensor: Tensor) -> bool:
-        return origin(tensor)[1] is not None
+        return origin(tensor)[1] is not None and not is_fixed(tensor, origin)
 
     def cell(name: str, step: Step, index: tuple[int, ...], depth: int, symbol: str = "", share: float = 1.0) -> Cell:
         text, value = written(step, index), float(step.output.detach()[index])

@@ -57,6 +57,11 @@ class Operands:
     values: Tensor
     shares: Tensor
 
+    @classmethod
+    def none(cls) -> "Operands":
+        """No operands, of a number that was given."""
+        return cls((), _NOTHING, _NOTHING)
+
     def __len__(self) -> int:
         return len(self.values)
 
@@ -114,10 +119,10 @@ def operands(step: Step, index: tuple[int, ...]) -> Operands:
         for found, whole in ((values, part), (gradients, gradient), (others, other)):
             found.append(_entries(whole, at))
     if not sets:
-        return _NONE
-    flat = [torch.cat(each) for each in (values, gradients, others)]
+        return Operands.none()
+    counted = torch.cat(values)
     bad = not bool(step.output.detach()[index].isfinite())
-    return Operands(tuple(sets), flat[0], _shares(*flat, bad))
+    return Operands(tuple(sets), counted, _shares(counted, torch.cat(gradients), torch.cat(others), bad))
 
 
 def _entries(tensor: Tensor, indices: Tensor) -> Tensor:
@@ -126,9 +131,6 @@ def _entries(tensor: Tensor, indices: Tensor) -> Tensor:
 
 def _moved(indices: Tensor, start: tuple[int, ...]) -> Tensor:
     return indices.cpu() + torch.tensor(start, dtype=torch.int64, device="cpu")
-
-
-_NONE = Operands((), _NOTHING, _NOTHING)
 
 
 def _input_gradients(
@@ -193,7 +195,7 @@ def sent_back(tape: Tape, gradients: Gradients, tensor: Tensor, index: tuple[int
         if step.equation.gradient is not None and any(output in gradients for output in step.output_tensors)
     ]
     whole = sum(float(each.operands.shares.abs().sum()) for each in found)
-    return [_of_the_whole(each, whole) for each in found]
+    return [_of_the_whole(each, whole) for each in found if len(each.operands)]
 
 
 def readers(tape: Tape, tensor: Tensor) -> Iterator[tuple[Step, str, int]]:
@@ -233,7 +235,7 @@ def _weighted_sum(
             sent.append(_entries(seed, at))
             factors.append(_entries(factor, at))
     if not sets:
-        return Sent(step, symbol, float(entry.detach()), number(entry.detach()), _NONE)
+        return Sent(step, symbol, float(entry.detach()), number(entry.detach()), Operands.none())
     given, by = torch.cat(sent), torch.cat(factors)
     text = number(given) if len(given) == 1 and float(by) == 1 else dot(given, by)
     return Sent(

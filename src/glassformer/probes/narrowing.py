@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import torch
 from torch import Tensor
 
 from glassformer.equation import AnyEquation, tensors_in
+from glassformer.equations.embedding import embed
 from glassformer.shapes import Parameter, TensorShape
 
 # An axis of a tensor: its name and, among the axes of a starred one, its position from the right; else -1.
@@ -45,10 +47,10 @@ class Narrowed:
 
     def start_of_output(self, which: int, tensor: Tensor) -> Starts:
         """Where that part starts."""
-        return _starts(_places(self.results[which].shapes, tensor), tensor, self.pins)
+        return _starts(places_of(self.results[which].shapes, tensor), tensor, self.pins)
 
     def _pinned(self, which: int, tensor: Tensor) -> list[bool]:
-        return [place in self.pins for place in _places(self.results[which].shapes, tensor)]
+        return [place in self.pins for place in places_of(self.results[which].shapes, tensor)]
 
 
 @functools.cache
@@ -82,10 +84,10 @@ def narrowed(
     kinds = {p.name: p.shapes for p in equation.parameters if p.is_tensor}
     allowed = _independent(equation, inputs, output)
     if entry is None:
-        whole, places = output, _places(equation.results[0].shapes, output)
+        whole, places = output, places_of(equation.results[0].shapes, output)
     else:
         whole = tensors_in(inputs[entry[0]])[entry[1]]
-        places = _places(kinds[entry[0]], whole)
+        places = places_of(kinds[entry[0]], whole)
     # one entry that is stretched over an axis meets every number on it
     stretched = entry is not None
     pins = {
@@ -100,13 +102,25 @@ def narrowed(
             return type(value)(part(name, item, place) for place, item in enumerate(value))
         if not isinstance(value, Tensor) or name not in kinds:
             return value
-        own = _places(kinds[name], value)
+        own = places_of(kinds[name], value)
         starts[name, position] = _starts(own, value, pins)
         return _narrow(value, starts[name, position], [place in pins for place in own])
 
     fewer = {name: part(name, value) for name, value in inputs.items()}
+    if equation is embed and entry is None:
+        starts["E", 0] = _one_row(fewer)
     inside = tuple(0 if place in pins else at for place, at in zip(places, index, strict=True))
     return Narrowed(fewer, inside, starts, pins, equation.results)
+
+
+def _one_row(inputs: dict[str, object]) -> Starts:
+    """Narrow the table of an embedding to the row that is read: it may have millions of others."""
+    table, ids = inputs["E"], inputs["ids"]
+    if not isinstance(table, Tensor) or not isinstance(ids, Tensor):
+        return (0, 0)
+    row = int(ids)
+    inputs |= {"E": table.narrow(0, row, 1), "ids": torch.zeros_like(ids)}
+    return (row, 0)
 
 
 def _independent(equation: AnyEquation, inputs: Mapping[str, object], output: Tensor) -> set[Place]:
@@ -119,13 +133,13 @@ def _independent(equation: AnyEquation, inputs: Mapping[str, object], output: Te
     known = {axis.name for shape in equation.results[0].shapes for axis in shape.axes if axis.many}
     if "generator" in inputs or any(names - known for names in starred):  # random numbers are drawn for all at once
         return set()
-    places = _places(equation.results[0].shapes, output)
+    places = places_of(equation.results[0].shapes, output)
     product = product_of(equation) is not None
     return {place for place in places if place[1] >= 0 or (product and place[0])}
 
 
-def _places(shapes: tuple[TensorShape, ...], tensor: Tensor) -> list[Place]:
-    """The axis that each dimension of a tensor is."""
+def places_of(shapes: tuple[TensorShape, ...], tensor: Tensor) -> list[Place]:
+    """The axis of an annotation that each dimension of a tensor is; its name is empty where it has none."""
     shape = next((shape for shape in shapes if shape.accepts_type(tensor)), shapes[0])
     several = tensor.dim() - sum(not axis.many for axis in shape.axes)
     places: list[Place] = []
