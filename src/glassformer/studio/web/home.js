@@ -8,6 +8,7 @@ import { tour } from "glassformer/tour.js";
 
 const BARS = 5;
 const AGAIN = 700; // milliseconds between looks at the training
+const TOUR = "From a text to a prediction, and back to one training step. Arrow keys lead on, Esc leaves.";
 const DOORS = [
   ["run", "What does it predict?", "Type a text, see its tokens, and turn the temperature."],
   ["attention", "Where does it look?", "Every layer and head, as maps and ribbons."],
@@ -28,24 +29,27 @@ class Home {
       this.#ask(this.text.value);
     });
     this.tries = made("p", { class: "home-tries" });
-    this.lead = made("p", { class: "home-lead" });
+    this.lead = made("p", { class: "home-lead" }, "The model is reading…");
     this.result = made("p", { class: "home-result" });
     this.bars = made("ol", { class: "bars home-bars" });
     this.prediction = made("section", { class: "home-prediction", hidden: true, "aria-label": "A prediction" },
       this.form, this.tries, this.lead, this.result, this.bars);
     this.start = made("button", { type: "button", class: "primary large", onclick: () => tour.start() }, "Take the tour: six stops");
+    this.startWords = made("span", { class: "faint" }, TOUR);
     this.doors = made("nav", { class: "home-doors", "aria-label": "Where to go next" });
     root.append(this.training.root, this.prediction,
-      made("p", { class: "home-tour" }, this.start, made("span", { class: "faint" }, "From a text to a prediction, and back to one training step. Arrow keys lead on, Esc leaves.")),
+      made("p", { class: "home-tour" }, this.start, this.startWords),
       made("h2", {}, "Or go where you like"), this.doors);
   }
 
-  async update(now) {
+  async update() {
     this.#doors();
-    if (this.model !== now.model) {
-      this.model = now.model;
-      await this.#begin(now.model);
+    const { model } = this.app.state.get();
+    if (this.model !== model) {
+      this.model = model;
+      await this.#begin(model);
     }
+    const now = this.app.state.get(); // the example may be its text by now
     if (document.activeElement !== this.text) this.text.value = now.text ?? "";
     const { source } = this.app;
     if (source && this.reading && source.id !== this.shown) await this.#predict(source, now);
@@ -58,9 +62,10 @@ class Home {
     this.reading = reading;
     if (first) this.training.show(first);
     this.start.disabled = !reading;
+    this.startWords.textContent = reading ? TOUR : "The tour begins as soon as the model is ready.";
     this.prediction.hidden = !reading;
     if (!reading) {
-      if (first.state !== "failed") setTimeout(() => this.alive && this.update({ ...this.app.state.get() }, (this.model = undefined)), AGAIN);
+      if (first.state !== "failed") setTimeout(() => this.#again(), AGAIN);
       return;
     }
     const more = texts.filter((text) => reading.reads !== "picture" && text);
@@ -68,6 +73,11 @@ class Home {
     this.tries.hidden = more.length < 2;
     this.form.hidden = reading.reads === "picture";
     if (!this.app.state.get().text) this.app.state.set({ text: texts[0] }, { replace: true });
+  }
+
+  #again() {
+    this.model = undefined;
+    if (this.alive) this.update();
   }
 
   #ask(text) {

@@ -73,7 +73,7 @@ export const stops = [
     },
   },
   {
-    title: "Every number has an equation", view: "step", selectors: ["glass-formula", ".body"],
+    title: "Every number has an equation", view: "step", selectors: [".step-reading", "glass-formula", ".body"],
     place: async (source) => {
       const found = await heaviest(source);
       const words = found.words ? `This is where that weight ${found.weight.toFixed(2)} was computed: the formula, its matrices, and below them the arithmetic with the real numbers.` : "This step made the output: its formula, its matrices, and the arithmetic with the real numbers.";
@@ -88,7 +88,7 @@ export const stops = [
     }),
   },
   {
-    title: "Back through one gradient", view: "step", selectors: ["glass-matrix", ".body"],
+    title: "Back through one gradient", view: "step", selectors: [".step-reading", "glass-matrix", ".body"],
     place: async (source, app) => {
       const [found, backward] = [await heaviest(source), await loss(source, app)];
       return {

@@ -10,8 +10,4 @@ import step from "glassformer/step.js";
 import translate from "glassformer/translate.js";
 import whatif from "glassformer/whatif.js";
 
-<<<<<<< HEAD
-export const views = [home, run, map, step, path, attention, translate, learn];
-=======
-export const views = [home, run, map, step, attention, whatif, translate, learn];
->>>>>>> p11-whatif
+export const views = [home, run, map, step, path, attention, whatif, translate, learn];
