@@ -46,7 +46,7 @@ export class FirstTraining {
     this.note.hidden = !note;
     if (losses.length) this.line.setAttribute("points", lossLine(losses, steps));
     this.chart.setAttribute("aria-label", loss ? `Loss ${numberText(losses[0][1], 3)} at the beginning, ${numberText(loss, 3)} now` : "No loss yet");
-    this.example.replaceChildren("It translates ", made("q", {}, example), " as");
+    this.example.replaceChildren("It translates ", made("q", {}, example), samples.length ? " as" : " now and then, to show how far it is.");
     this.samples.replaceChildren(...samples.slice(-4).map((each) => made("li", {}, made("span", { class: "faint" }, `step ${each.step}: `), made("b", {}, each.text || "…"))));
   }
 }

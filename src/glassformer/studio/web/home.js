@@ -2,12 +2,13 @@
 
 import { bar } from "glassformer/bars.js";
 import { made, tokenText } from "glassformer/dom.js";
-import { examplesFor } from "glassformer/examples.js";
+import { examplesFor, leastSure } from "glassformer/examples.js";
 import { FirstTraining } from "glassformer/first_training.js";
 import { tour } from "glassformer/tour.js";
 
 const BARS = 5;
 const AGAIN = 700; // milliseconds between looks at the training
+const TOUR = "From a text to a prediction, and back to one training step. Arrow keys lead on, Esc leaves.";
 const DOORS = [
   ["run", "What does it predict?", "Type a text, see its tokens, and turn the temperature."],
   ["attention", "Where does it look?", "Every layer and head, as maps and ribbons."],
@@ -28,24 +29,27 @@ class Home {
       this.#ask(this.text.value);
     });
     this.tries = made("p", { class: "home-tries" });
-    this.lead = made("p", { class: "home-lead" });
+    this.lead = made("p", { class: "home-lead" }, "The model is reading…");
     this.result = made("p", { class: "home-result" });
     this.bars = made("ol", { class: "bars home-bars" });
     this.prediction = made("section", { class: "home-prediction", hidden: true, "aria-label": "A prediction" },
       this.form, this.tries, this.lead, this.result, this.bars);
     this.start = made("button", { type: "button", class: "primary large", onclick: () => tour.start() }, "Take the tour: six stops");
+    this.startWords = made("span", { class: "faint" }, TOUR);
     this.doors = made("nav", { class: "home-doors", "aria-label": "Where to go next" });
     root.append(this.training.root, this.prediction,
-      made("p", { class: "home-tour" }, this.start, made("span", { class: "faint" }, "From a text to a prediction, and back to one training step. Arrow keys lead on, Esc leaves.")),
+      made("p", { class: "home-tour" }, this.start, this.startWords),
       made("h2", {}, "Or go where you like"), this.doors);
   }
 
-  async update(now) {
+  async update() {
     this.#doors();
-    if (this.model !== now.model) {
-      this.model = now.model;
-      await this.#begin(now.model);
+    const { model } = this.app.state.get();
+    if (this.model !== model) {
+      this.model = model;
+      await this.#begin(model);
     }
+    const now = this.app.state.get(); // the example may be its text by now
     if (document.activeElement !== this.text) this.text.value = now.text ?? "";
     const { source } = this.app;
     if (source && this.reading && source.id !== this.shown) await this.#predict(source, now);
@@ -58,9 +62,10 @@ class Home {
     this.reading = reading;
     if (first) this.training.show(first);
     this.start.disabled = !reading;
+    this.startWords.textContent = reading ? TOUR : "The tour begins as soon as the model is ready.";
     this.prediction.hidden = !reading;
     if (!reading) {
-      if (first.state !== "failed") setTimeout(() => this.alive && this.update({ ...this.app.state.get() }, (this.model = undefined)), AGAIN);
+      if (first.state !== "failed") setTimeout(() => this.#again(), AGAIN);
       return;
     }
     const more = texts.filter((text) => reading.reads !== "picture" && text);
@@ -68,6 +73,11 @@ class Home {
     this.tries.hidden = more.length < 2;
     this.form.hidden = reading.reads === "picture";
     if (!this.app.state.get().text) this.app.state.set({ text: texts[0] }, { replace: true });
+  }
+
+  #again() {
+    this.model = undefined;
+    if (this.alive) this.update();
   }
 
   #ask(text) {
@@ -78,17 +88,21 @@ class Home {
     this.shown = source.id;
     const { api } = this.app;
     const translates = this.reading.second === "target" && this.reading.reads === "text";
-    const found = this.reading.target ? await api.get(`/runs/${source.id}/predictions`, { count: BARS, position: translates ? 0 : null }) : null;
-    const written = translates ? (await api.post("/beam", { text: now.text, model: now.model, num_beams: 1 })).text : null;
+    const written = translates ? await leastSure(api, now) : null;
+    const found = this.reading.target ? await api.get(`/runs/${source.id}/predictions`, { count: BARS, position: written?.position ?? null }) : null;
     if (this.shown !== source.id || !this.alive) return;
     this.bars.replaceChildren(...(found?.candidates ?? []).map((each) => bar(each)));
-    this.lead.textContent = { next: translates ? "The model translates:" : "The model goes on with:", mask: "In the gap the model expects:", label: "The model sees:" }[found?.target]
+    this.lead.textContent = { next: translates ? "The model translates:" : "The model continues:", mask: "In the gap the model expects:", label: "The model sees:" }[found?.target]
       ?? `The model turns the text into ${source.run.steps.length.toLocaleString("en")} steps of numbers.`;
     this.result.replaceChildren(...this.#result(now, found, written));
   }
 
   #result(now, found, written) {
-    if (written !== null) return [made("span", { class: "faint" }, now.text, " → "), made("strong", {}, written || "(nothing)"), made("span", { class: "faint" }, " Its first token was chosen among these:")];
+    if (written !== null) {
+      const before = written.words.slice(0, written.position).join("").trim();
+      const where = `It was least sure ${before ? `after “${before}”` : "at the first word"}, where it expected:`;
+      return [made("span", { class: "faint" }, now.text, " → "), made("strong", {}, written.text || "(nothing)"), made("span", { class: "home-where" }, where)];
+    }
     const best = found?.candidates[0];
     if (!best || found.target !== "next") return [];
     return [made("span", { class: "faint" }, now.text), made("strong", {}, tokenText(best.text))];
@@ -108,7 +122,8 @@ class Home {
 
 export default {
   name: "home",
-  title: "Glassformer Studio",
+  title: "Home",
+  heading: "Glassformer Studio",
   sentence: "This page shows how a Transformer makes a prediction: every number it computes, beside the equation that made it.",
   mount: (root, app) => new Home(root, app),
 };

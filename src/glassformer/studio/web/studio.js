@@ -48,7 +48,7 @@ function mount() {
   main.className = `view ${view.name}`;
   document.title = `${view.title} · Glassformer Studio`;
   const body = made("div", { class: "body" });
-  main.replaceChildren(made("h1", {}, view.title), made("p", { class: "sentence" }, view.sentence), body);
+  main.replaceChildren(made("h1", {}, view.heading ?? view.title), made("p", { class: "sentence" }, view.sentence), body);
   shown = { view, mounted: view.mount(body, app) };
 }
 

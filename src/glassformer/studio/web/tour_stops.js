@@ -1,6 +1,7 @@
 // What the tour says at each stop, what it selects, and what it points at.
 
 import { tokenText } from "glassformer/dom.js";
+import { leastSure } from "glassformer/examples.js";
 
 const WEIGHTS = /attention\.weights$/;
 
@@ -10,17 +11,36 @@ function lastWeights(source) {
   return every.filter((step) => step.name.includes("cross_attention")).at(-1) ?? every.at(-1);
 }
 
-/** The heaviest weight of the last query in the first head, and the tokens of both. */
+const word = (token) => /\p{L}/u.test(token ?? "");
+
+/** The heaviest weight of a head between two words, of the last token where there is none, and the tokens of both. */
+export function heaviestPair(weights, queries, keys) {
+  const width = keys.length;
+  const own = queries === keys; // a token's weight for itself says little
+  let best = -1;
+  weights.forEach((weight, at) => {
+    const [query, key] = [Math.floor(at / width), at % width];
+    if (query > 0 && word(queries[query]) && word(keys[key]) && !(own && query === key) && weight > (weights[best] ?? 0)) best = at;
+  });
+  if (best >= 0) return best;
+  const last = weights.slice(-width);
+  return weights.length - width + last.indexOf(Math.max(...last));
+}
+
+/** A weight of the last layer to look at: its step, its index, its tokens and its value. */
 async function heaviest(source) {
   const step = lastWeights(source);
   if (!step) return { step: source.run.output, index: null, words: null };
   const [, , height, width] = step.shape;
-  const row = await source.slice({ step: step.name, symbol: "", direction: "forward", leading: [0, 0], top: height - 1, left: 0, height: 1, width });
-  const key = row.indexOf(Math.max(...row));
+  const weights = await source.slice({ step: step.name, symbol: "", direction: "forward", leading: [0, 0], top: 0, left: 0, height, width });
   const { tokens } = source.run;
-  const keys = step.name.includes("cross_attention") || !tokens.target ? tokens.source ?? tokens.ids : tokens.target;
-  const queries = tokens.target ?? tokens.ids;
-  return { step: step.name, index: [0, 0, height - 1, key], words: [queries?.at(height - 1), keys?.[key]].map((word) => tokenText(word ?? "")), weight: row[key] };
+  const crosses = step.name.includes("cross_attention");
+  const queries = tokens.target ?? tokens.ids ?? Array(height).fill("");
+  const keys = (crosses ? tokens.source : queries) ?? Array(width).fill("");
+  const at = heaviestPair(weights, queries, keys);
+  const index = [0, 0, Math.floor(at / width), at % width];
+  const words = queries[index[2]] && [queries[index[2]], keys[index[3]]].map(tokenText);
+  return { step: step.name, index, words: words || null, weight: weights[at] };
 }
 
 /** The loss that a gradient is shown of: that of the next tokens, or of what the model predicts. */
@@ -45,6 +65,7 @@ export const stops = [
     title: "Tokens look at each other", view: "attention", selectors: [".attention-head .ribbon-board", ".attention-body"],
     place: async (source) => {
       const found = await heaviest(source);
+      if (found.index && !found.words) found.words = ["a patch", "another"];
       const words = found.words
         ? `Attention lets each token gather from others. In this head “${found.words[0]}” looks most at “${found.words[1]}”, with weight ${found.weight.toFixed(2)}. The weights of one token always add up to 1.`
         : "This model has no attention: each of its steps reads the one before it. The next stop shows one of them.";
@@ -52,7 +73,7 @@ export const stops = [
     },
   },
   {
-    title: "Every number has an equation", view: "step", selectors: ["glass-formula", ".body"],
+    title: "Every number has an equation", view: "step", selectors: [".step-reading", "glass-formula", ".body"],
     place: async (source) => {
       const found = await heaviest(source);
       const words = found.words ? `This is where that weight ${found.weight.toFixed(2)} was computed: the formula, its matrices, and below them the arithmetic with the real numbers.` : "This step made the output: its formula, its matrices, and the arithmetic with the real numbers.";
@@ -61,13 +82,13 @@ export const stops = [
   },
   {
     title: "The numbers become a prediction", view: "run", selectors: [".run-predictions"],
-    place: async () => ({
-      state: { direction: null },
+    place: async (source, app) => ({
+      state: { direction: null, token: source.run.tokens.target ? (await leastSure(app.api, app.state.get())).position : null },
       words: "The last step gives one number, a logit, for everything that could come next. The softmax turns them into probabilities, and the longest bar is the prediction. Turn the temperature to see how bold or careful it becomes.",
     }),
   },
   {
-    title: "Back through one gradient", view: "step", selectors: ["glass-matrix", ".body"],
+    title: "Back through one gradient", view: "step", selectors: [".step-reading", "glass-matrix", ".body"],
     place: async (source, app) => {
       const [found, backward] = [await heaviest(source), await loss(source, app)];
       return {

@@ -86,8 +86,10 @@ class Translate {
     this.words.scrollIntoView?.({ block: "nearest" });
   }
 
-  async update(now) {
-    if (this.model !== now.model || this.kind === "training") await this.#begin(now.model);
+  async update() {
+    const { model } = this.app.state.get();
+    if (this.model !== model || this.kind === "training") await this.#begin(model);
+    const now = this.app.state.get(); // the example may be its text by now
     if (!this.kind || this.kind === "training" || this.kind === "none") return;
     if (document.activeElement !== this.text) this.text.value = now.text ?? "";
     this.#search(now);
@@ -117,7 +119,7 @@ class Translate {
     this.words.hidden = this.kind !== "translator";
     [this.label.textContent, this.button.textContent] = this.kind === "language" ? ["Text", "Continue"] : ["Sentence", "Translate"];
     if (writes && !this.app.state.get().text) this.app.state.set({ text: texts[0] }, { replace: true });
-    if (this.kind === "training") setTimeout(() => this.alive !== false && this.update(this.app.state.get()), 1500);
+    if (this.kind === "training") setTimeout(() => this.alive !== false && this.update(), 1500);
   }
 
   /** A new run: its cross-attention, layer by layer. */
