@@ -22,7 +22,7 @@ def chosen() -> Walk:
 
 
 def test_every_value_is_computed_by_the_equations_and_the_page_goes_on() -> None:
-    before, choice = chosen().pages[0].parts
+    _, choice = chosen().pages[0].parts
     assert isinstance(choice, Choice) and choice.values == ("2", "3")
     works = [part for (part,) in choice.parts]
     assert [float(work.output.value) for work in works if isinstance(work, Work)] == [10.0, 15.0]

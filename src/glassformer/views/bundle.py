@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from importlib.util import find_spec
+from pathlib import Path
 
 import msgspec
 
@@ -26,6 +28,8 @@ def document(title: str, body: str, entry: str | None, blocks: Mapping[str, byte
     """
     style, scripts = style_sheet(), {} if entry is None else _scripts(entry)
     styles = " ".join(map(_hash, dict.fromkeys([style, *_STYLE.findall(body)])))
+    if ' style="' in body:  # tables in MathML are aligned by such attributes
+        styles = "'unsafe-inline'"
     allowed = " ".join(["data:", *map(_hash, scripts.values())]) if scripts else "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src {styles}; img-src data:; "
@@ -73,11 +77,10 @@ def style_sheet() -> str:
 
 @cache
 def font_bytes() -> bytes | None:
-    """The mathematics font out of ziamath, or None where it is not installed."""
-    try:
-        return (resources.files("ziamath") / "fonts" / FONT).read_bytes()
-    except ModuleNotFoundError:
-        return None
+    """The mathematics font out of ziamath, which need not be imported for it, or None where it is not installed."""
+    found = find_spec("ziamath")
+    folders = [] if found is None else found.submodule_search_locations or []
+    return next((Path(folder, "fonts", FONT).read_bytes() for folder in folders), None)
 
 
 def _scripts(entry: str) -> dict[str, str]:

@@ -37,7 +37,7 @@ class Run {
     this.sampling = new Sampling(app);
     this.lens = new Lens(app);
     root.append(this.form.root, this.bad, this.tokens.root,
-      made("div", { class: "run-columns" }, this.predictions.root, this.sampling.root), this.lens.root);
+      made("div", { class: "run-columns" }, made("div", {}, this.predictions.root, this.lens.root), this.sampling.root));
     this.predictSoon = later(60, () => this.predict());
   }
 
@@ -65,10 +65,12 @@ class Run {
   /** Ask what the model reads; without a text the page begins with its example. */
   async read(model) {
     this.model = model;
+    this.app.say("Opening the model…");
     const found = await this.app.api.get("/reading", { model });
     this.reading = found.reading;
     this.sampling.equations = found.equations;
     const { text } = this.app.state.get();
+    this.app.say("");
     if (!text) this.app.state.set({ text: found.reading.example }, { replace: true });
   }
 
@@ -78,14 +80,9 @@ class Run {
     const now = state.get();
     const asked = ++this.asked;
     const settings = settingsOf(now.sampling);
-    try {
-      const found = await api.get(`/runs/${source.id}/predictions`, { position: now.token, ...settings });
-      if (asked !== this.asked || source !== this.app.source) return;
-      this.show(now, found);
-    } catch (error) {
-      if (error.status !== 400 || asked !== this.asked) throw error;
-      this.show(now, null, error.message);
-    }
+    const found = await api.get(`/runs/${source.id}/predictions`, { position: now.token, ...settings });
+    if (asked !== this.asked || source !== this.app.source) return;
+    this.show(now, found.problem ? null : found, found.problem);
   }
 
   show(now, found, problem = "") {

@@ -7,5 +7,7 @@ import map from "glassformer/map.js";
 import path from "glassformer/path.js";
 import run from "glassformer/run.js";
 import step from "glassformer/step.js";
+import translate from "glassformer/translate.js";
+import whatif from "glassformer/whatif.js";
 
-export const views = [home, run, map, step, path, attention, learn];
+export const views = [home, run, map, step, path, attention, whatif, translate, learn];
