@@ -63,7 +63,9 @@ def test_tokens_stand_on_both_sides_and_the_threshold_hides_faint_ribbons(studio
 
 def test_pointing_at_a_token_shows_only_its_ribbons_and_moves_nothing(studio: OpenPage) -> None:
     page = opened(studio)
-    places = "() => [...document.querySelectorAll('main *')].map((e) => JSON.stringify(e.getBoundingClientRect())).join()"
+    places = (
+        "() => [...document.querySelectorAll('main *')].map((e) => JSON.stringify(e.getBoundingClientRect())).join()"
+    )
     page.mouse.move(0, 0)
     page.wait_for_timeout(600)  # the table for screen readers is written when nothing moves
     before = page.evaluate(places)
@@ -96,7 +98,9 @@ def test_choosing_a_head_sets_the_selection_by_mouse_and_by_keyboard(studio: Ope
     assert "/attention/decoder.layers.1.attention.weights?" in page.url and "head=1" in page.url
     page.go_back()
     page.wait_for_function("document.querySelector('.attention-title').textContent.includes('layer 0')")
-    assert page.locator(".thumbnail[aria-pressed=true]").get_attribute("aria-label").startswith("decoder layer 0, causal")
+    assert (
+        page.locator(".thumbnail[aria-pressed=true]").get_attribute("aria-label").startswith("decoder layer 0, causal")
+    )
 
 
 def test_heads_are_sorted_by_attribution(studio: OpenPage) -> None:
@@ -115,7 +119,9 @@ def test_a_cell_of_the_map_marks_its_ribbon_and_is_the_selection(studio: OpenPag
     page = opened(studio, f"/{CROSS}/0,1,2,3")
     page.wait_for_selector(".ribbon.active")
     marked = page.locator(".ribbon:visible")
-    assert [(each.get_attribute("data-row"), each.get_attribute("data-column")) for each in marked.all()] == [("2", "3")]
+    assert [(each.get_attribute("data-row"), each.get_attribute("data-column")) for each in marked.all()] == [
+        ("2", "3")
+    ]
     assert page.evaluate("document.querySelector('glass-matrix').pinned.join()") == "2,3"
 
 
