@@ -13,6 +13,7 @@ from glassformer.errors import DecodingError
 from glassformer.probes.readout import attention_steps
 from glassformer.probes.trace import Trace
 from glassformer.views.attention_sheet import AttentionSheet, attention_sheet
+from glassformer.views.file_cells import StepCells, file_cells
 from glassformer.views.run_data import RunData, StepData, ValueData, run_data
 from glassformer.views.stored_numbers import StoredTensor, fitting, store
 
@@ -44,6 +45,7 @@ class FileData(msgspec.Struct, frozen=True):
     predictions: list[Predicted]
     tensors: list[StoredTensor]
     places: dict[str, dict[str, list[int | None]]]
+    cells: dict[str, StepCells]
     sheet: AttentionSheet
 
 
@@ -82,6 +84,7 @@ def file_data(trace: Trace, predictor: Predictor) -> tuple[FileData, bytes]:
         predictions=_predictions(trace, predictor),
         tensors=stored,
         places=found.places,
+        cells=file_cells(trace),
         sheet=attention_sheet(trace),
     )
     return data, numbers

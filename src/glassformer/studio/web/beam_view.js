@@ -5,7 +5,7 @@ import { made, numberText, tokenText } from "glassformer/dom.js";
 import { percent } from "glassformer/predictions.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const [WIDTH, HEIGHT, GAP] = [116, 34, 30]; // pixels of a node, and between columns
+const [WIDTH, HEIGHT, GAP] = [104, 42, 28]; // pixels of a node, and between columns
 const MARKS = { pruned: "×", dropped: "×", finished: "■", open: "…", kept: "" };
 const WORDS = {
   pruned: "pruned: other continuations were more likely",
