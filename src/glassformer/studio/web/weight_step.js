@@ -17,7 +17,7 @@ const field = (label, control) => made("label", { class: "field" }, made("span",
 
 function buildParts() {
   const parts = {
-    batch: made("input", { type: "text", autocomplete: "off" }), weight: made("select", { class: "long" }), optimizer: made("select", {}, ["adamw", "adam", "momentum", "sgd"].map((name) => made("option", {}, name))),
+    batch: made("input", { type: "text", autocomplete: "off" }), weight: made("select", { class: "long" }), optimizer: made("select", { class: "short" }, ["adamw", "adam", "momentum", "sgd"].map((name) => made("option", {}, name))),
     taken: made("input", { type: "number", value: "0", min: "0", max: "50", step: "1" }),
     take: made("button", { type: "button", hidden: true }, "Take the step"), next: made("button", { type: "button" }, "Take it, and show the next"),
     stage: made("input", { type: "range", min: 0, max: 0, value: 0, id: "stage" }),
