@@ -28,8 +28,8 @@ from tests.browser.conftest import small_model
 CORPUS = "the cat sat on the mat and the dog ran home. " * 30
 SMALL = {
     "tokenizer.kind": "characters", "model.layers": 2, "model.dim": 8, "model.heads": 2, "model.context": 16,
-    "model.dropout": 0.0, "data.max_length": 16, "data.batch_size": 2, "recipe.evaluate_every": 5, "recipe.save_every": 5,
-    "run.precision": "float32",
+    "model.dropout": 0.0, "data.max_length": 16, "data.batch_size": 2, "recipe.evaluate_every": 5,
+    "recipe.save_every": 5, "run.precision": "float32",
 }  # fmt: skip
 
 

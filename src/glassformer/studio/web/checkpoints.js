@@ -8,7 +8,7 @@ const address = (run, what) => `/training/runs/${encodeURIComponent(run)}/${what
 
 function buildParts() {
   return {
-    runs: made("select"), folder: made("input", { type: "text", placeholder: "runs", autocomplete: "off" }), look: made("button", { type: "submit" }, "Look"),
+    runs: made("select", { class: "long" }), folder: made("input", { type: "text", placeholder: "runs", autocomplete: "off" }), look: made("button", { type: "submit" }, "Look"),
     words: made("p", { class: "faint", role: "status" }), slider: made("input", { type: "range", min: 0, max: 0, value: 0, id: "checkpoint" }),
     said: made("output", { for: "checkpoint" }), back: made("button", { type: "button" }, "Back to the model"), slide: null,
     table: made("tbody"),

@@ -81,12 +81,13 @@ function requestOf(form, app) {
 export function liveTraining(app) {
   const form = layout(buildForm());
   const [curves, layers, film] = [curvesView(), layersView(), attentionFilm()];
-  const samples = made("ol", { class: "samples", reversed: true });
+  const samples = made("ol", { reversed: true });
   const notes = made("ul", { class: "notes" });
   const results = made("div", { class: "results", hidden: true }, curves.element, notes,
     made("h3", {}, "Gradient norms by layer"), layers.element,
     made("h3", {}, "Attention as it changes"), film.element,
-    made("h3", {}, "A sample at each validation"), samples);
+    made("h3", { id: "learn-samples" }, "A sample at each validation"),
+    made("div", { class: "samples", tabindex: 0, role: "group", "aria-labelledby": "learn-samples" }, samples));
   const element = made("section", { class: "learn-live", "aria-labelledby": "learn-live" }, made("h2", { id: "learn-live" }, "Train a model"),
     made("p", { class: "faint" }, "Everything runs on this machine, in a folder that is removed when Studio ends. The model that you opened is never changed."),
     form.element, results);

@@ -2,7 +2,7 @@
 
 import "glassformer/formula.js";
 import { made, numberText } from "glassformer/dom.js";
-import { arithmeticParts, heaviestOf, indexText, operandTable, sentTable, tokensAt } from "glassformer/step_reading.js";
+import { arithmeticParts, heaviestOf, indexText, nameParts, one, operandTable, sentTable, tokensAt } from "glassformer/step_reading.js";
 import { indexAt, leadingOf, letterOf, placeOf, schemeOf } from "glassformer/step_scheme.js";
 
 const SOON = 25; // milliseconds that a pointer rests before its number is asked for
@@ -29,9 +29,10 @@ class StepView {
     };
     const p = this.parts;
     this.sections = { letters: section("step-letters", "Letters", p.letters), operands: section("step-operands", "Operands", p.operands), goes: section("step-goes", "Where it goes", p.goes) };
-    this.reading = made("section", { class: "step-reading", "aria-label": "the number" }, p.where, p.text, p.jumps);
-    root.append(p.pick, made("div", { class: "step-head" }, p.formula, p.about), p.scheme, this.reading,
-      made("div", { class: "step-more" }, this.sections.operands, this.sections.letters, this.sections.goes));
+    this.reading = made("section", { class: "step-reading", "aria-label": "the number" }, made("div", { class: "reading-top" }, p.where, p.jumps), p.text);
+    this.head = made("div", { class: "step-head" }, p.formula, p.about);
+    root.append(p.pick, p.scheme, this.reading,
+      made("div", { class: "step-more" }, this.sections.operands, made("div", {}, this.sections.letters, this.sections.goes)));
     this.#listen();
   }
 
@@ -76,7 +77,7 @@ class StepView {
     if (leadingOf(index).join() !== figure.leading.join()) figure.show(leadingOf(index));
     figure.matrix.pinned = figure.turned ? [column, row] : [row, column];
     figure.element.scrollIntoView({ block: "nearest" });
-    this.app.say(`${button.dataset.weight} = ${button.textContent}`);
+    this.app.say(`${button.dataset.weight} = ${button.dataset.value}`);
   }
 
   #of(event) {
@@ -173,7 +174,7 @@ class StepView {
       section.scrollIntoView({ block: "start" });
       section.querySelector("a, button")?.focus({ preventScroll: true });
     } }, title);
-    const next = heaviest?.step ? made("a", { class: "button heaviest", href: this.state.link({ step: heaviest.source, index: heaviest.index }) }, "Follow the heaviest operand") : null;
+    const next = heaviest?.step ? made("a", { class: "button heaviest", href: this.state.link({ step: heaviest.source, index: heaviest.index }) }, "Heaviest operand") : null;
     this.parts.jumps.replaceChildren(...[next, made("a", { class: "button", href: this.state.link({ view: "path" }) }, "Path back"),
       jump("Operands", this.sections.operands), jump("Where it goes", this.sections.goes)].filter(Boolean));
   }
@@ -209,7 +210,8 @@ class StepView {
     [this.key, this.source] = [key, this.app.source];
     this.cell = null;
     this.scheme = schemeOf(this.app, this.step, this.direction, index);
-    this.parts.scheme.replaceChildren(this.scheme.element);
+    this.parts.scheme.replaceChildren(...(this.scheme.corner ? [this.scheme.element] : [this.head, this.scheme.element]));
+    this.scheme.corner?.append(this.head);
     this.#drawPick(index);
     this.#drawAbout();
     this.#drawLetters();
@@ -224,7 +226,7 @@ class StepView {
     const select = made("select", { id: "step-name", onchange: (event) => this.state.set({ step: event.target.value, index: null }) }, steps.map(option));
     const near = (text, to, label) => made("button", { type: "button", "aria-label": label, title: label, disabled: !steps[to], onclick: () => go(to) }, text);
     const axes = leadingOf(index).map((value, axis) => this.#axisField(index, axis, value));
-    this.parts.pick.replaceChildren(made("span", { class: "field" }, made("label", { for: "step-name" }, "Step"), near("‹", at - 1, "previous step"), select, near("›", at + 1, "next step")),
+    this.parts.pick.replaceChildren(made("span", { class: "step-field" }, made("label", { for: "step-name" }, "Step"), near("‹", at - 1, "previous step"), select, near("›", at + 1, "next step")),
       ...axes, this.#directions());
   }
 
@@ -237,7 +239,7 @@ class StepView {
     };
     const id = `axis-${axis}`;
     const field = made("input", { id, type: "number", min: 0, max: this.step.shape[axis] - 1, value, onchange: change });
-    return made("span", { class: "field" }, made("label", { for: id }, name.replace(/s$/, "")), field, made("span", { class: "faint" }, `of ${this.step.shape[axis]}`));
+    return made("span", { class: "step-field" }, made("label", { for: id }, one(name)), field, made("span", { class: "faint" }, `of ${this.step.shape[axis]}`));
   }
 
   #directions() {
@@ -247,7 +249,7 @@ class StepView {
     const run = this.app.source.run;
     const offer = run.loss === null || run.loss === undefined
       ? made("button", { type: "button", onclick: () => this.state.set({ backward: run.kind === "image" ? "class:0" : "next", direction: "backward" }) }, "Go backward from the loss") : null;
-    return made("span", { class: "field", role: "group", "aria-label": "direction" }, button("forward", "Forward"), button("backward", "Backward"), offer);
+    return made("span", { class: "step-field", role: "group", "aria-label": "direction" }, button("forward", "Forward"), button("backward", "Backward"), offer);
   }
 
   #drawAbout() {
@@ -264,7 +266,7 @@ class StepView {
   #drawLetters() {
     const row = (bound) => {
       const symbol = this.equation.symbols.find((each) => each.name === bound.name);
-      const source = bound.step && bound.source !== this.step.name ? made("a", { href: this.state.link({ step: bound.source, index: null }) }, bound.source) : bound.source || bound.value || "";
+      const source = bound.step && bound.source !== this.step.name ? made("a", { href: this.state.link({ step: bound.source, index: null }) }, nameParts(bound.source)) : bound.source ? nameParts(bound.source) : bound.value ?? "";
       return made("tr", { "data-symbol": bound.name }, made("th", { scope: "row" }, letterOf(this.equation, bound.name)), made("td", {}, bound.shape ? bound.shape.join(" × ") || "one number" : ""),
         made("td", { class: "source" }, source), made("td", {}, symbol?.meaning ?? ""));
     };
@@ -276,7 +278,7 @@ class StepView {
   #drawGoes() {
     const reads = this.app.source.run.steps.filter((each) => each !== this.step && each.symbols.some((bound) => bound.source === this.step.name && bound.step && each.equation));
     const uses = reads.filter((each) => each.symbols.find((bound) => bound.source === this.step.name && this.app.source.equation(each).symbols.some((s) => s.name === bound.name && s.role !== "output")));
-    const row = (each) => made("li", {}, made("a", { href: this.state.link({ step: each.name, index: null }) }, each.name), made("span", { class: "faint" }, ` as ${each.symbols.find((bound) => bound.source === this.step.name).name} of ${each.equation}`));
+    const row = (each) => made("li", {}, made("a", { href: this.state.link({ step: each.name, index: null }) }, nameParts(each.name)), made("span", { class: "faint" }, ` as ${each.symbols.find((bound) => bound.source === this.step.name).name} of ${each.equation}`));
     this.parts.goes.replaceChildren(...(uses.length ? uses.map(row) : [made("li", { class: "faint" }, "No other step reads it: it is what the run gives.")]));
   }
 }

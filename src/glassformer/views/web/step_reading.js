@@ -3,6 +3,13 @@
 import { made, numberText, tokenText } from "glassformer/dom.js";
 
 const LISTED = 12; // operands in the table before it is asked for more
+/** The name of one thing on an axis: `query` of queries. */
+export const one = (axis) => ({ queries: "query", seq: "token" })[axis] ?? axis.replace(/s$/, "");
+
+/** A name that may be broken after its dots. */
+export const nameParts = (name) => name.split(/(?<=\.)/).flatMap((part, at) => (at ? [made("wbr"), part] : [part]));
+
+/** An index as it is written: `[0, 3]`. */
 export const indexText = (index) => `[${index.join(", ")}]`;
 
 /** The state that an operand leads to. */
@@ -12,8 +19,8 @@ const target = (cell, operand) => ({ step: operand.source, index: operand.index,
 export function operandLink(app, cell, operand, text, heaviest) {
   const where = `${operand.source || operand.symbol}${indexText(operand.index)}`;
   const shared = { "data-symbol": operand.symbol, title: `${operand.symbol}: ${where}`, "data-heaviest": heaviest, class: "operand" };
-  if (operand.step) return made("a", { ...shared, href: app.state.link(target(cell, operand)) }, text);
-  return made("button", { ...shared, type: "button", "data-weight": where, "data-index": operand.index.join(",") }, text);
+  if (operand.step) return made("a", { ...shared, href: app.state.link(target(cell, operand)) }, nameParts(text));
+  return made("button", { ...shared, type: "button", "data-weight": where, "data-index": operand.index.join(","), "data-value": numberText(operand.value) }, nameParts(text));
 }
 
 /** The operand with the largest share that is not fixed, or -1. */
@@ -61,7 +68,7 @@ function shareBar(share) {
 }
 
 /** A share in words: `+23 %`. */
-export const shareText = (share) => `${share < 0 ? "−" : "+"}${(100 * Math.abs(share)).toFixed(Math.abs(share) < 0.0995 ? 1 : 0)} %`;
+export const shareText = (share) => (share === 0 ? "0 %" : `${share < 0 ? "−" : "+"}${(100 * Math.abs(share)).toFixed(Math.abs(share) < 0.0995 ? 1 : 0)} %`);
 
 /** The table of operands; `app` makes the links. */
 export function operandTable(app, cell) {
@@ -95,5 +102,5 @@ export function sentTable(app, cell) {
 
 /** The tokens at an index, in words. */
 export function tokensAt(run, step, index) {
-  return step.labels.map((label, axis) => (label ? `${step.axes[axis].replace(/s$/, "")} ${tokenText(run.tokens[label][index[axis]] ?? "")}` : null)).filter(Boolean).join(", ");
+  return step.labels.map((label, axis) => (label ? `${one(step.axes[axis])} ${tokenText(run.tokens[label][index[axis]] ?? "")}` : null)).filter(Boolean).join(", ");
 }

@@ -150,8 +150,10 @@ export function schemeOf(app, step, direction, index) {
     const rest = letters.filter((each) => ![product.left, product.right, ...out].includes(each.name)).map((each) => figure(each.name));
     const parts = { right: figure(product.right, product.transposed), left: figure(product.left), output: figure(out[0]) };
     for (const [area, element] of Object.entries(parts)) element.classList.add(area);
-    const scheme = made("div", { class: "scheme product" }, parts.right, parts.left, parts.output);
-    return { element: rest.length ? made("div", {}, scheme, made("div", { class: "scheme row plus" }, ...rest)) : scheme, figures, output: out[0] };
+    const corner = made("div", { class: "corner" });
+    const scheme = made("div", { class: "scheme product" }, corner, parts.right, parts.left, parts.output);
+    const element = rest.length ? made("div", {}, scheme, made("div", { class: "scheme row" }, ...rest)) : scheme;
+    return { element, figures, output: out[0], corner };
   }
   const inputs = letters.filter((each) => !out.includes(each.name)).map((each) => figure(each.name));
   const output = has(out[0]) ? [figure(out[0])] : [];
