@@ -48,13 +48,22 @@ _MODULES = {
     "training.evaluate": ("evaluate",),
 }
 _DEFINED_AS = {"tape": "Tape"}
-# An equation is in the catalog once its file has been read; Jupyter shows a trace once the HTML view has been read.
-_ALSO_READ = {"catalog": "equations", "trace": "views.html", "probes": "views.attention"}
+# An equation is in the catalog once its file has been read; Jupyter shows an object once its view has been read.
+_ALSO_READ = {
+    "build": ("views.model_frame",),
+    "catalog": ("equations", "views.equation_frame"),
+    "equations": ("views.equation_frame",),
+    "load": ("views.equation_frame", "views.html", "views.attention", "views.model_frame"),
+    "probes": ("views.attention", "views.html"),
+    "tape": ("views.equation_frame",),
+    "trace": ("views.equation_frame", "views.html"),
+    "train": ("views.run_frame", "views.model_frame"),
+}
 
 
 def __getattr__(name: str) -> object:
-    if name in _ALSO_READ:
-        import_module(f"glassformer.{_ALSO_READ[name]}")
+    for also in _ALSO_READ.get(name, ()):
+        import_module(f"glassformer.{also}")
     if name in ("equations", "probes"):
         return import_module(f"glassformer.{name}")
     module = next((module for module, names in _MODULES.items() if name in names), None)

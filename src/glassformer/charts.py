@@ -27,6 +27,9 @@ STYLE = """
 .curves .back { fill: var(--back); }
 .curves .grid { stroke: var(--grid); stroke-width: 1; }
 .curves .note { stroke: var(--ink); stroke-width: 1; stroke-dasharray: 2 3; }
+.curves .box { fill: var(--back); stroke: var(--ink); stroke-width: 1.2; }
+.curves .flow { stroke: var(--ink); }
+.curves .flow.back { stroke: var(--two); stroke-dasharray: 4 3; }
 .curves path { fill: none; stroke-width: 1.6; stroke-linejoin: round; }
 .curves .one { stroke: var(--one); }
 .curves .two { stroke: var(--two); }

@@ -10,8 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-import glassformer.views.attention
-import glassformer.views.html  # noqa: F401 - once read, Jupyter shows traces and attention maps
 from glassformer.asking.answering import answer
 from glassformer.asking.arguments import (
     Pictures,

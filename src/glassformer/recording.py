@@ -103,7 +103,7 @@ class Tape:
         kept = self._keep is None or self._keep(path)
         inputs = _freeze_generators(equation.bind(args, kwargs)) if kept else {}
         step = Step(path, equation, inputs, module=module)
-        (self._open[-1].children if self._open else self.steps).append(step)
+        self.siblings.append(step)
         self._open.append(step)
         try:
             with no_checks():
@@ -125,6 +125,11 @@ class Tape:
         path = f"{above}.{equation.name}" if above else equation.name
         self._seen[path] += 1
         return path if self._seen[path] == 1 else f"{path}.{self._seen[path]}", module
+
+    @property
+    def siblings(self) -> list[Step]:
+        """The steps recorded so far on the level that is being recorded."""
+        return self._open[-1].children if self._open else self.steps
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -153,7 +158,7 @@ class Tape:
                 if changes and not self._depends(step, values):
                     continue
                 _unchanged(step)
-                inputs = {name: _substitute(value, values) for name, value in step.inputs.items()}
+                inputs = {name: substitute(value, values) for name, value in step.inputs.items()}
                 result = step.equation.fn(**inputs)
                 outputs = result if isinstance(result, tuple) else (result,)
                 for old, new in zip(step.output_tensors, tensors_in(outputs), strict=True):
@@ -161,7 +166,7 @@ class Tape:
         if of is not None:
             return self._became(of, values, bool(changes))
         if (deep or changes) and self.steps:  # several parts may have made the last step's outputs, or none ran again
-            again = [_substitute(output, values) for output in self.steps[-1].outputs]
+            again = [substitute(output, values) for output in self.steps[-1].outputs]
             return tuple(again) if len(again) > 1 else again[0] if again else result
         return result
 
@@ -287,11 +292,12 @@ def _unchanged(step: Step) -> None:
         raise TapeError(f"{step.path}: an input was changed in place after it was recorded; replay before changing it")
 
 
-def _substitute(value: object, values: Mapping[int, Tensor]) -> object:
+def substitute(value: object, values: Mapping[int, Tensor]) -> object:
+    """A value, or a sequence, with some tensors in it replaced, by id; a random generator is copied."""
     if isinstance(value, Tensor):
         return values.get(id(value), value)
     if isinstance(value, (list, tuple)):
-        return type(value)(_substitute(item, values) for item in value)
+        return type(value)(substitute(item, values) for item in value)
     if isinstance(value, torch.Generator):
         return value.clone_state()
     return value

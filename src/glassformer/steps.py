@@ -22,6 +22,7 @@ class Step:
     children: list["Step"] = field(default_factory=list)
     versions: tuple[int, ...] = ()
     module: str = ""
+    changes: "Step | None" = None  # the step whose result this one replaces, in a run with changes
 
     def __repr__(self) -> str:
         made = [f"{list(tensor.shape)} {str(tensor.dtype).removeprefix('torch.')}" for tensor in self.output_tensors]

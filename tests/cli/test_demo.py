@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 import glassformer as gf
-from glassformer.cli import demo as module
 from glassformer.cli.main import main
+from glassformer.training import built_in_translator
 
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "TRAINING", 3000)
-    monkeypatch.setattr(module, "HELD_OUT", 20)
+    monkeypatch.setattr(built_in_translator, "TRAINING", 3000)
+    monkeypatch.setattr(built_in_translator, "HELD_OUT", 20)
 
 
 def test_it_shows_its_work(capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,7 +26,7 @@ def imported() -> set[str]:
                 found.update(alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 found.add(str(node.module))
-            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "resources.files")):
+            elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith(("import_module", "find_spec")):
                 found.update(re.findall(r"[\w.]+", ast.unparse(node.args[0]).lstrip("f"))[:1])
     tops = {name.partition(".")[0] for name in found}
     return {top for top in tops if top not in sys.stdlib_module_names} - {"glassformer", *NOT_INSTALLED}

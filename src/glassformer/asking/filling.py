@@ -3,13 +3,12 @@
 import torch
 
 from glassformer.asking.classification import Classification
+from glassformer.asking.masks import masked_ids
 from glassformer.asking.reading import device_of, require_encoder, run_encoder
 from glassformer.equations.softmax import softmax
 from glassformer.errors import DecodingError, require_type
 from glassformer.layers.model import Model
 from glassformer.text.tokenizer import Tokenizer
-
-USUAL_MASKS = ("[MASK]", "<mask>")
 
 
 def fill(model: Model, tokenizer: Tokenizer, text: str, top_k: int) -> list[Classification]:
@@ -18,10 +17,7 @@ def fill(model: Model, tokenizer: Tokenizer, text: str, top_k: int) -> list[Clas
     require_type(DecodingError, "top_k", top_k, int, "a whole number")
     if top_k < 1:
         raise DecodingError(f"top_k is {top_k}, wanted at least 1")
-    tokenizer.required("mask")
-    for usual in USUAL_MASKS:  # whatever the model's own mask token is called
-        text = text.replace(usual, tokenizer.roles["mask"])
-    ids = torch.tensor([tokenizer.encode_masked(text)], device=device_of(encoder))
+    ids = torch.tensor([masked_ids(tokenizer, text)], device=device_of(encoder))
     masks = ids[0] == tokenizer.mask
     if not masks.any():
         raise DecodingError(f"{text[:60]!r} has no mask to fill, wanted at least one {tokenizer.roles['mask']}")

@@ -1,7 +1,9 @@
 """A text, or the path of a picture, as the arguments of one forward pass: what traces and probes run a model on."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
+from glassformer.asking.masks import masked_ids
 from glassformer.asking.picture_inputs import pixel_values, read_pixels
 from glassformer.asking.reading import device_of
 from glassformer.errors import ModelError
@@ -31,6 +33,8 @@ def forward_inputs(
     if isinstance(model, EncoderDecoder):
         rows = {"source": [_ids(text, encode)], "target": [_target(tokenizer, text, second, encode, translate)]}
     elif isinstance(model, CausalLM | Encoder | CausalClassifier):
+        if isinstance(model, Encoder) and model.masked_head is not None and tokenizer is not None:
+            encode = encode if tokenizer.mask is None else partial(masked_ids, tokenizer)
         texts = [text] if second is None else [text, second]
         rows = {"ids": [_ids(each, encode) for each in texts]}
     else:
@@ -60,7 +64,7 @@ def _target(
     """The decoder input of a translator: the start token, then the target given, or else its own translation."""
     start = 0 if tokenizer is None else tokenizer.decoder_start
     if second is not None and not isinstance(second, str):
-        return [start, *_ids(second, encode)]
+        return [start, *(_ids(second, encode) if second else ())]
     if tokenizer is None:
         raise ModelError("the model has no tokenizer: give the target as token ids")
     if second is not None:

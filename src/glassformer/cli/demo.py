@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from glassformer.models.seq2seq import Seq2Seq
     from glassformer.text.tokenizer import Tokenizer
 
-TRAINING, HELD_OUT = 60_000, 500
 FAINT = 0.05  # attention weights below this are left out of the table
 COURTESY = "You are welcome"
 
@@ -36,21 +35,19 @@ def demo(*, steps: int = 700, seed: int = 0, out: MaybePath = None, json: Json =
         from glassformer.training.run import require_free
 
         require_free(out)
-    from glassformer.data.phrase_book import courtesies, split_phrase_book
     from glassformer.decoding.generate import translate
+    from glassformer.training import built_in_translator
     from glassformer.training.tasks.translate import score_translations
 
-    talk(f"drawing {TRAINING:,} sentence pairs from the phrase book")
-    known, unseen = split_phrase_book(TRAINING, HELD_OUT, seed)
-    # The few courtesies are repeated, and some sentences appear without their full stop too.
-    bare = [(e.removesuffix("."), s.removesuffix(".")) for e, s in known[::8] if e.endswith(".") and s.endswith(".")]
-    model, tokenizer = _train([*known, *courtesies() * 40, *bare], steps, seed)
+    talk(f"drawing {built_in_translator.TRAINING:,} sentence pairs from the phrase book")
+    known, unseen = built_in_translator.split_pairs(seed)
+    model, tokenizer = _train(known, steps, seed)
     if out is not None:
         from glassformer.checkpoints.save import save
 
         save(model, out, tokenizer)
         talk(f"the model is kept in {out}")
-    talk(f"translating {HELD_OUT} unseen sentences")
+    talk(f"translating {len(unseen)} unseen sentences")
     answers = translate(model, tokenizer, [english for english, _ in unseen])
     right = sum(answer == spanish for answer, (_, spanish) in zip(answers, unseen, strict=True))
     bleu = score_translations(answers, [spanish for _, spanish in unseen]).bleu
@@ -58,11 +55,12 @@ def demo(*, steps: int = 700, seed: int = 0, out: MaybePath = None, json: Json =
     some = zip(unseen[:5], answers[:5], strict=True)
     rows = [(COURTESY, courtesy, "De nada"), *((english, one, spanish) for (english, spanish), one in some)]
     if json:
-        write_json({"bleu": bleu.score, "signature": bleu.signature, "exact": right / HELD_OUT, "translations": rows})
+        exact = right / len(unseen)
+        write_json({"bleu": bleu.score, "signature": bleu.signature, "exact": exact, "translations": rows})
         return
     write_table(("English", "translation", "phrase book"), rows)
     _show_attention(model, tokenizer, unseen[0][0], answers[0])
-    write(f"{right} of {HELD_OUT} unseen sentences exactly right; BLEU {bleu.score:.1f} ({bleu.signature})")
+    write(f"{right} of {len(unseen)} unseen sentences exactly right; BLEU {bleu.score:.1f} ({bleu.signature})")
     write(f"next: {_next(out)}")
 
 
@@ -74,27 +72,14 @@ def _next(out: "Path | None") -> str:
 
 
 def _train(pairs: list[tuple[str, str]], steps: int, seed: int) -> "tuple[Seq2Seq, Tokenizer]":
-    import torch
+    from glassformer.training.built_in_translator import begin_translator
 
-    from glassformer.models.seq2seq import Seq2Seq, Seq2SeqConfig
-    from glassformer.text.learn_tokenizer import learn_tokenizer
-    from glassformer.training.loop import train
-    from glassformer.training.recipe import Recipe
-    from glassformer.training.text_pairs import NEXT_TARGET_TOKEN, encode_pairs, pair_batches
-
-    tokenizer = learn_tokenizer((side for pair in pairs for side in pair), "bpe", 1500)
-    batches = pair_batches(tokenizer, encode_pairs(tokenizer, pairs), 1024, seed)
-    config = Seq2SeqConfig(
-        vocab=tokenizer.vocab_size, context=64, dim=96, layers=2, heads=4, ffn_dim=384, norm_first=True
-    )
-    model = Seq2Seq(config)
-    model.init_weights(torch.Generator().manual_seed(seed))
-    talk(f"training a translator with {model.parameter_count():,} parameters for {steps} steps")
-    recipe = Recipe(steps=steps, learning_rate=4e-3, warmup_steps=max(1, steps // 10), seed=seed, log_every=50)
-    for log in train(model, batches, NEXT_TARGET_TOKEN, recipe):
+    run = begin_translator(pairs, steps, seed)
+    talk(f"training a translator with {run.model.parameter_count():,} parameters for {steps} steps")
+    for log in run.logs:
         left = log.seconds / log.step * (steps - log.step)
         talk(f"step {log.step} of {steps}: loss {log.loss:.3f}, {log.speed:,.0f} tokens/s, {left:.0f} s left")
-    return model, tokenizer
+    return run.model, run.tokenizer
 
 
 def _show_attention(model: "Seq2Seq", tokenizer: "Tokenizer", english: str, spanish: str) -> None:

@@ -206,14 +206,10 @@ def _watchers(steps: int, folder: Path, options: RunOptions) -> Iterator["list[C
 def _draw_curves(folder: Path) -> None:
     """Draw the whole log, including the part before a resume."""
     from glassformer.charts import training_curves
+    from glassformer.training.read_log import read_log
     from glassformer.training.run_folder import LOG, RunFolder
 
-    records, damaged = [], 0
-    for line in (folder / LOG).read_bytes().splitlines():
-        try:
-            records.append(msgspec.json.decode(line, type=dict))
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            damaged += 1
+    records, damaged = read_log(folder)
     if damaged:
         talk(f"{folder / LOG}: {damaged} of {damaged + len(records)} lines are damaged and left out of the curves")
     RunFolder(folder).write_text("curves.svg", training_curves(records))

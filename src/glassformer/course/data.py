@@ -4,7 +4,20 @@ from functools import singledispatch
 
 from torch import Tensor
 
-from glassformer.course.page import Beside, Chart, Claim, Drawing, Grid, Operand, Page, PagePart, Prose, Slope, Work
+from glassformer.course.page import (
+    Beside,
+    Chart,
+    Choice,
+    Claim,
+    Drawing,
+    Grid,
+    Operand,
+    Page,
+    PagePart,
+    Prose,
+    Slope,
+    Work,
+)
 from glassformer.course.registry import CourseLesson
 from glassformer.course.walk import Walk
 
@@ -51,6 +64,12 @@ def _claim_data(part: Claim) -> dict[str, object]:
 @_part_data.register
 def _drawing_data(part: Drawing) -> dict[str, object]:
     return {"kind": "drawing", "lines": part.lines}
+
+
+@_part_data.register
+def _choice_data(part: Choice) -> dict[str, object]:
+    chosen = [[_part_data(each) for each in parts] for parts in part.parts]
+    return {"kind": "choice", "setting": part.setting, "values": part.values, "start": part.start, "parts": chosen}
 
 
 @_part_data.register

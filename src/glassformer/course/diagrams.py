@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from torch import Tensor
 
+from glassformer.course.blueprint import Column
 from glassformer.steps import Step
 
 CHAIN_WIDTH = 76  # characters that a chain may take; a longer one is drawn downward
@@ -103,14 +104,15 @@ def _mark(lane: int, own: int, read: bool, ends: bool, reach: tuple[int, int], c
     return "─" if low < lane < high else " "
 
 
-def flow_column(first: str, stations: Sequence[tuple[str, str]], last: tuple[str, str]) -> list[str]:
+def flow_column(column: Column) -> list[str]:
     """Boxes below each other, with the shape of the tensor on each arrow; all lines have the same width."""
     half = (BOX_WIDTH - 1) // 2
     edge = "─" * (half - 1)
-    lines = [first.center(BOX_WIDTH)]
-    for shape, name in stations:
+    lines = [column.first.center(BOX_WIDTH)]
+    for shape, name in column.boxes:
         lines += [_arrow(shape), f"┌{edge}┴{edge}┐", f"│{name.center(BOX_WIDTH - 2)}│", f"└{edge}┬{edge}┘"]
-    return [*lines, _arrow(last[0]), last[1].center(BOX_WIDTH)]
+    shape, name = column.last
+    return [*lines, _arrow(shape), name.center(BOX_WIDTH)]
 
 
 def _arrow(shape: str) -> str:

@@ -1,17 +1,23 @@
 """A lesson as one HTML page: formulas as MathML, numbers in color, charts as SVG."""
 
+import base64
 import html
+import math
 from collections.abc import Sequence
 from functools import singledispatch
-from importlib import resources
+
+import msgspec
+import numpy as np
 
 from glassformer.arithmetic import number
+from glassformer.course.blueprint import blueprint_svg
 from glassformer.course.drawing import chart_svg
 from glassformer.course.exercise import Exercise
 from glassformer.course.page import (
     Beside,
     BesideRow,
     Chart,
+    Choice,
     Claim,
     Drawing,
     Grid,
@@ -28,49 +34,29 @@ from glassformer.course.page import (
 from glassformer.course.registry import CourseLesson, lessons
 from glassformer.course.terminal import BROKEN, DIGITS_IN_LESSONS, VERDICTS
 from glassformer.course.walk import Walk
-from glassformer.views.html import POLICY
-from glassformer.views.mathml import mathml
+from glassformer.equation import Equation
+from glassformer.views.bundle import document
+from glassformer.views.mathml import marked_mathml, mathml
 from glassformer.views.terminal import largest
 
 ROWS_IN_PAGE, COLUMNS_IN_PAGE = 32, 24
-LESSON_STYLE = """
-main { max-width: 46rem; }
-section { border-top: 1px solid var(--line); margin-top: 1.5rem; padding-top: .5rem; }
-h2 { font-size: 1.15rem; }
-nav { margin: 1rem 0; }
-pre { overflow-x: auto; }
-svg { max-width: 100%; height: auto; }
-thead th { border-bottom: 1px solid var(--line); }
-.part { margin: .8rem 0; overflow-x: auto; }
-.part math { display: inline math; }
-.like { font-style: italic; border-left: 3px solid var(--mark); padding-left: .8rem; }
-.cell { font-family: ui-monospace, monospace; font-size: .9rem; margin: .2rem 0; }
-.matrix td { text-align: right; padding: .1rem .5rem; font-family: ui-monospace, monospace; font-size: .9rem; }
-.matrix th { padding-right: .6rem; color: var(--faint); }
-.claim::before { content: "✓ "; color: #2e8b57; font-weight: 700; }
-.corrected, .rounding { border-left: 3px solid var(--mark); padding-left: .8rem; }
-.broken::before { content: "✗ "; color: var(--mark); font-weight: 700; }
-"""
+LARGE_MATRIX = 65  # numbers; from here on a matrix is drawn, and a table where scripts are off
+SHADES = 7  # of a color in a table; the largest number has the strongest
 
 
 def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
     """The HTML page of a lesson that was run; with `links`, to the lessons before and after it."""
-    pages = "".join(f"<section>{page_html(page, index)}</section>" for index, page in enumerate(walk.pages, 1))
-    around = f"<nav>{_around(lesson)}</nav>" if links else ""
-    body = f"<p>{html.escape(lesson.about)}</p>{around}<main>{pages}{_exercises(walk.exercises)}</main>{around}"
-    return _document(lesson.title, body)
+    pages = "".join(
+        f'<section id="step-{index}">{page_html(page, index)}</section>' for index, page in enumerate(walk.pages, 1)
+    )
+    around = _around(lesson) if links else ""
+    body = f"<p>{html.escape(lesson.about)}</p>{pages}{_exercises(walk.exercises)}"
+    return lesson_document(lesson.title, f"{around}<main><h1>{html.escape(lesson.title)}</h1>{body}</main>{around}")
 
 
-def contents_page() -> str:
-    """The table of contents: every lesson in order."""
-    parts, chapter = [], ""
-    for lesson in lessons().values():
-        if lesson.chapter != chapter:
-            chapter = lesson.chapter
-            parts.append(f"<h2>{html.escape(chapter)}</h2>")
-        link = f'<a href="{lesson.name}.html">{html.escape(lesson.title)}</a>'
-        parts.append(f"<p>{link} <span class='faint'>{html.escape(lesson.about)}</span></p>")
-    return _document("Walks", "".join(parts))
+def lesson_document(title: str, body: str) -> str:
+    """A page of the course with this body, which needs no other file and fetches nothing."""
+    return document(title, body, "lesson.js", {}, "lesson")
 
 
 def page_html(page: Page, index: int | None = None) -> str:
@@ -79,37 +65,24 @@ def page_html(page: Page, index: int | None = None) -> str:
     parts = [f"<h2>{number_text}{html.escape(page.title)}</h2>"]
     parts += [f"<p>{html.escape(page.text)}</p>"] if page.text else []
     parts += [f'<p class="like">{html.escape(page.like)}</p>'] if page.like else []
-    return "".join([*parts, *(f'<div class="part">{_drawn_part(part)}</div>' for part in page.parts)])
+    return "".join([*parts, _parts_html(page.parts)])
 
 
-def lesson_style() -> str:
-    """The style sheet of lessons."""
-    return resources.files("glassformer.views").joinpath("page.css").read_text(encoding="utf-8") + LESSON_STYLE
-
-
-def _document(title: str, body: str) -> str:
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="generator" content="glassformer">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}"><link rel="icon" href="data:,">'
-        f"<title>{html.escape(title)}</title><style>{lesson_style()}</style></head>"
-        f"<body><h1>{html.escape(title)}</h1>{body}</body></html>\n"
-    )
+def _parts_html(parts: Sequence[PagePart]) -> str:
+    return "".join(f'<div class="part">{_drawn_part(part)}</div>' for part in parts)
 
 
 def _around(lesson: CourseLesson) -> str:
     known = list(lessons().values())
     index = [other.name for other in known].index(lesson.name)
     links = ['<a href="index.html">All lessons</a>']
-    links += [
-        f'before: <a href="{other.name}.html">{html.escape(other.title)}</a>'
-        for other in known[max(index - 1, 0) : index]
-    ]
-    links += [
-        f'next: <a href="{other.name}.html">{html.escape(other.title)}</a>' for other in known[index + 1 : index + 2]
-    ]
-    return " · ".join(links)
+    links += [_link("prev", "Before", other) for other in known[max(index - 1, 0) : index]]
+    links += [_link("next", "Next", other) for other in known[index + 1 : index + 2]]
+    return f'<nav class="around" aria-label="Lessons">{"".join(links)}</nav>'
+
+
+def _link(rel: str, word: str, lesson: CourseLesson) -> str:
+    return f'<a rel="{rel}" href="{lesson.name}.html">{word}: {html.escape(lesson.title)}</a>'
 
 
 def _exercises(exercises: Sequence[Exercise]) -> str:
@@ -146,7 +119,19 @@ def _claim_html(part: Claim) -> str:
 
 @_drawn_part.register
 def _drawing_html(part: Drawing) -> str:
-    return f"<pre>{html.escape(chr(10).join(part.lines))}</pre>"
+    return f"<pre>{html.escape(chr(10).join(part.lines))}</pre>" if part.plan is None else blueprint_svg(part.plan)
+
+
+@_drawn_part.register
+def _choice_html(part: Choice) -> str:
+    frames = "".join(
+        f'<div class="frame"{"" if index == part.start else " hidden"}>{_parts_html(parts)}</div>'
+        for index, parts in enumerate(part.parts)
+    )
+    control = f'<input type="range" min="0" max="{len(part.values) - 1}" step="1" value="{part.start}">'
+    now = html.escape(part.values[part.start])
+    label = f"<label>{html.escape(part.setting)} {control} <output>{now}</output></label>"
+    return f'<div class="choice" data-values="{_attribute(part.values)}">{label}{frames}</div>'
 
 
 @_drawn_part.register
@@ -167,11 +152,21 @@ def _work_html(part: Work) -> str:
         for operand, text in zip(part.inputs, operand_texts(part.inputs), strict=True)
     )
     meaning = "again" if part.again else html.escape(part.equation.meaning)
-    formula = "" if part.again else mathml(part.equation.latex)
+    formula = "" if part.again else _formula_html(part.equation)
     return (
         f"<p><code>{part.equation.name}</code> {meaning}</p>{formula}<table>{given}</table>"
         f"{_matrix_html(part.output.name, part.output.value, part.rows, part.columns)}{_cell_lines(part.cells)}"
     )
+
+
+def _formula_html(equation: Equation[..., object]) -> str:
+    symbols = [{"name": each.name, "written": each.written, "meaning": each.meaning} for each in equation.symbols]
+    return f'<div data-symbols="{_attribute(symbols)}">{marked_mathml(equation.latex, equation.symbols)}</div>'
+
+
+def _attribute(value: object) -> str:
+    """Plain data as the value of an attribute."""
+    return html.escape(msgspec.json.encode(value).decode(), quote=True)
 
 
 @_drawn_part.register
@@ -225,7 +220,17 @@ def _matrix_html(name: str, value: object, rows: Sequence[str], columns: Sequenc
         body += f"<tr>{label}{''.join(_colored(x, most) for x in row)}</tr>"
     caption = f"<figcaption>{html.escape(name + part_text(shown, matrix))}</figcaption>"
     top = f"<thead><tr>{head}</tr></thead>" if columns else ""
-    return f'<figure>{caption}<table class="matrix">{top}<tbody>{body}</tbody></table></figure>'
+    table = f"{caption}<table>{top}<tbody>{body}</tbody></table>"
+    return f'<figure class="numbers"{_matrix_attribute(name, matrix, rows, columns)}>{table}</figure>'
+
+
+def _matrix_attribute(name: str, matrix: list[list[float]], rows: Sequence[str], columns: Sequence[str]) -> str:
+    """All numbers of a large matrix, for the element that draws it in place of the table."""
+    if len(matrix) * len(matrix[0]) < LARGE_MATRIX:
+        return ""
+    values = base64.b64encode(np.asarray(matrix, dtype="<f4").tobytes()).decode()
+    found = {"title": name, "shape": [len(matrix), len(matrix[0])], "values": values, "rows": rows, "columns": columns}
+    return f' data-matrix="{_attribute(found)}"'
 
 
 def _colored(x: float, most: float) -> str:
@@ -233,4 +238,4 @@ def _colored(x: float, most: float) -> str:
     if not most or not abs(x) <= most or x == 0:
         return f"<td>{text}</td>"
     tone = "warm" if x > 0 else "cold"
-    return f'<td style="background: rgb(var(--{tone}) / {0.6 * abs(x) / most:.2f})">{text}</td>'
+    return f'<td class="{tone} shade-{math.ceil(SHADES * abs(x) / most)}">{text}</td>'

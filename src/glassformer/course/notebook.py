@@ -1,19 +1,20 @@
 """A lesson as a Jupyter notebook: its text as markdown, its code in cells that run."""
 
 import ast
-import html as markup
 import inspect
 import sys
 from collections.abc import Iterator, Sequence
 
 from glassformer import __version__
 from glassformer.course.exercise import Exercise
-from glassformer.course.html import lesson_style, page_html
+from glassformer.course.html import lesson_document, page_html
 from glassformer.course.page import Page, PagePart, Prose, Slope, Work
 from glassformer.course.registry import CourseLesson
 from glassformer.course.walk import Walk
 from glassformer.errors import LessonError
+from glassformer.views.bundle import frame
 
+HEIGHT = 480  # pixels of a step in a notebook
 TOLD_IN_WORDS = ("say",)  # calls whose text is in the markdown, not in the code
 
 
@@ -46,9 +47,7 @@ class Sheet:
     def _repr_html_(self) -> str:
         kept: list[PagePart] = [part for part in self.page.parts if not isinstance(part, Prose)]
         inner = page_html(Page(self.page.title, parts=kept))
-        whole = f"<style>{lesson_style()}</style>{inner}"
-        frame = "width: 100%; height: 28rem; border: 0"
-        return f'<iframe srcdoc="{markup.escape(whole, quote=True)}" title="step" style="{frame}"></iframe>'
+        return frame(lesson_document(self.page.title, inner), "step", HEIGHT)
 
 
 def _opening(lesson: CourseLesson) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from glassformer.arithmetic import DIGITS, MINUS, digits_apart, number
 from glassformer.charts import Curve
+from glassformer.course.blueprint import Blueprint
 from glassformer.course.worked.comparing import Compared, Standing, entries_beside
 from glassformer.equation import Equation
 
@@ -117,12 +118,23 @@ class Beside:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A diagram made of characters."""
+    """A diagram made of characters, and as a picture where there is one."""
 
     lines: tuple[str, ...]
+    plan: Blueprint | None = None
 
 
-PagePart: TypeAlias = Prose | Work | Slope | Grid | Chart | Claim | Beside | Drawing
+@dataclass(frozen=True)
+class Choice:
+    """A setting with several values, and what the equations give for each; a page has a control to choose one."""
+
+    setting: str
+    values: tuple[str, ...]
+    parts: tuple[tuple["PagePart", ...], ...]
+    start: int  # the value shown first, and in a terminal alone
+
+
+PagePart: TypeAlias = Prose | Work | Slope | Grid | Chart | Claim | Beside | Drawing | Choice
 
 
 @dataclass

@@ -11,6 +11,7 @@ from glassformer.course.page import (
     Beside,
     BesideRow,
     Chart,
+    Choice,
     Claim,
     Drawing,
     Grid,
@@ -67,6 +68,13 @@ def _claim_view(part: Claim) -> RenderableType:
 @_view.register
 def _drawing_view(part: Drawing) -> RenderableType:
     return Text("\n".join(part.lines), no_wrap=True)
+
+
+@_view.register
+def _choice_view(part: Choice) -> RenderableType:
+    others = ", ".join(value for index, value in enumerate(part.values) if index != part.start)
+    title = f"{part.setting}: {part.values[part.start]} (the page of this lesson also has {others})"
+    return Group(Text(title, style="bold"), *(Padding(_view(each), (1, 0, 0, 0)) for each in part.parts[part.start]))
 
 
 @_view.register

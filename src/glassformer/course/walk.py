@@ -14,11 +14,13 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.charts import Curve
+from glassformer.course.blueprint import Blueprint
 from glassformer.course.diagrams import flow_lines
 from glassformer.course.exercise import Answered, Exercise, gives_away, operands_given
 from glassformer.course.page import (
     Beside,
     Chart,
+    Choice,
     Claim,
     Drawing,
     Grid,
@@ -280,9 +282,20 @@ class Walk:
         where = f"{wanted.source}, {wanted.section}"
         self._add(Beside(example, where, rows, None if judged is None else judged.standing, how))
 
-    def diagram(self, lines: Sequence[str]) -> None:
-        """Show a diagram made of characters."""
-        self._add(Drawing(tuple(lines)))
+    def choose(self, setting: str, values: Sequence[object], make: Callable[[object], None], start: int = 0) -> None:
+        """Show what `make` adds to the page for each value of a setting, one at a time; a page has a control for it."""
+        page, found = self.pages[-1], []
+        around, page.parts = page.parts, []
+        for value in values:
+            page.parts = []
+            make(value)
+            found.append(tuple(page.parts))
+        page.parts = around
+        self._add(Choice(setting, tuple(value_text(value) for value in values), tuple(found), start))
+
+    def diagram(self, lines: Sequence[str], plan: Blueprint | None = None) -> None:
+        """Show a diagram made of characters; a page draws the plan instead."""
+        self._add(Drawing(tuple(lines), plan))
 
     def flow(self, of: Tensor) -> None:
         """Draw the graph of the equations behind a number."""

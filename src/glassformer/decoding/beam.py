@@ -15,10 +15,12 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from glassformer.decoding.beam_listener import BeamListener, BeamStep
 from glassformer.decoding.config import COMPACT_BELOW, GenerationConfig
 from glassformer.decoding.sampling import Sampler, SpecialTokens, left_filled
 from glassformer.equations.sampling import length_penalty
 from glassformer.equations.softmax import logsumexp
+from glassformer.errors import DecodingError
 from glassformer.inference.compiled_step import (
     STEPS_PER_SYNC,
     compile_step,
@@ -80,7 +82,9 @@ class Beam:
         self.score[:, 0] = 0
         self.max_tokens.copy_(max_tokens)
 
-    def extend(self, logits: Tensor, step: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+    def extend(
+        self, logits: Tensor, step: Tensor, ends: Tensor, listener: BeamListener | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Take the best continuations of all hypotheses; gives each one's token and the hypothesis it continues."""
         prompts, beams = self.score.shape
         best, ids = highest(logits, beams)
@@ -89,7 +93,9 @@ class Beam:
         # a finished hypothesis has one continuation, itself, at no cost
         itself = torch.where(torch.arange(options, device=ids.device) == 0, 0.0, -torch.inf).to(best.dtype)
         best = torch.where(self.ended[..., None], itself, best)
-        priority = self.score[..., None] + best + ENDED_BONUS * self.ended[..., None]
+        scores = self.score[..., None] + best
+        priority = scores + ENDED_BONUS * self.ended[..., None]
+        finished = None if listener is None else self.ended.clone()
         index = priority.view(prompts, -1).topk(beams, -1, sorted=True).indices
         parent = index // options
         token, log_probability = (values.view(prompts, -1).gather(1, index) for values in (ids, best))
@@ -105,6 +111,8 @@ class Beam:
         self.length.add_(~was_ended)
         over = (token[..., None] == ends).any(-1) | (self.length >= self.max_tokens)
         self.ended.copy_(was_ended | over)
+        if listener is not None and finished is not None:
+            listener(BeamStep(ids, best, scores, finished, index, self.ended.clone()))
         return token, parent
 
     def rank(self, config: GenerationConfig) -> Tensor:
@@ -169,7 +177,8 @@ def highest(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 class BeamSearch:
     """The beams of several prompts: what each hypothesis chose last, the cache they share, and the next step.
 
-    With `config.compile` the steps are a stored program, and the beam and the cache are its static buffers.
+    With `config.compile` the steps are a stored program, and the beam and the cache are its static buffers. A listener
+    hears of every step, and is not for compiled ones.
     """
 
     cache: BeamCache | RecurrentBeamState
@@ -181,8 +190,11 @@ class BeamSearch:
         max_tokens: Sequence[int],
         config: GenerationConfig,
         special: SpecialTokens,
+        listener: BeamListener | None = None,
     ) -> None:
-        self.model, self.config = model, config
+        if config.compile and listener is not None:
+            raise DecodingError("a compiled beam search has no listener: set compile=False to listen to it")
+        self.model, self.config, self.listener = model, config, listener
         device = model.embedding.weight.device
         self.choose = Sampler(config, special, device)
         inputs = [model.decoder_input(row, special.start) for row in prompts]
@@ -226,7 +238,7 @@ class BeamSearch:
         """Read the last token of every hypothesis and choose again."""
         ids = self.next if isinstance(self.cache, BeamCache) else self.next.view(-1, 1)  # recurrent: a row per beam
         logits = self.choose.allowed(self.model.decode_step(ids, self.cache).flatten(0, 1), self.step, self._seen())
-        token, parents = self.beam.extend(logits, self.step, self.choose.ends)
+        token, parents = self.beam.extend(logits, self.step, self.choose.ends, self.listener)
         self.step.add_(1)
         self.cache.follow(parents)
         if torch.compiler.is_compiling():

@@ -7,6 +7,7 @@ from itertools import compress
 from typing import cast
 
 from glassformer.decoding.beam import BeamSearch, run_search
+from glassformer.decoding.beam_listener import BeamListener
 from glassformer.decoding.completion import Completion, Finish, PartialText
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.loop import DecodeLoop, Prompts, begin_text, encode_prompts, special_tokens
@@ -107,6 +108,20 @@ def translate(
     return [completion.text for completion in generate(model, tokenizer, texts, config)]
 
 
+def listen(
+    model: Model, tokenizer: Tokenizer, prompt: str, config: GenerationConfig, listener: BeamListener
+) -> list[Completion]:
+    """The best texts of a beam search for one prompt, `config.n` of them; a listener hears of every step.
+
+    They are those of `generate`, also for a single beam, which is greedy decoding.
+    """
+    if not _has_output(model, prompt):
+        return [Completion("", [], [], "stop")] * config.n
+    rows = encode_prompts(model, tokenizer, [prompt])
+    texts = _search(require_generator(model), tokenizer, rows, replace(config, compile=False), listener)
+    return [text.done() for text in texts]
+
+
 def _has_output(model: Model, prompt: str) -> bool:
     """Whether there is something to generate: the translation of a blank source is empty."""
     return not model.reads_source or bool(prompt.strip())
@@ -143,14 +158,13 @@ def batches_by_tokens(prompts: Prompts, config: GenerationConfig) -> Iterator[li
 
 
 def _begin(
-    model: Generator, tokenizer: Tokenizer, prompts: Prompts, config: GenerationConfig
+    model: Generator, tokenizer: Tokenizer, prompts: Prompts, config: GenerationConfig, slides: bool
 ) -> tuple[list[PartialText], GenerationConfig]:
     """Empty texts, `config.n` for each prompt, and the settings with a limit that some text can reach."""
     if config.compile and config.no_repeat_ngram_size:
         why = "no_repeat_ngram_size compares with all tokens before, which have no fixed shape"
         warnings.warn(f"decoding runs without compile: {why}", stacklevel=4)
         config = replace(config, compile=False)
-    slides = config.num_beams == 1 and not model.reads_source
     texts = [begin_text(model, tokenizer, row, config, slides) for row in prompts for _ in range(config.n)]
     limit = max(1, *(text.max_tokens for text in texts))
     return texts, replace(config, max_new_tokens=limit, min_new_tokens=min(config.min_new_tokens, limit))
@@ -159,7 +173,7 @@ def _begin(
 def _begin_loop(
     model: Generator, tokenizer: Tokenizer, prompts: Prompts, config: GenerationConfig
 ) -> tuple[list[PartialText], DecodeLoop]:
-    texts, config = _begin(model, tokenizer, prompts, config)
+    texts, config = _begin(model, tokenizer, prompts, config, slides=not model.reads_source)
     with inference_mode(model):
         return texts, DecodeLoop(model, prompts, config, special_tokens(model, tokenizer, config))
 
@@ -180,12 +194,18 @@ def _run_loop(texts: Sequence[PartialText], loop: DecodeLoop) -> Iterator[None]:
         yield  # texts that ended before their first token are reported too
 
 
-def _search(model: Generator, tokenizer: Tokenizer, prompts: Prompts, config: GenerationConfig) -> list[PartialText]:
+def _search(
+    model: Generator,
+    tokenizer: Tokenizer,
+    prompts: Prompts,
+    config: GenerationConfig,
+    listener: BeamListener | None = None,
+) -> list[PartialText]:
     """The best texts of a beam search, `config.n` for each prompt."""
-    texts, config = _begin(model, tokenizer, prompts, config)
+    texts, config = _begin(model, tokenizer, prompts, config, slides=False)
     limits = [text.max_tokens for text in texts[:: config.n]]
     with inference_mode(model):
-        search = BeamSearch(model, prompts, limits, config, special_tokens(model, tokenizer, config))
+        search = BeamSearch(model, prompts, limits, config, special_tokens(model, tokenizer, config), listener)
         found = run_search(search, limits)
     for i, hypotheses in enumerate(found):
         if len(hypotheses) < config.n:

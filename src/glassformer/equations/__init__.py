@@ -16,6 +16,7 @@ from glassformer.equations.gradients import clip_gradient, difference_quotient, 
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
 from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, one_hot, softmax_jacobian
 from glassformer.equations.initialization import normal, scaled_normal
+from glassformer.equations.interventions import intervene
 from glassformer.equations.lora import lora, merge_lora
 from glassformer.equations.losses import (
     balanced_class_weights,
@@ -217,6 +218,7 @@ __all__ = [
     "inner_product",
     "int4_linear",
     "int8_linear",
+    "intervene",
     "inverse_square_root_schedule",
     "keep_probability",
     "kl_divergence",

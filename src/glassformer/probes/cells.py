@@ -7,23 +7,27 @@ import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
-from glassformer.equation import tensors_in
 from glassformer.errors import TapeError
+from glassformer.probes.contributions import Operand, maker, operands
 from glassformer.steps import Step
 
-_LARGEST = 16  # entries of one input that are compared with those of the others
 Origin = Callable[[Tensor], tuple[str, Step | None]]  # the name of a tensor, and the step that made it
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One number: its tensor and index, its arithmetic, and the numbers that contribute most to it."""
+    """One number: its tensor and index, its arithmetic, and the numbers that contribute most to it.
+
+    A part has the letter it is in the equation, and its share in the number as `probes.contributions` defines it.
+    """
 
     name: str
     index: tuple[int, ...]
     text: str
     value: float
     parts: tuple["Cell", ...] = ()
+    symbol: str = ""
+    share: float = 1.0
 
     def lines(self, depth: int = 0) -> Iterator[str]:
         """One line for this number, then one for each of its parts, indented."""
@@ -33,16 +37,6 @@ class Cell:
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
-
-
-def maker(step: Step) -> Step:
-    """The outermost part of a step that made its first output and can write out its arithmetic."""
-    while not step.equation.has_cell:
-        inner = next((child for child in step.children if child.kept and child.output is step.output), None)
-        if inner is None:
-            return step
-        step = inner
-    return step
 
 
 def full_index(name: str, value: Tensor, index: Sequence[int]) -> tuple[int, ...]:
@@ -65,45 +59,52 @@ def written(step: Step, index: tuple[int, ...]) -> str:
     return value if text == value else f"{text} = {value}"
 
 
+def is_fixed(tensor: Tensor, origin: Origin) -> bool:
+    """Whether a step computed a tensor from settings alone, such as a mask or the frequencies of rotary positions."""
+    step = origin(tensor)[1]
+    if step is None:
+        return False
+    floats = [each for each in step.input_tensors if each.is_floating_point()]
+    given = [each for each in floats if origin(each)[1] is None]
+    return not given and all(is_fixed(each, origin) for each in floats)
+
+
 @torch.no_grad()
-def explain(name: str, step: Step, index: tuple[int, ...], origin: Origin, depth: int = 0, width: int = 3) -> Cell:
+def explain(
+    name: str,
+    step: Step,
+    index: tuple[int, ...],
+    origin: Origin,
+    depth: int = 0,
+    width: int = 3,
+    weights: bool = False,
+) -> Cell:
     """A number and, `depth` steps back, its largest contributions, `width` of them at each step.
 
-    A number that contributes to several others is followed only where it appears first.
+    A number that contributes to several others is followed only where it appears first. With `weights`, the largest
+    contributions of parameters, inputs and fixed numbers are parts too, `width` of them beside those of other steps.
     """
     known: set[tuple[str, tuple[int, ...]]] = set()
 
-    def cell(name: str, step: Step, index: tuple[int, ...], depth: int) -> Cell:
+    def made(tensor: Tensor) -> bool:
+        return origin(tensor)[1] is not None and not is_fixed(tensor, origin)
+
+    def cell(name: str, step: Step, index: tuple[int, ...], depth: int, symbol: str = "", share: float = 1.0) -> Cell:
         text, value = written(step, index), float(step.output.detach()[index])
         if depth <= 0 or (name, index) in known:
-            return Cell(name, index, text, value)
+            return Cell(name, index, text, value, (), symbol, share)
         known.add((name, index))
-        largest = _largest_contributions(step, index)
-        made = [row for row in largest if origin(row[0])[1] is not None]  # weights are in the arithmetic already
-        return Cell(name, index, text, value, tuple(part(*row, depth - 1) for row in (made or largest)[:width]))
+        every = operands(step, index)
+        found = every.largest(width, made)  # weights are in the arithmetic already
+        if weights or not found:
+            found += every.largest(width, lambda tensor: not made(tensor))
+        parts = tuple(part(every[at], depth - 1) for at in found if every.shares[at] != 0)
+        return Cell(name, index, text, value, parts, symbol, share)
 
-    def part(tensor: Tensor, index: tuple[int, ...], depth: int) -> Cell:
-        name, step = origin(tensor)
-        if step is not None and step.kept and step.outputs[0] is tensor:
-            return cell(name, step, index, depth)
-        value = float(tensor.detach()[index])
-        return Cell(name, index, number(value), value)
+    def part(operand: Operand, depth: int) -> Cell:
+        name, step = origin(operand.tensor)
+        if step is not None and step.kept and step.outputs[0] is operand.tensor:
+            return cell(name, step, operand.index, depth, operand.symbol, operand.share)
+        return Cell(name, operand.index, number(operand.value), operand.value, (), operand.symbol, operand.share)
 
     return cell(name, step, index, depth)
-
-
-def _largest_contributions(step: Step, index: tuple[int, ...]) -> list[tuple[Tensor, tuple[int, ...]]]:
-    """The entries of a step's inputs that contribute most to one output: gradient times value, by the rule."""
-    inner = maker(step)
-    seeds = [torch.zeros_like(output) for output in inner.output_tensors]
-    seeds[0][index] = 1
-    gradients = inner.equation.vjp(inner.inputs, inner.output_tensors, seeds) or {}
-    found: list[tuple[float, Tensor, tuple[int, ...]]] = []
-    for name, gradient in gradients.items():
-        for tensor, part in zip(tensors_in(inner.inputs[name]), tensors_in(gradient), strict=False):
-            sizes = (part.sum_to_size(tensor.shape) * tensor).nan_to_num(0, 0, 0).abs().flatten()
-            for size, flat in zip(*(t.tolist() for t in sizes.topk(min(_LARGEST, len(sizes)))), strict=True):
-                if size > 0:
-                    at = torch.unravel_index(torch.tensor(flat, device="cpu"), tensor.shape)
-                    found.append((size, tensor, tuple(map(int, at))))
-    return [(tensor, at) for _, tensor, at in sorted(found, key=lambda row: -row[0])]

@@ -75,6 +75,14 @@ class Names:
             raise TapeError(f"no step is called {name!r}; {did_you_mean(name, self._paths)}")
         return self._paths[name]
 
+    def insert(self, path: str, after: str) -> None:
+        """Give the name of step `after` to that at `path`, which changes its result; `after` becomes `NAME.before`."""
+        name = self._names[after]
+        self._paths |= {alias: path for alias, meant in self._paths.items() if meant == after and alias != after}
+        before = self._numbered(f"{name}.before")
+        self._names |= {path: name, after: before}
+        self._paths |= {path: path, before: after}
+
     def readable(self, parameter: str) -> str:
         """The name of a parameter, with its module named as its steps are."""
         module, dot, own = parameter.rpartition(".")
@@ -141,6 +149,8 @@ class Names:
 
 def axis_names(step: Step) -> tuple[str, ...]:
     """A name for each axis of a step's first output: as its equation is annotated, or by the usual order of axes."""
+    if step.changes is not None:
+        return axis_names(step.changes)
     shape = step.output.shape
     axes = [axis for kind in step.equation.results[0].shapes[:1] for axis in kind.axes]
     usual = _USUAL_AXES.get(len(shape), ("batch",) * len(shape))

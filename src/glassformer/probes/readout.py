@@ -1,7 +1,8 @@
 """Readouts of a run, layer by layer: attention maps, the residual stream and its norms, the logit lens."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import ClassVar
 
 import torch
@@ -46,16 +47,23 @@ def attention_maps(model: nn.Module | TextModel, inputs: Inputs) -> AttentionMap
     run = read_inputs(model, inputs)
     with torch.no_grad(), Tape() as tape:
         run.model(**run.values)
-    every = [(top, step) for top in tape.steps for step in top.walk()]
-    made = {id(step.output): step for _, step in every if step.equation in (softmax, dropout)}
-    found: dict[str, Tensor] = {}
+    found = attention_steps(tape)
+    maps = {top.path.removesuffix(f".{top.equation.name}"): weights.output for top, weights in found.items()}
+    return AttentionMaps(maps, run.tokens)
+
+
+def attention_steps(tape: Tape) -> dict[Step, Step]:
+    """Each outermost step of a tape that attends, with the step inside or before it that made the weights."""
+    every = [(top, step) for top in tape.steps for step in top.walk() if step.kept]
+    made = {id(step.outputs[0]): step for _, step in every if step.equation in (softmax, dropout)}
+    found: dict[Step, Step] = {}
     for top, step in every:
-        if step.equation is weighted_sum:
-            weights = made[id(step.inputs["a"])]
-            if weights.equation is dropout:  # in training some weights are dropped afterwards
-                weights = made[id(weights.inputs["x"])]
-            found[top.path.removesuffix(f".{top.equation.name}")] = weights.output
-    return AttentionMaps(found, run.tokens)
+        weights = made.get(id(step.inputs["a"])) if step.equation is weighted_sum else None
+        if weights is not None and weights.equation is dropout:  # in training some weights are dropped afterwards
+            weights = made.get(id(weights.inputs["x"]))
+        if weights is not None:
+            found[top] = weights
+    return found
 
 
 def residual_stream(trace: Trace, stack: str | None = None) -> list[Tensor]:
@@ -111,7 +119,20 @@ def logit_lens(trace: Trace | nn.Module | TextModel, inputs: Inputs | None = Non
         if inputs is None:
             raise TapeError(f"logit_lens got {type(trace).__name__} alone, wanted a trace, or a model and its inputs")
         trace = run_trace(trace, inputs)
+    return torch.stack(list(logits_by_depth(trace)))
+
+
+def logits_by_depth(trace: Trace, positions: slice | None = None) -> Iterator[Tensor]:
+    """The outputs of the logit lens one after another, of all positions or, of a model that gives each its own, some.
+
+    So no more than one of them need be in memory.
+    """
     stream, of = residual_stream(trace), trace.output if isinstance(trace.output, Tensor) else None
-    with torch.no_grad():
-        outputs = [trace.tape.replay(changes=[(stream[-1], hidden)], of=of) for hidden in stream]
-    return torch.stack([output for output in outputs if isinstance(output, Tensor)])
+    tape, made = copy(trace.tape), [any(t is of for t in step.output_tensors) for step in trace.tape.steps]
+    tape.steps = tape.steps[: made.index(True) + 1 if True in made else None]  # without a loss of all positions
+    for hidden in stream:
+        changed = hidden if positions is None else hidden[:, positions]
+        with torch.no_grad():
+            output = tape.replay(changes=[(stream[-1], changed)], of=of)
+        if isinstance(output, Tensor):
+            yield output

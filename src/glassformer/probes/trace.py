@@ -168,11 +168,14 @@ class Trace:
         """The arithmetic of one number, written out: `trace.cell("layers.0.attention.scores", head, i, j)`."""
         return self.explain(name, *index).text
 
-    def explain(self, name: str, *index: int, depth: int = 0, width: int = 3) -> Cell:
-        """One number and, `depth` steps back, its largest contributions, `width` at each step."""
+    def explain(self, name: str, *index: int, depth: int = 0, width: int = 3, weights: bool = False) -> Cell:
+        """One number and, `depth` steps back, its largest contributions, `width` at each step.
+
+        With `weights`, as many of the largest contributions of parameters and inputs beside them.
+        """
         shown = self[name]
         at = full_index(shown.name, shown.step.output, index)
-        return explain(shown.name, shown.step, at, self.origin, depth, width)
+        return explain(shown.name, shown.step, at, self.origin, depth, width, weights)
 
     def origin(self, tensor: Tensor) -> tuple[str, Step | None]:
         """The name of a tensor, and the step that made it, if one did."""
@@ -242,11 +245,11 @@ def trace(
     outline = _outline(eager, given, selection, backward is not None, limit)
     device = next(eager.parameters()).device
     with torch.no_grad(), torch.random.fork_rng([device] if device.type == "cuda" else []):
-        fast = run.model(**_untouched(given))
+        fast = run.model(**untouched(given))
     with torch.no_grad(), Tape(None if outline is None else outline[1].__contains__) as tape:
-        output = eager(**_untouched(given))
-        loss = None if backward is None else _loss(backward, output, given)
-    gradients = None if loss is None else _gradients(eager, tape, backward, given, output, loss)
+        output = eager(**untouched(given))
+        loss = None if backward is None else loss_of(backward, output, given)
+    gradients = None if loss is None else gradients_of(eager, tape, backward, given, output, loss)
     names = Names(eager, tape) if outline is None else outline[0]
     difference = difference_between("output", "", fast, output)
     found = Trace(eager, tape, names, given, output, selection, loss, gradients, difference, run.tokens)
@@ -265,13 +268,18 @@ def _outline(
     chosen = every if backward else selection.steps(every, names)  # a step of the loss may be selected, unknown here
     weights = sum(p.numel() * p.element_size() for p in model.parameters())
     needed = 2 * value_bytes(every) + weights if backward else value_bytes(chosen)
+    require_memory(model, needed, limit)
+    return None if backward or len(chosen) == len(every) else (names, {step.path for step in chosen})
+
+
+def require_memory(model: nn.Module, needed: int, limit: int | None = None) -> None:
+    """Raise if a trace would keep more bytes than a limit, by default the free memory of the model's device."""
     free = free_memory(next(model.parameters()).device) if limit is None else limit
     if free is not None and needed > free:
         raise TapeError(
             f"this trace would keep {needed / _GIGA:.2f} GB and there is room for {free / _GIGA:.2f} GB; "
             "narrow it to a layer or an equation, shorten the input, or leave the backward pass out"
         )
-    return None if backward or len(chosen) == len(every) else (names, {step.path for step in chosen})
 
 
 def sketch(model: nn.Module, inputs: Mapping[str, object]) -> Tape:
@@ -299,12 +307,13 @@ def free_memory(device: torch.device) -> int | None:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2 if hasattr(os, "sysconf") else None
 
 
-def _untouched(inputs: Mapping[str, object]) -> dict[str, object]:
+def untouched(inputs: Mapping[str, object]) -> dict[str, object]:
     """The inputs with a copy of the cache, which a run changes."""
     return {k: v if isinstance(v, Tensor) else copy.deepcopy(v) for k, v in inputs.items()}
 
 
-def _loss(backward: str | LossTarget, output: object, inputs: Mapping[str, object]) -> Tensor:
+def loss_of(backward: str | LossTarget, output: object, inputs: Mapping[str, object]) -> Tensor:
+    """The loss of an output, a single number."""
     if not isinstance(output, Tensor):
         raise TapeError(f"the model gives a {type(output).__name__}: go backward from a function of it")
     loss = (read_loss_target(backward) if isinstance(backward, str) else backward)(output, inputs)
@@ -313,7 +322,7 @@ def _loss(backward: str | LossTarget, output: object, inputs: Mapping[str, objec
     return loss
 
 
-def _gradients(
+def gradients_of(
     model: nn.Module,
     tape: Tape,
     backward: str | LossTarget | None,

@@ -8,12 +8,35 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.errors import GlassformerError
-from glassformer.studio import page_files, run_routes
+from glassformer.studio import (
+    attention_routes,
+    beam_routes,
+    first_model_routes,
+    lesson_routes,
+    map_routes,
+    page_files,
+    prediction_routes,
+    run_routes,
+    training_routes,
+    whatif_routes,
+)
 from glassformer.studio.answers import answer, fault
 from glassformer.studio.guard import Access, Guard
+from glassformer.studio.run_folders import checkpoint_model
 from glassformer.studio.sessions import Sessions
 
-GROUPS = (page_files, run_routes)
+GROUPS = (
+    page_files,
+    run_routes,
+    prediction_routes,
+    map_routes,
+    attention_routes,
+    whatif_routes,
+    training_routes,
+    beam_routes,
+    first_model_routes,
+    lesson_routes,
+)
 
 
 async def health(_request: Request) -> Response:
@@ -27,4 +50,5 @@ def studio_app(sessions: Sessions, access: Access) -> Starlette:
     faults = {GlassformerError: fault, msgspec.DecodeError: fault}
     app = Starlette(routes=routes, middleware=[Middleware(Guard, access=access)], exception_handlers=faults)
     app.state.sessions = sessions
+    sessions.open_other = checkpoint_model
     return app

@@ -11,7 +11,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 BODY_LIMIT = 1_000_000  # bytes
 TOO_LARGE = f"the body is over {BODY_LIMIT:,} bytes"
 TOKEN_HEADER = "x-glassformer-token"
-OPEN_PATHS = ("/", "/health", "/font", "/favicon.ico")  # these and the modules under /web/ hold no data
+OPEN_PATHS = ("/", "/health", "/font", "/favicon.ico")
+OPEN_FOLDERS = ("/web/", "/lessons/")  # like the paths above they hold no data of the user
 HEADERS = {
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",
@@ -45,7 +46,7 @@ class Access:
             return "this page is opened under another name than that of this machine"
         if origin is not None and origin.removeprefix("http://") not in self.hosts:
             return "the request comes from another page"
-        open_to_all = path in OPEN_PATHS or path.startswith("/web/")
+        open_to_all = path in OPEN_PATHS or path.startswith(OPEN_FOLDERS)
         if not open_to_all and not secrets.compare_digest(headers.get(TOKEN_HEADER, "").encode(), self.token.encode()):
             return "the token is missing or wrong: open the address that `glassformer studio` printed"
         return None

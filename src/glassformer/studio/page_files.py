@@ -9,11 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from glassformer.errors import MissingExtraError
+from glassformer.views.bundle import font_bytes
 
 FOLDERS = ("glassformer.views.web", "glassformer.studio.web")
 KINDS = {".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8"}
-FONT = "STIXTwoMath-Regular.ttf"
 
 
 @cache
@@ -50,18 +49,12 @@ def web_file(request: Request) -> Response:
     return Response(files()[name], headers={"content-type": kind, "cache-control": "no-cache"})
 
 
-@cache
-def font_bytes() -> bytes:
-    """The mathematics font out of ziamath."""
-    try:
-        return (resources.files("ziamath") / "fonts" / FONT).read_bytes()
-    except ModuleNotFoundError:
-        raise MissingExtraError('Studio needs ziamath: pip install "glassformer[studio]"') from None
-
-
 def font(_request: Request) -> Response:
-    """The mathematics font."""
-    return Response(font_bytes(), media_type="font/ttf", headers={"cache-control": "max-age=86400"})
+    """The mathematics font; where it is missing, the page uses one of the system."""
+    found = font_bytes()
+    if found is None:
+        return Response("the font is not installed", 404, media_type="text/plain")
+    return Response(found, media_type="font/ttf", headers={"cache-control": "max-age=86400"})
 
 
 def no_icon(_request: Request) -> Response:

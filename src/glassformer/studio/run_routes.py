@@ -7,7 +7,8 @@ from starlette.routing import Route
 
 from glassformer.studio import sessions
 from glassformer.studio.answers import answer, on_run, read_body, sessions_of, whole_number, whole_numbers
-from glassformer.views.run_data import MatrixPart, TensorName, cell, path, run_data, slice_of
+from glassformer.views.cell_data import cell, path
+from glassformer.views.run_data import MatrixPart, TensorName, run_data, slice_of
 
 PATH_DEPTH, PATH_WIDTH = 3, 3
 

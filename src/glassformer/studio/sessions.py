@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from glassformer.errors import GlassformerError
+from glassformer.probes.changes import apply_changes
+from glassformer.probes.edits import RunChange
 from glassformer.probes.trace import Trace
 from glassformer.studio.faults import UnknownRunError
+from glassformer.studio.run_inputs import run_inputs
 
 if TYPE_CHECKING:
     from glassformer.interface import LoadedModel
+    from glassformer.studio.first_model import FirstModel
 
 KEPT = 8  # runs
 LONGEST_TEXT = 20_000  # characters
@@ -27,6 +31,8 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     second: str | None = None
     backward: str | None = None
     model: str | None = None
+    written: str | None = None
+    changes: tuple[RunChange, ...] = ()
 
     @property
     def id(self) -> str:
@@ -49,10 +55,12 @@ class Sessions:
 
     def __init__(self) -> None:
         self._models: dict[str, Callable[[], LoadedModel] | LoadedModel] = {}
+        self.first: FirstModel | None = None  # the built-in translator, where no model was given
+        self.open_other: Callable[[str], LoadedModel | None] = lambda name: None  # a checkpoint by its name, say
         self._runs: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = threading.Lock()  # of the two above
         self._opening = threading.Lock()  # a model is read once
-        self._computing = threading.Lock()  # one new run at a time: two would only take each other's cores
+        self.computing = threading.Lock()  # hold it while a model runs: a trace replaces its weights for a moment
 
     def add_model(self, name: str, model: "LoadedModel | Callable[[], LoadedModel]") -> None:
         """Offer a model under a name; a function is called when the model is first needed."""
@@ -70,6 +78,8 @@ class Sessions:
         with self._lock:
             names = list(self._models)
         wanted = names[0] if name is None and names else name
+        if wanted is not None and wanted not in names and (other := self.open_other(wanted)) is not None:
+            return other
         if wanted not in names:
             raise UnknownRunError(f"there is no model {name!r}; there are {', '.join(names) or 'none yet'}")
         with self._opening:
@@ -80,16 +90,17 @@ class Sessions:
 
     def start(self, request: Request) -> KeptRun:
         """Run a model on a text; the same request gives the run that is there."""
-        if len(request.text) > LONGEST_TEXT or len(request.second or "") > LONGEST_TEXT:
+        if any(len(each or "") > LONGEST_TEXT for each in (request.text, request.second, request.written)):
             raise GlassformerError(f"the text has over {LONGEST_TEXT:,} characters: shorten it")
         loaded = self.model(request.model)
-        with self._computing:
+        with self.computing:
             with self._lock:
                 if request.id in self._runs:
                     self._runs.move_to_end(request.id)
                     return self._runs[request.id]
-            trace = loaded.trace(request.text, request.second, request.backward)
-            kept = KeptRun(request, loaded, trace)
+            run = run_inputs(loaded, request.text, request.second, request.written)
+            found = apply_changes(loaded, run, request.changes, request.backward)
+            kept = KeptRun(request, loaded, found)
             with self._lock:
                 self._runs[request.id] = kept
                 while len(self._runs) > KEPT:

@@ -1,6 +1,5 @@
 """A whole run: from settings to a trained model in a folder."""
 
-import html
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
-from glassformer.charts import training_curves
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_CONFIG
@@ -56,6 +55,8 @@ MAY_DIFFER = ("run.device", "run.precision", "run.compile")  # when a run is res
 class Run:
     """A run with its data, tokenizer and model; `train` yields its log lines, and `logs` keeps them."""
 
+    _repr_html_: ClassVar[Callable[["Run"], str]]  # how a notebook shows a run; `views.run_frame` sets it
+
     def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
         self.objective = replace(TASKS[resolved.task].objective, sample=data.sample or Sample(data))
@@ -78,10 +79,6 @@ class Run:
             parts += [f"best validation {min(validation):.4g}"] if validation else []
         parts += [] if self.folder is None else [f"in {self.folder.path}"]
         return f"<Run {self.resolved.task}: {', '.join(parts)}>"
-
-    def _repr_html_(self) -> str:
-        """Its curves under its facts, as a notebook shows a run."""
-        return f"<p>{html.escape(repr(self))}</p>{training_curves([vars(log) for log in self.logs])}"
 
     @property
     def parameters(self) -> int:

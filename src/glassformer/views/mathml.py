@@ -58,7 +58,7 @@ def gradient_symbols(symbols: Iterable[Symbol]) -> tuple[Symbol, ...]:
             written=", ".join(rf"\bar{{{part}}}" for part in each.written.split(", ")),
         )
         for each in letters
-        if each.written
+        if each.written and ", " not in each.written  # a pair of letters has no common gradient
     ]
     return (*letters, *bars)
 

@@ -1,14 +1,22 @@
 """A network with one hidden layer, and backpropagation."""
 
+from collections.abc import Sequence
+
+import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
+from glassformer.course.blueprint import Blueprint, Column
+from glassformer.course.diagrams import flow_column
 from glassformer.course.walk import Walk, step
 from glassformer.equations.activations import relu, sigmoid
-from glassformer.equations.algebra import linear
+from glassformer.equations.algebra import linear, multiply
 from glassformer.equations.losses import mean_squared_error
 from glassformer.equations.matrices import matmul
 from glassformer.equations.optimizers import gradient_descent
+from glassformer.equations.similarity import inner_product
+from glassformer.steps import Gradients
+from glassformer.views.terminal import shape_text
 
 
 class BackpropagationWalk(Walk):
@@ -59,6 +67,37 @@ class BackpropagationWalk(Walk):
         )
         for name, tensor in (("W₁", self.W1), ("W₂", self.W2), ("b₁", self.b1), ("b₂", self.b2)):
             self.claim(f"the gradient of {name} has the shape of {name}", self.found[tensor].shape == tensor.shape)
+
+    @step(
+        "From a slope to a network",
+        like="One dial, a row of dials, a panel of dials, a room of panels: one question for each dial, asked at once.",
+    )
+    def from_a_slope_to_a_network(self) -> None:
+        """A slope says how one number changes with one other. A gradient has a slope for each entry of a vector, a
+        matrix of weights has one for each weight, and a network is a chain of such matrices. Forward, values go down;
+        backward, at each arrow a gradient comes up that has the shape of the value.
+        """
+        x, w = self.X[0, 0], self.W1[:, 0]
+        square, product, mixed = multiply(x, x), inner_product(self.X[0], w), linear(self.X, self.W1)
+        mixed_loss = mean_squared_error(mixed, torch.zeros_like(mixed))
+        found = [self.back(of) for of in (square, product, mixed_loss)]
+        columns = (
+            _column("slope", [("x", x), ("x²", square)], found[0]),
+            _column("gradient", [("w", w), ("w · x", product)], found[1]),
+            _column("matrix gradient", [("W", self.W1), ("X W", mixed), ("loss", mixed_loss)], found[2]),
+            _column(
+                "network",
+                [("W₁", self.W1), ("X W₁ + b₁", self.Z1), ("sigmoid", self.A1), ("Ŷ", self.guess), ("loss", self.loss)],
+                self.found,
+            ),
+        )
+        lines = [line for column in columns for line in (*flow_column(column), "")]
+        self.diagram(lines, Blueprint("Forward with solid arrows, gradients back with dashed ones", columns))
+        pairs = [(found[0], x), (found[1], w), (found[2], self.W1), (self.found, self.W1)]
+        alike = all(each[value].shape == value.shape for each, value in pairs)
+        self.claim("each gradient has the shape of what it is the gradient of", alike)
+        self.same("the slope of x² is twice x", found[0][x], 2 * x)
+        self.same("the gradient of w · x with respect to w is x", found[1][w], self.X[0])
 
     @step(
         "The factor in front",
@@ -142,3 +181,16 @@ class BackpropagationWalk(Walk):
         )
         off = self.tensor([-0.3])
         self.ask(f"What does ReLU make of {number(off[0])}?", lambda: relu(off), "Is this unit on or off?", cell=(0,))
+
+
+def _column(name: str, values: Sequence[tuple[str, Tensor]], found: Gradients) -> Column:
+    """Values one after another, with their shapes and the shapes of their gradients."""
+    (first, start), *made = values
+    before = [start, *(value for _, value in made[:-1])]
+    boxes = tuple((_shape(value), text) for value, (text, _) in zip(before, made, strict=True))
+    gradients = tuple(f"∂ {_shape(found[value])}" for value in [*before, made[-1][1]])
+    return Column(f"{name}: {first}", boxes, (_shape(made[-1][1]), ""), gradients)
+
+
+def _shape(value: Tensor) -> str:
+    return shape_text(value.shape) if value.dim() else "1 number"

@@ -92,6 +92,21 @@ class DescentWalk(Walk):
         even = torch.stack(paths[1.0])
         self.claim("at rate one every step lands at the same height on the other side", (even[1:] == -even[:-1]).all())
 
+        def path_at(rate: object) -> None:
+            x = [given.tensor("x0")]
+            for _ in range(8):
+                height = multiply(x[-1], x[-1])
+                x.append(gradient_descent(x[-1], self.back(height)[x[-1]], float(rate)))  # pyright: ignore[reportArgumentType]
+            reach = max(1.0, *(abs(float(each)) for each in x))
+            ground = torch.linspace(-reach, reach, 41, dtype=torch.float64)
+            curves = {
+                "x²": (ground.tolist(), multiply(ground, ground).tolist()),
+                "the path": ([float(each) for each in x], [float(multiply(each, each)) for each in x]),
+            }
+            self.plot("eight steps down the parabola", curves, "x")
+
+        self.choose("learning rate", (0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 0.95, 1.0, 1.05), path_at, 2)
+
     @step(
         "Two variables",
         like="Water on a roof runs straight down the steepest line, whichever way the ridge may lie.",

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from glassformer.arithmetic import number
+from glassformer.course.blueprint import Blueprint, Column
 from glassformer.course.diagrams import flow_column
 from glassformer.course.small_models import PHRASE_TOKENS, token_ids, trained_translator
 from glassformer.course.walk import Walk, step
@@ -104,21 +105,22 @@ class HowItWorksWalk(Walk):
         self.logits = self.model(self.source, self.decoder_input)
         self.hidden = {path: _last(self, path) for _, path in SIX_STEPS}
         shapes = {path: shape_text(value.shape) for path, value in self.hidden.items()}
-        left = flow_column(
+        left = Column(
             "source ids",
-            [(shape_text(self.source.shape), "embedding + positions"), (shapes["source_start"], "encoder")],
+            ((shape_text(self.source.shape), "embedding + positions"), (shapes["source_start"], "encoder")),
             (shapes["encoder"], "encoder output"),
         )
-        right = flow_column(
+        right = Column(
             "target ids",
-            [
+            (
                 (shape_text(self.decoder_input.shape), "embedding + positions"),
                 (shapes["target_start"], "decoder"),
                 (shapes["decoder"], "output layer"),
-            ],
+            ),
             (shapes["unembed"], "logits"),
         )
-        self.diagram(_two_columns(left, right, f"── {shapes['encoder']} →"))
+        plan = Blueprint("An encoder-decoder, with the shape of each tensor", (left, right), reads="decoder")
+        self.diagram(_two_columns(flow_column(left), flow_column(right), f"── {shapes['encoder']} →"), plan)
         keys = _last(self, "decoder.blocks.0.cross_attention.key")
         self.show(keys, rows=SOURCE_TEXT.split())
         self.claim(
@@ -145,13 +147,14 @@ class HowItWorksWalk(Walk):
             )
             for i in range(gpt.config.layers)
         ]
-        stations = [
+        boxes = (
             (shape_text(self.source.shape), "embedding + positions"),
             *blocks,
             (shape_text(_last(self, f"stack.blocks.{gpt.config.layers - 1}").shape), "final norm"),
             (shape_text(_last(self, "stack.norm").shape), "output layer"),
-        ]
-        self.diagram(flow_column("ids", stations, (shape_text(logits.shape), "logits")))
+        )
+        column = Column("ids", boxes, (shape_text(logits.shape), "logits"))
+        self.diagram(flow_column(column), Blueprint("A GPT, with the shape of each tensor", (column,)))
         self.show(_last(self, "stack.norm"), rows=SOURCE_TEXT.split())
         self.claim("its tape has no cross-attention", not any("cross" in s.path for s in passed))
         with torch.no_grad():

@@ -59,6 +59,17 @@ class ResidualsWalk(Walk):
         )
         self.less("so the gradient arrives larger than it started", 1.0, with_it)
 
+        def arriving(connected: object) -> None:
+            states = [start]
+            for _ in range(layers):
+                change = line(states[-1], slope)
+                states.append(residual(states[-1], change) if connected else change)
+            found = self.back(states[-1])
+            sizes = [float(found[state]) for state in states]
+            self.plot("gradient at the output of each layer", {"gradient": (range(len(sizes)), sizes)}, "layer", True)
+
+        self.choose("residual connections", (False, True), arriving)
+
     @step(
         "Too much of a good thing",
         like="Interest: a tenth of a percent a day is a living, doubling daily is a fairy tale about rice on a "

@@ -42,6 +42,12 @@ class RotaryScalingWalk(Walk):
             ("pair", "radians per position", f"turns within {TRAINED} positions"),
             [(i, self.theta[i], turns[i]) for i in range(len(turns))],
         )
+
+        def turning(base: object) -> None:
+            theta = rotary_frequencies(HEAD_WIDTH, float(base), dtype=torch.float64)  # pyright: ignore[reportArgumentType]
+            self.plot("radians per position", {"pair": (range(len(theta)), theta.tolist())}, "pair", True)
+
+        self.choose("base of the frequencies (rope_theta)", (100, 1_000, 10_000, 500_000, 1_000_000), turning, 2)
         self.less("the first pair has gone round several times", 5.0, turns[0])
         self.less("the last one not even a hundredth of the way", turns[-1], 0.01)
 

@@ -101,6 +101,13 @@ class ScalingWalk(Walk):
         )
         self.less("unscaled, less than a thousandth of the gradient gets through", faint, strong / 1000)
 
+        def one_query(divided: object) -> None:
+            scores = small if divided else large
+            self.show(softmax(scores[:1]), (0, 0))
+            self.show_gradient(self.back(spread if divided else saturated, sent), scores, "gradient at the scores")
+
+        self.choose("scores divided by √d_k", (False, True), one_query)
+
     @step("The fine print", like="A drunkard on a slope does not stay near the lamppost.")
     def small_print(self) -> None:
         """The formula needs entries whose mean is zero. With another mean the products lean one way, and the variance

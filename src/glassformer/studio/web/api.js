@@ -54,7 +54,7 @@ async function follow(path, listener, signal) {
       }
     } catch (error) {
       if (signal.aborted) return;
-      if (!(error instanceof Unreachable)) throw error;
+      if (!(error instanceof Unreachable || error instanceof TypeError)) throw error; // the latter in the middle of a stream
     }
     await new Promise((next) => setTimeout(next, 1000));
   }

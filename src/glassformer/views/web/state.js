@@ -1,6 +1,6 @@
 // The one selection: what every view shows and every view sets. It is in the address, so that Back and links work.
 
-const WORDS = ["text", "second", "backward", "model", "direction", "projector"];
+const WORDS = ["text", "second", "backward", "model", "direction", "projector", "written", "sampling", "beam"];
 const NUMBERS = ["token", "head", "layer"];
 const listeners = new Set();
 
@@ -44,6 +44,14 @@ function told(before) {
   for (const listener of [...listeners]) listener(now, before);
 }
 
+function remember(address, replace) {
+  try {
+    history[replace ? "replaceState" : "pushState"](null, "", location.href.split("#")[0] + address);
+  } catch (error) {
+    if (error.name !== "SecurityError") throw error; // a frame in a notebook may have no address of its own
+  }
+}
+
 export const state = {
   /** The state as it is. */
   get: () => ({ ...now }),
@@ -53,7 +61,7 @@ export const state = {
     now = { ...now, ...changes };
     const address = written(now);
     if (address === written(before)) return;
-    history[replace ? "replaceState" : "pushState"](null, "", location.pathname + location.search + address);
+    remember(address, replace);
     told(before);
   },
   /** Call a listener after every change with the state now and before; the result stops it. */

@@ -1,0 +1,103 @@
+// The text to run: a field, a second one for translators and pairs, pictures where the model reads those, and a loss.
+
+import { made, tokenText } from "glassformer/dom.js";
+
+const SECOND = { target: "Target (empty: its own translation)", pair: "Second text (optional)" };
+const ASKED = { text: "Text", ids: "Token ids" };
+
+/** The form above the tokens; submitting it changes the state, which starts the run. */
+export class RunForm {
+  constructor(app) {
+    this.app = app;
+    this.key = "";
+    this.text = made("textarea", { id: "run-text", rows: 2, autocomplete: "off", spellcheck: "false" });
+    this.second = made("textarea", { id: "run-second", rows: 2, autocomplete: "off", spellcheck: "false" });
+    this.label = made("label", { for: "run-text" }, "Text");
+    this.secondLabel = made("label", { for: "run-second" });
+    this.secondField = made("div", { class: "field", hidden: true }, this.secondLabel, this.second);
+    this.pictures = made("div", { class: "run-pictures", role: "group", "aria-label": "Built-in pictures", hidden: true });
+    this.loss = made("select", { id: "run-loss", onchange: () => this.lossChosen() });
+    this.warnings = made("p", { class: "run-warning", role: "status", hidden: true });
+    this.textField = made("div", { class: "field" }, this.label, this.text);
+    const lossField = made("div", { class: "field small" }, made("label", { for: "run-loss" }, "Gradients of"), this.loss);
+    this.button = made("button", { class: "primary" }, "Run");
+    this.root = made("form", { class: "run-form" }, this.textField, this.secondField, this.pictures,
+      made("div", { class: "run-form-end" }, lossField, this.button), this.warnings);
+    this.root.addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.submit();
+    });
+    this.root.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.target.tagName !== "TEXTAREA") return;
+      event.preventDefault();
+      this.submit();
+    });
+  }
+
+  submit() {
+    this.app.state.set({ text: this.text.value, second: this.second.value || null, written: null, token: null, layer: null });
+  }
+
+  lossChosen() {
+    this.app.state.set({ backward: this.loss.value || null });
+  }
+
+  update(now, reading, prediction) {
+    const key = JSON.stringify([now.text, now.second]);
+    if (key !== this.key) {
+      this.key = key;
+      this.text.value = now.text ?? "";
+      this.second.value = now.second ?? "";
+    }
+    if (reading) this.shape(now, reading);
+    this.losses(now, reading, prediction);
+  }
+
+  shape(now, reading) {
+    const picture = reading.reads === "picture";
+    this.label.textContent = ASKED[reading.reads] ?? "Text";
+    this.textField.hidden = picture;
+    this.button.hidden = picture;
+    this.secondField.hidden = !reading.second;
+    this.secondLabel.textContent = SECOND[reading.second] ?? "";
+    this.warnings.hidden = !reading.warnings.length;
+    this.warnings.textContent = reading.warnings.join(" ");
+    this.pictures.hidden = !picture;
+    if (picture && !this.pictures.children.length) {
+      this.pictures.append(...reading.pictures.map((each, at) => this.picture(each, at, reading.patches)));
+    }
+    for (const each of this.pictures.children) each.setAttribute("aria-pressed", String(each.dataset.at === now.text));
+  }
+
+  picture({ label, rows }, at, patches) {
+    const side = 72;
+    const canvas = made("canvas", { width: side, height: side, "aria-hidden": "true" });
+    const context = canvas.getContext("2d");
+    const pixel = side / rows.length;
+    rows.forEach((row, y) => row.forEach((value, x) => {
+      context.fillStyle = `rgb(${value} ${value} ${value})`;
+      context.fillRect(x * pixel, y * pixel, pixel, pixel);
+    }));
+    context.fillStyle = "rgb(255 180 84)";
+    for (let line = 1; line < patches; line += 1) {
+      context.fillRect((line * side) / patches - 0.5, 0, 1, side);
+      context.fillRect(0, (line * side) / patches - 0.5, side, 1);
+    }
+    const words = patches ? `a ${label} in ${patches * patches} patches` : `a ${label}`;
+    return made("button", { type: "button", "data-at": at, "aria-label": `Picture ${at}: ${words}`, "aria-pressed": "false",
+      onclick: () => this.app.state.set({ text: String(at) }) }, canvas, made("span", {}, label));
+  }
+
+  losses(now, reading, prediction) {
+    const choices = [["", "nothing: forward only"]];
+    if (reading?.target === "next") choices.push(["next", "the loss of every next token"]);
+    const best = prediction?.candidates[0];
+    if (best && prediction.target === "label") choices.push(...prediction.candidates.map((each) => [`class:${each.id}`, `the loss of the label ${each.text}`]));
+    else if (best) choices.push([`token:${best.id}@${prediction.position}`, `the loss of ${tokenText(best.text)} at position ${prediction.position}`]);
+    if (now.backward && !choices.some(([value]) => value === now.backward)) choices.push([now.backward, now.backward]);
+    const key = JSON.stringify([choices, now.backward]);
+    if (key === this.lossKey) return;
+    this.lossKey = key;
+    this.loss.replaceChildren(...choices.map(([value, words]) => made("option", { value, selected: value === (now.backward ?? "") }, words)));
+  }
+}
