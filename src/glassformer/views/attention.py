@@ -34,7 +34,7 @@ class MapsData(msgspec.Struct, frozen=True):
 
     run: MapRun
     tensors: list[StoredTensor]
-    places: dict[str, dict[str, list[int | None]]]
+    positions: dict[str, dict[str, list[int | None]]]
     sheet: AttentionSheet
 
 
@@ -48,8 +48,8 @@ def attention_html(maps: AttentionMaps) -> str:
     }
     steps = [MapStep(name, attention_tokens(name, weights, maps.tokens)) for name, weights in first.items()]
     run = MapRun({name: list(words) for name, words in maps.tokens.items()}, steps)
-    places = {name: {"": [place, None]} for place, name in enumerate(first)}
-    data = MapsData(run, stored, places, maps_sheet(AttentionMaps(cut)))
+    positions = {name: {"": [position, None]} for position, name in enumerate(first)}
+    data = MapsData(run, stored, positions, maps_sheet(AttentionMaps(cut)))
     page = document("attention maps", "", "show_maps.js", {"run": msgspec.json.encode(data), "numbers": numbers})
     return frame(page, "attention maps", FRAME_HEIGHT)
 

@@ -79,11 +79,11 @@ def _sheet(found: Iterable[tuple[str, Tensor, Tensor | None]]) -> AttentionSheet
 
 def _map(step: str, weights: Tensor, small: Tensor, rise: Tensor | None) -> AttentionMap:
     heads, queries, keys = weights.shape
-    place = re.match(r"(?:(.*)\.)?(?:layers|blocks)\.(\d+)\.", step)
+    position = re.match(r"(?:(.*)\.)?(?:layers|blocks)\.(\d+)\.", step)
     return AttentionMap(
         step=step,
-        stack=(place[1] or "") if place else "",
-        layer=int(place[2]) if place else None,
+        stack=(position[1] or "") if position else "",
+        layer=int(position[2]) if position else None,
         kind=_kind(step, weights),
         heads=heads,
         shape=(queries, keys),

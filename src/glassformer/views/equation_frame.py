@@ -20,7 +20,7 @@ EQUATION_HEIGHT, ROW_HEIGHT, TAPE_HEIGHT = 230, 32, 560  # pixels
 
 
 class TapeStep(msgspec.Struct, frozen=True):
-    """A step of a tape: where it stands, its equation, and the place of its output among the tensors."""
+    """A step of a tape: where it stands, its equation, and the position of its output among the tensors."""
 
     path: str
     equation: str
@@ -50,9 +50,9 @@ def tape_frame(tape: Tape) -> str:
     outputs = [step.outputs[0] for step in shown if step.kept]
     tensors = {id(value): value for value in outputs if isinstance(value, Tensor) and not value.is_meta}
     stored, numbers = store(list(tensors.values()), fitting(list(tensors.values()), NUMBERS))
-    places = {key: place for place, key in enumerate(tensors)}
+    positions = {key: position for position, key in enumerate(tensors)}
     steps = [
-        TapeStep(step.path, step.equation.name, places.get(id(step.outputs[0])) if step.kept else None)
+        TapeStep(step.path, step.equation.name, positions.get(id(step.outputs[0])) if step.kept else None)
         for step in shown
     ]
     equations = {step.equation.name: equation_data(step.equation) for step in shown}

@@ -116,8 +116,8 @@ def _start(trace: Trace) -> tuple[str, Index] | None:
     output = trace.output
     if not isinstance(output, Tensor) or not output.is_floating_point() or not output.numel() or output.dim() < 1:
         return None
-    place = (0, *(n - 1 for n in output.shape[1:-1]))[: output.dim() - 1]
-    return trace.source_of(output), (*place, int(output.detach()[place].argmax()))
+    position = (0, *(n - 1 for n in output.shape[1:-1]))[: output.dim() - 1]
+    return trace.source_of(output), (*position, int(output.detach()[position].argmax()))
 
 
 def _indices(step: TraceStep) -> Iterator[Index]:
@@ -167,7 +167,7 @@ def _short(found: CellData) -> CellData:
         found,
         operands=[
             replace(each, value=_digits(each.value, 6), share=_digits(each.share, 4))
-            for each in (found.operands[place] for place in kept)
+            for each in (found.operands[position] for position in kept)
         ],
         more=found.more + len(found.operands) - len(kept),
         links=[replace(link, operand=where[link.operand]) for link in found.links],
@@ -189,8 +189,8 @@ def _read_pattern(samples: Sequence[tuple[Index, Sequence[EntrySet]]]) -> list[t
     if len({tuple(each.symbol for each in sets) for _, sets in samples}) != 1:
         return None
     found: list[tuple[str, Axes]] = []
-    for place, first in enumerate(samples[0][1]):
-        boxes = [(at, sets[place].box) for at, sets in samples]
+    for position, first in enumerate(samples[0][1]):
+        boxes = [(at, sets[position].box) for at, sets in samples]
         axes = [_axis([(at, begin[axis], end[axis]) for at, (begin, end) in boxes]) for axis in range(first.tensor.dim())]
         known = [axis for axis in axes if axis is not None]
         if len(known) < len(axes):

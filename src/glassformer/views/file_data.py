@@ -44,7 +44,7 @@ class FileData(msgspec.Struct, frozen=True):
     start: dict[str, int]  # the head, layer and token that the trace was narrowed to
     predictions: list[Predicted]
     tensors: list[StoredTensor]
-    places: dict[str, dict[str, list[int | None]]]
+    positions: dict[str, dict[str, list[int | None]]]
     cells: dict[str, StepCells]
     sheet: AttentionSheet
 
@@ -54,11 +54,11 @@ class _Found:
     """The tensors of a trace, each once, and where the page asks for them."""
 
     tensors: list[Tensor] = field(default_factory=list)
-    places: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
+    positions: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
     _known: dict[int, int] = field(default_factory=dict)
 
     def add(self, tensor: Tensor | None) -> int | None:
-        """The place of a tensor in the list."""
+        """The position of a tensor in the list."""
         if tensor is None:
             return None
         if id(tensor) not in self._known:
@@ -75,7 +75,7 @@ def file_data(trace: Trace, predictor: Predictor) -> tuple[FileData, bytes]:
     others = [tensor for tensor in found.tensors if id(tensor) not in attends]
     limits = fitting(maps, ATTENTION_NUMBERS) | fitting(others, NUMBERS - ATTENTION_NUMBERS)
     stored, numbers = store(found.tensors, limits)
-    run = _as_stored(run_data(trace), found.places, stored)
+    run = _as_stored(run_data(trace), found.positions, stored)
     chosen = {name: at for name, at in vars(trace.selection).items() if isinstance(at, int)}
     data = FileData(
         run=run,
@@ -83,7 +83,7 @@ def file_data(trace: Trace, predictor: Predictor) -> tuple[FileData, bytes]:
         start=chosen,
         predictions=_predictions(trace, predictor),
         tensors=stored,
-        places=found.places,
+        positions=found.positions,
         cells=file_cells(trace),
         sheet=attention_sheet(trace),
     )
@@ -94,7 +94,7 @@ def _found(trace: Trace) -> _Found:
     found = _Found()
     for step in trace.steps:
         values = {"": step.output} | {bound.symbol.name: bound.value for bound in step.symbols}
-        found.places[step.name] = {
+        found.positions[step.name] = {
             name: [found.add(value), found.add(trace.gradient_of(value))]
             for name, value in values.items()
             if isinstance(value, Tensor)
@@ -102,23 +102,23 @@ def _found(trace: Trace) -> _Found:
     return found
 
 
-def _as_stored(run: RunData, places: dict[str, dict[str, list[int | None]]], stored: list[StoredTensor]) -> RunData:
+def _as_stored(run: RunData, positions: dict[str, dict[str, list[int | None]]], stored: list[StoredTensor]) -> RunData:
     """The run with the shapes of what is in the file."""
 
     def value(step: StepData, each: ValueData) -> ValueData:
-        place = places[step.name].get(each.name)
-        return each if place is None else msgspec.structs.replace(each, shape=stored[_first(place)].shape)
+        position = positions[step.name].get(each.name)
+        return each if position is None else msgspec.structs.replace(each, shape=stored[_first(position)].shape)
 
     def part(step: StepData) -> StepData:
-        place = places[step.name].get("")
-        shape = step.shape if place is None else stored[_first(place)].shape
+        position = positions[step.name].get("")
+        shape = step.shape if position is None else stored[_first(position)].shape
         return msgspec.structs.replace(step, shape=shape, symbols=[value(step, each) for each in step.symbols])
 
     return msgspec.structs.replace(run, steps=[part(step) for step in run.steps])
 
 
-def _first(place: Iterable[int | None]) -> int:
-    return next(each for each in place if each is not None)
+def _first(position: Iterable[int | None]) -> int:
+    return next(each for each in position if each is not None)
 
 
 def _left_out(stored: Sequence[StoredTensor]) -> str:

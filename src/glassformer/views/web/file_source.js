@@ -118,7 +118,7 @@ export class FileSource {
   }
 
   #tensor(step, symbol, direction) {
-    const place = this.data.places[step]?.[symbol]?.[direction === "backward" ? 1 : 0];
+    const place = this.data.positions[step]?.[symbol]?.[direction === "backward" ? 1 : 0];
     if (place === undefined || place === null) throw new Error(`${symbol || "the value"} of ${step} ${NOT_HERE}`);
     return this.data.tensors[place];
   }
