@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from glassformer.decoding.beam import ENDED_BONUS, Beam, BeamSearch
-from glassformer.decoding.beam_listener import BeamStep, Candidate
+from glassformer.decoding.beam_listener import BeamCandidate, BeamStep
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate, listen, translate
 from glassformer.decoding.loop import special_tokens
@@ -21,14 +21,14 @@ Line = tuple[tuple[int, ...], float, bool]  # tokens, log-probability and end of
 CASES = settings(max_examples=25, deadline=None)
 
 
-def heard(name: str, prompt: str, config: GenerationConfig) -> tuple[list[list[Candidate]], list[list[int]]]:
+def heard(name: str, prompt: str, config: GenerationConfig) -> tuple[list[list[BeamCandidate]], list[list[int]]]:
     """The candidates of every step, and the ids of the texts that were found."""
     steps: list[BeamStep] = []
     found = listen(writer(name), words(), prompt, config, steps.append)
     return [step.candidates() for step in steps], [text.ids for text in found]
 
 
-def replayed(steps: list[list[Candidate]], beams: int) -> list[Line]:
+def replayed(steps: list[list[BeamCandidate]], beams: int) -> list[Line]:
     """The last beam, from the candidates alone; every step takes the best ones, finished hypotheses first."""
     lines: list[Line | None] = [((), 0.0, False), *[None] * (beams - 1)]
     for candidates in steps:
@@ -94,7 +94,7 @@ def test_a_suppressed_token_is_no_candidate() -> None:
 
 def test_what_a_listener_keeps_does_not_change_later() -> None:
     kept: list[BeamStep] = []
-    at_once: list[list[Candidate]] = []
+    at_once: list[list[BeamCandidate]] = []
 
     def hear(step: BeamStep) -> None:
         kept.append(step)

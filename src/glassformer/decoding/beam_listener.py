@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Candidate:
+class BeamCandidate:
     """A continuation of one hypothesis of the beam by one token; `slot` is its slot in the new beam, None if pruned.
 
     `parent` is the slot of the hypothesis it continues, `score` the log-probability of the whole text. A finished
@@ -38,18 +38,20 @@ class BeamStep:
     taken: Tensor
     ended: Tensor
 
-    def candidates(self, prompt: int = 0) -> list[Candidate]:
+    def candidates(self, prompt: int = 0) -> list[BeamCandidate]:
         """The candidates of one prompt; those that are impossible, such as a suppressed token, are left out."""
         slots = {candidate: slot for slot, candidate in enumerate(self.taken[prompt].tolist())}
         ended, finished, options = self.ended[prompt].tolist(), self.finished[prompt].tolist(), self.tokens.shape[-1]
         columns = (self.tokens, self.log_probabilities, self.scores)
         rows = zip(*(column[prompt].flatten().tolist() for column in columns), strict=True)
-        found: list[Candidate] = []
+        found: list[BeamCandidate] = []
         for number, (token, log_probability, score) in enumerate(rows):
             parent, slot = number // options, slots.get(number)
             if score != -math.inf:
                 over = slot is not None and ended[slot]
-                found.append(Candidate(parent, None if finished[parent] else token, log_probability, score, slot, over))
+                found.append(
+                    BeamCandidate(parent, None if finished[parent] else token, log_probability, score, slot, over)
+                )
         return found
 
 

@@ -10,6 +10,8 @@ from starlette.routing import Route
 from glassformer.errors import GlassformerError
 from glassformer.studio import (
     attention_routes,
+    beam_routes,
+    first_model_routes,
     lesson_routes,
     map_routes,
     page_files,
@@ -31,6 +33,8 @@ GROUPS = (
     attention_routes,
     whatif_routes,
     training_routes,
+    beam_routes,
+    first_model_routes,
     lesson_routes,
 )
 

@@ -18,6 +18,7 @@ from glassformer.studio.run_inputs import run_inputs
 
 if TYPE_CHECKING:
     from glassformer.interface import LoadedModel
+    from glassformer.studio.first_model import FirstModel
 
 KEPT = 8  # runs
 LONGEST_TEXT = 20_000  # characters
@@ -54,11 +55,12 @@ class Sessions:
 
     def __init__(self) -> None:
         self._models: dict[str, Callable[[], LoadedModel] | LoadedModel] = {}
+        self.first: FirstModel | None = None  # the built-in translator, where no model was given
         self.open_other: Callable[[str], LoadedModel | None] = lambda name: None  # a checkpoint by its name, say
         self._runs: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = threading.Lock()  # of the two above
         self._opening = threading.Lock()  # a model is read once
-        self._computing = threading.Lock()  # one new run at a time: two would only take each other's cores
+        self.computing = threading.Lock()  # hold it while a model runs: a trace replaces its weights for a moment
 
     def add_model(self, name: str, model: "LoadedModel | Callable[[], LoadedModel]") -> None:
         """Offer a model under a name; a function is called when the model is first needed."""
@@ -91,7 +93,7 @@ class Sessions:
         if any(len(each or "") > LONGEST_TEXT for each in (request.text, request.second, request.written)):
             raise GlassformerError(f"the text has over {LONGEST_TEXT:,} characters: shorten it")
         loaded = self.model(request.model)
-        with self._computing:
+        with self.computing:
             with self._lock:
                 if request.id in self._runs:
                     self._runs.move_to_end(request.id)

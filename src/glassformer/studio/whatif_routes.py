@@ -19,7 +19,8 @@ from glassformer.decoding.comparison import (
 )
 from glassformer.decoding.predictions import Predictor
 from glassformer.probes.edits import residual_modules
-from glassformer.studio.answers import answer, on_run, sessions_of, whole_number
+from glassformer.studio.answers import answer, on_run, sessions_of, whole_number, whole_numbers
+from glassformer.studio.snippet import Selected, snippet
 
 if TYPE_CHECKING:
     from glassformer.studio.sessions import KeptRun
@@ -93,7 +94,16 @@ async def ablations_(request: Request) -> Response:
     return answer({"ablations": await on_run(request, compute)})
 
 
+async def snippet_(request: Request) -> Response:
+    """Python that computes the selection again."""
+    given = request.query_params
+    index = whole_numbers(request, "index")
+    selected = Selected(given.get("step", ""), given.get("symbol", ""), index, given.get("direction", "forward"))
+    return answer({"text": await on_run(request, lambda kept: snippet(kept, selected))})
+
+
 routes = [
+    Route("/runs/{id}/snippet", snippet_),
     Route("/runs/{id}/parts", parts),
     Route("/runs/{id}/comparison", comparison),
     Route("/runs/{id}/ablations", ablations_),

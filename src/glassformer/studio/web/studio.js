@@ -2,8 +2,10 @@
 
 import { Unreachable, api } from "glassformer/api.js";
 import { made } from "glassformer/dom.js";
+import { projector } from "glassformer/projector.js";
 import { ServerSource } from "glassformer/source.js";
 import { state } from "glassformer/state.js";
+import { tour } from "glassformer/tour.js";
 import { views } from "glassformer/views.js";
 
 const WAIT = 1500; // milliseconds between questions whether the server is back
@@ -46,7 +48,7 @@ function mount() {
   main.className = `view ${view.name}`;
   document.title = `${view.title} · Glassformer Studio`;
   const body = made("div", { class: "body" });
-  main.replaceChildren(made("h1", {}, view.title), made("p", { class: "sentence" }, view.sentence), body);
+  main.replaceChildren(made("h1", {}, view.heading ?? view.title), made("p", { class: "sentence" }, view.sentence), body);
   shown = { view, mounted: view.mount(body, app) };
 }
 
@@ -113,6 +115,8 @@ state.on((_, before) => {
   run(before);
 });
 drawViews();
+projector(app, views);
+tour.begin(app);
 update(state.get());
 await run(state.get());
 document.body.dataset.ready = "yes";

@@ -38,7 +38,7 @@ export function numberText(value, digits = DIGITS) {
   const [mantissa, power] = rounded(size, digits).split("e");
   const exponent = Number(power);
   if (exponent >= -4 && exponent < digits) return sign + trimmed(Number(`${mantissa}e${power}`).toFixed(digits - 1 - exponent));
-  if (exponent >= digits && size < WRITTEN_OUT_BELOW) return sign + size.toFixed(0);
+  if (exponent >= digits && size < WRITTEN_OUT_BELOW) return sign + Number(rounded(size, exponent + 1)).toFixed(0);
   return `${sign}${trimmed(mantissa)}e${exponent}`;
 }
 

@@ -9,7 +9,8 @@ const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
 /** A formula whose letters say what they stand for, in place of the plain one. */
 function upgradeFormula(holder) {
   const formula = made("glass-formula");
-  formula.data = { mathml: holder.querySelector("math").outerHTML, symbols: JSON.parse(holder.dataset.symbols) };
+  const written = new XMLSerializer().serializeToString(holder.querySelector("math")); // as XML, which knows no &nbsp;
+  formula.data = { mathml: written, symbols: JSON.parse(holder.dataset.symbols) };
   holder.replaceChildren(formula);
 }
 

@@ -19,6 +19,13 @@ const clamp = (value, least, most) => Math.max(least, Math.min(most, value));
 const same = (a, b) => a === b || (a !== null && b !== null && a[0] === b[0] && a[1] === b[1]);
 const ruler = document.createElement("canvas").getContext("2d");
 
+/** The width of the longest label of an axis, which has numbers for labels if it has no others. */
+function widestOf(labels, count) {
+  ruler.font = `600 ${FONT}`;
+  const texts = labels ? labels.map(tokenText) : [String((count ?? 1) - 1)];
+  return Math.ceil(texts.reduce((most, text) => Math.max(most, ruler.measureText(text).width), 0));
+}
+
 /** A matrix as a canvas with its legend and read-out; set `data`, listen to cell-hover, cell-leave, cell-pin. */
 export class GlassMatrix extends HTMLElement {
   #data = null;
@@ -30,6 +37,8 @@ export class GlassMatrix extends HTMLElement {
   #marks = {};
   #level = 0;
   #chosen = false; // the reader chose the cell size
+  #width = 0; // for which all was laid out
+  #widest = { row: 0, column: 0 }; // labels
   #scale = scaleOf(0, 0);
   #colors = null;
   #frame = 0;
@@ -43,10 +52,11 @@ export class GlassMatrix extends HTMLElement {
     const recolor = () => { this.#colors = null; this.#paintNow(); };
     for (const query of ["(prefers-color-scheme: dark)", "print"]) this.#watch(matchMedia(query), "change", recolor);
     this.#watch(window, "beforeprint", recolor);
-    const sizes = new ResizeObserver(() => this.#layout());
+    const sizes = new ResizeObserver(() => { if (this.clientWidth !== this.#width) requestAnimationFrame(() => this.#layout()); });
     sizes.observe(this);
     this.#watches.push(() => sizes.disconnect());
     this.#layout();
+    if (this.#pinned) this.reveal(this.#pinned);
   }
 
   disconnectedCallback() {
@@ -58,7 +68,8 @@ export class GlassMatrix extends HTMLElement {
   set data(data) {
     this.#data = data;
     [this.#cursor, this.#pinned, this.#last, this.#late, this.#marks, this.#chosen] = [null, null, null, null, {}, false];
-    this.#tiles = data && data.shape[0] * data.shape[1] > 0 ? new Tiles(data.shape, data.load, () => this.#arrived()) : null;
+    this.#tiles = this.#tilesOf(data);
+    this.#widest = { row: widestOf(data?.rowLabels, data?.shape[0]), column: widestOf(data?.columnLabels, data?.shape[1]) };
     this.#scale = data?.scale ? scaleOf(data.scale.min, data.scale.max) : scaleOf(0, 0);
     if (!this.isConnected) return;
     Object.assign(this.#parts.scroller, { scrollLeft: 0, scrollTop: 0 });
@@ -134,19 +145,23 @@ export class GlassMatrix extends HTMLElement {
     this.#watches.push(() => target.removeEventListener(name, listener));
   }
 
+  #tilesOf(data) {
+    if (!data || data.shape[0] * data.shape[1] === 0) return null;
+    let tiles = null;
+    tiles = new Tiles(data.shape, data.load, () => { if (tiles && tiles === this.#tiles) this.#arrived(); });
+    return tiles;
+  }
+
   // --- sizes
 
   /** The size of a cell and of the room for labels, which depend on data and zoom alone. */
   #sizes(level = this.#level) {
-    const { shape: [rows, columns], rowLabels, columnLabels } = this.#data;
+    const [rows, columns] = this.#data.shape;
     const cell = SIZES[level];
-    ruler.font = `600 ${FONT}`;
-    const widest = (labels, count) => (labels ?? [String(count - 1)]).reduce((most, text) => Math.max(most, ruler.measureText(tokenText(text)).width), 0);
-    const most = Math.min(MOST_LABEL, Math.max(48, this.clientWidth * 0.3));
-    const across = widest(columnLabels, columns);
-    const upright = across + 6 > cell.width;
-    const gutter = { width: Math.min(most, Math.ceil(widest(rowLabels, rows)) + 14), upright };
-    gutter.height = upright ? Math.min(most, Math.ceil(across) + 14) : 26;
+    const most = Math.floor(Math.min(MOST_LABEL, Math.max(48, this.clientWidth * 0.3)));
+    const upright = Boolean(this.#data.columnLabels) && this.#widest.column + 6 > cell.width;
+    const gutter = { width: Math.min(most, this.#widest.row + 14), upright };
+    gutter.height = upright ? Math.min(most, this.#widest.column + 14) : 26;
     return { cell, gutter, width: gutter.width + columns * cell.width + 3, height: gutter.height + rows * cell.height + 3 };
   }
 
@@ -166,6 +181,7 @@ export class GlassMatrix extends HTMLElement {
     title.textContent = name ?? "";
     facts.textContent = factsOf(this.#data);
     scroller.setAttribute("aria-label", `${name ?? "matrix"}, ${rows} rows, ${columns} columns; arrow keys read its numbers, Enter keeps one`);
+    this.#width = this.clientWidth;
     const highest = Number.parseFloat(getComputedStyle(scroller).maxHeight) || 420;
     if (!this.#chosen) this.#level = this.#fitting(this.clientWidth - 2, highest - 2);
     const { width, height } = this.#sizes();
@@ -180,7 +196,7 @@ export class GlassMatrix extends HTMLElement {
     this.#paintNow();
   }
 
-  /** Larger or smaller cells around the one pointed at, or around the middle. */
+  /** Larger or smaller cells, around the middle of what is in view. */
   #zoom(by) {
     const level = clamp(this.#level + by, 0, SIZES.length - 1);
     if (level === this.#level || !this.#data) return;
@@ -246,7 +262,7 @@ export class GlassMatrix extends HTMLElement {
       x: (column) => gutter.width + column * cell.width - Math.round(scrollLeft),
       y: (row) => gutter.height + row * cell.height - Math.round(scrollTop),
       value: (row, column) => this.#tiles.value(row, column),
-      rowLabel: (row) => labelOf(rowLabels, row), columnLabel: (column) => labelOf(columnLabels, column),
+      rowLabels, columnLabels, rowLabel: (row) => labelOf(rowLabels, row), columnLabel: (column) => labelOf(columnLabels, column),
     };
   }
 
@@ -276,7 +292,7 @@ export class GlassMatrix extends HTMLElement {
   #under(event) {
     const box = this.#parts.canvas.getBoundingClientRect();
     const { cell, gutter } = this.#sizes();
-    const { scrollLeft, scrollTop } = this.#parts.scroller;
+    const [scrollLeft, scrollTop] = [Math.round(this.#parts.scroller.scrollLeft), Math.round(this.#parts.scroller.scrollTop)];
     const [x, y] = [event.clientX - box.left - gutter.width, event.clientY - box.top - gutter.height];
     if (x < 0 || y < 0) return null;
     return this.#inside([Math.floor((y + scrollTop) / cell.height), Math.floor((x + scrollLeft) / cell.width)]);

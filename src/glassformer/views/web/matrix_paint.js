@@ -5,9 +5,11 @@ import { numberText } from "glassformer/dom.js";
 
 export const FONT = "12px system-ui, sans-serif";
 const NUMBER_FONT = "11px ui-monospace, SFMono-Regular, Menlo, monospace";
-const LABEL_PITCH = 14; // pixels a label takes across its axis
+const SMALL_FONT = "11px system-ui, sans-serif";
+const [LABEL_PITCH, NUMBER_PITCH] = [12, 32]; // pixels that a label, or a number for one, takes across its axis
 const [PATTERN_FROM, GRID_FROM, NUMBER_WIDTH, NUMBER_HEIGHT] = [5, 12, 44, 18]; // cell sizes that have room for each
 const MIDDLE_GRAY = 0.179; // luminance from which dark ink has more contrast than light
+const ROUND = [1, 2, 5, 10, 20, 50, 100]; // steps between numbers for labels
 const STRIPES = 8; // pixels from one stripe of a pattern to the next
 // Stripes of each pattern, as lines in a square that is repeated.
 const LINES = {
@@ -109,7 +111,7 @@ function paintNumbers(context, view) {
 
 /** A frame with a light and a dark line, of which one has 3:1 on any color. */
 function twoTone(context, box, { colors }, dash = []) {
-  const lines = [[colors.dark, 5, []], [colors.light, 2.5, dash]];
+  const lines = [[colors.dark, 4, []], [colors.light, 2, dash]]; // a dark edge on either side of a light line
   for (const [color, width, pattern] of lines) {
     Object.assign(context, { strokeStyle: color, lineWidth: width });
     context.setLineDash(pattern);
@@ -159,27 +161,29 @@ function fitted(context, text, width) {
 }
 
 /** The labels of one axis that have room, and always those of marked, pinned and pointed cells. */
-function shownLabels(from, to, size, always) {
-  const pitch = Math.ceil(LABEL_PITCH / size);
+function shownLabels(from, to, size, always, numbers) {
+  const room = numbers ? NUMBER_PITCH : LABEL_PITCH;
+  const pitch = numbers ? ROUND.find((step) => step * size >= room) : Math.ceil(room / size);
   const shown = [];
   for (let at = Math.ceil(from / pitch) * pitch; at < to; at += pitch) shown.push(at);
   const named = [...always].filter((at) => at >= from && at < to);
-  const free = shown.filter((at) => named.every((other) => at === other || Math.abs(at - other) * size >= LABEL_PITCH));
+  const free = shown.filter((at) => named.every((other) => at === other || Math.abs(at - other) * size >= room));
   return [...free.filter((at) => !always.has(at)), ...named];
 }
 
-function paintLabel(context, view, text, [x, y], room, { upright, stressed }) {
+function paintLabel(context, view, text, [x, y], room, { upright, stressed, small }) {
   context.save();
   context.translate(x, y);
   if (upright) context.rotate(-Math.PI / 2);
-  context.font = stressed ? `600 ${FONT}` : FONT;
+  const font = small ? SMALL_FONT : FONT;
+  context.font = stressed ? `600 ${font}` : font;
   const shown = fitted(context, text, room);
   if (stressed) {
     context.fillStyle = view.colors.mark;
     const width = context.measureText(shown).width + 8;
     const from = { right: 4 - width, left: -4, center: -width / 2 }[context.textAlign];
     context.beginPath();
-    context.roundRect(from, -8, width, 16, 3);
+    context.roundRect(from, small ? -7 : -8, width, small ? 14 : 16, 3);
     context.fill();
   }
   context.fillStyle = stressed ? view.colors.markInk : view.colors.faint;
@@ -191,9 +195,9 @@ function paintRowLabels(context, view) {
   const { cell, gutter, window, cursor, pinned, marks } = view;
   const stressed = new Set([cursor?.[0], pinned?.[0], ...(marks.rows ?? [])]);
   Object.assign(context, { textAlign: "right", textBaseline: "middle" });
-  for (const i of shownLabels(window.top, window.bottom, cell.height, stressed)) {
+  for (const i of shownLabels(window.top, window.bottom, cell.height, stressed, !view.rowLabels)) {
     const at = [gutter.width - 8, view.y(i) + cell.height / 2];
-    paintLabel(context, view, view.rowLabel(i), at, gutter.width - 12, { stressed: stressed.has(i) });
+    paintLabel(context, view, view.rowLabel(i), at, gutter.width - 12, { stressed: stressed.has(i), small: cell.height < 15 });
   }
 }
 
@@ -202,11 +206,10 @@ function paintColumnLabels(context, view) {
   const stressed = new Set([cursor?.[1], pinned?.[1], ...(marks.columns ?? [])]);
   const { upright } = gutter;
   Object.assign(context, { textAlign: upright ? "left" : "center", textBaseline: "middle" });
-  const pitch = upright ? cell.width : Math.min(cell.width, LABEL_PITCH);
-  for (const j of shownLabels(window.left, window.right, pitch, stressed)) {
+  for (const j of shownLabels(window.left, window.right, cell.width, stressed, !view.columnLabels)) {
     const at = [view.x(j) + cell.width / 2, upright ? gutter.height - 8 : gutter.height - 12];
-    const room = upright ? gutter.height - 12 : cell.width - 4;
-    paintLabel(context, view, view.columnLabel(j), at, room, { upright, stressed: stressed.has(j) });
+    const room = upright ? gutter.height - 12 : Math.max(cell.width - 4, NUMBER_PITCH);
+    paintLabel(context, view, view.columnLabel(j), at, room, { upright, stressed: stressed.has(j), small: upright && cell.width < 15 });
   }
 }
 

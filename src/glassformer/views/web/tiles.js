@@ -4,7 +4,7 @@ export const TILE = 128; // cells on a side
 const KEPT = 96; // tiles, 64 KB each
 const AT_ONCE = 4; // requests under way
 const WHOLE = 16; // a matrix of so few tiles is fetched whole, so that its scale is that of all its numbers
-const AGAIN = 3000; // milliseconds after which a tile that failed is asked for again
+const AGAIN = 2000; // milliseconds after which a tile that failed is asked for again
 
 /** The tiles of one matrix: `load` fetches a window, `changed` is called when one has arrived or failed. */
 export class Tiles {
