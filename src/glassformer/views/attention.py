@@ -8,7 +8,7 @@ import msgspec
 from glassformer.probes.readout import AttentionMaps
 from glassformer.views.attention_sheet import AttentionSheet, attention_tokens, maps_sheet
 from glassformer.views.bundle import document, frame
-from glassformer.views.stored_numbers import StoredTensor, fitting, store
+from glassformer.views.stored_numbers import StoredPart, fitting, store
 
 NUMBERS = 150_000  # of all maps, at most
 FRAME_HEIGHT = 640  # pixels
@@ -33,7 +33,7 @@ class MapsData(msgspec.Struct, frozen=True):
     """Attention maps without their numbers."""
 
     run: MapRun
-    tensors: list[StoredTensor]
+    tensors: list[StoredPart]
     positions: dict[str, dict[str, list[int | None]]]
     sheet: AttentionSheet
 

@@ -12,7 +12,7 @@ from glassformer.equation import AnyEquation, Equation
 from glassformer.recording import Tape
 from glassformer.views.bundle import NOTEBOOK_METHOD, document, frame
 from glassformer.views.run_data import EquationData, equation_data
-from glassformer.views.stored_numbers import StoredTensor, fitting, store
+from glassformer.views.stored_numbers import StoredPart, fitting, store
 
 NUMBERS = 40_000  # of a tape, at most
 STEPS_SHOWN = 200
@@ -33,7 +33,7 @@ class TapeData(msgspec.Struct, frozen=True):
     equations: dict[str, EquationData]
     steps: list[TapeStep]
     more: int
-    tensors: list[StoredTensor]
+    tensors: list[StoredPart]
 
 
 def equation_frame(equation: AnyEquation) -> str:

@@ -39,8 +39,9 @@ class BoxPattern(msgspec.Struct, frozen=True):
 
 
 class StepCells(msgspec.Struct, frozen=True):
-    """What a file knows of the numbers of one step: cells by index, texts by index, patterns of operands."""
+    """What a file knows of the numbers of one step: who computes them, cells and texts by index, their operands."""
 
+    by: str
     cells: dict[str, CellData]
     texts: dict[str, str]
     pattern: list[BoxPattern] | None
@@ -150,7 +151,7 @@ def _step_cells(
         if (at, "forward") not in own
     }
     cells = {_key(at, way): each for (at, way), each in own.items()}
-    return StepCells(cells, told, patterns.of(step))
+    return StepCells(step.trace.names[maker(step.step).path], cells, told, patterns.of(step))
 
 
 def _key(at: Index, direction: str = "forward") -> str:
