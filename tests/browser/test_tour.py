@@ -1,5 +1,6 @@
 """The first ten minutes in a real browser: home, the tour by keyboard alone, projector mode, the first start."""
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ POINTED = "() => document.querySelector('#tour')?.dataset.pointing === 'yes'"
 
 
 def translator() -> LoadedModel:
-    return LoadedModel(writer("seq2seq", context=12), words())
+    return LoadedModel(copy.deepcopy(writer("seq2seq", context=12)).requires_grad_(True), words())
 
 
 def stop_of(page: object) -> str:
@@ -158,7 +159,7 @@ def test_the_first_start_shows_progress_then_a_translation(
         assert page.locator("button.large").is_disabled()
         model.start()
         page.wait_for_function(
-            "() => /Step \\\\d+ of 150, loss/.test(document.querySelector('.first-words').textContent)"
+            "() => /Step \\d+ of 150, loss/.test(document.querySelector('.first-words').textContent)"
         )
         page.wait_for_selector(".first-samples li")
         assert page.locator(".home-prediction").is_hidden()
