@@ -20,8 +20,8 @@ export const placeOf = (index) => [0, 0, ...index].slice(-2);
 export const indexAt = (rank, leading, [row, column]) => [...leading, row, column].slice(leading.length + 2 - rank);
 
 /** A letter as it stands in the formula, or its name. */
-export function letterOf(equation, name) {
-  const found = formulaOf(equation.mathml).querySelector?.(`[data-symbol="${CSS.escape(name)}"]`);
+export function letterOf(equation, name, mathml = equation.mathml) {
+  const found = mathml ? formulaOf(mathml).querySelector?.(`[data-symbol="${CSS.escape(name)}"]`) : null;
   if (!found) return made("code", {}, name);
   const math = document.createElementNS(MATHML, "math");
   found.removeAttribute("data-symbol");
@@ -53,8 +53,9 @@ export class LetterFigure {
 
   #caption() {
     const { app, bound, equation, symbol, turned, direction } = this;
-    const letter = made("span", { class: "letter" }, direction === "backward" ? "gradient of " : null, letterOf(equation, symbol),
-      turned ? made("sup", {}, "⊤") : null);
+    const back = direction === "backward";
+    const letter = made("span", { class: "letter" }, back ? (this.output ? "gradient in " : "gradient out ") : null,
+      back ? letterOf(equation, `${symbol}_bar`, equation.rule_mathml) : letterOf(equation, symbol), turned ? made("sup", {}, "⊤") : null);
     const link = bound.step && bound.source !== this.step.name
       ? made("a", { href: app.state.link({ step: bound.source, index: this.shape.map(() => 0) }) }, bound.source)
       : made("span", {}, bound.source || equation.symbols.find((each) => each.name === symbol)?.meaning || symbol);
