@@ -96,7 +96,9 @@ def test_choosing_a_head_sets_the_selection_by_mouse_and_by_keyboard(studio: Ope
     assert "/attention/decoder.layers.1.attention.weights?" in page.url and "head=1" in page.url
     page.go_back()
     page.wait_for_function("document.querySelector('.attention-title').textContent.includes('layer 0')")
-    assert page.locator(".thumbnail[aria-pressed=true]").get_attribute("aria-label").startswith("decoder layer 0, causal")
+    assert (
+        page.locator(".thumbnail[aria-pressed=true]").get_attribute("aria-label").startswith("decoder layer 0, causal")
+    )
 
 
 def test_heads_are_sorted_by_attribution(studio: OpenPage) -> None:
@@ -115,7 +117,9 @@ def test_a_cell_of_the_map_marks_its_ribbon_and_is_the_selection(studio: OpenPag
     page = opened(studio, f"/{CROSS}/0,1,2,3")
     page.wait_for_selector(".ribbon.active")
     marked = page.locator(".ribbon:visible")
-    assert [(each.get_attribute("data-row"), each.get_attribute("data-column")) for each in marked.all()] == [("2", "3")]
+    assert [(each.get_attribute("data-row"), each.get_attribute("data-column")) for each in marked.all()] == [
+        ("2", "3")
+    ]
     assert page.evaluate("document.querySelector('glass-matrix').pinned.join()") == "2,3"
 
 
