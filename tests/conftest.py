@@ -31,11 +31,24 @@ settings.load_profile("ci")  # --hypothesis-profile=nightly asks for the other
 TOGETHER = (
     "tests/course/worked/",
     "tests/browser/",
+    "tests/cli/test_evaluate.py",
+    "tests/cli/test_exit_status.py",
+    "tests/cli/test_few_shot.py",
+    "tests/cli/test_streams.py",
+    "tests/cli/test_unfinished_run.py",
+    "tests/data/test_phrase_book.py",
+    "tests/data/test_python_source.py",
     "tests/parity/test_answers.py",
+    "tests/training/test_chat.py",
     "tests/training/test_distributed.py",
+    "tests/training/test_fine_tune.py",
     "tests/training/test_kills.py",
     "tests/training/test_labels.py",
     "tests/training/test_resuming.py",
+    "tests/training/test_run_folder_damage.py",
+    "tests/training/test_run_folder_kills.py",
+    "tests/training/test_signals.py",
+    "tests/training/test_skip_gram.py",
 )
 
 
