@@ -17,7 +17,8 @@ from glassformer.errors import MissingExtraError
 from glassformer.probes.trace import Trace, trace
 from glassformer.views import html
 from glassformer.views.export import save_trace
-from glassformer.views.html import mathml, trace_frame, trace_page
+from glassformer.views.html import trace_frame, trace_page
+from glassformer.views.mathml import mathml
 from glassformer.views.terminal import agreement_text, matrix_table, render, size_text, step_view, steps_table
 from glassformer.views.unicode_math import unicode_math
 from tests.models.zoo import Specimen, specimen
