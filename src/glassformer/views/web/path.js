@@ -5,7 +5,7 @@ import { indexText, shareText } from "glassformer/step_reading.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const [DEPTH, WIDTH] = [3, 2]; // steps back and numbers of each kind that are drawn at first
-const [COLUMN, ROW, NODE, HEIGHT, WIDEST] = [336, 62, 258, 46, 18]; // pixels
+const [COLUMN, ROW, NODE, HEIGHT, WIDEST] = [304, 62, 230, 46, 18]; // pixels
 
 const drawn = (tag, attributes, ...children) => {
   const element = document.createElementNS(SVG, tag);
@@ -125,7 +125,7 @@ class PathView {
     const words = `${node.symbol ? `${node.symbol}: ` : ""}${keyOf(node)} = ${numberText(node.value)}${node === this.tree ? "" : `, share ${shareText(node.share)}`}`;
     const body = [
       drawn("rect", { width: NODE, height: HEIGHT, rx: 8 }),
-      drawn("text", { x: 10, y: 18, class: "name" }, `${node.symbol ? `${node.symbol} · ` : ""}${cut(node.step || "given", 30 - (node.symbol ? node.symbol.length + 3 : 0))}`),
+      drawn("text", { x: 10, y: 18, class: "name" }, `${node.symbol ? `${node.symbol} · ` : ""}${cut(node.step || "given", 28 - (node.symbol ? node.symbol.length + 3 : 0))}`),
       drawn("text", { x: 10, y: 36, class: "place" }, indexText(node.index)),
       drawn("text", { x: NODE - 10, y: 36, class: "value", "text-anchor": "end" }, numberText(node.value)),
       drawn("title", {}, words),

@@ -20,12 +20,16 @@ export const placeOf = (index) => [0, 0, ...index].slice(-2);
 export const indexAt = (rank, leading, [row, column]) => [...leading, row, column].slice(leading.length + 2 - rank);
 
 /** A letter as it stands in the formula, or its name. */
-export function letterOf(equation, name) {
-  const found = formulaOf(equation.mathml).querySelector?.(`[data-symbol="${CSS.escape(name)}"]`);
-  if (!found) return made("code", {}, name);
+export function letterOf(equation, name, mathml = equation.mathml) {
+  let part = mathml ? formulaOf(mathml).querySelector?.(`[data-symbol="${CSS.escape(name)}"]`) : null;
+  if (!part) return made("code", {}, name);
   const math = document.createElementNS(MATHML, "math");
-  found.removeAttribute("data-symbol");
-  math.append(found);
+  while (part?.dataset?.symbol === name) { // some letters have several parts, such as ‖g‖
+    const next = part.nextElementSibling;
+    part.removeAttribute("data-symbol");
+    math.append(part);
+    part = next;
+  }
   return math;
 }
 
@@ -53,8 +57,9 @@ export class LetterFigure {
 
   #caption() {
     const { app, bound, equation, symbol, turned, direction } = this;
-    const letter = made("span", { class: "letter" }, direction === "backward" ? "gradient of " : null, letterOf(equation, symbol),
-      turned ? made("sup", {}, "⊤") : null);
+    const back = direction === "backward";
+    const letter = made("span", { class: "letter" }, back ? (this.output ? "gradient in " : "gradient out ") : null,
+      back ? letterOf(equation, `${symbol}_bar`, equation.rule_mathml) : letterOf(equation, symbol), turned ? made("sup", {}, "⊤") : null);
     const link = bound.step && bound.source !== this.step.name
       ? made("a", { href: app.state.link({ step: bound.source, index: this.shape.map(() => 0) }) }, bound.source)
       : made("span", {}, bound.source || equation.symbols.find((each) => each.name === symbol)?.meaning || symbol);
