@@ -39,8 +39,9 @@ class BoxPattern(msgspec.Struct, frozen=True):
 
 
 class StepCells(msgspec.Struct, frozen=True):
-    """What a file knows of the numbers of one step: cells by index, texts by index, patterns of operands."""
+    """What a file knows of the numbers of one step: who computes them, cells and texts by index, their operands."""
 
+    by: str
     cells: dict[str, CellData]
     texts: dict[str, str]
     pattern: list[BoxPattern] | None
@@ -116,8 +117,8 @@ def _start(trace: Trace) -> tuple[str, Index] | None:
     output = trace.output
     if not isinstance(output, Tensor) or not output.is_floating_point() or not output.numel() or output.dim() < 1:
         return None
-    place = (0, *(n - 1 for n in output.shape[1:-1]))[: output.dim() - 1]
-    return trace.source_of(output), (*place, int(output.detach()[place].argmax()))
+    position = (0, *(n - 1 for n in output.shape[1:-1]))[: output.dim() - 1]
+    return trace.source_of(output), (*position, int(output.detach()[position].argmax()))
 
 
 def _indices(step: TraceStep) -> Iterator[Index]:
@@ -150,7 +151,7 @@ def _step_cells(
         if (at, "forward") not in own
     }
     cells = {_key(at, way): each for (at, way), each in own.items()}
-    return StepCells(cells, told, patterns.of(step))
+    return StepCells(step.trace.names[maker(step.step).path], cells, told, patterns.of(step))
 
 
 def _key(at: Index, direction: str = "forward") -> str:
@@ -167,7 +168,7 @@ def _short(found: CellData) -> CellData:
         found,
         operands=[
             replace(each, value=_digits(each.value, 6), share=_digits(each.share, 4))
-            for each in (found.operands[place] for place in kept)
+            for each in (found.operands[position] for position in kept)
         ],
         more=found.more + len(found.operands) - len(kept),
         links=[replace(link, operand=where[link.operand]) for link in found.links],
@@ -189,8 +190,8 @@ def _read_pattern(samples: Sequence[tuple[Index, Sequence[EntrySet]]]) -> list[t
     if len({tuple(each.symbol for each in sets) for _, sets in samples}) != 1:
         return None
     found: list[tuple[str, Axes]] = []
-    for place, first in enumerate(samples[0][1]):
-        boxes = [(at, sets[place].box) for at, sets in samples]
+    for position, first in enumerate(samples[0][1]):
+        boxes = [(at, sets[position].box) for at, sets in samples]
         axes = [_axis([(at, begin[axis], end[axis]) for at, (begin, end) in boxes]) for axis in range(first.tensor.dim())]
         known = [axis for axis in axes if axis is not None]
         if len(known) < len(axes):

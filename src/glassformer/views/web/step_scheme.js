@@ -21,11 +21,15 @@ export const indexAt = (rank, leading, [row, column]) => [...leading, row, colum
 
 /** A letter as it stands in the formula, or its name. */
 export function letterOf(equation, name, mathml = equation.mathml) {
-  const found = mathml ? formulaOf(mathml).querySelector?.(`[data-symbol="${CSS.escape(name)}"]`) : null;
-  if (!found) return made("code", {}, name);
+  let part = mathml ? formulaOf(mathml).querySelector?.(`[data-symbol="${CSS.escape(name)}"]`) : null;
+  if (!part) return made("code", {}, name);
   const math = document.createElementNS(MATHML, "math");
-  found.removeAttribute("data-symbol");
-  math.append(found);
+  while (part?.dataset?.symbol === name) { // some letters have several parts, such as ‖g‖
+    const next = part.nextElementSibling;
+    part.removeAttribute("data-symbol");
+    math.append(part);
+    part = next;
+  }
   return math;
 }
 
