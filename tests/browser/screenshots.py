@@ -26,7 +26,7 @@ STATES = {
     "run": "run?backward=next",
     "map": "map?backward=next",
     "step": f"step/{HEAD}.scores/0,0,2,1?backward=next",
-    "path": "path/unembed/0,2,9",
+    "path": f"path/{HEAD}.scores/0,0,2,1",
     "attention": "attention?backward=next",
     "whatif": "whatif?backward=next",
     "translate": "translate",
@@ -53,7 +53,7 @@ def take(folder: Path, model: gf.LoadedModel, names: list[str], schemes: list[st
     with running(model) as address, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         for scheme in schemes:
-            page = browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 800})
+            page = browser.new_page(color_scheme=scheme, viewport={"width": 1200, "height": 900})
             for name in names:
                 state = STATES[name]
                 page.goto("about:blank")

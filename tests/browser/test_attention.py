@@ -1,4 +1,4 @@
-"""The Attention view: every head small, one large, ribbons as wide as the weights between its tokens."""
+"""The Attention view: every head small, one large, ribbons as widths_by_weight as the weights between its tokens."""
 
 from dataclasses import replace
 from functools import cache
@@ -46,8 +46,8 @@ def test_ribbons_are_the_cross_attention_weights_and_each_row_sums_to_one(studio
     assert torch.allclose(drawn, weights.double(), rtol=0, atol=1e-6)
     assert torch.allclose(drawn.sum(-1), torch.ones(len(drawn), dtype=torch.float64), rtol=0, atol=1e-6)
     assert int((weights > 0).sum()) == len(page.query_selector_all(".ribbon"))
-    wide = sorted(widths.items())
-    assert [width for _, width in wide] == sorted(width for _, width in wide) and wide[-1][1] > 4 * wide[0][1]
+    widths_by_weight = sorted(widths.items())
+    assert [width for _, width in widths_by_weight] == sorted(width for _, width in widths_by_weight) and widths_by_weight[-1][1] > 4 * widths_by_weight[0][1]
 
 
 def test_tokens_stand_on_both_sides_and_the_threshold_hides_faint_ribbons(studio: OpenPage) -> None:
@@ -63,12 +63,10 @@ def test_tokens_stand_on_both_sides_and_the_threshold_hides_faint_ribbons(studio
 
 def test_pointing_at_a_token_shows_only_its_ribbons_and_moves_nothing(studio: OpenPage) -> None:
     page = opened(studio)
-    places = (
-        "() => [...document.querySelectorAll('main *')].map((e) => JSON.stringify(e.getBoundingClientRect())).join()"
-    )
+    boxes = "() => [...document.querySelectorAll('main *')].map((e) => JSON.stringify(e.getBoundingClientRect())).join()"
     page.mouse.move(0, 0)
     page.wait_for_timeout(600)  # the table for screen readers is written when nothing moves
-    before = page.evaluate(places)
+    before = page.evaluate(boxes)
     page.locator(".ribbon-tokens.rows .token").nth(2).hover()
     seen = page.locator(".ribbon:visible")
     assert {each.get_attribute("data-row") for each in seen.all()} == {"2"}
@@ -76,7 +74,7 @@ def test_pointing_at_a_token_shows_only_its_ribbons_and_moves_nothing(studio: Op
     assert "(query 2) attends to" in said and said.endswith("together 1")
     page.locator(".ribbon-tokens.columns .token").nth(1).hover()
     assert {each.get_attribute("data-column") for each in seen.all()} == {"1"}
-    assert page.evaluate(places) == before
+    assert page.evaluate(boxes) == before
     page.locator(".ribbon-tokens.rows .token").nth(0).focus()
     page.keyboard.press("ArrowDown")
     assert {each.get_attribute("data-row") for each in seen.all()} == {"1"}, "by keyboard too"

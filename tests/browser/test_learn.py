@@ -149,7 +149,7 @@ def look_at_a_checkpoint(page: object) -> None:
     page.wait_for_function("() => location.hash.includes('model=') && document.querySelector('.checkpoints tbody tr')")
     assert "%40" in page.url
     page.wait_for_function(
-        "document.querySelector('.learn-step [role=status]').textContent.includes('of the checkpoint')"
+        "() => document.querySelector('.learn-step [role=status]').textContent.includes('of the checkpoint')"
     )
     page.get_by_role("button", name="Back to the model").click()
     page.wait_for_function("() => !location.hash.includes('model=')")
@@ -162,8 +162,8 @@ def test_nothing_moves_on_hover_and_a_failure_is_said(studio: OpenPage) -> None:
         .map(e => e.getBoundingClientRect()).filter(b => b.width).map(b => [b.x, b.y + scrollY, b.width, b.height])"""
     page.wait_for_function("() => document.querySelector('.learn-checkpoints [role=status]').textContent")
     still = page.evaluate(boxes)
-    for place in [(30, 30), (80, 40), (120, 60)]:
-        page.locator(".learn-step glass-matrix .matrix-scroll").hover(position={"x": place[0], "y": place[1]})
+    for x, y in [(30, 30), (80, 40), (120, 60)]:
+        page.locator(".learn-step glass-matrix .matrix-scroll").hover(position={"x": x, "y": y})
     for letter in page.locator(".learn-step [data-symbol]").all()[:3]:
         letter.hover()
     assert page.evaluate(boxes) == still

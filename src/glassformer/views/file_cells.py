@@ -23,7 +23,8 @@ from glassformer.views.run_data import TensorName
 PATH_CELLS = 160  # numbers on the paths back from the prediction
 WIDTH = 2  # operands that are followed from each of them
 FIRST_CELLS = 300  # numbers at the beginning of the steps, at least one of each
-TEXTS = 3000  # numbers whose text alone is in the file
+BLOCK = 8  # rows and columns of each matrix whose text comes before that of others
+TEXTS = 8000  # numbers whose text alone is in the file
 OPERANDS = 24  # of a number, the largest, beside those that its text writes out
 
 Index = tuple[int, ...]
@@ -39,8 +40,9 @@ class BoxPattern(msgspec.Struct, frozen=True):
 
 
 class StepCells(msgspec.Struct, frozen=True):
-    """What a file knows of the numbers of one step: cells by index, texts by index, patterns of operands."""
+    """What a file knows of the numbers of one step: who computes them, cells and texts by index, their operands."""
 
+    by: str
     cells: dict[str, CellData]
     texts: dict[str, str]
     pattern: list[BoxPattern] | None
@@ -116,20 +118,20 @@ def _start(trace: Trace) -> tuple[str, Index] | None:
     output = trace.output
     if not isinstance(output, Tensor) or not output.is_floating_point() or not output.numel() or output.dim() < 1:
         return None
-    place = (0, *(n - 1 for n in output.shape[1:-1]))[: output.dim() - 1]
-    return trace.source_of(output), (*place, int(output.detach()[place].argmax()))
+    position = (0, *(n - 1 for n in output.shape[1:-1]))[: output.dim() - 1]
+    return trace.source_of(output), (*position, int(output.detach()[position].argmax()))
 
 
 def _indices(step: TraceStep) -> Iterator[Index]:
-    """The indices of a step's output from the selected head and token on, in a square that grows from the corner."""
+    """The indices of a step's output: the first rows and columns of each matrix, from the selected head and token on."""
     shape = step.shape
-    lead = tuple(step.starts.get(axis, 0) for axis in range(len(shape)))
+    first = [step.starts.get(axis, 0) for axis in range(len(shape))]
     rows, columns = (1, 1, *shape)[-2:]
-    for size in range(max(rows, columns)):
-        ring = [(size, j) for j in range(size)] + [(i, size) for i in range(size + 1)]
-        for i, j in ring:
-            if i < rows and j < columns:
-                yield _moved(lead, shape, i, j)
+    for size in range(0, max(rows, columns), BLOCK):
+        for lead in itertools.product(*([(a + i) % n for i in range(n)] for a, n in zip(first[:-2], shape[:-2], strict=True))):
+            for i, j in itertools.product(range(min(rows, size + BLOCK)), range(min(columns, size + BLOCK))):
+                if i >= size or j >= size:
+                    yield _moved((*lead, *first[-2:]), shape, i, j)
 
 
 def _moved(lead: Index, shape: Sequence[int], i: int, j: int) -> Index:
@@ -150,7 +152,7 @@ def _step_cells(
         if (at, "forward") not in own
     }
     cells = {_key(at, way): each for (at, way), each in own.items()}
-    return StepCells(cells, told, patterns.of(step))
+    return StepCells(step.trace.names[maker(step.step).path], cells, told, patterns.of(step))
 
 
 def _key(at: Index, direction: str = "forward") -> str:
@@ -167,7 +169,7 @@ def _short(found: CellData) -> CellData:
         found,
         operands=[
             replace(each, value=_digits(each.value, 6), share=_digits(each.share, 4))
-            for each in (found.operands[place] for place in kept)
+            for each in (found.operands[position] for position in kept)
         ],
         more=found.more + len(found.operands) - len(kept),
         links=[replace(link, operand=where[link.operand]) for link in found.links],
@@ -189,8 +191,8 @@ def _read_pattern(samples: Sequence[tuple[Index, Sequence[EntrySet]]]) -> list[t
     if len({tuple(each.symbol for each in sets) for _, sets in samples}) != 1:
         return None
     found: list[tuple[str, Axes]] = []
-    for place, first in enumerate(samples[0][1]):
-        boxes = [(at, sets[place].box) for at, sets in samples]
+    for position, first in enumerate(samples[0][1]):
+        boxes = [(at, sets[position].box) for at, sets in samples]
         axes = [_axis([(at, begin[axis], end[axis]) for at, (begin, end) in boxes]) for axis in range(first.tensor.dim())]
         known = [axis for axis in axes if axis is not None]
         if len(known) < len(axes):

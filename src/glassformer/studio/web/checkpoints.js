@@ -52,7 +52,8 @@ export function checkpointsView(app, found) {
     parts.slide.hidden = !steps.length;
     parts.slider.max = Math.max(steps.length - 1, 0);
     const at = models.indexOf(app.state.get().model);
-    parts.slider.value = at < 0 ? steps.length - 1 : at;
+    if (at >= 0) parts.slider.value = at;
+    else if (document.activeElement !== parts.slider) parts.slider.value = steps.length - 1;
     const damaged = drawn.damaged ? `${drawn.damaged} damaged lines of its log are left out. ` : "";
     parts.words.textContent = damaged + (steps.length ? "" : "The run has no checkpoint yet.");
     label(parts, checkpoints, at);

@@ -18,7 +18,7 @@ class ModelMap {
     this.app = app;
     this.unfolded = new Set();
     this.source = null;
-    this.panel = made("section", { class: "map-panel", "aria-live": "polite", "aria-label": "What is pointed at" });
+    this.panel = made("section", { class: "map-panel", tabindex: 0, "aria-live": "polite", "aria-label": "What is pointed at" });
     this.backward = made("button", { type: "button", "aria-pressed": "false", onclick: () => this.turn() }, "Backward");
     this.fold = made("button", { type: "button", onclick: () => this.foldAll() }, "Unfold all layers");
     this.legend = made("p", { class: "map-legend" });

@@ -41,8 +41,10 @@ class Run {
     this.predictSoon = later(60, () => this.predict());
   }
 
-  async update(now) {
-    if (this.model !== now.model) await this.read(now.model);
+  async update() {
+    const { model } = this.app.state.get();
+    if (this.model !== model) await this.read(model);
+    const now = this.app.state.get();
     const { source } = this.app;
     this.form.update(now, this.reading, this.prediction);
     if (!source) return;
@@ -80,13 +82,21 @@ class Run {
     const now = state.get();
     const asked = ++this.asked;
     const settings = settingsOf(now.sampling);
-    const found = await api.get(`/runs/${source.id}/predictions`, { position: now.token, ...settings });
+    const found = await api.get(`/runs/${source.id}/predictions`, { position: this.position(now.token), ...settings });
     if (asked !== this.asked || source !== this.app.source) return;
-    this.show(now, found.problem ? null : found, found.problem);
+    this.show(found.problem ? null : found, found.problem);
   }
 
-  show(now, found, problem = "") {
+  /** The position to ask for; one that a shorter text no longer has is the last. */
+  position(token) {
+    const { tokens } = this.app.source.run;
+    const words = tokens.target ?? tokens.ids;
+    return token !== null && words && token < words.length ? token : null;
+  }
+
+  show(found, problem = "") {
     this.prediction = found;
+    const now = this.app.state.get(); // the settings may have moved on since
     const { run } = this.app.source;
     this.predictions.show(run, found, problem, { now, reading: this.reading, written: writtenIds(now.written).length });
     this.sampling.show(found, now.sampling);

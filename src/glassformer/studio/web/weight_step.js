@@ -10,15 +10,16 @@ const SETTINGS = [
   ["weight_decay", "Weight decay", { value: "0.01", min: "0", step: "any" }],
   ["max_grad_norm", "Clip to norm", { value: "1", min: "0", step: "any" }],
 ];
+const QUICK = 5e9; // operations of a forward pass after which a step is taken only when asked for
 const NO_TEXT = "Type a text: the step is taken on it, on a copy of the model.";
 
 const field = (label, control) => made("label", { class: "field" }, made("span", {}, label), control);
 
 function buildParts() {
   const parts = {
-    batch: made("input", { type: "text", autocomplete: "off" }), weight: made("select", { class: "long" }), optimizer: made("select", {}, ["adamw", "adam", "momentum", "sgd"].map((name) => made("option", {}, name))),
+    batch: made("input", { type: "text", autocomplete: "off" }), weight: made("select", { class: "long" }), optimizer: made("select", { class: "short" }, ["adamw", "adam", "momentum", "sgd"].map((name) => made("option", {}, name))),
     taken: made("input", { type: "number", value: "0", min: "0", max: "50", step: "1" }),
-    next: made("button", { type: "button" }, "Take it, and show the next"),
+    take: made("button", { type: "button", hidden: true }, "Take the step"), next: made("button", { type: "button" }, "Take it, and show the next"),
     stage: made("input", { type: "range", min: 0, max: 0, value: 0, id: "stage" }),
     rail: made("ol", { class: "rail" }), title: made("h3"), meaning: made("p", { class: "faint" }), formula: made("glass-formula"),
     letters: made("dl", { class: "letters" }), text: made("output", { class: "arithmetic" }), value: made("output", { class: "stage-value" }), matrix: made("glass-matrix"),
@@ -38,7 +39,7 @@ function layout(parts) {
   parts.controls = controls;
   return made("section", { class: "learn-step", "aria-labelledby": "learn-step" }, made("h2", { id: "learn-step" }, "One step, from loss to new weight"),
     made("p", { class: "faint" }, "Click a cell to choose one number of a weight; go through the stages with the slider or the arrow keys."),
-    controls, parts.words, parts.body);
+    controls, parts.words, parts.take, parts.body);
 }
 
 /** The part of the page that shows one step. */
@@ -51,12 +52,13 @@ export function weightStep(app) {
     const run = app.source?.run.id;
     if (!run) return;
     const asked = ++seen.asked;
+    parts.take.hidden = true;
     parts.words.textContent = "Taking a step…";
     try {
       const step = await app.api.post("/training/step", requestOf(parts, run));
       if (asked !== seen.asked) return;
       Object.assign(seen, { step, entry: null });
-      drawStep(parts, step);
+      drawStep(parts, step, app.state.get().changes);
       await choose(fitting(seen.index, step.shape) ?? step.shape.map(() => 0));
     } catch (error) {
       if (asked === seen.asked) parts.words.textContent = error.message;
@@ -87,6 +89,7 @@ export function weightStep(app) {
   parts.formula.addEventListener("symbol-hover", ({ detail }) => {
     for (const row of parts.letters.children) row.toggleAttribute("data-lit", row.dataset.letter === detail.symbol);
   });
+  parts.take.addEventListener("click", take);
   parts.next.addEventListener("click", () => {
     parts.taken.value = Math.min(Number(parts.taken.value) + 1, Number(parts.taken.max));
     take();
@@ -101,7 +104,10 @@ export function weightStep(app) {
       const run = app.source?.run.id ?? null;
       if (run === seen.run) return;
       seen.run = run;
-      take();
+      const work = (app.source?.run.steps ?? []).filter((step) => step.depth === 0).reduce((sum, step) => sum + step.operations, 0);
+      parts.take.hidden = work <= QUICK;
+      if (work <= QUICK) take();
+      else parts.words.textContent = "The model is large: a step takes a while.";
     },
   };
 }
@@ -124,7 +130,7 @@ function indexOf(shape, row, column) {
 const cellOf = (shape, index) => [index.slice(0, -1).reduce((row, at, axis) => row * shape[axis] + at, 0), index.at(-1)];
 const fitting = (index, shape) => (index?.length === shape.length && index.every((at, axis) => at < shape[axis]) ? index : null);
 
-function drawStep(parts, step) {
+function drawStep(parts, step, changes) {
   parts.body.classList.remove("waiting");
   const options = step.weights.map(({ name, readable, shape }) => made("option", { value: name }, `${readable} [${shape.join(" × ")}]`));
   parts.weight.replaceChildren(...options);
@@ -132,7 +138,8 @@ function drawStep(parts, step) {
   for (const control of [parts.optimizer, ...SETTINGS.map(([name]) => parts[name])]) control.disabled = step.from_checkpoint;
   if (step.from_checkpoint) [parts.optimizer.value, parts.learning_rate.value] = [step.optimizer, step.learning_rate];
   const source = step.from_checkpoint ? " with the moments and the learning rate of the checkpoint" : "";
-  parts.words.textContent = `Step ${step.step} of ${step.optimizer}${source}: the loss is ${numberText(step.loss)}.`;
+  const without = changes.length ? " The changes of What if are left out." : "";
+  parts.words.textContent = `Step ${step.step} of ${step.optimizer}${source}: the loss is ${numberText(step.loss)}.${without}`;
   parts.stage.max = step.stages.length - 1;
   if (Number(parts.stage.value) >= step.stages.length) parts.stage.value = step.stages.length - 1;
 }

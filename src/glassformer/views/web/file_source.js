@@ -77,7 +77,8 @@ export class FileSource {
     const value = this.#value(step, index, direction);
     const text = direction === "forward" ? known?.texts[key] : undefined;
     return {
-      step, index, direction, by: step, latex: "", value, operands: [], more: 0, links: [], sent: [],
+      step, index, direction, by: known?.by ?? step, latex: "", value, operands: [], more: 0, links: [], sent: [],
+      missing: "The list of operands of this number is not in this file: `glassformer studio` shows it.",
       text: text ?? `${numberText(value)}, whose arithmetic ${NOT_HERE}`,
       boxes: direction === "forward" ? this.#boxes(known?.pattern ?? [], index) : [],
     };
@@ -118,7 +119,7 @@ export class FileSource {
   }
 
   #tensor(step, symbol, direction) {
-    const place = this.data.places[step]?.[symbol]?.[direction === "backward" ? 1 : 0];
+    const place = this.data.positions[step]?.[symbol]?.[direction === "backward" ? 1 : 0];
     if (place === undefined || place === null) throw new Error(`${symbol || "the value"} of ${step} ${NOT_HERE}`);
     return this.data.tensors[place];
   }

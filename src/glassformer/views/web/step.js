@@ -154,7 +154,7 @@ class StepView {
     if (!pinned) return;
     this.reading.dataset.read = `${cell.step}/${cell.index.join(",")}/${cell.direction}`;
     const sent = cell.sent.length ? [sentTable(this.app, cell)] : [];
-    operands.replaceChildren(...sent, ...(cell.operands.length ? operandTable(this.app, cell) : [made("p", { class: "faint" }, "This number is given: no other was used for it.")]));
+    operands.replaceChildren(...sent, ...(cell.operands.length ? operandTable(this.app, cell) : [made("p", { class: "faint" }, cell.missing ?? "This number is given: no other was used for it.")]));
     this.#drawJumps(cell);
   }
 
