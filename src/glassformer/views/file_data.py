@@ -66,9 +66,7 @@ class _Found:
         return self._known[id(tensor)]
 
 
-def file_data(
-    trace: Trace, predictor: Predictor, cells: Mapping[str, msgspec.Struct]
-) -> tuple[FileData, bytes]:
+def file_data(trace: Trace, predictor: Predictor, cells: Mapping[str, msgspec.Struct]) -> tuple[FileData, bytes]:
     """The data of a trace, and its numbers as `store` gives them."""
     found = _found(trace)
     attends = {id(weights.outputs[0]) for weights in attention_steps(trace.tape).values()}

@@ -20,7 +20,7 @@ function fitting(step, index) {
 
 class StepView {
   constructor(root, app) {
-    Object.assign(this, { root, app, scheme: null, key: "", asked: 0, cell: null, hovered: null });
+    Object.assign(this, { root, app, scheme: null, key: "", asked: 0, cell: null, shown: null, hovered: null });
     const section = (name, title, ...rest) => made("section", { class: name, "aria-label": title }, made("h2", {}, title), ...rest);
     this.parts = {
       pick: made("div", { class: "step-pick" }), about: made("div", { class: "step-about" }), formula: made("glass-formula"),
@@ -95,6 +95,7 @@ class StepView {
     const product = this.equation.product;
     if (product && this.scheme.figures.has(product.left)) this.#markProduct(product, at);
     clearTimeout(this.timer);
+    this.asked++; // the number before is not wanted any more
     this.timer = setTimeout(() => this.#read(this.hovered), SOON);
   }
 
@@ -117,7 +118,16 @@ class StepView {
     this.hovered = null;
     const output = this.figure(this.scheme?.output);
     if (output) output.matrix.marks = {};
-    if (this.cell) this.#show(this.cell, false);
+    this.asked++; // what is on its way is not wanted any more
+    if (!this.cell) return;
+    this.#mark(this.cell, false);
+    setTimeout(() => this.#restore()); // the focus may go on to a link of the arithmetic that is there
+  }
+
+  /** Read out the number that is kept again, unless somebody is about to follow another's operand. */
+  #restore() {
+    const busy = this.hovered !== null || this.parts.text.contains(document.activeElement);
+    if (this.cell && !busy && this.shown !== this.cell) this.#show(this.cell, false);
   }
 
   #pin(event) {
@@ -143,6 +153,7 @@ class StepView {
   }
 
   #show(cell, pinned) {
+    this.shown = cell;
     const { where, text, operands } = this.parts;
     const tokens = tokensAt(this.app.source.run, this.step, cell.index);
     const by = cell.by !== cell.step ? [", computed by ", made("a", { href: this.state.link({ step: cell.by, index: cell.index }) }, cell.by)] : [];
@@ -267,7 +278,7 @@ class StepView {
     const row = (bound) => {
       const symbol = this.equation.symbols.find((each) => each.name === bound.name);
       const source = bound.step && bound.source !== this.step.name ? made("a", { href: this.state.link({ step: bound.source, index: null }) }, nameParts(bound.source)) : bound.source ? nameParts(bound.source) : bound.value ?? "";
-      return made("tr", { "data-symbol": bound.name }, made("th", { scope: "row" }, letterOf(this.equation, bound.name)), made("td", {}, bound.shape ? bound.shape.join(" × ") || "one number" : ""),
+      return made("tr", { "data-symbol": bound.name }, made("th", { scope: "row" }, made("span", { class: "visually-hidden" }, bound.name), letterOf(this.equation, bound.name)), made("td", {}, bound.shape ? bound.shape.join(" × ") || "one number" : ""),
         made("td", { class: "source" }, source), made("td", {}, symbol?.meaning ?? ""));
     };
     const shown = this.step.symbols.filter((each) => each.shape || each.value !== null);
