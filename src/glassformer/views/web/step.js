@@ -124,7 +124,7 @@ class StepView {
     setTimeout(() => this.#restore()); // the focus may go on to a link of the arithmetic that is there
   }
 
-  /** Read out the number that is kept again, unless somebody is about to follow another's operand. */
+  /** Read out the number that is kept again, unless the focus is on a link of another. */
   #restore() {
     const busy = this.hovered !== null || this.parts.text.contains(document.activeElement);
     if (this.cell && !busy && this.shown !== this.cell) this.#show(this.cell, false);
