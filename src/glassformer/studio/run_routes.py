@@ -7,6 +7,7 @@ from starlette.routing import Route
 
 from glassformer.studio import sessions
 from glassformer.studio.answers import answer, on_run, read_body, sessions_of, whole_number, whole_numbers
+from glassformer.studio.lesson_routes import lessons_by_equation
 from glassformer.views.cell_data import cell, path
 from glassformer.views.run_data import MatrixPart, TensorName, run_data, slice_of
 
@@ -53,7 +54,7 @@ async def models(request: Request) -> Response:
 
 
 def _described(kept: sessions.KeptRun) -> dict[str, object]:
-    data = run_data(kept.trace)
+    data = run_data(kept.trace, lessons_by_equation())
     return {"id": kept.request.id, "request": kept.request, "model": kept.loaded.name, "data": data}
 
 
