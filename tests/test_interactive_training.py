@@ -1,5 +1,6 @@
 """`gf.train` shows its progress in a terminal or a notebook, and is quiet in a pipe or for someone who watches."""
 
+import html
 import io
 import sys
 from pathlib import Path
@@ -62,7 +63,9 @@ def test_a_notebook_gets_a_bar_and_the_run_its_curves(
     monkeypatch.setitem(sys.modules, "IPython.display", display)
     run = gf.train("gpt", settings)
     assert '<progress max="6" value="6">' in pages[-1] and "validation" in pages[-1] and "left" in pages[-1]
-    assert "<svg" in run._repr_html_() and "Run gpt" in run._repr_html_()
+    page = html.unescape(run._repr_html_())
+    assert page.startswith("<iframe sandbox=") and "<svg" in page and "<Run gpt: " in html.unescape(page)
+    assert "script-src 'none'" in page
 
 
 def test_a_run_says_what_it_is(settings: dict[str, object], tmp_path: Path) -> None:

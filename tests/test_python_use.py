@@ -1,9 +1,14 @@
 """Python as people type it: text into the probes, short `repr`s, notebook views, one line for a wrong type."""
 
+import base64
+import gzip
+import html
+import json
 import re
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -155,19 +160,50 @@ def test_notebook_views() -> None:
     assert f"{len(text.ids)} tokens" in text._repr_html_() and text.text.replace("<", "&lt;")[:4] in text._repr_html_()
 
 
+def framed(shown: str) -> str:
+    """The page in the iframe that a notebook shows."""
+    found = re.fullmatch(r'<iframe sandbox="allow-scripts" srcdoc="([^"]*)" title="[^"]*" style="[^"]*"></iframe>', shown)
+    assert found
+    return html.unescape(found[1])
+
+
+def block(page: str, name: str) -> bytes:
+    """A block of data of a page."""
+    found = re.search(rf'id="{name}">([^<]*)<', page)
+    assert found
+    return gzip.decompress(base64.b64decode(found[1]))
+
+
 def test_attention_maps_are_drawn_with_their_tokens() -> None:
     maps = gf.probes.attention_maps(loaded(), PROMPTS[2])
-    drawn = maps._repr_html_()
-    heads = sum(weights.shape[1] for weights in maps.values())
-    assert drawn.count("<svg") == heads
-    squares = sum(weights[0].numel() for weights in maps.values())
-    assert drawn.count("<rect") == squares
-    first = next(iter(maps.values()))[0, 0, 0, 0]
-    word = maps.tokens["ids"][0]
-    assert f"{word} to {word}: {float(first):.3f}".replace("<", "&lt;").replace(">", "&gt;") in drawn
+    page = framed(maps._repr_html_())
+    data = json.loads(block(page, "run"))
+    assert [each["step"] for each in data["sheet"]["maps"]] == list(maps)
+    assert data["run"]["tokens"] == {"ids": list(maps.tokens["ids"])}
+    assert all(step["labels"] == ["ids", "ids"] for step in data["run"]["steps"])
+    numbers = np.ascontiguousarray(np.frombuffer(block(page, "numbers"), np.uint8).reshape(4, -1).T).view("<f4").ravel()
+    wanted = torch.cat([weights.float().flatten() for weights in maps.values()])
+    assert torch.equal(torch.tensor(numbers), wanted)
+
+
+def test_small_objects_are_small_in_a_notebook() -> None:
+    with gf.tape() as tape:
+        gf.equations.softmax(torch.randn(3, 5))
+    model = loaded()
+    assert gf.build  # with it, models are shown
+    shown = {"equation": (gf.equations.softmax, 60_000), "tape": (tape, 120_000), "model": (model.model, 400_000)}
+    for name, (each, most) in shown.items():
+        page = framed(each._repr_html_())
+        assert len(page) < most, f"{name} takes {len(page)}"
+        assert "default-src 'none'" in page and "unsafe" not in page
+    assert json.loads(block(framed(gf.equations.softmax._repr_html_()), "run"))[0] == "softmax"
+    (step,) = json.loads(block(framed(tape._repr_html_()), "run"))["steps"]
+    assert (step["path"], step["output"]) == ("softmax", 0)
+    parameters = json.loads(block(framed(model.model._repr_html_()), "run"))["parameters"]
+    assert [each["name"] for each in parameters] == [name for name, _ in model.model.named_parameters()]
 
 
 def test_hostile_tokens_are_text_in_the_views() -> None:
     weights = {"x": torch.ones(1, 1, 1, 1)}
-    drawn = gf.probes.AttentionMaps(weights, {"ids": ["<b>"]})._repr_html_()
-    assert "<b>" not in drawn and "&lt;b&gt;" in drawn
+    drawn = gf.probes.AttentionMaps(weights, {"ids": ["</script><b>"]})._repr_html_()
+    assert "<b>" not in framed(drawn)

@@ -26,7 +26,8 @@ window.numbers = (f) => async ({ top, left, height, width }) => {
   window.asked.push([top, left, height, width]);
   return Float32Array.from({ length: height * width }, (_, at) => f(top + Math.floor(at / width), left + at % width));
 };
-window.settled = () => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 50));
+const frame = () => new Promise(requestAnimationFrame);
+window.settled = () => new Promise((done) => setTimeout(done, 50)).then(frame).then(frame);
 window.grid = (element) => {
   const scroller = element.querySelector(".matrix-scroll");
   const box = element.querySelector("canvas").getBoundingClientRect();
@@ -52,7 +53,8 @@ window.colors = (element, { x, y }, half) => {
   const canvas = element.querySelector("canvas");
   const box = canvas.getBoundingClientRect();
   const side = Math.floor(half) * 2 + 1;
-  const pixels = canvas.getContext("2d").getImageData(Math.round(x - box.left - half), Math.round(y - box.top - half), side, side).data;
+  const [left, top] = [Math.round(x - box.left - half), Math.round(y - box.top - half)];
+  const pixels = canvas.getContext("2d").getImageData(left, top, side, side).data;
   const found = {};
   for (let at = 0; at < pixels.length; at += 4) {
     const color = [...pixels.slice(at, at + 3)].join();

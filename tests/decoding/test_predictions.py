@@ -127,7 +127,7 @@ def test_without_a_tokenizer_tokens_are_numbers() -> None:
 @pytest.mark.parametrize("name", ["gpt", "seq2seq", "encoder-masked"])
 def test_the_lens_ends_with_the_prediction_and_a_part_of_it_is_the_same(name: str) -> None:
     case = specimen(name, torch.float32)
-    run = Predictor(trace(case.model, case.inputs))
+    run = Predictor(trace(case.model, case.inputs, "next"))
     whole = run.lens(2)
     for position, best in enumerate(whole[-1]):
         found = run.at(position, count=2)

@@ -10,9 +10,13 @@ import pytest
 from tests.house.source import ROOT
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+LOCAL = ("20_studio",)  # these talk to a server on this machine
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=[path.stem for path in EXAMPLES])
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(each, id=each.stem, marks=[pytest.mark.enable_socket] * (each.stem in LOCAL)) for each in EXAMPLES],
+)
 def test_an_example_is_short_and_runs(
     path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -167,6 +167,15 @@ def test_a_trace_too_large_says_how_large_before_it_starts(monkeypatch: pytest.M
         trace(case.model, case.inputs, limit=1000)
 
 
+def test_a_sketch_leaves_the_model_as_it_is_meanwhile() -> None:
+    """Another thread may be running it."""
+    case = copy.deepcopy(specimen("gpt"))
+    seen: list[str] = []
+    case.model.register_forward_pre_hook(lambda *_: seen.append(next(case.model.parameters()).device.type))
+    sketch(case.model, case.inputs)
+    assert seen == ["cpu"]
+
+
 SKETCH = sketch(specimen("gpt").model, specimen("gpt").inputs)
 
 

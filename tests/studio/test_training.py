@@ -28,8 +28,8 @@ from tests.browser.conftest import small_model
 CORPUS = "the cat sat on the mat and the dog ran home. " * 30
 SMALL = {
     "tokenizer.kind": "characters", "model.layers": 2, "model.dim": 8, "model.heads": 2, "model.context": 16,
-    "model.dropout": 0.0, "data.max_length": 16, "data.batch_size": 2, "recipe.evaluate_every": 5, "recipe.save_every": 5,
-    "run.precision": "float32",
+    "model.dropout": 0.0, "data.max_length": 16, "data.batch_size": 2, "recipe.evaluate_every": 5,
+    "recipe.save_every": 5, "run.precision": "float32",
 }  # fmt: skip
 
 
@@ -275,7 +275,7 @@ class _Recorded:
     """In place of a training: notes its commands."""
 
     def __init__(self) -> None:
-        self.status, self.commands = "training", []
+        self.status, self.commands, self.id, self.events = "training", [], "a", ["{}"]
 
     def command(self, command: str) -> None:
         self.commands.append(command)
@@ -325,6 +325,26 @@ def test_a_process_that_dies_is_reported_and_its_folder_removed(monkeypatch: pyt
     assert "ended with status 1" in last["text"] and "No module named" in last["text"] and "\n" not in last["text"]
     live.close()
     assert not live.folder.exists()
+
+
+@pytest.mark.enable_socket
+def test_a_closed_connection_is_no_listener_any_more() -> None:
+    from http.client import HTTPConnection
+
+    from glassformer.studio.serving import listen, served
+
+    listening = listen(0)
+    access = Access(listening.getsockname()[1])
+    app = studio_app(Sessions(), access)
+    app.state.trainer = Trainer()
+    app.state.trainer.current = _Recorded()
+    with served(app, listening):
+        connection = HTTPConnection("127.0.0.1", listening.getsockname()[1])
+        connection.request("GET", "/training", headers={TOKEN_HEADER: access.token})
+        waited(lambda: app.state.trainer._listeners == 1, 10)
+        assert connection.getresponse().getheader("content-type").startswith("text/event-stream")
+        connection.close()
+        waited(lambda: app.state.trainer._listeners == 0, 10)
 
 
 def test_one_training_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

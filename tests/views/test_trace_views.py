@@ -3,10 +3,13 @@
 import base64
 import gzip
 import json
+import math
+import random
 import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -15,9 +18,11 @@ from torch import Tensor
 from glassformer.equation import catalog
 from glassformer.errors import MissingExtraError
 from glassformer.probes.trace import Trace, trace
-from glassformer.views import html
+from glassformer.views.cell_data import cell
 from glassformer.views.export import save_trace
-from glassformer.views.html import mathml, trace_frame, trace_page
+from glassformer.views.html import trace_frame, trace_page
+from glassformer.views.mathml import marked_mathml, mathml
+from glassformer.views.run_data import TensorName
 from glassformer.views.terminal import agreement_text, matrix_table, render, size_text, step_view, steps_table
 from glassformer.views.unicode_math import unicode_math
 from tests.models.zoo import Specimen, specimen
@@ -29,7 +34,8 @@ SOME = ["gpt", "llama-yarn", "lstm", "seq2seq-pre", "encoder-classifier", "t5-ga
 @pytest.fixture(autouse=True)
 def few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Arithmetic for fewer numbers than on a real page, to save time."""
-    monkeypatch.setattr("glassformer.views.html.CELLS", 1000)
+    for name, count in (("PATH_CELLS", 8), ("FIRST_CELLS", 40), ("TEXTS", 400)):
+        monkeypatch.setattr(f"glassformer.views.file_cells.{name}", count)
 
 
 def traced(case: Specimen, backward: str | None = None) -> Trace:
@@ -39,11 +45,25 @@ def traced(case: Specimen, backward: str | None = None) -> Trace:
     return trace(case.model, inputs, backward).labeled(**words)
 
 
-def page_data(page: str) -> dict:
-    """What a page carries."""
-    packed = re.search(r'id="data">([^<]*)<', page)
-    assert packed
-    return json.loads(gzip.decompress(base64.b64decode(packed[1])))
+class Page:
+    """What a page carries: the data of its run, and its numbers by tensor."""
+
+    def __init__(self, page: str) -> None:
+        self.data = json.loads(self._block(page, "run"))
+        planes = np.frombuffer(self._block(page, "numbers"), np.uint8).reshape(4, -1)
+        self.numbers = np.ascontiguousarray(planes.T).view("<f4").reshape(-1)
+        self.steps = {step["name"]: step for step in self.data["run"]["steps"]}
+
+    def _block(self, page: str, name: str) -> bytes:
+        packed = re.search(rf'id="{name}">([^<]*)<', page)
+        assert packed
+        return gzip.decompress(base64.b64decode(packed[1]))
+
+    def tensor(self, step: str, symbol: str = "", direction: int = 0) -> Tensor:
+        """The part of a tensor that is in the file."""
+        stored = self.data["tensors"][self.data["positions"][step][symbol][direction]]
+        count = math.prod(stored["shape"])
+        return torch.tensor(self.numbers[stored["start"] : stored["start"] + count]).reshape(stored["shape"])
 
 
 def everything(found: Trace, folder: Path) -> dict[str, dict[str, str]]:
@@ -51,9 +71,10 @@ def everything(found: Trace, folder: Path) -> dict[str, dict[str, str]]:
     folder.mkdir(exist_ok=True)
     save_trace(found, folder / "trace.json")
     numbers = load_file(folder / "trace.numbers.safetensors")
+    page = Page(trace_page(found))
     return {
         "terminal": {step.name: render(step_view(step), 120, False) for step in found.steps},
-        "page": {step["name"]: json.dumps(step["value"]) for step in page_data(trace_page(found))["steps"]},
+        "page": {name: str(page.tensor(name).tolist()) for name in page.steps},
         "numbers": {name: str(value.tolist()) for name, value in numbers.items()},
     }
 
@@ -76,76 +97,129 @@ def test_a_changed_weight_shows_in_every_rendering_behind_it_and_in_none_before(
 @pytest.mark.parametrize("name", SOME)
 def test_the_page_carries_every_step_with_its_numbers_and_arithmetic(name: str) -> None:
     found = traced(specimen(name))
-    data = page_data(trace_page(found))
-    assert [step["name"] for step in data["steps"]] == [step.name for step in found.steps]
+    page = Page(trace_page(found))
+    assert list(page.steps) == [step.name for step in found.steps]
     count = 0
-    for drawn, step in zip(data["steps"], found.steps, strict=True):
-        assert data["equations"][drawn["equation"]]["formula"].startswith("<math")
+    for step in found.steps:
+        drawn = page.steps[step.name]
+        assert page.data["run"]["equations"][drawn["equation"]]["mathml"].startswith("<math")
         if not isinstance(step.output, Tensor):
             continue
-        value = step.output.detach().double().reshape((1,) * (2 - min(2, step.output.dim())) + step.shape)
-        for window, matrix in zip(drawn["value"], value.reshape(-1, *value.shape[-2:]), strict=False):
-            for i, row in enumerate(window["values"]):
-                for j, text in enumerate(row):
-                    if not isinstance(text, str):
-                        assert text == pytest.approx(float(matrix[i, j]), rel=1e-3, abs=1e-12)
-            for i, row in enumerate(window["cells"]):
-                for j, text in enumerate(row[:2]):
-                    written, _, told = text.rpartition(" = ")
-                    assert printed(told.replace("−", "-").replace("∞", "inf")).low <= float(matrix[i, j]) + 1e-9
-                    if written and (i + j) % 3 == 0 and torch.isfinite(matrix[i, j]):
-                        count += 1
-                        reach = work_out(written)
-                        assert reach.low - 1e-6 <= float(matrix[i, j]) <= reach.high + 1e-6, text
+        value = step.output.detach()
+        assert torch.equal(page.tensor(step.name), value.float())
+        known = page.data["cells"][step.name]
+        cells = {key: cell["text"] for key, cell in known["cells"].items() if "backward" not in key}
+        for key, text in [*cells.items(), *known["texts"].items()]:
+            number = float(value[tuple(int(i) for i in key.split(",") if i)])
+            written, _, told = text.rpartition(" = ")
+            assert printed(told.replace("−", "-").replace("∞", "inf")).low <= number + 1e-9
+            if written and math.isfinite(number):
+                count += 1
+                reach = work_out(written)
+                assert reach.low - 1e-6 <= number <= reach.high + 1e-6, text
     assert count > 3
+
+
+@pytest.mark.parametrize("name", ["gpt", "llama-grouped", "seq2seq", "encoder-classifier"])
+def test_the_page_knows_which_entries_count_in_any_number(name: str) -> None:
+    found = traced(specimen(name))
+    known = Page(trace_page(found)).data["cells"]
+    generator = random.Random(0)
+    checked = 0
+    for step in found.steps:
+        pattern = known[step.name]["pattern"]
+        if pattern is None:
+            continue
+        index = tuple(generator.randrange(n) for n in step.shape)
+        told = [
+            (each["symbol"], *zip(*((index[a], index[a]) if isinstance(a, int) else tuple(a) for a in each["axes"])))
+            for each in pattern
+            if each["axes"]
+        ]
+        boxes = [(box.symbol, box.first, box.last) for box in cell(found, TensorName(step.name), index).boxes if box.first]
+        assert told == boxes, f"{step.name}{list(index)}"
+        checked += len(boxes)
+    assert checked > len(found.steps) / 2
+
+
+def test_the_page_has_the_whole_arithmetic_along_the_path_of_the_prediction() -> None:
+    found = traced(specimen("gpt"))
+    page = Page(trace_page(found))
+    step, at = found.source_of(found.output), [0, 6, int(found.output[0, 6].argmax())]
+    for _ in range(4):
+        cell = page.data["cells"][step]["cells"][",".join(map(str, at))]
+        assert abs(sum(abs(each["share"]) for each in cell["operands"])) <= 1 + 1e-3
+        heaviest = next(each for each in cell["operands"] if each["step"])
+        value = found[heaviest["source"]].step.output[tuple(heaviest["index"])]
+        assert heaviest["value"] == pytest.approx(float(value), rel=1e-5)
+        step, at = heaviest["source"], heaviest["index"]
 
 
 def test_the_page_shows_gradients_with_their_rules() -> None:
     found = traced(specimen("gpt"), "next")
-    data = page_data(trace_page(found))
-    weights = next(step for step in data["steps"] if step["name"] == "layers.0.attention.weights")
-    wanted = found["layers.0.attention.weights"].gradient[0, 1]
-    assert weights["gradient"][1]["title"] == "batch 0, head 1"
-    assert torch.allclose(torch.tensor(weights["gradient"][1]["values"]).double(), wanted, rtol=1e-3)
-    assert data["equations"]["softmax"]["rule"].startswith("<math")
-    assert weights["value"][0]["rows"] == weights["value"][0]["columns"] == [f"ids{i}" for i in range(7)]
+    page = Page(trace_page(found))
+    name = "layers.0.attention.weights"
+    assert torch.equal(page.tensor(name, direction=1), found[name].gradient.float())
+    assert torch.equal(page.tensor(name, "z", 1), found.gradient_of(found[name].step.inputs["z"]).float())
+    assert page.data["run"]["equations"]["softmax"]["rule_mathml"].startswith("<math")
+    assert "0,0,0,0 backward" in page.data["cells"][name]["cells"]
 
 
 def test_rows_and_columns_of_a_translator_bear_the_right_words() -> None:
-    found = traced(specimen("seq2seq"))
-    steps = {step["name"]: step["value"][0] for step in page_data(trace_page(found))["steps"]}
-    source, target = [f"source{i}" for i in range(7)], [f"target{i}" for i in range(5)]
-    assert (
-        steps["encoder.layers.1.attention.weights"]["rows"],
-        steps["encoder.layers.1.attention.weights"]["columns"],
-    ) == (source, source)
-    assert (
-        steps["decoder.layers.0.attention.weights"]["rows"],
-        steps["decoder.layers.0.attention.weights"]["columns"],
-    ) == (target, target)
-    assert (
-        steps["decoder.layers.0.cross_attention.weights"]["rows"],
-        steps["decoder.layers.0.cross_attention.weights"]["columns"],
-    ) == (
-        target,
-        source,
-    )
-    assert steps["decoder.layers.0.attention.query"]["columns"] == []
+    steps = Page(trace_page(traced(specimen("seq2seq")))).steps
+    for name, rows, columns in (
+        ("encoder.layers.1.attention.weights", "source", "source"),
+        ("decoder.layers.0.attention.weights", "target", "target"),
+        ("decoder.layers.0.cross_attention.weights", "target", "source"),
+        ("decoder.layers.0.attention.query", "target", None),
+    ):
+        assert steps[name]["labels"][-2:] == [rows, columns], name
 
 
 def test_a_selection_is_shown_at_its_index() -> None:
     found = traced(specimen("gpt")).select(layer=1, head=1, token=3, equation="*.weights")
-    (step,) = page_data(trace_page(found))["steps"]
-    (window,) = step["value"]
-    assert (window["index"], window["start"], window["rows"][0]) == ([0, 1], [3, 0], "ids3")
-    assert window["cells"][0][2] == found.cell("layers.1.attention.weights", 1, 3, 2)
+    page = Page(trace_page(found))
+    assert list(page.steps) == ["layers.1.attention.weights"]
+    assert page.data["start"] == {"layer": 1, "head": 1, "token": 3}
+    known = page.data["cells"]["layers.1.attention.weights"]
+    assert known["cells"]["0,1,3,0"]["text"] == found.cell("layers.1.attention.weights", 1, 3, 0)
     assert "ids3" in render(step_view(found.steps[0]), 100, False)
+
+
+def test_a_page_holds_what_fits_and_says_what_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = traced(specimen("gpt"))
+    assert "This file holds" not in trace_page(found)
+    monkeypatch.setattr("glassformer.views.file_data.NUMBERS", 2000)
+    text = trace_page(found)
+    page = Page(text)
+    assert "This file holds " in text and len(page.numbers) <= 2500
+    name = "layers.0.feed_forward.up"
+    rows, columns = page.steps[name]["shape"][-2:]
+    assert torch.equal(page.tensor(name), found[name].value[..., :rows, :columns].float())
+    assert page.steps[name]["shape"] != list(found[name].shape)
+
+
+@pytest.mark.parametrize("name", ["gpt", "seq2seq", "encoder-classifier", "encoder"])
+def test_the_page_begins_with_the_prediction(name: str) -> None:
+    found = traced(specimen(name))
+    shown = Page(trace_page(found)).data["predictions"]
+    if name == "encoder":
+        assert shown == [], "hidden states are no logits"
+        return
+    likely = found.output.softmax(-1).float()
+    rows = likely if likely.dim() == 2 else likely[0]
+    assert len(shown) == len(rows)
+    for told, row in zip(shown, rows, strict=True):
+        assert [each["probability"] for each in told["next"]] == pytest.approx(row.topk(min(5, len(row))).values.tolist())
+    if name != "encoder-classifier":
+        assert shown[-1]["token"] == list(found.tokens.values())[-1][-1]
 
 
 def test_every_formula_of_the_catalog_can_be_set() -> None:
     for equation in catalog().values():
         for latex in (equation.latex, equation.gradient.latex if equation.gradient else "x"):
             assert mathml(latex).startswith("<math"), equation.name
+            assert marked_mathml(latex, equation.symbols).startswith("<math"), equation.name
 
 
 def test_names_and_tokens_cannot_become_markup() -> None:
@@ -157,6 +231,7 @@ def test_names_and_tokens_cannot_become_markup() -> None:
 def test_without_its_library_a_page_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "math_core", None)
     mathml.cache_clear()
+    marked_mathml.cache_clear()
     with pytest.raises(MissingExtraError, match="need math-core: pip install math-core"):
         trace_page(traced(specimen("mlp")))
 
@@ -164,7 +239,7 @@ def test_without_its_library_a_page_says_what_to_install(monkeypatch: pytest.Mon
 def test_a_notebook_shows_the_page() -> None:
     found = traced(specimen("mlp"))
     assert found._repr_html_() == trace_frame(found)
-    assert found._repr_html_().startswith("<iframe srcdoc=") and found._repr_html_().count("<") == 2
+    assert found._repr_html_().startswith('<iframe sandbox="allow-scripts" srcdoc=') and found._repr_html_().count("<") == 2
 
 
 def test_files_for_machines_hold_every_number(tmp_path: Path) -> None:
@@ -205,17 +280,14 @@ def test_what_is_not_finite_looks_like_no_number_and_like_no_other() -> None:
     assert [text for _, text in colors] == ["1", "−1", "NaN", "∞", "−∞"], "a zero has no ground"
     assert len({color for color, _ in colors}) == 5
     assert render(matrix_table([shown]), 80, False).split() == ["0", "1", "−1", "NaN", "∞", "−∞"]
-    script, style = (Path(html.__file__).with_name(f"page.{end}").read_text() for end in ("js", "css"))
-    for text, name in (("NaN", "nan"), ('"∞"', "infinity"), ('"−∞"', "minus-infinity")):
-        assert f'{text}: "{name}"' in script and f".{name} {{" in style and style.count(f"--{name}: ") == 2
 
 
 def test_masked_scores_are_told_from_zero() -> None:
     found = traced(specimen("gpt"))
     masked = found.select(layer=0, equation="apply_mask")
-    (step,) = page_data(trace_page(masked))["steps"]
-    assert step["value"][0]["values"][0][1:] == ["−∞"] * 6
-    assert sum(text == "−∞" for window in step["value"] for row in window["values"] for text in row) == 2 * 21
+    page = Page(trace_page(masked))
+    (step,) = page.steps.values()
+    assert step["infinite"] == int((page.tensor(step["name"]) == -torch.inf).sum()) == 2 * 21
     assert ", 42 −∞" in render(steps_table(masked), 160, False)
     assert size_text(masked.steps[0].value).endswith(", 42 −∞")
     assert size_text(torch.tensor(float("nan"))) == "NaN"
@@ -275,6 +347,6 @@ def test_the_shape_that_is_told_is_that_of_the_numbers(tmp_path: Path) -> None:
     data, numbers = json.loads((tmp_path / "t.json").read_text()), load_file(tmp_path / "t.numbers.safetensors")
     for step in data["steps"]:
         assert step["shape"] == list(numbers[step["name"]].shape) and step["shape"][1:3] == [1, 1]
-    (keys,) = page_data(trace_page(found.select(layer=1, head=3, equation="*.values")))["steps"]
-    assert keys["shape"] == "1×1×7×6 of 1×2×7×6" and keys["value"][0]["title"] == "batch 0, head 1"
+    (values,) = Page(trace_page(found.select(layer=1, head=3, equation="*.values"))).steps.values()
+    assert values["shape"] == [1, 2, 7, 6], "a page has the whole step"
     assert "1×1×1×7 of 1×4×7×7" in render(steps_table(found), 160, False)

@@ -27,6 +27,10 @@ Target: TypeAlias = Literal["next", "mask", "label"]  # what logits are for: the
 AS_GIVEN = GenerationConfig(temperature=1.0)  # the model's own distribution
 
 
+class NoPredictionError(DecodingError):
+    """A model has no logits of tokens or labels."""
+
+
 def logits_for(model: nn.Module) -> Target:
     """What the logits of a model are for; raises where it has none."""
     head = vars(model.config).get("head", "classifier") if isinstance(model, ImageClassifier | Encoder) else ""
@@ -36,7 +40,7 @@ def logits_for(model: nn.Module) -> Target:
         return "label"
     if head == "masked":
         return "mask"
-    raise DecodingError(f"{type(model).__name__} gives no logits of tokens or labels, so there is no prediction")
+    raise NoPredictionError(f"{type(model).__name__} gives no logits of tokens or labels, so there is no prediction")
 
 
 @dataclass(frozen=True)
@@ -104,7 +108,7 @@ class Predictor:
         target, output = self.target, self.trace.output
         dimensions = 2 if target == "label" else 3
         if not isinstance(output, Tensor) or output.dim() != dimensions:
-            raise DecodingError("the model gives something other than logits, so there is no prediction")
+            raise NoPredictionError("the model gives something other than logits, so there is no prediction")
         return output.detach()[:1] if target == "label" else output.detach()[0]
 
     @property
@@ -188,7 +192,8 @@ class Predictor:
     def lens(self, count: int = 3, start: int = 0, stop: int | None = None) -> list[list[list[Candidate]]]:
         """The most likely candidates if each depth were the last, [depth][position], most likely first.
 
-        `start` and `stop` choose positions. The last depth is what the model predicts.
+        `start` and `stop` choose positions. The last depth is what the model predicts. Where logits are not finite
+        there are no candidates.
         """
         positions = None if self.target == "label" else slice(start, stop)
         unused = torch.tensor(self._unused, dtype=torch.long, device=self.logits.device)
@@ -197,13 +202,14 @@ class Predictor:
             logits = without_ids(fine(output[:1] if positions is None else output[0]), unused)
             best = logits.topk(min(count, logits.shape[-1]))
             likely = (best.values - logits.logsumexp(-1, keepdim=True)).exp()
-            rows.append(
-                [
-                    [Candidate(id, self.text(id), z, p, p) for id, z, p in zip(*row, strict=True)]
-                    for row in zip(best.indices.tolist(), best.values.tolist(), likely.tolist(), strict=True)
-                ]
-            )
+            found = zip(best.indices.tolist(), best.values.tolist(), likely.tolist(), strict=True)
+            fine_rows = (logits < torch.inf).all(-1).tolist()
+            rows.append([self._candidates(*row) if good else [] for row, good in zip(found, fine_rows, strict=True)])
         return rows
+
+    def _candidates(self, ids: list[int], logits: list[float], probabilities: list[float]) -> list[Candidate]:
+        found = zip(ids, logits, probabilities, strict=True)
+        return [Candidate(id, self.text(id), logit, p, p) for id, logit, p in found]
 
 
 class _Row:

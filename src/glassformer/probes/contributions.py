@@ -120,9 +120,9 @@ def operands(step: Step, index: tuple[int, ...]) -> Operands:
             found.append(_entries(whole, at))
     if not sets:
         return Operands.none()
-    flat = [torch.cat(each) for each in (values, gradients, others)]
+    counted = torch.cat(values)
     bad = not bool(step.output.detach()[index].isfinite())
-    return Operands(tuple(sets), flat[0], _shares(*flat, bad))
+    return Operands(tuple(sets), counted, _shares(counted, torch.cat(gradients), torch.cat(others), bad))
 
 
 def _entries(tensor: Tensor, indices: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import ClassVar
 
 import torch
@@ -127,9 +128,11 @@ def logits_by_depth(trace: Trace, positions: slice | None = None) -> Iterator[Te
     So no more than one of them need be in memory.
     """
     stream, of = residual_stream(trace), trace.output if isinstance(trace.output, Tensor) else None
+    tape, made = copy(trace.tape), [any(t is of for t in step.output_tensors) for step in trace.tape.steps]
+    tape.steps = tape.steps[: made.index(True) + 1 if True in made else None]  # without a loss of all positions
     for hidden in stream:
         changed = hidden if positions is None else hidden[:, positions]
         with torch.no_grad():
-            output = trace.tape.replay(changes=[(stream[-1], changed)], of=of)
+            output = tape.replay(changes=[(stream[-1], changed)], of=of)
         if isinstance(output, Tensor):
             yield output

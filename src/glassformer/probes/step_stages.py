@@ -49,6 +49,16 @@ class Stage:
         """Its number at an entry of the weight; a stage that gives one number for all entries gives that."""
         return float(self.value[index] if self.value.dim() else self.value)
 
+    def operands(self, index: tuple[int, ...]) -> dict[str, float]:
+        """The numbers behind the letters of the equation for that entry, where a letter has one number for it."""
+        found: dict[str, float] = {}
+        for name, value in ({} if self.rule else self.step.step.inputs).items():
+            if isinstance(value, Tensor) and value.shape in (self.value.shape, ()):
+                found[name] = float(value[index] if value.dim() else value)
+            elif isinstance(value, int | float) and not isinstance(value, bool):
+                found[name] = float(value)
+        return found
+
     def arithmetic(self, index: tuple[int, ...]) -> str:
         """How that number was made, written out."""
         if self.rule:

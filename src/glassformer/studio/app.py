@@ -50,5 +50,6 @@ def studio_app(sessions: Sessions, access: Access) -> Starlette:
     faults = {GlassformerError: fault, msgspec.DecodeError: fault}
     app = Starlette(routes=routes, middleware=[Middleware(Guard, access=access)], exception_handlers=faults)
     app.state.sessions = sessions
+    app.state.lessons = lesson_routes.lessons_by_equation
     sessions.open_other = checkpoint_model
     return app

@@ -81,8 +81,8 @@ def run_checkpoints(name: str) -> Checkpoints:
 
 def split_checkpoint(name: str) -> tuple[Path, int] | None:
     """The folder and the step of a checkpoint such as `runs/gpt-1@200`; None for any other name."""
-    folder, at, step = name.rpartition(AT)
-    return (run_folder(folder), int(step)) if at and step.isdecimal() else None
+    folder, _, step = name.rpartition(AT)
+    return (Path(folder), int(step)) if folder and step.isdecimal() and holds_run(Path(folder)) else None
 
 
 @lru_cache(MODELS)

@@ -30,6 +30,7 @@ def listen(port: int) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind(("127.0.0.1", port))
+        found.listen()  # whoever comes before the server is ready waits
     except OSError:
         found.close()
         raise

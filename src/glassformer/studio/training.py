@@ -2,7 +2,6 @@
 
 import asyncio
 import atexit
-import os
 import secrets
 import subprocess
 import sys
@@ -52,23 +51,25 @@ class LiveTraining:
         self.ended = threading.Event()
         self._home = tempfile.TemporaryDirectory(prefix="glassformer-training-", ignore_cleanup_errors=True)
         self.folder = Path(self._home.name)
-        if save_model is not None:
-            save_model(self.folder / "model")
-            request = msgspec.structs.replace(request, model=str(self.folder / "model"))
         self._errors = self.folder / "errors.txt"
+        try:
+            if save_model is not None:
+                save_model(self.folder / "model")
+                request = msgspec.structs.replace(request, model=str(self.folder / "model"))
+            self._process = self._begun(request)
+        except BaseException:
+            self._home.cleanup()
+            raise
+        threading.Thread(target=self._follow, daemon=True).start()
+
+    def _begun(self, request: TrainingRequest) -> subprocess.Popen[str]:
+        """The process, with its request written to it."""
         self._add(BeginEvent(self.id, request.task, request.model, request.settings))
         with self._errors.open("w", encoding="utf-8") as errors:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", WORKER],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                text=True,
-                encoding="utf-8",
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            )
-        self._write(msgspec.json.encode((request, str(self.folder))).decode())
-        threading.Thread(target=self._follow, daemon=True).start()
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": errors}
+            process = subprocess.Popen([sys.executable, "-m", WORKER], **pipes, text=True, encoding="utf-8")
+        _write(process, msgspec.json.encode((request, str(self.folder))).decode())
+        return process
 
     @property
     def run_folder(self) -> Path:
@@ -79,7 +80,7 @@ class LiveTraining:
         """Ask it to pause, to go on or to stop; it does so after the step that it is in."""
         if self.status in ENDED:
             raise TrainingError(f"the training has ended ({self.status}): begin another one")
-        self._write(command)
+        _write(self._process, command)
 
     def close(self) -> None:
         """Stop it, wait until its last step is saved, and remove its folder."""
@@ -89,13 +90,6 @@ class LiveTraining:
             self._process.kill()
             self.ended.wait(GRACE)
         self._home.cleanup()
-
-    def _write(self, line: str) -> None:
-        if self._process.stdin is None or self._process.stdin.closed:
-            return
-        with suppress(BrokenPipeError):  # it has just ended, and its last events say how
-            self._process.stdin.write(line + "\n")
-            self._process.stdin.flush()
 
     def _follow(self) -> None:
         """Keep its events until it ends."""
@@ -111,7 +105,7 @@ class LiveTraining:
         self.ended.set()
 
     def _why(self, status: int) -> str:
-        said = self._errors.read_text(encoding="utf-8", errors="replace").strip().splitlines() if self._errors else []
+        said = self._errors.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         reason = said[-1] if said else "it may have run out of memory"
         return f"the process of the training ended with status {status}: {reason}"
 
@@ -124,6 +118,14 @@ class LiveTraining:
             case LogEvent():
                 self.step = event.step
         self.events.append(msgspec.json.encode(event).decode())
+
+
+def _write(process: subprocess.Popen[str], line: str) -> None:
+    if process.stdin is None or process.stdin.closed:
+        return
+    with suppress(BrokenPipeError):  # it has just ended, and its last events say how
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
 
 
 class Trainer:

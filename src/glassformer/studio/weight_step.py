@@ -84,11 +84,12 @@ class StepAnswer(msgspec.Struct, frozen=True):
 
 
 class StageNumber(msgspec.Struct, frozen=True):
-    """The number of a stage for one entry of the weight, with its arithmetic."""
+    """The number of a stage for one entry of the weight, with its arithmetic and the numbers behind its letters."""
 
     name: str
     value: Number
     text: str
+    operands: dict[str, Number]
 
 
 class EntryAnswer(msgspec.Struct, frozen=True):
@@ -147,7 +148,7 @@ class TakenSteps:
 
 
 class _Loss:
-    """The loss of a run's text, or of its own backward pass if it went backward from another loss."""
+    """The loss that a run went backward from; else that of each next token, or of the first class."""
 
     def __init__(self, model: Model, kept: KeptRun) -> None:
         self.model, self.inputs = model, {n: v for n, v in kept.trace.inputs.items() if isinstance(v, Tensor)}
@@ -156,8 +157,15 @@ class _Loss:
     def __call__(self) -> Tensor:
         """The loss of one forward pass."""
         output = self.model(**self.inputs)
-        target = self.target or ("next" if output.dim() > 2 else "class:0")
-        return read_loss_target(target)(output, self.inputs)
+        if self.target is not None:
+            return read_loss_target(self.target)(output, self.inputs)
+        if output.dim() == 2:
+            return read_loss_target("class:0")(output, self.inputs)
+        if output.shape[-1] != self.model.config.vocab:
+            raise TapeError(
+                f"{type(self.model).__name__} gives hidden states and no logits: there is no loss to learn from"
+            )
+        return next_token_loss(output, self.inputs)
 
 
 def _optimizer(model: Model, kept: KeptRun, request: StepRequest) -> tuple[Recipe, Optimizer, int]:
@@ -236,9 +244,14 @@ def loss_of_text(kept: KeptRun) -> Number | None:
 def entry(kept: KeptStep, index: tuple[int, ...]) -> EntryAnswer:
     """One entry of the weight through all stages."""
     at, step = require_entry(kept.step, index), kept.step
-    numbers = [StageNumber(s.name, plain(s.at(at)), s.arithmetic(at)) for s in kept.stages]
+    numbers = [_number(stage, at) for stage in kept.stages]
     apart = abs(float(step.shown[at]) - float(step.actual[at]))
     return EntryAnswer(list(at), plain(float(step.before[at])), numbers, plain(float(step.actual[at])), plain(apart))
+
+
+def _number(stage: Stage, at: tuple[int, ...]) -> StageNumber:
+    operands = {name: plain(value) for name, value in stage.operands(at).items()}
+    return StageNumber(stage.name, plain(stage.at(at)), stage.arithmetic(at), operands)
 
 
 def stage_window(kept: KeptStep, name: str, window: MatrixPart) -> bytes:

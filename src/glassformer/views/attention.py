@@ -8,7 +8,7 @@ import msgspec
 from glassformer.probes.readout import AttentionMaps
 from glassformer.views.attention_sheet import AttentionSheet, attention_tokens, maps_sheet
 from glassformer.views.bundle import document, frame
-from glassformer.views.stored_numbers import StoredTensor, fitting, store
+from glassformer.views.stored_numbers import StoredPart, fitting, store
 
 NUMBERS = 150_000  # of all maps, at most
 FRAME_HEIGHT = 640  # pixels
@@ -33,8 +33,8 @@ class MapsData(msgspec.Struct, frozen=True):
     """Attention maps without their numbers."""
 
     run: MapRun
-    tensors: list[StoredTensor]
-    places: dict[str, dict[str, list[int | None]]]
+    tensors: list[StoredPart]
+    positions: dict[str, dict[str, list[int | None]]]
     sheet: AttentionSheet
 
 
@@ -48,8 +48,8 @@ def attention_html(maps: AttentionMaps) -> str:
     }
     steps = [MapStep(name, attention_tokens(name, weights, maps.tokens)) for name, weights in first.items()]
     run = MapRun({name: list(words) for name, words in maps.tokens.items()}, steps)
-    places = {name: {"": [place, None]} for place, name in enumerate(first)}
-    data = MapsData(run, stored, places, maps_sheet(AttentionMaps(cut)))
+    positions = {name: {"": [position, None]} for position, name in enumerate(first)}
+    data = MapsData(run, stored, positions, maps_sheet(AttentionMaps(cut)))
     page = document("attention maps", "", "show_maps.js", {"run": msgspec.json.encode(data), "numbers": numbers})
     return frame(page, "attention maps", FRAME_HEIGHT)
 

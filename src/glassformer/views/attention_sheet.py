@@ -17,7 +17,7 @@ SIDE = 32  # rows and columns of a thumbnail, at most
 Kind = Literal["self", "causal", "cross"]
 
 
-class AttentionMap(msgspec.Struct, frozen=True):
+class AttentionMapData(msgspec.Struct, frozen=True):
     """The attention of one module: the step that has the weights, and how they are drawn."""
 
     step: str
@@ -33,7 +33,7 @@ class AttentionMap(msgspec.Struct, frozen=True):
 class AttentionSheet(msgspec.Struct, frozen=True):
     """All maps in the order of the run, and their thumbnails: float32 in base64, map by map, head by head."""
 
-    maps: list[AttentionMap]
+    maps: list[AttentionMapData]
     thumbnails: str
 
 
@@ -65,7 +65,7 @@ def attention_tokens(name: str, weights: Tensor, tokens: Mapping[str, Sequence[s
 
 
 def _sheet(found: Iterable[tuple[str, Tensor, Tensor | None]]) -> AttentionSheet:
-    maps: list[AttentionMap] = []
+    maps: list[AttentionMapData] = []
     numbers: list[bytes] = []
     for step, weights, rise in found:
         if weights.dim() != 4:
@@ -77,13 +77,13 @@ def _sheet(found: Iterable[tuple[str, Tensor, Tensor | None]]) -> AttentionSheet
     return AttentionSheet(maps, base64.b64encode(b"".join(numbers)).decode())
 
 
-def _map(step: str, weights: Tensor, small: Tensor, rise: Tensor | None) -> AttentionMap:
+def _map(step: str, weights: Tensor, small: Tensor, rise: Tensor | None) -> AttentionMapData:
     heads, queries, keys = weights.shape
-    place = re.match(r"(?:(.*)\.)?(?:layers|blocks)\.(\d+)\.", step)
-    return AttentionMap(
+    position = re.match(r"(?:(.*)\.)?(?:layers|blocks)\.(\d+)\.", step)
+    return AttentionMapData(
         step=step,
-        stack=(place[1] or "") if place else "",
-        layer=int(place[2]) if place else None,
+        stack=(position[1] or "") if position else "",
+        layer=int(position[2]) if position else None,
         kind=_kind(step, weights),
         heads=heads,
         shape=(queries, keys),

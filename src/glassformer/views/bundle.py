@@ -16,7 +16,9 @@ import msgspec
 NAMESPACE = "glassformer/"  # before the name of a module where another imports it
 _IMPORTED = re.compile(rf'^(?:import|export)\b[^"]*"{NAMESPACE}([\w.]+)"', re.MULTILINE)
 _STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
+_SECTION = re.compile(r"^/\* == (\w+) == .*?\*/$", re.MULTILINE)
 _FONT_FACE = re.compile(r"@font-face\s*{[^}]*}\s*")
+SECTIONS = ("variables", "base", "shell", "exported")  # of the style, in every page
 NOTEBOOK_METHOD = "_repr_html_"  # which Jupyter calls to show an object
 FONT = "STIXTwoMath-Regular.ttf"
 
@@ -26,7 +28,7 @@ def document(title: str, body: str, entry: str | None, blocks: Mapping[str, byte
 
     Its content policy names what is inside by hash, and lets it fetch nothing. `kind` is the class of the page.
     """
-    style, scripts = style_sheet(), {} if entry is None else _scripts(entry)
+    style, scripts = style_sheet(entry), {} if entry is None else _scripts(entry)
     styles = " ".join(map(_hash, dict.fromkeys([style, *_STYLE.findall(body)])))
     if ' style="' in body:  # tables in MathML are aligned by such attributes
         styles = "'unsafe-inline'"
@@ -70,9 +72,13 @@ def packed(block: bytes) -> str:
 
 
 @cache
-def style_sheet() -> str:
-    """The style of the pages, without the font, which a page that carries it loads by itself."""
-    return _FONT_FACE.sub("", _web_file("page.css"))
+def style_sheet(entry: str | None) -> str:
+    """The style of a page: the sections that every page has, and those of its modules; the font it loads by itself."""
+    modules = {} if entry is None else _import_map(entry)
+    wanted = {*SECTIONS, *(name.removeprefix(NAMESPACE).removesuffix(".js") for name in modules)}
+    sections = _SECTION.split(_web_file("page.css"))[1:]
+    kept = [text for name, text in zip(sections[::2], sections[1::2], strict=True) if name in wanted]
+    return _FONT_FACE.sub("", "".join(kept))
 
 
 @cache

@@ -82,7 +82,10 @@ class CellData(msgspec.Struct, frozen=True):
 
 
 class PathData(msgspec.Struct, frozen=True):
-    """A number as a tree of its largest contributions; `made` says whether a step of this run made it."""
+    """A number as a tree of its largest contributions.
+
+    `made` says whether a step of this run made it, `fixed` whether that step did so from settings alone.
+    """
 
     step: str
     index: tuple[int, ...]
@@ -91,6 +94,7 @@ class PathData(msgspec.Struct, frozen=True):
     symbol: str
     text: str
     made: bool
+    fixed: bool
     parts: list["PathData"]
 
 
@@ -105,8 +109,7 @@ def cell(trace: Trace, which: TensorName, index: tuple[int, ...]) -> CellData:
 
 def path(trace: Trace, step: str, index: tuple[int, ...], depth: int, width: int) -> PathData:
     """One number as a tree of its largest contributions, `width` made by steps and as many given."""
-    known = {each.name for each in trace.steps}
-    return _tree(trace.explain(step, *index, depth=depth, width=width, weights=True), known)
+    return _tree(trace, trace.explain(step, *index, depth=depth, width=width, weights=True), {})
 
 
 def _forward(trace: Trace, step: TraceStep, at: tuple[int, ...]) -> CellData:
@@ -188,7 +191,11 @@ def _box(trace: Trace, found: EntrySet) -> BoxData:
     return BoxData(found.symbol, trace.source_of(found.tensor), first, last, len(found.indices))
 
 
-def _tree(found: Cell, known: set[str]) -> PathData:
+def _tree(trace: Trace, found: Cell, fixed: dict[str, bool | None]) -> PathData:
+    """A tree of numbers; `fixed` has what is known of each name already, None where no step has it."""
+    if found.name not in fixed:
+        made = found.name in trace.names
+        fixed[found.name] = is_fixed(trace[found.name].step.output, trace.origin) if made else None
     return PathData(
         step=found.name,
         index=found.index,
@@ -196,6 +203,7 @@ def _tree(found: Cell, known: set[str]) -> PathData:
         share=found.share,
         symbol=found.symbol,
         text=found.text,
-        made=found.name in known,
-        parts=[_tree(part, known) for part in sorted(found.parts, key=lambda part: -abs(part.share))],
+        made=fixed[found.name] is not None,
+        fixed=bool(fixed[found.name]),
+        parts=[_tree(trace, part, fixed) for part in sorted(found.parts, key=lambda part: -abs(part.share))],
     )

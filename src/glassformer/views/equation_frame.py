@@ -12,7 +12,7 @@ from glassformer.equation import AnyEquation, Equation
 from glassformer.recording import Tape
 from glassformer.views.bundle import NOTEBOOK_METHOD, document, frame
 from glassformer.views.run_data import EquationData, equation_data
-from glassformer.views.stored_numbers import StoredTensor, fitting, store
+from glassformer.views.stored_numbers import StoredPart, fitting, store
 
 NUMBERS = 40_000  # of a tape, at most
 STEPS_SHOWN = 200
@@ -20,7 +20,7 @@ EQUATION_HEIGHT, ROW_HEIGHT, TAPE_HEIGHT = 230, 32, 560  # pixels
 
 
 class TapeStep(msgspec.Struct, frozen=True):
-    """A step of a tape: where it stands, its equation, and the place of its output among the tensors."""
+    """A step of a tape: where it stands, its equation, and the position of its output among the tensors."""
 
     path: str
     equation: str
@@ -33,7 +33,7 @@ class TapeData(msgspec.Struct, frozen=True):
     equations: dict[str, EquationData]
     steps: list[TapeStep]
     more: int
-    tensors: list[StoredTensor]
+    tensors: list[StoredPart]
 
 
 def equation_frame(equation: AnyEquation) -> str:
@@ -50,9 +50,9 @@ def tape_frame(tape: Tape) -> str:
     outputs = [step.outputs[0] for step in shown if step.kept]
     tensors = {id(value): value for value in outputs if isinstance(value, Tensor) and not value.is_meta}
     stored, numbers = store(list(tensors.values()), fitting(list(tensors.values()), NUMBERS))
-    places = {key: place for place, key in enumerate(tensors)}
+    positions = {key: position for position, key in enumerate(tensors)}
     steps = [
-        TapeStep(step.path, step.equation.name, places.get(id(step.outputs[0])) if step.kept else None)
+        TapeStep(step.path, step.equation.name, positions.get(id(step.outputs[0])) if step.kept else None)
         for step in shown
     ]
     equations = {step.equation.name: equation_data(step.equation) for step in shown}

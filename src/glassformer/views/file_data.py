@@ -1,7 +1,7 @@
 """A trace as the data of one file: the run, the numbers that fit, and the arithmetic worked out ahead."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,14 +14,14 @@ from glassformer.probes.readout import attention_steps
 from glassformer.probes.trace import Trace
 from glassformer.views.attention_sheet import AttentionSheet, attention_sheet
 from glassformer.views.run_data import RunData, StepData, ValueData, run_data
-from glassformer.views.stored_numbers import StoredTensor, fitting, store
+from glassformer.views.stored_numbers import StoredPart, fitting, store
 
 NUMBERS = 1_250_000  # float32 numbers in a file, at most
 ATTENTION_NUMBERS = NUMBERS // 2  # of them for attention weights
 POSITIONS, LIKELY = 64, 5  # positions of the text, and most likely tokens at each, that the page begins with
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class LikelyToken(msgspec.Struct, frozen=True):
     """A token that may come next."""
 
     text: str
@@ -32,7 +32,7 @@ class Predicted(msgspec.Struct, frozen=True):
     """A token of the text, and what is most likely to come after it."""
 
     token: str | None
-    next: list[Candidate]
+    next: list[LikelyToken]
 
 
 class FileData(msgspec.Struct, frozen=True):
@@ -42,8 +42,9 @@ class FileData(msgspec.Struct, frozen=True):
     left_out: str  # what of the run is not in the file, in words; empty if all is there
     start: dict[str, int]  # the head, layer and token that the trace was narrowed to
     predictions: list[Predicted]
-    tensors: list[StoredTensor]
-    places: dict[str, dict[str, list[int | None]]]
+    tensors: list[StoredPart]
+    positions: dict[str, dict[str, list[int | None]]]
+    cells: Mapping[str, msgspec.Struct]  # what is known of the numbers of each step
     sheet: AttentionSheet
 
 
@@ -52,11 +53,11 @@ class _Found:
     """The tensors of a trace, each once, and where the page asks for them."""
 
     tensors: list[Tensor] = field(default_factory=list)
-    places: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
+    positions: dict[str, dict[str, list[int | None]]] = field(default_factory=dict)
     _known: dict[int, int] = field(default_factory=dict)
 
     def add(self, tensor: Tensor | None) -> int | None:
-        """The place of a tensor in the list."""
+        """The position of a tensor in the list."""
         if tensor is None:
             return None
         if id(tensor) not in self._known:
@@ -65,7 +66,9 @@ class _Found:
         return self._known[id(tensor)]
 
 
-def file_data(trace: Trace, predictor: Predictor) -> tuple[FileData, bytes]:
+def file_data(
+    trace: Trace, predictor: Predictor, cells: Mapping[str, msgspec.Struct]
+) -> tuple[FileData, bytes]:
     """The data of a trace, and its numbers as `store` gives them."""
     found = _found(trace)
     attends = {id(weights.outputs[0]) for weights in attention_steps(trace.tape).values()}
@@ -73,7 +76,7 @@ def file_data(trace: Trace, predictor: Predictor) -> tuple[FileData, bytes]:
     others = [tensor for tensor in found.tensors if id(tensor) not in attends]
     limits = fitting(maps, ATTENTION_NUMBERS) | fitting(others, NUMBERS - ATTENTION_NUMBERS)
     stored, numbers = store(found.tensors, limits)
-    run = _as_stored(run_data(trace), found.places, stored)
+    run = _as_stored(run_data(trace), found.positions, stored)
     chosen = {name: at for name, at in vars(trace.selection).items() if isinstance(at, int)}
     data = FileData(
         run=run,
@@ -81,7 +84,8 @@ def file_data(trace: Trace, predictor: Predictor) -> tuple[FileData, bytes]:
         start=chosen,
         predictions=_predictions(trace, predictor),
         tensors=stored,
-        places=found.places,
+        positions=found.positions,
+        cells=cells,
         sheet=attention_sheet(trace),
     )
     return data, numbers
@@ -91,7 +95,7 @@ def _found(trace: Trace) -> _Found:
     found = _Found()
     for step in trace.steps:
         values = {"": step.output} | {bound.symbol.name: bound.value for bound in step.symbols}
-        found.places[step.name] = {
+        found.positions[step.name] = {
             name: [found.add(value), found.add(trace.gradient_of(value))]
             for name, value in values.items()
             if isinstance(value, Tensor)
@@ -99,26 +103,26 @@ def _found(trace: Trace) -> _Found:
     return found
 
 
-def _as_stored(run: RunData, places: dict[str, dict[str, list[int | None]]], stored: list[StoredTensor]) -> RunData:
+def _as_stored(run: RunData, positions: dict[str, dict[str, list[int | None]]], stored: list[StoredPart]) -> RunData:
     """The run with the shapes of what is in the file."""
 
     def value(step: StepData, each: ValueData) -> ValueData:
-        place = places[step.name].get(each.name)
-        return each if place is None else msgspec.structs.replace(each, shape=stored[_first(place)].shape)
+        position = positions[step.name].get(each.name)
+        return each if position is None else msgspec.structs.replace(each, shape=stored[_first(position)].shape)
 
     def part(step: StepData) -> StepData:
-        place = places[step.name].get("")
-        shape = step.shape if place is None else stored[_first(place)].shape
+        position = positions[step.name].get("")
+        shape = step.shape if position is None else stored[_first(position)].shape
         return msgspec.structs.replace(step, shape=shape, symbols=[value(step, each) for each in step.symbols])
 
     return msgspec.structs.replace(run, steps=[part(step) for step in run.steps])
 
 
-def _first(place: Iterable[int | None]) -> int:
-    return next(each for each in place if each is not None)
+def _first(position: Iterable[int | None]) -> int:
+    return next(each for each in position if each is not None)
 
 
-def _left_out(stored: Sequence[StoredTensor]) -> str:
+def _left_out(stored: Sequence[StoredPart]) -> str:
     cut = sum(each.shape != each.whole for each in stored)
     if not cut:
         return ""
@@ -146,7 +150,7 @@ def _predictions(trace: Trace, predictor: Predictor) -> list[Predicted]:
         Predicted(
             token=words[at] if at < len(words) else None,
             next=[
-                Candidate(known.get(text, text), p) for text, p in zip(map(predictor.text, ids), likely, strict=True)
+                LikelyToken(known.get(text, text), p) for text, p in zip(map(predictor.text, ids), likely, strict=True)
             ],
         )
         for at, (ids, likely) in enumerate(zip(best.indices.tolist(), best.values.tolist(), strict=True))

@@ -13,6 +13,7 @@ from glassformer.decoding.predictions import Predictor
 from glassformer.probes.trace import Trace
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.views.bundle import document, font_bytes, frame
+from glassformer.views.file_cells import file_cells
 from glassformer.views.file_data import file_data
 from glassformer.views.terminal import agreement_text, not_a_number
 
@@ -40,7 +41,7 @@ Trace._repr_html_ = trace_frame
 
 def _page(trace: Trace, title: str, predictor: Predictor, more: dict[str, bytes]) -> str:
     title = title or f"{type(trace.model).__name__}, every equation of one run"
-    data, numbers = file_data(trace, predictor)
+    data, numbers = file_data(trace, predictor, file_cells(trace))
     facts = [f"{len(trace.steps)} steps"]
     facts += [f"loss {not_a_number(float(trace.loss)) or number(trace.loss)}"] if trace.loss is not None else []
     facts += [" ".join(words) for words in trace.tokens.values()]

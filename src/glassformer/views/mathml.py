@@ -55,7 +55,7 @@ def gradient_symbols(symbols: Iterable[Symbol]) -> tuple[Symbol, ...]:
             name=f"{each.name}_bar",
             role="gradient",
             meaning=f"gradient of the loss with respect to {each.name}: {each.meaning}",
-            written=rf"\bar{{{each.written}}}",
+            written=", ".join(rf"\bar{{{part}}}" for part in each.written.split(", ")),
         )
         for each in letters
         if each.written and ", " not in each.written  # a pair of letters has no common gradient

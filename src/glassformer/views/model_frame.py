@@ -9,7 +9,7 @@ import msgspec
 
 from glassformer.layers.model import Model
 from glassformer.views.bundle import NOTEBOOK_METHOD, document, frame
-from glassformer.views.stored_numbers import StoredTensor, fitting, store
+from glassformer.views.stored_numbers import StoredPart, fitting, store
 
 NUMBERS = 60_000  # of all parameters, at most
 PARAMETERS_SHOWN = 120
@@ -21,7 +21,7 @@ class ParameterData(msgspec.Struct, frozen=True):
 
     name: str
     count: int
-    tensor: StoredTensor
+    tensor: StoredPart
 
 
 class ModelData(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ PARTS = (
 )  # fmt: skip
 
 
-class StoredTensor(msgspec.Struct, frozen=True):
+class StoredPart(msgspec.Struct, frozen=True):
     """A tensor in a file: the part that is there, the whole shape, and where its numbers begin."""
 
     shape: list[int]
@@ -29,15 +29,15 @@ def fitting(tensors: Sequence[Tensor], most: int) -> dict[int, tuple[int, int]]:
     return {id(tensor): chosen for tensor in tensors}
 
 
-def store(tensors: Sequence[Tensor], parts: Mapping[int, tuple[int, int]]) -> tuple[list[StoredTensor], bytes]:
+def store(tensors: Sequence[Tensor], parts: Mapping[int, tuple[int, int]]) -> tuple[list[StoredPart], bytes]:
     """The part kept of each tensor, and their numbers in float32: the first byte of all, then the second, and so on."""
-    stored: list[StoredTensor] = []
+    stored: list[StoredPart] = []
     blocks: list[np.ndarray] = [np.zeros(0, "<f4")]
     start = 0
     for tensor in tensors:
         shape = _part(tensor.shape, *parts[id(tensor)])
         kept = tensor.detach()[tuple(slice(n) for n in shape)].float().cpu().contiguous()
-        stored.append(StoredTensor(list(shape), list(tensor.shape), start))
+        stored.append(StoredPart(list(shape), list(tensor.shape), start))
         blocks.append(kept.numpy().astype("<f4").reshape(-1))
         start += kept.numel()
     planes = np.concatenate(blocks).view(np.uint8).reshape(-1, 4).T  # exponents beside exponents compress better

@@ -5,7 +5,7 @@ import { made, numberText, tokenText } from "glassformer/dom.js";
 import { percent } from "glassformer/predictions.js";
 
 const SVG = "http://www.w3.org/2000/svg";
-const [WIDTH, HEIGHT, GAP] = [116, 34, 30]; // pixels of a node, and between columns
+const [WIDTH, HEIGHT, GAP] = [104, 42, 28]; // pixels of a node, and between columns
 const MARKS = { pruned: "×", dropped: "×", finished: "■", open: "…", kept: "" };
 const WORDS = {
   pruned: "pruned: other continuations were more likely",
@@ -105,7 +105,7 @@ export class BeamView {
     const row = ({ node, path }) => made("tr", {},
       made("td", {}, node.winner ? "★" : ""), made("td", {}, made("button", { type: "button", class: "quiet", onclick: () => this.chosen(path.map((each) => each.token)) }, node.whole || "(empty)")),
       ...[node.score, node.length, node.penalty, node.rank].map((value) => made("td", { class: "number" }, numberText(value))));
-    const heads = ["", "finished text", "log-probability", "tokens", "÷ length penalty", "= score"].map((text) => made("th", { scope: "col" }, text));
+    const heads = [made("span", { class: "visually-hidden" }, "winner"), "finished text", "log-probability", "tokens", "÷ length penalty", "= score"].map((text) => made("th", { scope: "col" }, text));
     return made("table", {}, made("thead", {}, made("tr", {}, ...heads)), made("tbody", {}, ...ends.map(row)));
   }
 

@@ -51,13 +51,14 @@ export function scale([low, high], [start, end], logarithmic = false) {
 
 /** The point of a curve whose x is nearest; curves are in order of x. */
 export function nearest(points, x) {
+  if (!points.length || x === Infinity) return points.at(-1);
   let [low, high] = [0, points.length - 1];
   while (high - low > 1) {
     const middle = (low + high) >> 1;
     if (points[middle][0] < x) low = middle;
     else high = middle;
   }
-  return points.length && Math.abs(points[high][0] - x) < Math.abs(points[low][0] - x) ? points[high] : points[low];
+  return Math.abs(points[high][0] - x) < Math.abs(points[low][0] - x) ? points[high] : points[low];
 }
 
 /** At most `count` of the points, evenly chosen, the last among them. */
@@ -110,7 +111,8 @@ export class GlassChart extends HTMLElement {
     const svg = drawn("svg", { role: "img", tabindex: "0" });
     const parts = {
       head: made("div", { class: "chart-head" }, made("span", { class: "chart-title" }), made("span", { class: "chart-legend" })),
-      svg, said: made("output", { class: "chart-said" }), body: made("div"),
+      svg, said: made("output", { class: "chart-said" }),
+      body: made("div", { tabindex: 0, role: "group", "aria-label": "Table of the curves" }),
     };
     parts.table = made("details", { class: "chart-table" }, made("summary", {}, "As a table"), parts.body);
     parts.table.addEventListener("toggle", () => this.#tabulate());

@@ -8,7 +8,7 @@ const address = (run, what) => `/training/runs/${encodeURIComponent(run)}/${what
 
 function buildParts() {
   return {
-    runs: made("select"), folder: made("input", { type: "text", placeholder: "runs", autocomplete: "off" }), look: made("button", { type: "submit" }, "Look"),
+    runs: made("select", { class: "long" }), folder: made("input", { type: "text", placeholder: "runs", autocomplete: "off" }), look: made("button", { type: "submit" }, "Look"),
     words: made("p", { class: "faint", role: "status" }), slider: made("input", { type: "range", min: 0, max: 0, value: 0, id: "checkpoint" }),
     said: made("output", { for: "checkpoint" }), back: made("button", { type: "button" }, "Back to the model"), slide: null,
     table: made("tbody"),
@@ -52,7 +52,8 @@ export function checkpointsView(app, found) {
     parts.slide.hidden = !steps.length;
     parts.slider.max = Math.max(steps.length - 1, 0);
     const at = models.indexOf(app.state.get().model);
-    parts.slider.value = at < 0 ? steps.length - 1 : at;
+    if (at >= 0) parts.slider.value = at;
+    else if (document.activeElement !== parts.slider) parts.slider.value = steps.length - 1;
     const damaged = drawn.damaged ? `${drawn.damaged} damaged lines of its log are left out. ` : "";
     parts.words.textContent = damaged + (steps.length ? "" : "The run has no checkpoint yet.");
     label(parts, checkpoints, at);

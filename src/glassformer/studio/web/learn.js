@@ -21,7 +21,7 @@ export default {
     });
     return {
       update(now) {
-        step.update();
+        step.update(now);
         checkpoints.update(now);
       },
       unmount() {

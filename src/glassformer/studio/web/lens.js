@@ -52,13 +52,10 @@ export class Lens {
     const { source } = this;
     const asked = ++this.asked;
     this.first = Math.max(0, Math.min(first, this.length - 1));
-    try {
-      const found = await this.app.api.get(`/runs/${source.id}/lens`, { start: this.first, stop: this.first + WIDTH });
-      if (asked === this.asked) this.draw(found);
-    } catch (error) {
-      if (error.status !== 400) throw error;
-      if (asked === this.asked) this.body.replaceChildren(made("p", {}, error.message));
-    }
+    const found = await this.app.api.get(`/runs/${source.id}/lens`, { start: this.first, stop: this.first + WIDTH });
+    if (asked !== this.asked) return;
+    if (found.problem) this.body.replaceChildren(made("p", {}, found.problem));
+    else this.draw(found);
   }
 
   draw(found) {
@@ -90,7 +87,7 @@ export class Lens {
   }
 
   cell(best, depth, at) {
-    const [top] = best;
+    const top = best[0] ?? { text: "NaN", probability: NaN };
     const text = made("span", { class: "lens-text" }, tokenText(top.text));
     const bar = made("span", { class: "lens-bar", "aria-hidden": "true" });
     const shown = made("td", { role: "gridcell", tabindex: "-1", "data-depth": depth, "data-at": this.first + at,
@@ -109,7 +106,7 @@ export class Lens {
     if (!this.chosen() || cell !== this.chosen()) cell.classList.add("pointed");
     const [depth, at] = [Number(cell.dataset.depth), Number(cell.dataset.at)];
     const best = this.data.cells[depth][at - this.first];
-    const parts = best.flatMap((each, rank) => [rank ? ", " : "", made("code", {}, tokenText(each.text)), ` ${percent(each.probability)}`]);
+    const parts = best.length === 0 ? ["the logits are not finite"] : best.flatMap((each, rank) => [rank ? ", " : "", made("code", {}, tokenText(each.text)), ` ${percent(each.probability)}`]);
     this.said.replaceChildren(`${this.name(depth)}${this.target === "label" ? "" : `, position ${at}`}: `, ...parts);
   }
 
@@ -130,8 +127,17 @@ export class Lens {
     for (const cell of this.body.querySelectorAll("td")) {
       const here = Number(cell.dataset.at) === (now.token ?? this.length - 1) && Number(cell.dataset.depth) === depth;
       cell.setAttribute("aria-selected", String(here));
+      if (here) this.reveal(cell);
     }
     if (this.data) this.point(null);
+  }
+
+  /** Bring a cell into the visible part of the grid, beside the names of the depths. */
+  reveal(cell) {
+    const names = cell.parentElement.cells[0].offsetWidth;
+    const { body } = this;
+    const [left, right] = [cell.offsetLeft - names, cell.offsetLeft + cell.offsetWidth - body.clientWidth];
+    body.scrollLeft = Math.max(Math.min(body.scrollLeft, left), right);
   }
 
   key(event) {

@@ -15,6 +15,7 @@ const SETTINGS = [
   ["dim", "model.dim", "Width (dim)", { placeholder: "usual", min: 1, step: 1 }],
   ["heads", "model.heads", "Heads", { placeholder: "usual", min: 1, step: 1 }],
 ];
+const OWN = "the model’s own";
 const OF_THE_MODEL = ["layers", "dim", "heads"]; // which a copy of a model has already
 
 const field = (label, control, more = null) => made("label", { class: "field" }, made("span", {}, label), control, more);
@@ -81,12 +82,13 @@ function requestOf(form, app) {
 export function liveTraining(app) {
   const form = layout(buildForm());
   const [curves, layers, film] = [curvesView(), layersView(), attentionFilm()];
-  const samples = made("ol", { class: "samples", reversed: true });
+  const samples = made("ol", { reversed: true });
   const notes = made("ul", { class: "notes" });
   const results = made("div", { class: "results", hidden: true }, curves.element, notes,
     made("h3", {}, "Gradient norms by layer"), layers.element,
     made("h3", {}, "Attention as it changes"), film.element,
-    made("h3", {}, "A sample at each validation"), samples);
+    made("h3", { id: "learn-samples" }, "A sample at each validation"),
+    made("div", { class: "samples", tabindex: 0, role: "group", "aria-labelledby": "learn-samples" }, samples));
   const element = made("section", { class: "learn-live", "aria-labelledby": "learn-live" }, made("h2", { id: "learn-live" }, "Train a model"),
     made("p", { class: "faint" }, "Everything runs on this machine, in a folder that is removed when Studio ends. The model that you opened is never changed."),
     form.element, results);
@@ -104,6 +106,7 @@ export function liveTraining(app) {
   });
   form.pause.addEventListener("click", () => ask(form.pause.textContent === "Pause" ? "/training/pause" : "/training/resume"));
   form.stop.addEventListener("click", () => ask("/training/stop"));
+  form.from.addEventListener("change", () => { form.task.value = form.from.value ? "" : "gpt"; });
   for (const select of [form.from, form.data]) select.addEventListener("change", () => fields(form));
   fields(form);
 
@@ -132,11 +135,13 @@ async function offer(form, app) {
 
 function tasks(form, names) {
   if (form.task.options.length) return;
-  form.task.append(...names.map((name) => option(name)));
-  form.task.value = names.includes("gpt") ? "gpt" : names[0];
+  form.task.append(option("", OWN), ...names.map((name) => option(name)));
+  form.task.options[0].disabled = form.from.value === "";
+  form.task.value = "gpt";
 }
 
 function fields(form) {
+  if (form.task.options.length) form.task.options[0].disabled = form.from.value === "";
   for (const name of OF_THE_MODEL) form[`${name}Field`].hidden = form.from.value !== "";
   form.pathField.hidden = form.data.value !== "path";
   form.corpusField.hidden = form.data.value !== "typed";

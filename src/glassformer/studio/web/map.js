@@ -1,9 +1,10 @@
 // Map: the model drawn from the tape of the run, with sizes, costs and attributions.
 
 import { made, numberText } from "glassformer/dom.js";
-import { drawMap } from "glassformer/map_drawing.js";
+import { formulaOf } from "glassformer/formula.js";
+import { drawMap, factsOf } from "glassformer/map_drawing.js";
 
-const HINT = "Point at a box, or go through them with Tab, to read its size and cost; a click opens its equation.";
+const HINT = "Point at a box, or go through them with Tab, to read what it computes, its size and its cost. A click opens its equation.";
 
 export default {
   name: "map",
@@ -17,15 +18,13 @@ class ModelMap {
     this.app = app;
     this.unfolded = new Set();
     this.source = null;
-    this.said = made("output", { class: "map-said" }, HINT);
-    this.facts = made("p", { class: "map-facts faint" });
+    this.panel = made("section", { class: "map-panel", tabindex: 0, "aria-live": "polite", "aria-label": "What is pointed at" });
     this.backward = made("button", { type: "button", "aria-pressed": "false", onclick: () => this.turn() }, "Backward");
     this.fold = made("button", { type: "button", onclick: () => this.foldAll() }, "Unfold all layers");
     this.legend = made("p", { class: "map-legend" });
     this.drawing = made("div", { class: "map-drawing" });
-    root.append(made("div", { class: "map-tools" }, this.backward, this.fold, this.legend), this.said, this.drawing, this.facts);
-    this.drawing.addEventListener("pointerover", (event) => this.point(event.target.closest("[data-said]")));
-    this.drawing.addEventListener("focusin", (event) => this.point(event.target.closest("[data-said]")));
+    root.append(made("div", { class: "map-tools" }, this.backward, this.fold, this.legend), made("div", { class: "map-layout" }, this.drawing, this.panel));
+    for (const kind of ["pointerover", "focusin"]) this.drawing.addEventListener(kind, (event) => this.point(event.target.closest("[data-key]")));
     this.drawing.addEventListener("pointerleave", () => this.point(null));
     this.drawing.addEventListener("click", (event) => this.toggled(event));
     this.drawing.addEventListener("keydown", (event) => this.key(event));
@@ -49,12 +48,14 @@ class ModelMap {
     this.fold.textContent = open ? "Fold all layers" : "Unfold all layers";
     const focused = document.activeElement?.dataset?.key;
     const options = { unfolded: this.unfolded, back, now, link: (changes) => this.app.state.link(changes), stepOf: (name) => this.source.step(name) };
-    this.drawing.replaceChildren(drawMap(this.data, options));
+    const { root, known } = drawMap(this.data, options);
+    root.classList.toggle("tall", this.unfolded.size > 0);
+    this.known = known;
+    this.drawing.replaceChildren(root);
     if (focused) this.drawing.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
+    this.legend.classList.toggle("backward", back);
     this.legend.replaceChildren(...this.legendOf(back));
-    const { parameters, operations } = this.data;
-    const loss = this.source.run.loss;
-    this.facts.textContent = `${parameters.toLocaleString("en")} parameters, ${numberText(operations)} operations${loss === null ? "" : `, loss ${numberText(loss)}`}.`;
+    this.point(null);
   }
 
   legendOf(back) {
@@ -88,12 +89,33 @@ class ModelMap {
 
   async loss() {
     const found = await this.app.api.get(`/runs/${this.source.id}/predictions`, {});
+    if (found.problem) throw new Error(found.problem);
     if (found.target === "next" && found.ids.length > 1) return "next";
     return found.target === "label" ? `class:${found.greedy}` : `token:${found.greedy}@${found.position}`;
   }
 
+  /** Describe a box or a head beside the map; or, pointed at nothing, the whole model. */
   point(element) {
-    this.said.textContent = element?.dataset.said ?? HINT;
+    const found = this.known.get(element?.dataset.key);
+    if (!found) {
+      this.panel.replaceChildren(...this.whole());
+      return;
+    }
+    const { box, head } = found;
+    const step = this.source.step(box.step);
+    const equation = step && this.source.equation(step);
+    this.panel.replaceChildren(made("h2", {}, head === undefined ? box.title : `head ${head}`), made("p", { class: "map-name" }, box.name),
+      table(factsOf(box, head)),
+      ...(equation ? [made("div", { class: "map-formula" }, formulaOf(equation.mathml)), made("p", {}, equation.meaning)] : []));
+  }
+
+  whole() {
+    const { parameters, operations, stacks } = this.data;
+    const { run } = this.source;
+    const layers = stacks.map((stack) => `${stack.layers.length}${stack.name ? ` in the ${stack.name}` : ""}`).join(", ");
+    const facts = [["layers", layers], ["steps", run.steps.length.toLocaleString("en")], ["parameters", parameters.toLocaleString("en")], ["operations", numberText(operations)]];
+    if (run.loss !== null) facts.push(["loss", numberText(run.loss)]);
+    return [made("h2", {}, "The whole model"), made("p", { class: "map-name" }, String(run.model ?? "")), table(facts), made("p", { class: "faint" }, HINT)];
   }
 
   toggled(event) {
@@ -120,3 +142,5 @@ class ModelMap {
     next.focus();
   }
 }
+
+const table = (facts) => made("table", {}, made("tbody", {}, ...facts.map(([name, value]) => made("tr", {}, made("th", { scope: "row" }, name), made("td", {}, value)))));

@@ -3,14 +3,18 @@
 import { made, numberText, tokenText } from "glassformer/dom.js";
 
 const ROWS = 8;
+const FULL = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1]; // what a whole bar may stand for
+const SAME = 1e-6; // probabilities that differ by rounding alone
 const SETTINGS = { top_k: "top-k", top_p: "top-p", min_p: "min-p", suppress_tokens: "unused id" };
 
 /** A probability as a percentage in few digits. */
 export function percent(p) {
+  if (!Number.isFinite(p)) return "NaN";
   const value = 100 * p;
   if (value === 0) return "0 %";
   if (value < 0.01) return "< 0.01 %";
-  return `${value >= 99.95 && value < 100 ? "> 99.9" : value.toFixed(value < 1 ? 2 : 1)} %`;
+  if (value >= 99.95) return p === 1 ? "100 %" : "> 99.9 %";
+  return `${value.toFixed(value < 1 ? 2 : 1)} %`;
 }
 
 /** Bars of the prediction at the selected position; `write`, `takeBack` and `startOver` change the text. */
@@ -24,10 +28,11 @@ export class Predictions {
     this.greedy = made("button", { type: "button", class: "primary", onclick: () => this.write(this.found.greedy) }, "Write the most likely token");
     this.draw = made("button", { type: "button", onclick: () => this.write(this.found.sampled) }, "Draw one");
     this.back = made("button", { type: "button", onclick: takeBack }, "Take back");
-    this.over = made("button", { type: "button", onclick: startOver }, "Write it token by token");
+    this.over = made("button", { type: "button", onclick: startOver, hidden: true }, "Write it token by token");
     this.actions = made("p", { class: "bars-actions" }, this.greedy, this.draw, this.back, this.over);
     this.root = made("section", { class: "run-predictions", "aria-labelledby": "predictions-title" },
       made("h2", { id: "predictions-title" }, "Prediction"), this.lead, this.list, this.note, this.actions);
+    this.actions.hidden = true;
     this.wait();
   }
 
@@ -46,6 +51,8 @@ export class Predictions {
     }
     const last = found.position === found.ids.length - 1;
     this.lead.replaceChildren(...this.leadOf(run, found));
+    const most = Math.max(...found.candidates.flatMap((each) => [each.probability, each.model_probability]));
+    this.full = FULL.find((each) => most <= each) ?? 1;
     const rows = found.candidates.map((each) => this.row(each, found, last));
     while (rows.length < ROWS) rows.push(made("li", { class: "bar-row empty", "aria-hidden": "true" }));
     this.list.replaceChildren(...rows);
@@ -64,7 +71,7 @@ export class Predictions {
     if (found.target === "label") return ["The model chooses among ", String(found.vocab), " labels:"];
     const words = run.tokens.target ?? run.tokens.ids;
     const token = made("code", {}, tokenText(words?.[found.position] ?? found.ids[found.position]));
-    const where = `(position ${found.position} of ${found.ids.length - 1})`;
+    const where = `(position ${found.position})`;
     if (found.target === "mask") return ["In the position of ", token, ` ${where} the model expects:`];
     return ["After ", token, ` ${where} the model expects:`];
   }
@@ -76,21 +83,23 @@ export class Predictions {
     }
     const shown = found.candidates.reduce((sum, each) => sum + each.probability, 0);
     const rest = found.vocab > found.candidates.length ? `The other ${(found.vocab - found.candidates.length).toLocaleString("en")} have ${percent(Math.max(0, 1 - shown))} together.` : "";
-    return [last && found.target === "next" ? `${rest} Press + to go on with a token of your choice.` : rest];
+    const scale = this.full < 1 ? ` A whole bar is ${percent(this.full).replace(".0", "")}.` : "";
+    return [`${rest}${scale}${last && found.target === "next" ? " Press + to go on with a token of your choice." : ""}`.trim()];
   }
 
   row(each, found, last) {
     const text = tokenText(each.text);
     const fill = made("span", { class: "bar-fill" });
-    fill.style.setProperty("width", `${100 * each.probability}%`);
+    fill.style.setProperty("width", `${(100 * each.probability) / this.full}%`);
     const tick = made("span", { class: "bar-model" });
-    tick.style.setProperty("left", `${100 * each.model_probability}%`);
+    tick.style.setProperty("left", `${(100 * each.model_probability) / this.full}%`);
     const cut = each.removed_by;
-    const facts = `logit ${numberText(each.logit)}${each.probability === each.model_probability ? "" : `, by the model alone ${percent(each.model_probability)}`}`;
+    const moved = Math.abs(each.probability - each.model_probability) > SAME;
+    const facts = `logit ${numberText(each.logit)}${moved ? `, by the model alone ${percent(each.model_probability)}` : ""}`;
     const add = found.target === "next" && made("button", { type: "button", class: "bar-add", disabled: !last, "aria-label": `Write ${text}`, onclick: () => this.write(each.id) }, "+");
     const shown = cut ? `cut by ${SETTINGS[cut] ?? cut}` : percent(each.probability);
     return made("li", { class: cut ? "bar-row cut" : "bar-row", "data-id": each.id, "data-probability": each.probability },
-      made("span", { class: "bar-text" }, text), made("span", { class: "bar-track", title: facts }, fill, tick),
+      made("span", { class: "bar-text" }, text), made("span", { class: "bar-track", title: facts }, fill, moved ? tick : ""),
       made("span", { class: "bar-value" }, shown), made("span", { class: "bar-logit" }, made("span", { class: "visually-hidden" }, "logit "), numberText(each.logit)), add || "");
   }
 }

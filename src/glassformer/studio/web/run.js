@@ -37,12 +37,14 @@ class Run {
     this.sampling = new Sampling(app);
     this.lens = new Lens(app);
     root.append(this.form.root, this.bad, this.tokens.root,
-      made("div", { class: "run-columns" }, this.predictions.root, this.sampling.root), this.lens.root);
+      made("div", { class: "run-columns" }, made("div", {}, this.predictions.root, this.lens.root), this.sampling.root));
     this.predictSoon = later(60, () => this.predict());
   }
 
-  async update(now) {
-    if (this.model !== now.model) await this.read(now.model);
+  async update() {
+    const { model } = this.app.state.get();
+    if (this.model !== model) await this.read(model);
+    const now = this.app.state.get();
     const { source } = this.app;
     this.form.update(now, this.reading, this.prediction);
     if (!source) return;
@@ -65,10 +67,12 @@ class Run {
   /** Ask what the model reads; without a text the page begins with its example. */
   async read(model) {
     this.model = model;
+    this.app.say("Opening the model…");
     const found = await this.app.api.get("/reading", { model });
     this.reading = found.reading;
     this.sampling.equations = found.equations;
     const { text } = this.app.state.get();
+    this.app.say("");
     if (!text) this.app.state.set({ text: found.reading.example }, { replace: true });
   }
 
@@ -78,18 +82,21 @@ class Run {
     const now = state.get();
     const asked = ++this.asked;
     const settings = settingsOf(now.sampling);
-    try {
-      const found = await api.get(`/runs/${source.id}/predictions`, { position: now.token, ...settings });
-      if (asked !== this.asked || source !== this.app.source) return;
-      this.show(now, found);
-    } catch (error) {
-      if (error.status !== 400 || asked !== this.asked) throw error;
-      this.show(now, null, error.message);
-    }
+    const found = await api.get(`/runs/${source.id}/predictions`, { position: this.position(now.token), ...settings });
+    if (asked !== this.asked || source !== this.app.source) return;
+    this.show(found.problem ? null : found, found.problem);
   }
 
-  show(now, found, problem = "") {
+  /** The position to ask for; one that a shorter text no longer has is the last. */
+  position(token) {
+    const { tokens } = this.app.source.run;
+    const words = tokens.target ?? tokens.ids;
+    return token !== null && words && token < words.length ? token : null;
+  }
+
+  show(found, problem = "") {
     this.prediction = found;
+    const now = this.app.state.get(); // the settings may have moved on since
     const { run } = this.app.source;
     this.predictions.show(run, found, problem, { now, reading: this.reading, written: writtenIds(now.written).length });
     this.sampling.show(found, now.sampling);

@@ -4,8 +4,10 @@ import { Unreachable, api } from "glassformer/api.js";
 import { CopyMenu } from "glassformer/copy.js";
 import { made } from "glassformer/dom.js";
 import { Help } from "glassformer/help.js";
+import { projector } from "glassformer/projector.js";
 import { ServerSource } from "glassformer/source.js";
 import { state } from "glassformer/state.js";
+import { tour } from "glassformer/tour.js";
 import { views } from "glassformer/views.js";
 
 const WAIT = 1500; // milliseconds between questions whether the server is back
@@ -49,7 +51,7 @@ function mount() {
   document.title = `${view.title} · Glassformer Studio`;
   const body = made("div", { class: "body" });
   const tools = [new CopyMenu(app, body), new Help(app, view)];
-  const head = made("div", { class: "view-head" }, made("h1", {}, view.title), made("div", { class: "view-tools" }, tools.map((each) => each.root)));
+  const head = made("div", { class: "view-head" }, made("h1", {}, view.heading ?? view.title), made("div", { class: "view-tools" }, tools.map((each) => each.root)));
   main.replaceChildren(head, made("p", { class: "sentence" }, view.sentence), body);
   shown = { view, tools, mounted: view.mount(body, app) };
 }
@@ -117,6 +119,8 @@ state.on((_, before) => {
   run(before);
 });
 drawViews();
+projector(app, views);
+tour.begin(app);
 update(state.get());
 await run(state.get());
 document.body.dataset.ready = "yes";

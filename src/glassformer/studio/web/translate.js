@@ -1,10 +1,10 @@
 // Translate: source above, target below, where the decoder looks while it writes each word, and beam search as a tree.
 
 import { Alignment } from "glassformer/alignment.js";
+import { bar } from "glassformer/bars.js";
 import { BeamView } from "glassformer/beam_view.js";
 import { made, numberText, tokenText } from "glassformer/dom.js";
 import { examplesFor } from "glassformer/examples.js";
-import { percent } from "glassformer/predictions.js";
 
 const BARS = 6;
 const CROSS = /(?:^|\.)cross_attention\.weights$/;
@@ -62,9 +62,10 @@ class Translate {
     this.alignment.root.prepend(made("div", { class: "translate-controls" }, this.layer.field, this.head.field,
       made("span", { class: "field-inline" }, made("label", { for: "translate-least" }, "Ribbons from"), this.least, this.leastSaid)));
     return made("section", { "aria-labelledby": "words-title" }, made("h2", { id: "words-title" }, "Word by word"),
-      this.alignment.root,
-      made("div", { class: "translate-steps" }, step(-1, "← Word before"), step(1, "Next word →"), this.whole),
-      this.written, this.barsTitle, this.bars);
+      made("div", { class: "translate-columns" },
+        made("div", {}, this.alignment.root,
+          made("div", { class: "translate-steps" }, step(-1, "← Word before"), step(1, "Next word →"), this.whole)),
+        made("div", {}, this.barsTitle, this.written, this.bars)));
   }
 
   #least() {
@@ -85,8 +86,10 @@ class Translate {
     this.words.scrollIntoView?.({ block: "nearest" });
   }
 
-  async update(now) {
-    if (this.model !== now.model || this.kind === "training") await this.#begin(now.model);
+  async update() {
+    const { model } = this.app.state.get();
+    if (this.model !== model || this.kind === "training") await this.#begin(model);
+    const now = this.app.state.get(); // the example may be its text by now
     if (!this.kind || this.kind === "training" || this.kind === "none") return;
     if (document.activeElement !== this.text) this.text.value = now.text ?? "";
     this.#search(now);
@@ -116,7 +119,7 @@ class Translate {
     this.words.hidden = this.kind !== "translator";
     [this.label.textContent, this.button.textContent] = this.kind === "language" ? ["Text", "Continue"] : ["Sentence", "Translate"];
     if (writes && !this.app.state.get().text) this.app.state.set({ text: texts[0] }, { replace: true });
-    if (this.kind === "training") setTimeout(() => this.alive !== false && this.update(this.app.state.get()), 1500);
+    if (this.kind === "training") setTimeout(() => this.alive !== false && this.update(), 1500);
   }
 
   /** A new run: its cross-attention, layer by layer. */
@@ -173,15 +176,7 @@ class Translate {
     this.written.replaceChildren(made("b", {}, "Written so far: "), before || "nothing yet");
     const next = this.alignment.data?.target[row];
     this.barsTitle.textContent = now.token === null ? "Next word after the last" : `Word ${row + 1}: what it expected`;
-    this.bars.replaceChildren(...found.candidates.map((each) => this.#bar(each, each.text === next)));
-  }
-
-  #bar(each, chosen) {
-    const fill = made("span", { class: "bar-fill" });
-    fill.style.setProperty("width", `${100 * each.probability}%`);
-    return made("li", { class: "bar-row", "data-id": each.id }, made("span", { class: "bar-text" }, tokenText(each.text)),
-      made("span", { class: "bar-track" }, fill), made("span", { class: "bar-value" }, percent(each.probability)),
-      made("span", { class: "bar-chosen" }, chosen ? "✓ written" : ""));
+    this.bars.replaceChildren(...found.candidates.map((each) => bar(each, each.text === next ? "✓ written" : "")));
   }
 
   async #search(now) {

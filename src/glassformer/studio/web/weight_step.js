@@ -10,18 +10,19 @@ const SETTINGS = [
   ["weight_decay", "Weight decay", { value: "0.01", min: "0", step: "any" }],
   ["max_grad_norm", "Clip to norm", { value: "1", min: "0", step: "any" }],
 ];
-const NO_TEXT = "Run a text first: the step is taken on it, on a copy of the model.";
+const QUICK = 5e9; // operations of a forward pass after which a step is taken only when asked for
+const NO_TEXT = "Type a text: the step is taken on it, on a copy of the model.";
 
 const field = (label, control) => made("label", { class: "field" }, made("span", {}, label), control);
 
 function buildParts() {
   const parts = {
-    weight: made("select"), optimizer: made("select", {}, ["adamw", "adam", "momentum", "sgd"].map((name) => made("option", {}, name))),
+    batch: made("input", { type: "text", autocomplete: "off" }), weight: made("select", { class: "long" }), optimizer: made("select", { class: "short" }, ["adamw", "adam", "momentum", "sgd"].map((name) => made("option", {}, name))),
     taken: made("input", { type: "number", value: "0", min: "0", max: "50", step: "1" }),
-    next: made("button", { type: "button" }, "Take it, and show the next"),
+    take: made("button", { type: "button", hidden: true }, "Take the step"), next: made("button", { type: "button" }, "Take it, and show the next"),
     stage: made("input", { type: "range", min: 0, max: 0, value: 0, id: "stage" }),
     rail: made("ol", { class: "rail" }), title: made("h3"), meaning: made("p", { class: "faint" }), formula: made("glass-formula"),
-    text: made("output", { class: "arithmetic" }), value: made("output", { class: "stage-value" }), matrix: made("glass-matrix"),
+    letters: made("dl", { class: "letters" }), text: made("output", { class: "arithmetic" }), value: made("output", { class: "stage-value" }), matrix: made("glass-matrix"),
     ends: made("dl", { class: "ends" }), words: made("p", { class: "faint", role: "status" }, NO_TEXT),
   };
   for (const [name, , attributes] of SETTINGS) parts[name] = made("input", { type: "number", ...attributes });
@@ -29,16 +30,16 @@ function buildParts() {
 }
 
 function layout(parts) {
-  const controls = made("div", { class: "fields" }, field("Weight", parts.weight), field("Optimizer", parts.optimizer),
+  const controls = made("div", { class: "fields" }, field("Text, which is the batch", parts.batch), field("Weight", parts.weight), field("Optimizer", parts.optimizer),
     SETTINGS.map(([name, label]) => field(label, parts[name])), field("Steps taken before", parts.taken));
-  const reading = made("div", { class: "stage-reading" }, parts.title, parts.meaning, parts.formula, parts.text, parts.value);
-  parts.body = made("div", { class: "stages", hidden: true }, parts.rail,
+  const reading = made("div", { class: "stage-reading" }, parts.title, parts.meaning, parts.formula, parts.letters, parts.text, parts.value);
+  parts.body = made("div", { class: "stages waiting", hidden: true }, parts.rail,
     made("div", { class: "slide" }, made("label", { for: "stage" }, "Stage"), parts.stage),
     made("div", { class: "stage" }, reading, parts.matrix), parts.ends, made("p", {}, parts.next));
   parts.controls = controls;
   return made("section", { class: "learn-step", "aria-labelledby": "learn-step" }, made("h2", { id: "learn-step" }, "One step, from loss to new weight"),
-    made("p", { class: "faint" }, "The text is the batch. Click a cell to choose one weight; go through the stages with the slider or the arrow keys."),
-    controls, parts.words, parts.body);
+    made("p", { class: "faint" }, "Click a cell to choose one number of a weight; go through the stages with the slider or the arrow keys."),
+    controls, parts.words, parts.take, parts.body);
 }
 
 /** The part of the page that shows one step. */
@@ -51,12 +52,13 @@ export function weightStep(app) {
     const run = app.source?.run.id;
     if (!run) return;
     const asked = ++seen.asked;
+    parts.take.hidden = true;
     parts.words.textContent = "Taking a step…";
     try {
       const step = await app.api.post("/training/step", requestOf(parts, run));
       if (asked !== seen.asked) return;
       Object.assign(seen, { step, entry: null });
-      drawStep(parts, step);
+      drawStep(parts, step, app.state.get().changes);
       await choose(fitting(seen.index, step.shape) ?? step.shape.map(() => 0));
     } catch (error) {
       if (asked === seen.asked) parts.words.textContent = error.message;
@@ -78,11 +80,16 @@ export function weightStep(app) {
     drawStage(parts, app, seen);
   };
 
+  parts.batch.addEventListener("change", () => app.state.set({ text: parts.batch.value || null }));
   parts.stage.addEventListener("input", () => drawStage(parts, app, seen));
   parts.matrix.addEventListener("cell-pin", ({ detail }) => {
     const index = indexOf(seen.step.shape, detail.row, detail.column);
     if (String(index) !== String(seen.index)) choose(index);
   });
+  parts.formula.addEventListener("symbol-hover", ({ detail }) => {
+    for (const row of parts.letters.children) row.toggleAttribute("data-lit", row.dataset.letter === detail.symbol);
+  });
+  parts.take.addEventListener("click", take);
   parts.next.addEventListener("click", () => {
     parts.taken.value = Math.min(Number(parts.taken.value) + 1, Number(parts.taken.max));
     take();
@@ -91,11 +98,16 @@ export function weightStep(app) {
 
   return {
     element,
-    update() {
+    update(now) {
+      if (document.activeElement !== parts.batch) parts.batch.value = now.text ?? "";
+      parts.body.hidden = !now.text; // room is kept for a step that is on its way
       const run = app.source?.run.id ?? null;
       if (run === seen.run) return;
       seen.run = run;
-      take();
+      const work = (app.source?.run.steps ?? []).filter((step) => step.depth === 0).reduce((sum, step) => sum + step.operations, 0);
+      parts.take.hidden = work <= QUICK;
+      if (work <= QUICK) take();
+      else parts.words.textContent = "The model is large: a step takes a while.";
     },
   };
 }
@@ -118,15 +130,16 @@ function indexOf(shape, row, column) {
 const cellOf = (shape, index) => [index.slice(0, -1).reduce((row, at, axis) => row * shape[axis] + at, 0), index.at(-1)];
 const fitting = (index, shape) => (index?.length === shape.length && index.every((at, axis) => at < shape[axis]) ? index : null);
 
-function drawStep(parts, step) {
-  parts.body.hidden = false;
+function drawStep(parts, step, changes) {
+  parts.body.classList.remove("waiting");
   const options = step.weights.map(({ name, readable, shape }) => made("option", { value: name }, `${readable} [${shape.join(" × ")}]`));
   parts.weight.replaceChildren(...options);
   parts.weight.value = step.weight;
   for (const control of [parts.optimizer, ...SETTINGS.map(([name]) => parts[name])]) control.disabled = step.from_checkpoint;
   if (step.from_checkpoint) [parts.optimizer.value, parts.learning_rate.value] = [step.optimizer, step.learning_rate];
   const source = step.from_checkpoint ? " with the moments and the learning rate of the checkpoint" : "";
-  parts.words.textContent = `Step ${step.step} of ${step.optimizer}${source}: the loss is ${numberText(step.loss)}.`;
+  const without = changes.length ? " The changes of What if are left out." : "";
+  parts.words.textContent = `Step ${step.step} of ${step.optimizer}${source}: the loss is ${numberText(step.loss)}.${without}`;
   parts.stage.max = step.stages.length - 1;
   if (Number(parts.stage.value) >= step.stages.length) parts.stage.value = step.stages.length - 1;
 }
@@ -165,9 +178,18 @@ function drawStage(parts, app, { step, entry, index }) {
   parts.title.textContent = `${n + 1}. ${stage.title}`;
   parts.meaning.textContent = stage.rule ? `How the loss changes with this weight, by the gradient rule of ${stage.equation}.` : equation.meaning;
   parts.formula.data = { mathml: stage.rule ? equation.rule_mathml : equation.mathml, symbols: equation.symbols };
+  drawLetters(parts, equation, entry.numbers[n].operands);
   parts.text.textContent = text || "–";
   parts.value.textContent = numberText(value, DIGITS);
   drawMatrix(parts, app, step, stage, index);
+}
+
+/** The numbers behind the letters of the formula; pointing at one marks the other. */
+function drawLetters(parts, equation, operands) {
+  const known = equation.symbols.filter(({ name }) => name in operands);
+  parts.letters.replaceChildren(...known.map(({ name, meaning }) => made("div", { "data-letter": name,
+    onpointerenter: () => { parts.formula.marked = name; }, onpointerleave: () => { parts.formula.marked = null; } },
+  made("dt", {}, meaning || name), made("dd", {}, numberText(operands[name])))));
 }
 
 /** Scroll the rail alone, so that the page stays where it is. */

@@ -3,10 +3,11 @@
 import attention from "glassformer/attention.js";
 import { made, numberText, tokenText } from "glassformer/dom.js";
 import { FileSource, unpacked } from "glassformer/file_source.js";
+import path from "glassformer/path.js";
 import { state } from "glassformer/state.js";
 import step from "glassformer/step.js";
 
-const views = [step, attention];
+const views = [step, attention, path];
 const main = made("main", { id: "main", tabindex: -1 });
 const status = made("p", { id: "status", role: "status", "aria-live": "polite" });
 const links = made("nav", { id: "views", "aria-label": "Views" });

@@ -1,5 +1,7 @@
 // Where the numbers of an exported page come from: the file itself.
 
+import { numberText } from "glassformer/dom.js";
+
 const NOT_HERE = "is not in this file: `glassformer studio` shows it";
 
 /** The bytes of a block of the page, unpacked. */
@@ -66,13 +68,58 @@ export class FileSource {
     return windowOf(this.numbers, this.#tensor(step, symbol, direction), { leading, top, left, height, width });
   }
 
+  /** The arithmetic of a number as far as the file has it; of any number, which entries count in it. */
+  async cell({ step, index, direction = "forward" }) {
+    const known = this.data.cells[step];
+    const key = index.join(",");
+    const found = known?.cells[direction === "backward" ? `${key} backward` : key];
+    if (found) return found;
+    const value = this.#value(step, index, direction);
+    const text = direction === "forward" ? known?.texts[key] : undefined;
+    return {
+      step, index, direction, by: known?.by ?? step, latex: "", value, operands: [], more: 0, links: [], sent: [],
+      missing: "The list of operands of this number is not in this file: `glassformer studio` shows it.",
+      text: text ?? `${numberText(value)}, whose arithmetic ${NOT_HERE}`,
+      boxes: direction === "forward" ? this.#boxes(known?.pattern ?? [], index) : [],
+    };
+  }
+
+  /** A number as a tree back to embeddings and weights, as far as the file has the arithmetic. */
+  async path({ step, index, depth = 3, width = 3 }) {
+    const cell = await this.cell({ step, index });
+    return this.#tree({ source: step, index, value: cell.value, share: 1, symbol: "" }, cell, depth, width);
+  }
+
+  async #tree({ source, index, value, share, symbol }, cell, depth, width) {
+    const largest = (made) => cell.operands.filter((each) => each.step === made).slice(0, width);
+    const parts = depth > 0 && cell ? [...largest(true), ...largest(false)].sort((a, b) => Math.abs(b.share) - Math.abs(a.share)) : [];
+    const trees = parts.map(async (each) => (each.step && this.step(each.source)
+      ? this.#tree(each, await this.cell({ step: each.source, index: each.index }), depth - 1, width)
+      : { step: each.source, index: each.index, value: each.value, share: each.share, symbol: each.symbol, text: numberText(each.value), made: false, parts: [] }));
+    return { step: source, index, value, share, symbol, text: cell.text, made: true, parts: await Promise.all(trees) };
+  }
+
+  #boxes(pattern, index) {
+    return pattern.map(({ symbol, source, axes }) => {
+      const ends = axes.map((axis) => (typeof axis === "number" ? [index[axis], index[axis]] : axis));
+      const count = ends.reduce((product, [first, last]) => product * (last - first + 1), 1);
+      return { symbol, source, first: ends.map(([first]) => first), last: ends.map(([, last]) => last), count };
+    });
+  }
+
+  #value(step, index, direction) {
+    const tensor = this.#tensor(step, "", direction);
+    if (index.some((at, axis) => at >= tensor.shape[axis])) throw new Error(`${step}[${index.join(", ")}] ${NOT_HERE}`);
+    return this.numbers[tensor.start + index.reduce((at, each, axis) => at * tensor.shape[axis] + each, 0)];
+  }
+
   /** The attention maps of the run. */
   async attention() {
     return this.data.sheet;
   }
 
   #tensor(step, symbol, direction) {
-    const place = this.data.places[step]?.[symbol]?.[direction === "backward" ? 1 : 0];
+    const place = this.data.positions[step]?.[symbol]?.[direction === "backward" ? 1 : 0];
     if (place === undefined || place === null) throw new Error(`${symbol || "the value"} of ${step} ${NOT_HERE}`);
     return this.data.tensors[place];
   }

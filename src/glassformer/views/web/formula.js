@@ -29,7 +29,7 @@ function mathematics(source) {
 
 /** MathML as an element of this page; a text that is not MathML is shown as text. */
 export function formulaOf(mathml) {
-  const named = mathml.includes("xmlns=") ? mathml : mathml.replace("<math", `<math xmlns="${MATHML}"`);
+  const named = /^<math[^>]*xmlns=/.test(mathml) ? mathml : mathml.replace("<math", `<math xmlns="${MATHML}"`);
   const still = named.replaceAll(' style="', ' data-style="'); // the page's policy lets styles in by script alone
   const read = new DOMParser().parseFromString(still, "application/xml");
   const root = read.documentElement;
@@ -52,7 +52,8 @@ export class GlassFormula extends HTMLElement {
   #data = null;
   #marked = null;
   #pointed = null;
-  #holder = made("div", { class: "formula-body" });
+  #at = 0; // the letter the keys have come to
+  #holder = made("div", { class: "formula-body", tabindex: 0, role: "application", "aria-roledescription": "formula" });
   #said = made("output", { class: "formula-said" });
 
   connectedCallback() {
@@ -61,8 +62,8 @@ export class GlassFormula extends HTMLElement {
     const symbolOf = (event) => event.target.closest?.("[data-symbol]")?.dataset.symbol ?? null;
     this.#holder.addEventListener("pointerover", (event) => this.#point(symbolOf(event)));
     this.#holder.addEventListener("pointerleave", () => this.#point(null));
-    this.#holder.addEventListener("focusin", (event) => this.#point(symbolOf(event)));
-    this.#holder.addEventListener("focusout", (event) => { if (!this.#holder.contains(event.relatedTarget)) this.#point(null); });
+    this.#holder.addEventListener("focus", () => { if (this.#holder.matches(":focus-visible")) this.#go(this.#at); });
+    this.#holder.addEventListener("blur", () => this.#point(null));
     this.#holder.addEventListener("click", (event) => this.#pin(symbolOf(event)));
     this.#holder.addEventListener("keydown", (event) => this.#key(event));
     this.#say();
@@ -72,9 +73,9 @@ export class GlassFormula extends HTMLElement {
   get data() { return this.#data; }
   set data(data) {
     this.#data = data;
-    [this.#marked, this.#pointed] = [null, null];
+    [this.#marked, this.#pointed, this.#at] = [null, null, 0];
     this.#holder.replaceChildren(...(data ? pieces(formulaOf(data.mathml)) : []));
-    this.#name();
+    this.#holder.setAttribute("aria-label", `formula with ${this.#stops().length} letters; arrow keys read what they stand for`);
     this.#light();
     this.#say();
   }
@@ -96,15 +97,6 @@ export class GlassFormula extends HTMLElement {
     return this.#letters().filter((letter) => letter.previousElementSibling?.dataset.symbol !== letter.dataset.symbol);
   }
 
-  /** Say what each letter is; Tab reaches the first, arrow keys go on from there. */
-  #name() {
-    this.#stops().forEach((letter, at) => {
-      letter.setAttribute("tabindex", at === 0 ? "0" : "-1");
-      letter.setAttribute("role", "button");
-      letter.setAttribute("aria-label", [letter.dataset.symbol, this.#meaning(letter.dataset.symbol)].filter(Boolean).join(": "));
-    });
-  }
-
   #meaning(name) {
     return this.#data?.symbols.find((each) => each.name === name)?.meaning ?? "";
   }
@@ -114,7 +106,7 @@ export class GlassFormula extends HTMLElement {
     const parts = [];
     for (let part = this.#stops().find((letter) => letter.dataset.symbol === name); part?.dataset.symbol === name; part = part.nextElementSibling) {
       const copy = part.cloneNode(true);
-      for (const attribute of ["data-symbol", "data-lit", "tabindex", "role", "aria-label"]) copy.removeAttribute(attribute);
+      for (const attribute of ["data-symbol", "data-lit", "data-at"]) copy.removeAttribute(attribute);
       parts.push(copy);
     }
     const math = document.createElementNS(MATHML, "math");
@@ -125,6 +117,7 @@ export class GlassFormula extends HTMLElement {
   #point(name) {
     if (name === this.#pointed) return;
     this.#pointed = name;
+    if (name === null) for (const letter of this.#letters()) letter.removeAttribute("data-at");
     this.#light();
     this.#say();
     this.dispatchEvent(new CustomEvent("symbol-hover", { bubbles: true, detail: { symbol: name } }));
@@ -136,18 +129,21 @@ export class GlassFormula extends HTMLElement {
 
   /** Arrow keys go from letter to letter, Home and End to the first and the last; Enter pins. */
   #key(event) {
-    const letters = this.#stops();
-    const at = letters.indexOf(event.target);
-    if (at < 0) return;
-    const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: letters.length - 1 }[event.key];
-    if (to !== undefined) {
-      const next = letters[Math.max(0, Math.min(letters.length - 1, to))];
-      event.target.setAttribute("tabindex", "-1");
-      next.setAttribute("tabindex", "0");
-      next.focus();
-    } else if (event.key === "Enter" || event.key === " ") this.#pin(event.target.dataset.symbol);
+    const [at, last] = [this.#at, this.#stops().length - 1];
+    const to = { ArrowRight: at + 1, ArrowDown: at + 1, ArrowLeft: at - 1, ArrowUp: at - 1, Home: 0, End: last }[event.key];
+    if (to !== undefined) this.#go(to);
+    else if (event.key === "Enter" || event.key === " ") this.#pin(this.#pointed);
     else return;
     event.preventDefault();
+  }
+
+  /** Point at a letter by its number. */
+  #go(to) {
+    const stops = this.#stops();
+    this.#at = Math.max(0, Math.min(stops.length - 1, to));
+    this.#point(stops[this.#at]?.dataset.symbol ?? null);
+    for (const letter of this.#letters()) letter.toggleAttribute("data-at", letter === stops[this.#at]);
+    stops[this.#at]?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   #light() {
