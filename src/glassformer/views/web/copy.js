@@ -124,6 +124,7 @@ export class CopyMenu {
   async copy(name, act) {
     try {
       const text = await act();
+      if (typeof text !== "string") throw new Error("it is not in this file: `glassformer studio` has it");
       await copied(text);
       this.app.say(`Copied: ${name === "Link" ? "the address of this selection" : `${name}, ${text.length.toLocaleString("en")} characters`}.`);
     } catch (error) {
