@@ -7,11 +7,8 @@ import torch
 from torch import Tensor
 
 from glassformer.equations.algebra import residual
-from glassformer.equations.attention import attention, weighted_sum
-from glassformer.equations.block_attention import block_attention
-from glassformer.equations.window_attention import window_attention
 from glassformer.errors import TapeError
-from glassformer.steps import Step
+from glassformer.probes.attention_steps import attention_steps
 
 if TYPE_CHECKING:
     from glassformer.probes.trace import Trace
@@ -66,15 +63,8 @@ def _on_axis(axis: int, index: int, change: Callable[[Tensor], Tensor]) -> Calla
 
 def head_attribution(trace: "Trace") -> dict[str, Tensor]:
     """For every attention the rise of the loss [heads] if a head's output were zero: −⟨gradient, value⟩."""
-    return {trace.names[step.path]: _rise(trace, step.output).sum((0, 2, 3)) for step in attention_steps(trace)}
-
-
-def attention_steps(trace: "Trace") -> list[Step]:
-    """The steps that give the output [batch, heads, seq, head_dim] of an attention."""
-    # While training with dropout, attention runs in parts.
-    attentions = (attention, weighted_sum, window_attention, block_attention)
-    found = [step for step in trace.tape.steps if step.kept and step.equation in attentions]
-    return [step for step in found if step.output.dim() == 4]
+    found = attention_steps(trace.tape.steps)
+    return {trace.names[step.path]: _rise(trace, step.output).sum((0, 2, 3)) for step in found}
 
 
 def layer_attribution(trace: "Trace") -> dict[str, Tensor]:
