@@ -23,7 +23,8 @@ from glassformer.views.run_data import TensorName
 PATH_CELLS = 160  # numbers on the paths back from the prediction
 WIDTH = 2  # operands that are followed from each of them
 FIRST_CELLS = 300  # numbers at the beginning of the steps, at least one of each
-TEXTS = 3000  # numbers whose text alone is in the file
+BLOCK = 8  # rows and columns of each matrix whose text comes before that of others
+TEXTS = 8000  # numbers whose text alone is in the file
 OPERANDS = 24  # of a number, the largest, beside those that its text writes out
 
 Index = tuple[int, ...]
@@ -122,15 +123,15 @@ def _start(trace: Trace) -> tuple[str, Index] | None:
 
 
 def _indices(step: TraceStep) -> Iterator[Index]:
-    """The indices of a step's output from the selected head and token on, in a square that grows from the corner."""
+    """The indices of a step's output: the first rows and columns of each matrix, from the selected head and token on."""
     shape = step.shape
-    lead = tuple(step.starts.get(axis, 0) for axis in range(len(shape)))
+    first = [step.starts.get(axis, 0) for axis in range(len(shape))]
     rows, columns = (1, 1, *shape)[-2:]
-    for size in range(max(rows, columns)):
-        ring = [(size, j) for j in range(size)] + [(i, size) for i in range(size + 1)]
-        for i, j in ring:
-            if i < rows and j < columns:
-                yield _moved(lead, shape, i, j)
+    for size in range(0, max(rows, columns), BLOCK):
+        for lead in itertools.product(*([(a + i) % n for i in range(n)] for a, n in zip(first[:-2], shape[:-2], strict=True))):
+            for i, j in itertools.product(range(min(rows, size + BLOCK)), range(min(columns, size + BLOCK))):
+                if i >= size or j >= size:
+                    yield _moved((*lead, *first[-2:]), shape, i, j)
 
 
 def _moved(lead: Index, shape: Sequence[int], i: int, j: int) -> Index:
