@@ -163,8 +163,8 @@ def test_a_gradient_names_who_sent_it(name: str) -> None:
         assert sum(float(each.value) for each in one.sent) == pytest.approx(one.value, rel=1e-4, abs=1e-7)
         for each in one.sent:
             assert f"(from {each.step})" in one.text
-        shares = [abs(operand.share) for operand in one.operands]
-        assert shares == sorted(shares, reverse=True)
+        sizes = [abs(operand.share) for operand in one.operands]
+        assert sizes == sorted(sizes, reverse=True)
 
 
 def test_a_gradient_is_refused_where_there_is_none() -> None:
@@ -178,8 +178,8 @@ def test_a_path_has_shares_and_ends_at_weights() -> None:
     tree = path(found, "output", (0, 3, 2), 60, 1)
     count = 0
     while True:
-        shares = [abs(part.share) for part in tree.parts]
-        assert shares == sorted(shares, reverse=True)
+        sizes = [abs(part.share) for part in tree.parts]
+        assert sizes == sorted(sizes, reverse=True)
         followed = [part for part in tree.parts if part.made and not part.fixed]
         if not followed:
             break
