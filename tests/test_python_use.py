@@ -162,7 +162,9 @@ def test_notebook_views() -> None:
 
 def framed(shown: str) -> str:
     """The page in the iframe that a notebook shows."""
-    found = re.fullmatch(r'<iframe sandbox="allow-scripts" srcdoc="([^"]*)" title="[^"]*" style="[^"]*"></iframe>', shown)
+    found = re.fullmatch(
+        r'<iframe sandbox="allow-scripts" srcdoc="([^"]*)" title="[^"]*" style="[^"]*"></iframe>', shown
+    )
     assert found
     return html.unescape(found[1])
 

@@ -96,7 +96,7 @@ def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
         for bound in step.symbols:
             if isinstance(bound.value, Tensor) and bound.value.is_floating_point():
                 assert bound.source, f"{step.name}: nobody knows where {bound.symbol.name} came from"
-    if name not in ("mlp", "rnn", "lstm", "cnn", "image-autoencoder", "skip-gram", "linear"):
+    if name not in ("mlp", "rnn", "lstm", "cnn", "image-mlp", "image-autoencoder", "skip-gram", "linear"):
         module = "decoder.layers.1.cross_attention" if name in ("seq2seq", "t5") else None
         module = module or next(n for n in names if n.endswith("attention.weights")).removesuffix(".weights")
         for word in ("queries", "keys", "values", "scores", "weights", "outputs"):

@@ -10,8 +10,8 @@ from torch import Tensor
 
 import glassformer.equations  # noqa: F401 - fills the catalog
 from glassformer.equation import catalog
-from glassformer.views.html import mathml
 from glassformer.views.latex_arithmetic import latex_arithmetic
+from glassformer.views.mathml import mathml
 from tests.arithmetic import as_python
 from tests.equations.drawing import Draw, draw_arguments
 
