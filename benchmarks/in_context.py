@@ -3,8 +3,9 @@
 A task gives each of eight things one of 16 names. A prompt shows examples of one task and asks for the name of a thing.
 Nothing about a task is in the weights; one in ten tasks is never trained on, and only those are measured. The thing may
 not be among the examples: who looks up the name where it is, and else guesses, has the accuracy printed as `ceiling`.
+Training stays long on a plateau, where a model names any of the names in the prompt, and a seed may never leave it.
 
-    python benchmarks/in_context.py --out runs/in-context          # three seeds
+    python benchmarks/in_context.py --out runs/in-context          # three seeds, some minutes each on a GPU
     glassformer few-shot runs/in-context/seed-0 --examples runs/in-context/examples.tsv "star" "moon"
 """
 
@@ -110,8 +111,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=4000)
-    parser.add_argument("--batch", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=16_000)
+    parser.add_argument("--batch", type=int, default=128)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)

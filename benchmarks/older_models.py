@@ -3,13 +3,15 @@
 python benchmarks/older_models.py [--gaps 10 50 100 200] [--seeds 0 1 2] [--updates 1000] [--processes 2]
 
 Prints how many symbols each recalls by gap, the seconds of a training step by length, and the norm of the gradient
-that reaches the first symbol, before and after training. Every run is one thread in a process of its own.
+that reaches the first symbol, before and after training. Every run is one thread; a line on standard error tells of
+each as it ends.
 """
 
 import argparse
 import statistics
+import sys
 import time
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from itertools import islice
 from multiprocessing import get_context
@@ -80,6 +82,18 @@ def step_seconds(name: str, length: int, device: str) -> float:
     return min(times)
 
 
+def outcomes(runs: list[Run], processes: int) -> list[Outcome]:
+    """What came of all runs, each told as it ends."""
+    found: list[Outcome] = []
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(outcome, run) for run in runs]):
+            found.append(each := done.result())
+            how = f"{each.run.name}, gap {each.run.gap}, rate {each.run.rate:g}, seed {each.run.seed}"
+            spent = f"{each.seconds * each.run.updates:.0f} s"
+            print(f"{len(found)} of {len(runs)}: {how}: {each.accuracy:.1%} in {spent}", file=sys.stderr, flush=True)
+    return found
+
+
 def main(given: argparse.Namespace) -> None:
     """Three tables."""
     runs = [
@@ -89,12 +103,9 @@ def main(given: argparse.Namespace) -> None:
         for rate in RATES[name]
         for seed in given.seeds
     ]
-    with ProcessPoolExecutor(given.processes, get_context("spawn")) as pool:
-        found = list(pool.map(outcome, runs))
-    print(
-        "| gap | model | parameters | recalled, mean of seeds (least to most) | gradient at the first symbol over the"
-    )
-    print("question's, fresh | trained | ms a step |\n| --- | --- | --- | --- | --- | --- | --- |")
+    found = outcomes(runs, given.processes)
+    recalled, reached = "recalled, mean of seeds (least to most)", "gradient at the first symbol over the question's"
+    print(f"| gap | model | parameters | {recalled} | {reached}: fresh | trained | ms a step |\n{'| --- ' * 7}|")
     for gap in given.gaps:
         for name in NAMES:
             print(row(gap, name, [each for each in found if (each.run.gap, each.run.name) == (gap, name)]), flush=True)

@@ -99,8 +99,11 @@ def _section(entry: Entry) -> list[str]:
     if entry.intuition:
         lines += ["", f"*{entry.intuition}*"]
     lines += ["", entry.summary, ""]
-    symbols = [(f"`{s.name}`", s.role, f"`{s.shape}`" if s.shape else "", s.meaning) for s in entry.symbols]
-    lines += _table(("symbol", "role", "shape", "meaning"), symbols)
+    symbols = [
+        (f"`{s.name}`", f"${s.written}$" if s.written else "", s.role, f"`{s.shape}`" if s.shape else "", s.meaning)
+        for s in entry.symbols
+    ]
+    lines += _table(("symbol", "written", "role", "shape", "meaning"), symbols)
     if entry.gradient:
         lines += ["", "Gradient:", "", f"$$ {entry.gradient} $$"]
     operations = f"`{entry.flops}`" if entry.flops else "the sum of its parts"

@@ -31,19 +31,42 @@ settings.load_profile("ci")  # --hypothesis-profile=nightly asks for the other
 TOGETHER = (
     "tests/course/worked/",
     "tests/browser/",
+    "tests/cli/test_evaluate.py",
+    "tests/cli/test_exit_status.py",
+    "tests/cli/test_few_shot.py",
+    "tests/cli/test_streams.py",
+    "tests/cli/test_unfinished_run.py",
+    "tests/data/test_phrase_book.py",
+    "tests/data/test_python_source.py",
     "tests/parity/test_answers.py",
+    "tests/training/test_chat.py",
     "tests/training/test_distributed.py",
+    "tests/training/test_fine_tune.py",
     "tests/training/test_kills.py",
     "tests/training/test_labels.py",
     "tests/training/test_resuming.py",
+    "tests/training/test_run_folder_damage.py",
+    "tests/training/test_run_folder_kills.py",
+    "tests/training/test_signals.py",
+    "tests/training/test_skip_gram.py",
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tell pytest-xdist (`--dist loadgroup`) which tests belong together."""
-    for item in items:
-        shared = next((part for part in TOGETHER if item.nodeid.startswith(part)), None)
-        if item.nodeid.startswith("tests/course/") and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
-            shared = item.callspec.params.get("name")
-        if shared is not None:
-            item.add_marker(pytest.mark.xdist_group(shared))
+def group_of(test: str) -> str:
+    """What a test is run together with: all of a file or folder, all tests of a lesson, or only itself."""
+    shared = next((part for part in TOGETHER if test.startswith(part)), None)
+    if test.startswith("tests/course/") and test.endswith("]") and shared is None:
+        return test[test.index("[") :]
+    return shared or test
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Give the tests of a group to one process, since the markers of pytest-xdist 3.8 do not reach pytest 9.2."""
+    from xdist.scheduler import LoadGroupScheduling
+
+    class Together(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Together(config, log) if config.getvalue("dist") == "loadgroup" else None  # pyright: ignore[reportArgumentType]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from glassformer.asking.answering import answer
 from glassformer.asking.arguments import (
+    Candidates,
     Pictures,
     Texts,
     as_messages,
@@ -28,7 +29,7 @@ from glassformer.asking.picture_classification import classify_images
 from glassformer.asking.picture_inputs import pixel_values, read_pixels
 from glassformer.asking.reading import max_length
 from glassformer.asking.retrieval import Picture
-from glassformer.asking.similar import own_vectors, similar_texts
+from glassformer.asking.similar import nearest_candidates, own_vectors
 from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
 from glassformer.checkpoints.huggingface import HFModel
 from glassformer.checkpoints.load import load as load_checkpoint
@@ -250,13 +251,12 @@ class LoadedModel(TextModel):
             found = embed(self._plain(), self.required_tokenizer(), as_texts(items))
         return found if isinstance(texts, list | tuple) else found[0]
 
-    def similar(self, query: str, candidates: Texts | None = None, top_k: int = 10) -> list[Neighbor]:
-        """The nearest words of a model of word vectors, or the nearest of some candidate texts, with their cosines."""
-        model, tokenizer = self._plain(), self.required_tokenizer()
-        require_type(ModelError, "query", query, str, "one text")
+    def similar(self, query: str | Picture, candidates: Candidates | None = None, top_k: int = 10) -> list[Neighbor]:
+        """The nearest words of word vectors, or of candidates, for a CLIP pictures too, the nearest; with cosines."""
+        require_type(ModelError, "query", query, (str, Path, np.ndarray), "one text or picture")
         if candidates is None:
-            return own_vectors(model, tokenizer).similar(query, top_k)
-        return similar_texts(model, tokenizer, query, as_texts(candidates), top_k)
+            return self.vectors().similar(str(query), top_k)
+        return nearest_candidates(self.embed, query, listed(candidates), top_k)
 
     def analogy(self, word: str, minus: str, plus: str, top_k: int = 10) -> list[Neighbor]:
         """Complete "king is to man as … is to woman" with word vectors: `analogy("king", "man", "woman")`."""

@@ -19,7 +19,8 @@ const apart = [NaN, -Infinity, Infinity, 0, 2, -2, 0.1, -0.1];
 const matrix = document.querySelector("glass-matrix");
 matrix.data = {
   title: "scores", shape: [8, 8], load: window.numbers((i, j) => (i === 0 ? apart[j] : Math.sin(i * 3 + j * 7))),
-  rowLabels: WORDS, columnLabels: WORDS, rowName: "query", columnName: "key", scale: null, counts: { nan: 1, infinite: 2 },
+  rowLabels: WORDS, columnLabels: WORDS, rowName: "query", columnName: "key",
+  scale: null, counts: { nan: 1, infinite: 2 },
 };
 """.replace("WORDS", WORDS)
 LARGE = """

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from tests.browser.conftest import OpenPage, small_model
-from tests.browser.test_step import TEXT, address
+from tests.browser.test_step import TEXT, address, until
 
 CLICKS = 40  # at most from a logit to an embedding or a weight
 ROOT = ".body[data-read]"
@@ -26,7 +26,7 @@ def test_clicks_on_the_heaviest_operand_reach_an_embedding_and_back_undoes_each(
     keys = [page.locator(ROOT).get_attribute("data-read")]
     while page.locator("a.node[data-heaviest]").count():
         page.locator("a.node[data-heaviest]").click()
-        page.wait_for_function(f"document.querySelector('.body').dataset.read !== {keys[-1]!r}")
+        page.wait_for_selector(f'.body[data-read]:not([data-read="{keys[-1]}"])')
         keys.append(page.locator(ROOT).get_attribute("data-read"))
         assert len(keys) <= CLICKS + 1
     assert "embedding" in keys[-1] or "positions" in keys[-1], keys[-1]
@@ -43,15 +43,15 @@ def test_a_node_is_unfolded_and_left_by_keyboard(studio: OpenPage) -> None:
     before = page.locator(".node").count()
     page.locator('.toggle[aria-expanded="false"]').first.focus()
     page.keyboard.press("Enter")
-    page.wait_for_function(f"document.querySelectorAll('.node').length > {before}")
+    until(page, f"document.querySelectorAll('.node').length > {before}")
     assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true", "the focus stays"
     page.keyboard.press("Enter")
-    page.wait_for_function(f"document.querySelectorAll('.node').length === {before}")
+    until(page, f"document.querySelectorAll('.node').length === {before}")
     page.locator('a.node[data-id="0"]').focus()
     page.keyboard.press("ArrowRight")
     assert page.evaluate("document.activeElement.dataset.id") == "0.0"
     page.keyboard.press("Enter")
-    page.wait_for_function("!location.hash.includes('layers.0.attention.weights')")
+    until(page, "!location.hash.includes('layers.0.attention.weights')")
 
 
 def test_edges_are_as_wide_as_their_shares(studio: OpenPage) -> None:

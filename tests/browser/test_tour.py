@@ -1,5 +1,6 @@
 """The first ten minutes in a real browser: home, the tour by keyboard alone, projector mode, the first start."""
 
+import copy
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ POINTED = "() => document.querySelector('#tour')?.dataset.pointing === 'yes'"
 
 
 def translator() -> LoadedModel:
-    return LoadedModel(writer("seq2seq", context=12), words())
+    return LoadedModel(copy.deepcopy(writer("seq2seq", context=12)).requires_grad_(True), words())
 
 
 def stop_of(page: object) -> str:
@@ -94,7 +95,8 @@ def test_the_tour_hides_nothing_on_a_narrow_screen(studio: OpenPage) -> None:
     page.wait_for_function(POINTED)
     page.wait_for_timeout(400)
     target, panel = page.locator(".tour-target").bounding_box(), page.locator("#tour").bounding_box()
-    assert target["y"] < panel["y"], "its top is in view above the panel"
+    header = page.locator("header").bounding_box()
+    assert header["y"] + header["height"] <= target["y"] <= panel["y"] - 80, "it is in view above the panel"
     page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")
     last = page.locator("main .body > :last-child").bounding_box()
     assert last["y"] + last["height"] <= page.locator("#tour").bounding_box()["y"], "the end can be scrolled free"
@@ -131,6 +133,22 @@ def test_projector_mode_goes_through_the_views_by_a_presenters_keys(studio: Open
     assert page.locator("#views").is_visible()
 
 
+@pytest.mark.parametrize("screen", [{}, {"viewport": {"width": 390, "height": 800}, "color_scheme": "dark"}])
+def test_axe_finds_nothing_on_the_tour_and_the_projector(studio: OpenPage, screen: dict[str, object]) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+    page = studio(translator(), "#/translate?text=one%20two&token=1&projector=1", **screen)
+    page.wait_for_selector(".beam-node")
+    page.wait_for_selector(".align-board .ribbon", state="attached")
+    shown = [axe.Axe().run(page).response["violations"]]
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+    page.goto(page.url.split("#")[0] + "#/?text=one%20two")
+    page.locator("button.large").click()
+    page.wait_for_function(POINTED)
+    shown.append(axe.Axe().run(page).response["violations"])
+    assert [(each["id"], each["nodes"][0]["html"]) for found in shown for each in found] == []
+    assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
 @contextmanager
 def first_start(chromium: object, model: FirstModel) -> Iterator[object]:
     sessions, listening = Sessions(), listen(0)
@@ -152,14 +170,12 @@ def test_the_first_start_shows_progress_then_a_translation(
     monkeypatch.setattr(first_model, "SAMPLE_EVERY", 10)
     for name, size in {"TRAINING": 1000, "HELD_OUT": 1, "VOCABULARY": 300, "TOKENS_PER_BATCH": 64}.items():
         monkeypatch.setattr(built_in_translator, name, size)
-    model = FirstModel(150)
+    model = FirstModel(80)
     with first_start(chromium, model) as page:
         page.wait_for_selector(".first-training:not([hidden])")
         assert page.locator("button.large").is_disabled()
         model.start()
-        page.wait_for_function(
-            "() => /Step \\\\d+ of 150, loss/.test(document.querySelector('.first-words').textContent)"
-        )
+        page.wait_for_function("() => /Step \\d+ of 80, loss/.test(document.querySelector('.first-words').textContent)")
         page.wait_for_selector(".first-samples li")
         assert page.locator(".home-prediction").is_hidden()
         page.goto(page.url.split("#")[0] + "#/translate")

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 import glassformer as gf
 from glassformer.checkpoints.vectors import WordVectors
@@ -15,6 +16,7 @@ from glassformer.cli.main import main
 from glassformer.models.registry import build
 from glassformer.models.word2vec import SkipGramConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
+from tests.cli.test_ask import clip
 from tests.test_interface import encoder
 
 ROYAL = WordVectors(
@@ -76,6 +78,27 @@ def test_nearest_lines_by_a_sentence_encoder_as_in_python(tmp_path: Path, capsys
     vectors = gf.load(folder).embed(["two one", *lines])
     cosines = torch.nn.functional.cosine_similarity(vectors[:1], vectors[1:])
     assert wanted[0].text == lines[int(cosines.argmax())] and wanted[0].cosine == pytest.approx(float(cosines.max()))
+
+
+def test_a_clip_compares_pictures_and_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, random = str(clip(tmp_path)), np.random.default_rng(0)
+    paths = [str(tmp_path / f"{name}.png") for name in "abc"]
+    for path in paths:
+        Image.fromarray(random.integers(0, 256, (8, 8, 3), dtype=np.uint8)).save(path)
+    (tmp_path / "lines.txt").write_text("\n".join(["one two", *paths[1:]]))
+    assert main(["similar", folder, paths[0], "one two", "--file", str(tmp_path / "lines.txt"), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    vectors = gf.load(folder).embed([Path(paths[0]), "one two", *map(Path, paths[1:])])
+    cosines = torch.nn.functional.cosine_similarity(vectors[:1], vectors[1:])
+    names = ["one two", *paths[1:]]
+    assert {near["text"]: near["cosine"] for near in found[0]["neighbors"]} == pytest.approx(
+        dict(zip(names, cosines.tolist(), strict=True)), abs=1e-6
+    )
+    assert found[1]["neighbors"][0]["text"] == "one two"
+    assert main(["embed", folder, paths[0], "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["vector"] == pytest.approx(vectors[0].tolist(), abs=1e-6)
+    assert main(["similar", folder, "no.png", "--file", str(tmp_path / "lines.txt")]) == 2
+    assert "no.png: no such file" in capsys.readouterr().err
 
 
 def test_a_map_is_written_and_replaced_but_nothing_else_is(

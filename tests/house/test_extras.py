@@ -41,7 +41,8 @@ def test_dependencies_and_extras_are_what_is_imported() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     extras = {name: each for name, each in project["optional-dependencies"].items() if name != "dev"}
     listed = modules_of([*project["dependencies"], *(one for each in extras.values() for one in each)])
-    known = {name for name in imported() if name in packages_distributions() or name in listed}
+    installed = packages_distributions()
+    known = {name for name in imported() if name in installed or name in listed}
     assert listed == known
 
 

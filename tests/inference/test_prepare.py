@@ -2,6 +2,7 @@
 
 import copy
 import gc
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -190,13 +191,22 @@ def test_what_has_no_other_form_is_refused() -> None:
         for_inference(writer("gpt"), "int3")
 
 
+@pytest.fixture
+def only_new() -> Iterator[None]:
+    """Hide what is there already from the list of objects, which is long after other tests."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def live_bytes() -> int:
-    """Memory of all tensors there are, each storage counted once."""
+    """Memory of all tensors made since `only_new`, each storage counted once."""
     tensors = [each for each in gc.get_objects() if type(each) in (torch.Tensor, torch.nn.Parameter) and each.is_cpu]
     storages = [each.untyped_storage() for each in tensors if torch._C._has_storage(each)]
     return sum({storage.data_ptr(): storage.nbytes() for storage in storages}.values())
 
 
+@pytest.mark.usefixtures("only_new")
 @pytest.mark.parametrize("form", FORMS)
 def test_weights_are_converted_in_place_without_a_second_copy(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from glassformer.models.gpt import GPTConfig

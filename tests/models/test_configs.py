@@ -18,6 +18,7 @@ from glassformer.layers.sparse_attention import Dilated, SlidingWindow
 from glassformer.models.cnn import CNNConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
+from glassformer.models.image_mlp import ImageMLPConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.mlp import MLPConfig
 from glassformer.models.modern import ModernConfig
@@ -47,7 +48,7 @@ def changes(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
 def run(model: Model, config: Config) -> Tensor:
     if isinstance(config, MLPConfig):
         return model(torch.ones(2, config.inputs))
-    if isinstance(config, (ViTConfig, CNNConfig)):
+    if isinstance(config, (ViTConfig, CNNConfig, ImageMLPConfig)):
         return model(torch.ones(1, config.channels, config.image_size, config.image_size))
     ids = (torch.arange(min(5, getattr(config, "context", None) or 5)) % config.vocab)[None]
     return model(ids, ids) if isinstance(config, (Seq2SeqConfig, T5Config)) else model(ids)

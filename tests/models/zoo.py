@@ -14,6 +14,7 @@ from glassformer.models.dalle import DALLEConfig
 from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoderConfig
+from glassformer.models.image_mlp import ImageMLPConfig
 from glassformer.models.linear import LinearConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.mlp import MLPConfig
@@ -89,6 +90,9 @@ ZOO: dict[str, Config] = {
     "cnn": CNNConfig(
         image_size=6, channels=2, dim=8, layers=1, groups=2, classes=3, image_mean=(0.5, 0.4), image_std=(0.5, 0.2)
     ),
+    "image-mlp": ImageMLPConfig(
+        image_size=3, channels=2, dim=8, layers=2, classes=3, image_mean=(0.5, 0.4), image_std=(0.5, 0.2)
+    ),
     "vit": ViTConfig(**VIT, classes=3),
     "vit-mean": ViTConfig(**VIT, classes=3, pool="mean", activation="relu"),
     "vit-sinusoidal": ViTConfig(**VIT, positions="sinusoidal"),
@@ -112,7 +116,9 @@ DECODERS = (GPTConfig, LlamaConfig, ModernConfig, RNNConfig, DALLEConfig)
 CAUSAL = [name for name, c in ZOO.items() if isinstance(c, DECODERS) and name not in CLASSIFIERS]
 READERS = [name for name, c in ZOO.items() if isinstance(c, EncoderConfig)]
 PAIRED = [name for name, c in ZOO.items() if isinstance(c, CLIPConfig)]
-VIEWERS = [name for name, c in ZOO.items() if isinstance(c, (ViTConfig, CNNConfig))]  # which read pictures
+VIEWERS = [
+    name for name, c in ZOO.items() if isinstance(c, (ViTConfig, CNNConfig, ImageMLPConfig))
+]  # which read pictures
 TRANSLATORS = [name for name, c in ZOO.items() if isinstance(c, (Seq2SeqConfig, T5Config))]
 
 

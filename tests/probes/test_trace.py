@@ -96,7 +96,7 @@ def test_every_step_has_one_name_and_is_found_by_it(name: str) -> None:
         for bound in step.symbols:
             if isinstance(bound.value, Tensor) and bound.value.is_floating_point():
                 assert bound.source, f"{step.name}: nobody knows where {bound.symbol.name} came from"
-    if name not in ("mlp", "rnn", "lstm", "cnn", "image-autoencoder", "skip-gram", "linear"):
+    if name not in ("mlp", "rnn", "lstm", "cnn", "image-mlp", "image-autoencoder", "skip-gram", "linear"):
         module = "decoder.layers.1.cross_attention" if name in ("seq2seq", "t5") else None
         module = module or next(n for n in names if n.endswith("attention.weights")).removesuffix(".weights")
         for word in ("queries", "keys", "values", "scores", "weights", "outputs"):
@@ -165,6 +165,15 @@ def test_a_trace_too_large_says_how_large_before_it_starts(monkeypatch: pytest.M
     monkeypatch.setattr(sys.modules["glassformer.probes.trace"], "sketch", lambda *a: SKETCH)
     with pytest.raises(TapeError, match=r"would keep 0\.\d+ GB .* room for 0\.00 GB; narrow it to a layer"):
         trace(case.model, case.inputs, limit=1000)
+
+
+def test_a_sketch_leaves_the_model_as_it_is_meanwhile() -> None:
+    """Another thread may be running it."""
+    case = copy.deepcopy(specimen("gpt"))
+    seen: list[str] = []
+    case.model.register_forward_pre_hook(lambda *_: seen.append(next(case.model.parameters()).device.type))
+    sketch(case.model, case.inputs)
+    assert seen == ["cpu"]
 
 
 SKETCH = sketch(specimen("gpt").model, specimen("gpt").inputs)

@@ -130,6 +130,15 @@ def test_a_cnn_is_trained_by_the_same_task() -> None:
     assert type(run.model).__name__ == "CNN" and run.logs[-1].loss < 2.0
 
 
+def test_a_perceptron_is_trained_by_the_same_task(tmp_path: Path) -> None:
+    settings = {**FEW, "model.family": "image_mlp", "recipe.steps": 60, "recipe.learning_rate": 1e-2}
+    run = train_task("image", settings, out=tmp_path / "run")
+    assert type(run.model).__name__ == "ImageMLP" and run.logs[-1].loss < 2.0
+    assert run.logs[-1].tokens == 60 * 64, "a picture is one position"
+    picture = digits().pixels[0]
+    assert gf.load(tmp_path / "run").classify(picture).label in tuple("0123456789")
+
+
 def test_settings_that_follow_from_the_data_or_do_not_exist_are_refused() -> None:
     for word, said in (
         ("tokenizer.kind=bpe", "tokenizer.kind cannot be set: image reads no text"),

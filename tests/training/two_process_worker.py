@@ -94,7 +94,7 @@ class InDouble:
 
 
 MODELS = {"translator": translator, "masked": masked, "pairs": pairs}
-HOW, RESUMED = recipe(steps=10), recipe(steps=10, ema_decay=0.9)
+HOW, RESUMED = recipe(steps=6), recipe(steps=8, ema_decay=0.9)
 
 
 def learn(name: str, how: Recipe, group: ProcessGroup = ALONE, folder: Path | None = None) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from glassformer.errors import DecodingError, ModelError, require_type
 
 Texts = list[str] | tuple[str, ...]
 Pictures = list[str | Picture] | tuple[str | Picture, ...]
+Candidates = Texts | Pictures
 
 
 def generation_config(config: GenerationConfig | None, settings: dict[str, object]) -> GenerationConfig:

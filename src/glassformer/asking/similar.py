@@ -1,8 +1,11 @@
-"""Nearest words by word vectors, nearest texts by sentence vectors, and a map of words in two dimensions."""
+"""Nearest words by word vectors, nearest texts or pictures by theirs, and a map of words in two dimensions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from glassformer.asking.embedding import embed
+import numpy as np
+from torch import Tensor
+
+from glassformer.asking.retrieval import Picture
 from glassformer.charts import labeled_points
 from glassformer.checkpoints.vectors import Neighbor, WordVectors
 from glassformer.checkpoints.word_tests import word_vectors
@@ -25,18 +28,21 @@ def own_vectors(model: Model, tokenizer: Tokenizer) -> WordVectors:
     return word_vectors(model, tokenizer)
 
 
-def similar_texts(
-    model: Model, tokenizer: Tokenizer, query: str, candidates: Sequence[str], top_k: int
+def nearest_candidates(
+    embed: Callable[[list[str | Picture]], Tensor], query: str | Picture, candidates: list[str | Picture], top_k: int
 ) -> list[Neighbor]:
-    """The candidates whose vectors have the largest cosine with that of a text, best first."""
+    """The candidates whose vectors have the largest cosine with that of a text or picture, best first."""
     require_type(ModelError, "top_k", top_k, int, "a whole number")
     if not candidates:
         raise ModelError("there are no candidates, wanted at least one text to compare with")
     if top_k < 1:
         raise ModelError(f"top_k is {top_k}, wanted at least 1")
-    wanted, *vectors = embed(model, tokenizer, [query, *candidates]).float().split([1, len(candidates)])
-    rows, cosines = nearest_by_cosine(wanted[0], vectors[0], min(top_k, len(candidates)))
-    return [Neighbor(candidates[int(row)], cosine) for row, cosine in zip(rows.tolist(), cosines.tolist(), strict=True)]
+    wanted, vectors = embed([query, *candidates]).float().split([1, len(candidates)])
+    rows, cosines = nearest_by_cosine(wanted[0], vectors, min(top_k, len(candidates)))
+    names = [
+        f"picture {number}" if isinstance(each, np.ndarray) else str(each) for number, each in enumerate(candidates)
+    ]
+    return [Neighbor(names[row], cosine) for row, cosine in zip(rows.tolist(), cosines.tolist(), strict=True)]
 
 
 def word_map(vectors: WordVectors, words: Sequence[str]) -> str:

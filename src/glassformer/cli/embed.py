@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named, vectors_named
 from glassformer.cli.report import Json, MaybePath, UsageError, talk, write, write_json
-from glassformer.cli.text_arguments import TextArgument, TextFile, texts_of
+from glassformer.cli.text_arguments import TextArgument, TextFile, pictures_among, texts_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +24,8 @@ def embed(
 ) -> None:
     """Print the vector of each text, or write all of them to a NumPy file.
 
-    The model may also be a file of word vectors (GloVe, fastText, word2vec); each text is then one word.
+    The model may also be a file of word vectors (GloVe, fastText, word2vec); each text is then one word. For a CLIP,
+    the path of an image file is a picture.
 
     Parameters
     ----------
@@ -66,4 +67,5 @@ def _vectors(model: str, texts: list[str], options: LoadOptions) -> "Tensor":
 
     if (vectors := vectors_named(model)) is not None:
         return torch.stack([vectors[text.strip()] for text in texts])
-    return load_named(model, options).embed(texts).float()
+    loaded = load_named(model, options)
+    return loaded.embed(pictures_among(loaded, texts)).float()

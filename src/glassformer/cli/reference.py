@@ -54,8 +54,8 @@ def _show_equation(entry: "Entry", json: bool) -> None:
         return
     formula = unicode_math(entry.latex)
     write_text(f"{entry.name}: {entry.meaning}\n\n    {formula}\n\n{entry.summary}\n{entry.intuition}\n")
-    rows = [(symbol.name, symbol.role, symbol.shape, symbol.meaning) for symbol in entry.symbols]
-    write_table(("symbol", "role", "shape", "meaning"), rows)
+    rows = [(each.name, unicode_math(each.written), each.role, each.shape, each.meaning) for each in entry.symbols]
+    write_table(("symbol", "written", "role", "shape", "meaning"), rows)
     write_text(f"gradient    {unicode_math(entry.gradient) if entry.gradient else 'none'}")
     write(f"operations  {entry.flops or 'the sum of its parts'}")
     write(f"fused       {'yes' if entry.fused else 'no'}")

@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named, vectors_named
 from glassformer.cli.output_files import MAP_MARK, require_free
 from glassformer.cli.report import Flag, Json, MaybePath, UsageError, named_as_options, talk, write, write_json
-from glassformer.cli.text_arguments import TextArgument, TextFile, texts_of
+from glassformer.cli.text_arguments import TextArgument, TextFile, pictures_among, texts_of
 
 if TYPE_CHECKING:
     from glassformer.checkpoints.vectors import Neighbor, WordVectors
@@ -29,14 +29,14 @@ def similar(
     """Find the nearest words or texts, complete analogies, or draw a map of words.
 
     The model is one trained by skip-gram, or a file of word vectors (GloVe, fastText, word2vec). With --file, any model
-    that embeds texts finds the nearest of its lines.
+    that embeds texts finds the nearest of its lines; for a CLIP, the paths of image files are pictures.
 
     Parameters
     ----------
     query
-        Words or texts to compare with; - is standard input, one text per line.
+        Words, texts or image files to compare with; - is standard input, one per line.
     file
-        Candidates, one text per line; the nearest of them are found instead of the nearest words.
+        Candidates, one text or image file per line; the nearest of them are found instead of the nearest words.
     map
         Draw the words of the query in two dimensions by principal components, as this .svg file.
     top_k
@@ -91,7 +91,9 @@ def _answers(
     if candidates is not None:
         if isinstance(source, WordVectors):
             raise UsageError("--file compares whole texts, and a file of vectors knows words only: leave it out")
-        return {text: source.similar(text, candidates, top_k) for text in given}
+        others = pictures_among(source, candidates)
+        queries = zip(given, pictures_among(source, given), strict=True)
+        return {text: source.similar(query, others, top_k) for text, query in queries}
     words = _words_of(source)
     if analogy:
         king, man, woman = given

@@ -59,7 +59,7 @@ def studio(
 
 
 def _on_a_desktop() -> bool:
-    """Whether somebody sits here with a desktop: not in a pipe, not on a server."""
+    """Whether there is a desktop to open a page on: not in a pipe, not on a server."""
     windows = sys.platform in ("darwin", "win32") or any(
         os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY")
     )

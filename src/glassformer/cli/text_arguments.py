@@ -4,13 +4,17 @@ import hashlib
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, BinaryIO, TypeAlias
 
 from cyclopts import Parameter
 
 from glassformer.cli.report import MaybePath, UsageError, talk
 from glassformer.data.files import lines_of, read_lines
 from glassformer.durable import cache_folder
+
+if TYPE_CHECKING:
+    from glassformer.asking.retrieval import Picture
+    from glassformer.interface import LoadedModel
 
 STANDARD_INPUT = "-"
 TextArgument: TypeAlias = Annotated[str, Parameter(allow_leading_hyphen=True)]
@@ -31,6 +35,15 @@ def texts_of(given: Sequence[str], file: Path | None) -> list[str]:
     if not any(text.strip() for text in found):
         raise UsageError("the text is empty")
     return found
+
+
+def pictures_among(loaded: "LoadedModel", texts: Sequence[str]) -> "list[str | Picture]":
+    """The texts; for a CLIP, those that name an image file as paths, which it reads as pictures."""
+    from glassformer.data.images import ENDINGS
+    from glassformer.models.clip import CLIP
+
+    reads = isinstance(loaded.model, CLIP)
+    return [Path(text) if reads and text.strip().lower().endswith(ENDINGS) else text for text in texts]
 
 
 def whole_input(name: str) -> str:

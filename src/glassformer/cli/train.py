@@ -206,7 +206,7 @@ def _watchers(steps: int, folder: Path, options: RunOptions) -> Iterator["list[C
 def _draw_curves(folder: Path) -> None:
     """Draw the whole log, including the part before a resume."""
     from glassformer.charts import training_curves
-    from glassformer.training.read_log import read_log
+    from glassformer.training.recorded_run import read_log
     from glassformer.training.run_folder import LOG, RunFolder
 
     records, damaged = read_log(folder)

@@ -63,7 +63,7 @@ inner_product.def_cell(lambda index, u, v: dot(*_spread(index, u, v)))
     r"\|u\| = \sqrt{\textstyle\sum_i u_i^2}",
     meaning="The length of a vector.",
     intuition="The straight way across town, when you know how far you walked along every street.",
-    symbols={"u": "vector", r"length=\|u\|": "its length"},
+    symbols={"u": "vector", r"length=\lVert u \rVert": "its length"},
     flops=lambda batch, dim: 2 * batch * dim + batch,
     where={"u": _vectors},
     upcast=True,

@@ -16,6 +16,7 @@ from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.encoder import Encoder, EncoderConfig
 from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.image_autoencoder import ImageAutoencoder, ImageAutoencoderConfig
+from glassformer.models.image_mlp import ImageMLP
 from glassformer.models.linear import LinearConfig, LinearRegression
 from glassformer.models.llama import Llama, LlamaConfig
 from glassformer.models.mlp import MLP, MLPConfig
@@ -89,6 +90,7 @@ ARCHITECTURES: dict[str, type[Model]] = {
     "vit": ViT,
     "skip_gram": SkipGram,
     "cnn": CNN,
+    "image_mlp": ImageMLP,
 }
 
 

@@ -9,6 +9,7 @@ that is not finite has equal shares from the entries that are not finite.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -16,8 +17,10 @@ from torch import Tensor
 from glassformer.arithmetic import dot, number
 from glassformer.equation import AnyEquation, no_checks, reference_mode, tensors_in
 from glassformer.probes.narrowing import Narrowed, narrowed
-from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
+
+if TYPE_CHECKING:
+    from glassformer.recording import Tape
 
 _PROBED = 2**20  # entries at most that are also looked at for random inputs
 _NOTHING = torch.zeros(0, dtype=torch.float64, device="cpu")
@@ -187,7 +190,7 @@ class Sent:
     operands: Operands
 
 
-def sent_back(tape: Tape, gradients: Gradients, tensor: Tensor, index: tuple[int, ...]) -> list[Sent]:
+def sent_back(tape: "Tape", gradients: Gradients, tensor: Tensor, index: tuple[int, ...]) -> list[Sent]:
     """What each innermost step that reads a tensor sends back to one entry of it; the sum is the entry's gradient."""
     found = [
         _sent(step, gradients, symbol, position, index)
@@ -198,7 +201,7 @@ def sent_back(tape: Tape, gradients: Gradients, tensor: Tensor, index: tuple[int
     return [_of_the_whole(each, whole) for each in found if len(each.operands)]
 
 
-def readers(tape: Tape, tensor: Tensor) -> Iterator[tuple[Step, str, int]]:
+def readers(tape: "Tape", tensor: Tensor) -> Iterator[tuple[Step, str, int]]:
     """The innermost steps that read a tensor, with the letter and the position in a sequence that it has there."""
     for step in (step for top in tape.steps for step in top.walk() if not step.children):
         for symbol, value in step.inputs.items():

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from glassformer.equation import Cost, Equation, Symbol
 from glassformer.errors import TapeError, require_type
@@ -284,10 +283,11 @@ def require_memory(model: nn.Module, needed: int, limit: int | None = None) -> N
 
 def sketch(model: nn.Module, inputs: Mapping[str, object]) -> Tape:
     """The tape of a run on the meta device: shapes only, nothing is computed."""
-    weights = {name: value.to("meta") for name, value in (*model.named_parameters(), *model.named_buffers())}
+    weights = {id(value): value.to("meta") for value in (*model.parameters(), *model.buffers())}
     shapes = {name: value.to("meta") if isinstance(value, Tensor) else value for name, value in inputs.items()}
+    outline = copy.deepcopy(model, weights)  # the model itself may be running in another thread
     with torch.no_grad(), Tape() as tape:
-        functional_call(model, weights, (), shapes, tie_weights=False)  # a block that is used twice is put back once
+        outline(**shapes)
     return tape
 
 

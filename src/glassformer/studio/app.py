@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from glassformer.errors import GlassformerError
+from glassformer.interface import load
 from glassformer.studio import (
     attention_routes,
     beam_routes,
@@ -18,11 +19,12 @@ from glassformer.studio import (
     prediction_routes,
     run_routes,
     training_routes,
+    weight_step_routes,
     whatif_routes,
 )
 from glassformer.studio.answers import answer, fault
 from glassformer.studio.guard import Access, Guard
-from glassformer.studio.run_folders import checkpoint_model
+from glassformer.studio.run_folders import CheckpointModels
 from glassformer.studio.sessions import Sessions
 
 GROUPS = (
@@ -33,6 +35,7 @@ GROUPS = (
     attention_routes,
     whatif_routes,
     training_routes,
+    weight_step_routes,
     beam_routes,
     first_model_routes,
     lesson_routes,
@@ -50,5 +53,5 @@ def studio_app(sessions: Sessions, access: Access) -> Starlette:
     faults = {GlassformerError: fault, msgspec.DecodeError: fault}
     app = Starlette(routes=routes, middleware=[Middleware(Guard, access=access)], exception_handlers=faults)
     app.state.sessions = sessions
-    sessions.open_other = checkpoint_model
+    sessions.open_other = CheckpointModels(lambda folder, step: load(folder, step=step)).open
     return app

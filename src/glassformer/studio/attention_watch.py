@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
@@ -17,8 +18,10 @@ from glassformer.models.encoder import Encoder
 from glassformer.probes.names import Names
 from glassformer.probes.readout import attention_maps
 from glassformer.recording import Tape
-from glassformer.studio.training_events import AttentionEvent, AttentionMap
-from glassformer.training.run import Run
+from glassformer.studio.training_events import AttentionEvent, WatchedAttention
+
+if TYPE_CHECKING:
+    from glassformer.training.run import Run
 
 TOKENS, HEADS, MODULES = 16, 8, 12  # at most, of a text, of a module and of a model
 DECIMALS = 3
@@ -30,7 +33,7 @@ class AttentionWatch:
     A text that the model's tokenizer cannot read, or a source without its target, gives way to the example.
     """
 
-    def __init__(self, run: Run, text: str | None, second: str | None) -> None:
+    def __init__(self, run: "Run", text: str | None, second: str | None) -> None:
         self.model, self.names = run.model, Names(run.model, Tape()).modules
         self.inputs: dict[str, Tensor] = {}
         if isinstance(run.model, CausalLM | EncoderDecoder | Encoder) and not isinstance(run.model, DALLE):
@@ -51,7 +54,7 @@ class AttentionWatch:
             found = attention_maps(self.model, {name: value.to(device) for name, value in self.inputs.items()})
         return AttentionEvent(step, [self._map(name, weights) for name, weights in list(found.items())[:MODULES]])
 
-    def _map(self, name: str, weights: Tensor) -> AttentionMap:
+    def _map(self, name: str, weights: Tensor) -> WatchedAttention:
         """The weights of one module: a decoder's queries are target tokens, and its cross-attention's keys the source.
 
         An encoder and a decoder-only model read one text.
@@ -60,10 +63,10 @@ class AttentionWatch:
         sources = ("target" if decodes else "source", "source" if "cross" in name or not decodes else "target")
         queries, keys = (self.tokens.get(source, self.tokens.get("ids", [])) for source in sources)
         rounded = weights[0, :HEADS].double().cpu().mul(10**DECIMALS).round().div(10**DECIMALS)
-        return AttentionMap(self.names.get(name, name), rounded.tolist(), queries, keys)
+        return WatchedAttention(self.names.get(name, name), rounded.tolist(), queries, keys)
 
 
-def _given(run: Run, text: str | None, second: str | None) -> Mapping[str, Tensor]:
+def _given(run: "Run", text: str | None, second: str | None) -> Mapping[str, Tensor]:
     if run.tokenizer is None or not text or (second is None and isinstance(run.model, EncoderDecoder)):
         return {}
     with suppress(GlassformerError):
@@ -74,7 +77,7 @@ def _given(run: Run, text: str | None, second: str | None) -> Mapping[str, Tenso
     return {}
 
 
-def _first_example(run: Run) -> Mapping[str, Tensor]:
+def _first_example(run: "Run") -> Mapping[str, Tensor]:
     """The first row of the validation data without padding, by the names of the model's arguments."""
     batch = {name: part[:1] for name, part in next(run.data.validation.once()).items()}
     names = list(zip(inspect.signature(run.model.forward).parameters, run.objective.inputs, strict=False))

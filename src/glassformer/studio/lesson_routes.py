@@ -7,8 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from glassformer.course.contents import contents_page
-from glassformer.course.html import lesson_page
+from glassformer.course.contents import contents_page, lesson_page
 from glassformer.course.registry import lesson_called, lessons
 from glassformer.equation import Equation
 

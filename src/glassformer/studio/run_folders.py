@@ -1,17 +1,20 @@
 """Run folders on this machine: which there are, their curves while they are written, and their checkpoints."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from glassformer.checkpoints.run_checkpoints import best_checkpoint, checkpoint_steps, holds_run
 from glassformer.errors import GlassformerError, PathError
-from glassformer.interface import LoadedModel, load
-from glassformer.training.config import CONFIG, resolve
-from glassformer.training.read_log import read_log
+from glassformer.training.recorded_run import read_log, recorded_settings
 
+if TYPE_CHECKING:
+    from glassformer.interface import LoadedModel
+
+LoadStep: TypeAlias = "Callable[[Path, int], LoadedModel]"  # the model of a step of a run folder
 RUNS = Path("runs")  # where `glassformer train` makes folders
 POINTS = 4000  # of a curve, at most
 MODELS = 3  # checkpoints that stay in memory
@@ -85,11 +88,16 @@ def split_checkpoint(name: str) -> tuple[Path, int] | None:
     return (Path(folder), int(step)) if folder and step.isdecimal() and holds_run(Path(folder)) else None
 
 
-@lru_cache(MODELS)
-def checkpoint_model(name: str) -> LoadedModel | None:
-    """The model of a checkpoint by its name, or None if the name is not one of a checkpoint."""
-    found = split_checkpoint(name)
-    return None if found is None else load(found[0], step=found[1])
+class CheckpointModels:
+    """Models of checkpoints by their names, the last few of them kept."""
+
+    def __init__(self, load: LoadStep) -> None:
+        self._load = lru_cache(MODELS)(load)
+
+    def open(self, name: str) -> "LoadedModel | None":
+        """The model of a checkpoint such as `runs/gpt-1@200`, or None if that is not the name of one."""
+        found = split_checkpoint(name)
+        return None if found is None else self._load(*found)
 
 
 def _summary(folder: Path, live: bool) -> RunSummary:
@@ -111,7 +119,7 @@ def _summary(folder: Path, live: bool) -> RunSummary:
 def _settings(folder: Path) -> tuple[str, int]:
     """The task of a run and its steps, as far as its settings can be read."""
     try:
-        resolved = resolve(file=folder / CONFIG)
+        found = recorded_settings(folder)
     except GlassformerError:
         return "", 0
-    return resolved.task, resolved.settings.recipe.steps
+    return found.task, found.recipe.steps

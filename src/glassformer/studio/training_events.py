@@ -67,7 +67,7 @@ class LogEvent(msgspec.Struct, tag="log", tag_field="kind", frozen=True):
     sample: str | None = None
 
 
-class AttentionMap(msgspec.Struct, frozen=True):
+class WatchedAttention(msgspec.Struct, frozen=True):
     """The attention weights [heads, queries, keys] of one module, rounded to three decimals."""
 
     name: str
@@ -80,7 +80,7 @@ class AttentionEvent(msgspec.Struct, tag="attention", tag_field="kind", frozen=T
     """Where the heads look in the same text after a step; step 0 is before training."""
 
     step: int
-    maps: list[AttentionMap]
+    maps: list[WatchedAttention]
 
 
 TrainingEvent = BeginEvent | StatusEvent | StartEvent | LogEvent | AttentionEvent

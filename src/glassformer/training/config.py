@@ -21,7 +21,6 @@ from glassformer.training.settings import FilePath, Settings
 from glassformer.training.sizes import SIZES, data_size, for_data, has_gpu, resized, usual_size
 
 DEFAULT, COMMAND_LINE, PYTHON = "default", "command line", "settings"
-CONFIG = "config.toml"  # in the folder of a run
 DROPOUT = ("model.dropout", "model.attention_dropout")  # of training, not of a model's shape
 OF_THE_START = "run.init"
 NOT_USED = "not used, the tokenizer is that of run.init"

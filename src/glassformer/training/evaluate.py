@@ -13,9 +13,10 @@ from glassformer.errors import ConfigError, PathError, TokenizerError
 from glassformer.layers.model import Model
 from glassformer.models.dalle import DALLE
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.config import CONFIG, Resolved, resolve
+from glassformer.training.config import Resolved, resolve
 from glassformer.training.device import choose_device
 from glassformer.training.distributed import ProcessGroup
+from glassformer.training.recorded_run import CONFIG
 from glassformer.training.registry import TASKS, defaults, files_of, prepare_data, tasks_for
 from glassformer.training.settings import DataSettings, Settings
 from glassformer.training.task import (

@@ -23,7 +23,6 @@ from glassformer.models.registry import build
 from glassformer.training.begun import resumed_context
 from glassformer.training.config import (
     COMMAND_LINE,
-    CONFIG,
     PYTHON,
     Resolved,
     differing_keys,
@@ -40,6 +39,7 @@ from glassformer.training.first_stage import train_first_stage
 from glassformer.training.initial_vectors import start_from_vectors
 from glassformer.training.loop import train
 from glassformer.training.optimizer import average_checkpoints, initialize, trainable
+from glassformer.training.recorded_run import CONFIG
 from glassformer.training.registry import TASKS, files_of, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.samples import Sample

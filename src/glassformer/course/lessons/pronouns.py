@@ -1,14 +1,13 @@
 """Pronouns: one head looks for what “it” stands for."""
 
 import copy
-from functools import cache
 
 import torch
 
 from glassformer.arithmetic import number
-from glassformer.course.pronoun_model import PronounModel, train_pronoun_model
+from glassformer.course.pronoun_model import PronounModel, small_pronoun_model
 from glassformer.course.walk import Walk, step
-from glassformer.data.pronouns import FRAMES, PronounSentence, minimal_pairs
+from glassformer.data.pronouns import PronounSentence, minimal_pairs
 from glassformer.equations.algebra import add
 from glassformer.equations.attention import attention_scores, weighted_sum
 from glassformer.equations.metrics import accuracy
@@ -70,7 +69,7 @@ class PronounsWalk(Walk):
         nouns never occur together in training. A model that only knows which two nouns are in the sentence gets half of
         these right.
         """
-        self.model = _model()
+        self.model = small_pronoun_model()
         held_out = self.model.held_out
         guesses = self.model.logits(self.model.ids(held_out), [each.pronoun for each in held_out]).argmax(-1)
         answers = torch.tensor([self.model.words.index(each.answer) for each in held_out])
@@ -138,10 +137,4 @@ class PronounsWalk(Walk):
 
 def _pair() -> tuple[PronounSentence, PronounSentence]:
     """Two held-out sentences that differ in the last word."""
-    return next(minimal_pairs(_model().held_out))
-
-
-@cache
-def _model() -> PronounModel:
-    """A model of one kind of sentence, in float64 so that every machine trains it to the same numbers."""
-    return train_pronoun_model(300, frames=FRAMES[:1], dim=32, heads=2, learning_rate=5e-3, dtype=torch.float64)
+    return next(minimal_pairs(small_pronoun_model().held_out))

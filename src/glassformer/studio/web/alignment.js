@@ -16,7 +16,7 @@ export class Alignment {
     this.source = list("source", "Source, which the encoder reads");
     this.target = list("target", "Target, which the decoder writes; arrow keys step through it");
     this.board = made("div", { class: "align-board" }, this.source, this.svg, this.target);
-    this.said = made("output", { class: "align-said", "aria-live": "polite" });
+    this.said = made("output", { class: "align-said", "aria-live": "polite", tabindex: 0 });
     this.root = made("div", { class: "align" }, made("div", { class: "align-scroll", tabindex: -1 }, this.board), this.said);
     this.target.addEventListener("click", (event) => this.#click(event));
     this.target.addEventListener("keydown", (event) => this.#key(event));

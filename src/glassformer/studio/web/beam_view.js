@@ -105,7 +105,7 @@ export class BeamView {
     const row = ({ node, path }) => made("tr", {},
       made("td", {}, node.winner ? "★" : ""), made("td", {}, made("button", { type: "button", class: "quiet", onclick: () => this.chosen(path.map((each) => each.token)) }, node.whole || "(empty)")),
       ...[node.score, node.length, node.penalty, node.rank].map((value) => made("td", { class: "number" }, numberText(value))));
-    const heads = ["", "finished text", "log-probability", "tokens", "÷ length penalty", "= score"].map((text) => made("th", { scope: "col" }, text));
+    const heads = [made("span", { class: "visually-hidden" }, "winner"), "finished text", "log-probability", "tokens", "÷ length penalty", "= score"].map((text) => made("th", { scope: "col" }, text));
     return made("table", {}, made("thead", {}, made("tr", {}, ...heads)), made("tbody", {}, ...ends.map(row)));
   }
 

@@ -127,8 +127,17 @@ export class Lens {
     for (const cell of this.body.querySelectorAll("td")) {
       const here = Number(cell.dataset.at) === (now.token ?? this.length - 1) && Number(cell.dataset.depth) === depth;
       cell.setAttribute("aria-selected", String(here));
+      if (here) this.reveal(cell);
     }
     if (this.data) this.point(null);
+  }
+
+  /** Bring a cell into the visible part of the grid, beside the names of the depths. */
+  reveal(cell) {
+    const names = cell.parentElement.cells[0].offsetWidth;
+    const { body } = this;
+    const [left, right] = [cell.offsetLeft - names, cell.offsetLeft + cell.offsetWidth - body.clientWidth];
+    body.scrollLeft = Math.max(Math.min(body.scrollLeft, left), right);
   }
 
   key(event) {

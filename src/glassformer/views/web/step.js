@@ -164,7 +164,7 @@ class StepView {
       const box = cell.direction === "forward" ? cell.boxes.find((each) => each.symbol === name && (cell.by === cell.step || each.source === figure.bound.source)) : null;
       if (name === this.scheme.output) continue;
       if (box && pinned && leadingOf(box.first).join() !== figure.leading.join()) figure.show(leadingOf(box.first));
-      figure.mark(box ?? null);
+      figure.mark(box ?? null, pinned);
     }
   }
 

@@ -21,11 +21,15 @@ export const indexAt = (rank, leading, [row, column]) => [...leading, row, colum
 
 /** A letter as it stands in the formula, or its name. */
 export function letterOf(equation, name, mathml = equation.mathml) {
-  const found = mathml ? formulaOf(mathml).querySelector?.(`[data-symbol="${CSS.escape(name)}"]`) : null;
-  if (!found) return made("code", {}, name);
+  let part = mathml ? formulaOf(mathml).querySelector?.(`[data-symbol="${CSS.escape(name)}"]`) : null;
+  if (!part) return made("code", {}, name);
   const math = document.createElementNS(MATHML, "math");
-  found.removeAttribute("data-symbol");
-  math.append(found);
+  while (part?.dataset?.symbol === name) { // some letters have several parts, such as ‖g‖
+    const next = part.nextElementSibling;
+    part.removeAttribute("data-symbol");
+    math.append(part);
+    part = next;
+  }
   return math;
 }
 
@@ -104,7 +108,7 @@ export class LetterFigure {
   }
 
   /** Mark the entries between two indices, if they stand in the matrix that is shown; null marks nothing. */
-  mark(box) {
+  mark(box, reveal = false) {
     if (!box || leadingOf(box.first).join() !== this.leading.join()) {
       this.matrix.marks = {};
       return;
@@ -113,6 +117,7 @@ export class LetterFigure {
     const [bottom, right] = placeOf(box.last);
     const area = this.turned ? [left, top, right, bottom] : [top, left, bottom, right];
     this.matrix.marks = marksOf(area, this.matrix.data.shape);
+    if (reveal) this.matrix.reveal(area);
   }
 
   /** Mark this letter, as the formula points at it. */

@@ -1,13 +1,17 @@
-"""One real training step on a copy of a model, stage by stage, for one weight: what the page scrubs through."""
+"""Routes of one real training step on a copy of a model, stage by stage, for one weight."""
 
 import copy
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 import torch
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 from torch.optim import Optimizer
@@ -19,13 +23,16 @@ from glassformer.probes.names import Names
 from glassformer.probes.step_stages import Stage, require_entry, stages
 from glassformer.probes.training_step import TrainingStep, training_step
 from glassformer.recording import Tape
+from glassformer.studio.answers import answer, on_run, read_body, sessions_of, whole_number, whole_numbers
 from glassformer.studio.run_folders import split_checkpoint
-from glassformer.studio.sessions import KeptRun
-from glassformer.training.config import CONFIG, resolve
 from glassformer.training.optimizer import Optimizers
 from glassformer.training.recipe import Recipe
+from glassformer.training.recorded_run import recorded_settings
 from glassformer.training.run_folder import RunFolder
 from glassformer.views.run_data import EquationData, MatrixPart, Number, equation_data, plain
+
+if TYPE_CHECKING:
+    from glassformer.studio.sessions import KeptRun
 
 KEPT = 4  # steps that the page can go back to
 MOST_TAKEN = 50  # steps before the one that is shown
@@ -117,7 +124,7 @@ class TakenSteps:
     def __init__(self) -> None:
         self._kept: OrderedDict[str, KeptStep] = OrderedDict()
 
-    def take(self, kept: KeptRun, request: StepRequest) -> StepAnswer:
+    def take(self, kept: "KeptRun", request: StepRequest) -> StepAnswer:
         """Take a training step on a copy of a run's model, with the run's text as the batch."""
         if not 0 <= request.taken <= MOST_TAKEN:
             raise ConfigError(f"taken is {request.taken}, wanted 0 to {MOST_TAKEN} steps before this one")
@@ -150,7 +157,7 @@ class TakenSteps:
 class _Loss:
     """The loss that a run went backward from; else that of each next token, or of the first class."""
 
-    def __init__(self, model: Model, kept: KeptRun) -> None:
+    def __init__(self, model: Model, kept: "KeptRun") -> None:
         self.model, self.inputs = model, {n: v for n, v in kept.trace.inputs.items() if isinstance(v, Tensor)}
         self.target = kept.request.backward
 
@@ -168,7 +175,7 @@ class _Loss:
         return next_token_loss(output, self.inputs)
 
 
-def _optimizer(model: Model, kept: KeptRun, request: StepRequest) -> tuple[Recipe, Optimizer, int]:
+def _optimizer(model: Model, kept: "KeptRun", request: StepRequest) -> tuple[Recipe, Optimizer, int]:
     """The recipe, the optimizer and the steps before: those of a checkpoint, or fresh ones."""
     checkpoint = split_checkpoint(kept.request.model or "")
     if checkpoint is None:
@@ -181,7 +188,7 @@ def _optimizer(model: Model, kept: KeptRun, request: StepRequest) -> tuple[Recip
         )
         return recipe, Optimizers(model, recipe).optimizers[0], 0
     folder, step = checkpoint
-    recipe = resolve(file=folder / CONFIG).settings.recipe
+    recipe = recorded_settings(folder).recipe
     if recipe.optimizer not in ("adamw", "adam", "momentum", "sgd"):
         raise ConfigError(f"the run uses {recipe.optimizer}: a step is shown for adamw, adam, momentum and sgd")
     snapshot = RunFolder(folder).load(step)
@@ -232,7 +239,7 @@ def _answer(kept: KeptStep, weights: list[WeightName], recipe: Recipe, step: int
     )
 
 
-def loss_of_text(kept: KeptRun) -> Number | None:
+def loss_of_text(kept: "KeptRun") -> Number | None:
     """The mean loss of every token of a run's text given those before it, if the model predicts tokens."""
     output = kept.trace.output
     try:
@@ -264,3 +271,49 @@ def stage_window(kept: KeptStep, name: str, window: MatrixPart) -> bytes:
     rows = slice(window.top, window.top + window.height)
     part = matrix[rows, window.left : window.left + window.width]
     return part.to(torch.float32).contiguous().numpy().tobytes()
+
+
+def _steps_of(request: Request) -> TakenSteps:
+    state = request.app.state
+    if not hasattr(state, "steps"):
+        state.steps = TakenSteps()
+    return state.steps
+
+
+async def take_step(request: Request) -> Response:
+    """Take one training step on a copy of a run's model, and trace it."""
+    wanted, steps = await read_body(request, StepRequest), _steps_of(request)
+    kept = sessions_of(request).run(wanted.run)
+
+    def locked() -> object:
+        with kept.lock:
+            return steps.take(kept, wanted)
+
+    return answer(await run_in_threadpool(locked))
+
+
+async def text_loss(request: Request) -> Response:
+    """The loss of a run's text, and null for a model that predicts no tokens."""
+    return answer({"loss": await on_run(request, loss_of_text)})
+
+
+async def step_entry(request: Request) -> Response:
+    """One entry of the weight through all stages of a step."""
+    kept, index = _steps_of(request).get(request.path_params["id"]), whole_numbers(request, "index")
+    return answer(await run_in_threadpool(entry, kept, index))
+
+
+async def step_window(request: Request) -> Response:
+    """A window of the matrix of a stage as float32, row by row."""
+    kept = _steps_of(request).get(request.path_params["id"])
+    window = MatrixPart(*(whole_number(request, name, 0) for name in ("top", "left", "height", "width")))
+    found = await run_in_threadpool(stage_window, kept, request.query_params.get("stage", ""), window)
+    return Response(found, media_type="application/octet-stream")
+
+
+routes = [
+    Route("/training/step", take_step, methods=["POST"]),
+    Route("/training/step/{id}/entry", step_entry),
+    Route("/training/step/{id}/slice", step_window),
+    Route("/training/loss/{id}", text_loss),
+]
