@@ -132,7 +132,7 @@ def test_the_page_knows_which_entries_count_in_any_number(name: str) -> None:
             continue
         index = tuple(generator.randrange(n) for n in step.shape)
         told = [
-            (each["symbol"], *zip(*((index[a], index[a]) if isinstance(a, int) else tuple(a) for a in each["axes"])))
+            (each["symbol"], *zip(*([index[a]] * 2 if isinstance(a, int) else a for a in each["axes"]), strict=True))
             for each in pattern
             if each["axes"]
         ]

@@ -126,7 +126,7 @@ def _start(trace: Trace) -> tuple[str, Index] | None:
 
 
 def _indices(step: TraceStep) -> Iterator[Index]:
-    """The indices of a step's output: the first rows and columns of each matrix, from the selected head and token on."""
+    """The indices of a step's output: the first rows and columns of each matrix, from the selected one on."""
     shape = step.shape
     first = [step.starts.get(axis, 0) for axis in range(len(shape))]
     rows, columns = (1, 1, *shape)[-2:]
