@@ -25,7 +25,7 @@ class AttentionView {
     this.sheet = new ThumbnailSheet(({ map, head }) => this.#choose(map, head));
     this.ribbons = new TokenRibbons((place) => this.#pin(place));
     this.matrix = made("glass-matrix");
-    this.title = made("h3", { class: "attention-title" });
+    this.title = made("h2", { class: "attention-title" });
     this.facts = made("p", { class: "attention-facts" });
     this.empty = made("p", { class: "faint", hidden: true }, "No step of this run has attention weights.");
     this.order = choice("attention-order", "Sort by", { layer: "layer", attribution: "attribution" }, (value) => this.sheet.show(this.heads, value));

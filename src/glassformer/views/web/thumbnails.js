@@ -79,7 +79,7 @@ export class ThumbnailSheet {
       rows.get(item.map).push(button);
     }
     return [...groups].flatMap(([title, rows]) => [
-      made("h4", {}, title),
+      made("h2", {}, title),
       ...[...rows].map(([map, row]) => made("div", { class: "thumbnail-row" },
         made("span", { class: "thumbnail-layer", "aria-hidden": "true" }, map.layer === null ? "·" : String(map.layer)), ...row)),
     ]);
