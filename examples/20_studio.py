@@ -1,4 +1,4 @@
-"""Studio from Python: serve a model on this machine, and ask what the page asks. `glassformer studio MODEL` does the same."""
+"""Studio from Python: serve a model on this machine, and ask what the page asks; `glassformer studio` does the same."""
 
 import json
 import urllib.parse

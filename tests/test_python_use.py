@@ -21,7 +21,8 @@ from tests.decoding.tiny_generators import PROMPTS, words, writer
 
 @cache
 def loaded(name: str = "gpt") -> LoadedModel:
-    """A tiny model with its tokenizer."""
+    """A tiny model with its tokenizer, as `gf.load` gives it."""
+    assert gf.load  # once it has been read, a notebook shows what it gives
     return LoadedModel(writer(name), words())
 
 
@@ -162,7 +163,9 @@ def test_notebook_views() -> None:
 
 def framed(shown: str) -> str:
     """The page in the iframe that a notebook shows."""
-    found = re.fullmatch(r'<iframe sandbox="allow-scripts" srcdoc="([^"]*)" title="[^"]*" style="[^"]*"></iframe>', shown)
+    found = re.fullmatch(
+        r'<iframe sandbox="allow-scripts" srcdoc="([^"]*)" title="[^"]*" style="[^"]*"></iframe>', shown
+    )
     assert found
     return html.unescape(found[1])
 
@@ -190,7 +193,6 @@ def test_small_objects_are_small_in_a_notebook() -> None:
     with gf.tape() as tape:
         gf.equations.softmax(torch.randn(3, 5))
     model = loaded()
-    assert gf.build  # with it, models are shown
     shown = {"equation": (gf.equations.softmax, 60_000), "tape": (tape, 120_000), "model": (model.model, 400_000)}
     for name, (each, most) in shown.items():
         page = framed(each._repr_html_())
@@ -204,6 +206,7 @@ def test_small_objects_are_small_in_a_notebook() -> None:
 
 
 def test_hostile_tokens_are_text_in_the_views() -> None:
+    assert gf.load
     weights = {"x": torch.ones(1, 1, 1, 1)}
     drawn = gf.probes.AttentionMaps(weights, {"ids": ["</script><b>"]})._repr_html_()
     assert "<b>" not in framed(drawn)

@@ -49,15 +49,16 @@ _MODULES = {
 }
 _DEFINED_AS = {"tape": "Tape"}
 # An equation is in the catalog once its file has been read; Jupyter shows an object once its view has been read.
+_SHOWN = ("views.equation_frame", "views.html", "views.attention", "views.model_frame")
 _ALSO_READ = {
-    "build": ("views.model_frame",),
+    "build": _SHOWN,
     "catalog": ("equations", "views.equation_frame"),
     "equations": ("views.equation_frame",),
-    "load": ("views.equation_frame", "views.html", "views.attention", "views.model_frame"),
-    "probes": ("views.attention", "views.html"),
-    "tape": ("views.equation_frame",),
-    "trace": ("views.equation_frame", "views.html"),
-    "train": ("views.run_frame", "views.model_frame"),
+    "load": _SHOWN,
+    "probes": _SHOWN,
+    "tape": _SHOWN,
+    "trace": _SHOWN,
+    "train": (*_SHOWN, "views.run_frame"),
 }
 
 

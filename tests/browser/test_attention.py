@@ -15,7 +15,7 @@ from tests.models.zoo import ZOO
 SOURCE, TARGET = "The cat sat", "I love AI"
 CROSS = "decoder.layers.1.cross_attention.weights"
 RIBBONS = """() => [...document.querySelectorAll('.ribbon')].map((path) =>
-    [Number(path.dataset.row), Number(path.dataset.column), Number(path.dataset.weight), Number(path.getAttribute('stroke-width'))])"""
+    [path.dataset.row, path.dataset.column, path.dataset.weight, path.getAttribute('stroke-width')].map(Number))"""
 
 
 @cache
@@ -47,7 +47,9 @@ def test_ribbons_are_the_cross_attention_weights_and_each_row_sums_to_one(studio
     assert torch.allclose(drawn.sum(-1), torch.ones(len(drawn), dtype=torch.float64), rtol=0, atol=1e-6)
     assert int((weights > 0).sum()) == len(page.query_selector_all(".ribbon"))
     widths_by_weight = sorted(widths.items())
-    assert [width for _, width in widths_by_weight] == sorted(width for _, width in widths_by_weight) and widths_by_weight[-1][1] > 4 * widths_by_weight[0][1]
+    assert [width for _, width in widths_by_weight] == sorted(
+        width for _, width in widths_by_weight
+    ) and widths_by_weight[-1][1] > 4 * widths_by_weight[0][1]
 
 
 def test_tokens_stand_on_both_sides_and_the_threshold_hides_faint_ribbons(studio: OpenPage) -> None:
@@ -63,7 +65,9 @@ def test_tokens_stand_on_both_sides_and_the_threshold_hides_faint_ribbons(studio
 
 def test_pointing_at_a_token_shows_only_its_ribbons_and_moves_nothing(studio: OpenPage) -> None:
     page = opened(studio)
-    boxes = "() => [...document.querySelectorAll('main *')].map((e) => JSON.stringify(e.getBoundingClientRect())).join()"
+    boxes = (
+        "() => [...document.querySelectorAll('main *')].map((e) => JSON.stringify(e.getBoundingClientRect())).join()"
+    )
     page.mouse.move(0, 0)
     page.wait_for_timeout(600)  # the table for screen readers is written when nothing moves
     before = page.evaluate(boxes)
@@ -140,7 +144,8 @@ def test_144_heads_at_256_tokens_do_not_stutter(studio: OpenPage) -> None:
     assert page.locator(".thumbnail").count() == 144
     took = page.evaluate("""async () => {
         const frames = [];
-        for (const button of [...document.querySelectorAll('.thumbnail')].slice(3, 100).filter((_, at) => at % 12 === 0)) {
+        const some = [...document.querySelectorAll('.thumbnail')].slice(3, 100).filter((_, at) => at % 12 === 0);
+        for (const button of some) {
             const begun = performance.now();
             button.click();
             await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
@@ -171,8 +176,10 @@ def test_thumbnails_show_the_maps(studio: OpenPage, scheme: str) -> None:
     found = page.evaluate("""() => {
         const button = document.querySelector('[aria-label^="decoder layer 0, causal self-attention, head 0"]');
         const canvas = document.querySelector('.thumbnails canvas');
-        const at = (x, y) => [...canvas.getContext('2d').getImageData(button.offsetLeft + x, button.offsetTop + y, 1, 1).data].slice(0, 3);
+        const [left, top] = [button.offsetLeft, button.offsetTop];
+        const at = (x, y) => [...canvas.getContext('2d').getImageData(left + x, top + y, 1, 1).data].slice(0, 3);
         const ground = getComputedStyle(canvas).getPropertyValue('--ground').trim();
-        return [at(1, 1), at(button.offsetWidth - 2, 1), [1, 3, 5].map((i) => Number.parseInt(ground.slice(i, i + 2), 16))];
+        const color = [1, 3, 5].map((i) => Number.parseInt(ground.slice(i, i + 2), 16));
+        return [at(1, 1), at(button.offsetWidth - 2, 1), color];
     }""")
     assert found[1] == found[2] != found[0]

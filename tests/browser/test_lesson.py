@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from glassformer.course.contents import contents_page
-from glassformer.course.html import lesson_page
+from glassformer.course.contents import contents_page, lesson_page
 from tests.course.runs import lesson, run
 
 

@@ -9,10 +9,9 @@ import pytest
 from rich.cells import cell_len
 
 from glassformer.charts import Curve
-from glassformer.course.contents import contents_page
+from glassformer.course.contents import contents_page, lesson_page
 from glassformer.course.data import lesson_data
 from glassformer.course.drawing import TEXT_WIDTH, chart_lines
-from glassformer.course.html import lesson_page
 from glassformer.course.notebook import Sheet, lesson_notebook
 from glassformer.course.page import Chart, Claim, Prose, Work
 from glassformer.course.terminal import page_view

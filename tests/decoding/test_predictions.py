@@ -1,5 +1,7 @@
 """Predictions of a run against `generate`, `fill`, `classify` and the softmax of the logits."""
 
+from functools import cache
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -46,6 +48,12 @@ def test_token_by_token_it_writes_what_generate_writes(name: str, config: Genera
         written.append(id)
 
 
+@cache
+def short_run() -> Predictor:
+    """One run for every example."""
+    return predictor("gpt", words().encode_prompts([TEXT])[0], [])
+
+
 @given(
     st.floats(0.2, 3),
     st.none() | st.integers(1, 12),
@@ -58,7 +66,7 @@ def test_probabilities_are_the_softmax_of_what_the_settings_leave(
     heat: float, k: int | None, p: float | None, least: float | None, position: int
 ) -> None:
     config = GenerationConfig(temperature=heat, top_k=k, top_p=p, min_p=least)
-    run = predictor("gpt", words().encode_prompts([TEXT])[0], [])
+    run = short_run()
     found = run.at(position, config, count=run.logits.shape[-1])
     left = filtered(run.logits[position], config)
     wanted = torch.softmax(left, -1)

@@ -9,10 +9,21 @@ from torch.testing import assert_close
 
 from glassformer.equation import reference_mode
 from glassformer.errors import TapeError
-from glassformer.probes.changes import apply_changes, as_patches
-from glassformer.probes.edits import HeadOff, ModuleOff, NewValue, Patched, RunChange, TokenOff, read_changes
+from glassformer.probes.attention_steps import attention_steps
+from glassformer.probes.changes import apply_changes
+from glassformer.probes.edits import (
+    Edit,
+    HeadOff,
+    ModuleOff,
+    NewValue,
+    Patched,
+    RunChange,
+    TokenOff,
+    edits_of,
+    read_changes,
+)
 from glassformer.probes.inputs import ModelInputs, TextModel, Tokens
-from glassformer.probes.interventions import attention_steps, head_attribution, on_head, patch
+from glassformer.probes.interventions import Change, head_attribution, on_head, patch
 from glassformer.probes.trace import Trace, trace
 from glassformer.steps import tensors_in
 from tests.models.zoo import Specimen, specimen
@@ -37,9 +48,19 @@ class Letters(TextModel):
         return ModelInputs(self.model, ids, {name: list(row) for name, row in rows.items()})
 
 
+def as_patches(loaded: TextModel, base: Trace, change: RunChange) -> dict[str, Change]:
+    """A change in the form that `patch` takes: functions of values by the names of their steps."""
+    edits = edits_of(base, change, lambda *texts: trace(loaded.model, loaded.inputs(*texts).values))
+
+    def patched(edit: Edit) -> Change:
+        return lambda value: torch.where(*edit(value), value)
+
+    return {base.names[path]: patched(edit) for path, edit in edits}
+
+
 def some_change(base: Trace, draw: st.DrawFn) -> RunChange:
     """Any change of a run."""
-    modules = {base.names.modules[step.module]: step.output.shape[1] for step in attention_steps(base)}
+    modules = {base.names.modules[step.module]: step.output.shape[1] for step in attention_steps(base.tape.steps)}
     module = draw(st.sampled_from(sorted(modules)))
     steps = [step for step in base.steps if step.output.is_floating_point() and step.output.dim() > 2]
     step = draw(st.sampled_from(steps))
@@ -85,7 +106,7 @@ def test_a_change_gives_the_bits_of_a_patch_and_every_step_computes_what_it_show
 def test_without_changes_a_run_has_the_bits_of_a_trace(name: str) -> None:
     case = specimen(name)
     base = trace(case.model, case.inputs)
-    module = base.names.modules[attention_steps(base)[0].module]
+    module = base.names.modules[attention_steps(base.tape.steps)[0].module]
     apply_changes(case.model, case.inputs, [HeadOff(module, 1)])
     again = apply_changes(case.model, case.inputs, [])
     assert list(again.names) == list(base.names)
@@ -98,7 +119,7 @@ def test_changes_upstream_are_seen_by_changes_downstream(name: str) -> None:
     """Two heads of two layers: the second change starts from the run with the first."""
     case = specimen(name)
     base = trace(case.model, case.inputs)
-    first, *_, last = [base.names.modules[step.module] for step in attention_steps(base)]
+    first, *_, last = [base.names.modules[step.module] for step in attention_steps(base.tape.steps)]
     one = apply_changes(case.model, case.inputs, [HeadOff(first, 0)])
     both = apply_changes(case.model, case.inputs, [HeadOff(first, 0), HeadOff(last, 1)])
     assert torch.equal(both.output, patch(one, {f"{last}.outputs": on_head(1, torch.zeros_like)}))
@@ -109,7 +130,7 @@ def test_changes_upstream_are_seen_by_changes_downstream(name: str) -> None:
 def test_gradients_are_those_of_the_changed_run(name: str) -> None:
     case = specimen(name)
     base = trace(case.model, case.inputs)
-    attention = attention_steps(base)[-2]
+    attention = attention_steps(base.tape.steps)[-2]
     step, module = base.names[attention.path], base.names.modules[attention.module]
     found = apply_changes(case.model, case.inputs, [HeadOff(module, 1)], "next")
     assert found.loss is not None and not found[f"{step}.before"].gradient[:, 1].any()

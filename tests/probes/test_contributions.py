@@ -64,14 +64,14 @@ def by_autograd(step: Step, index: tuple[int, ...]) -> dict[tuple[str, int], Ten
 def dense(found: Operands, wanted: dict[tuple[str, int], Tensor], step: Step) -> dict[tuple[str, int], Tensor]:
     """The shares found, as tensors of the inputs' shapes."""
     inner = maker(step)
-    places = {(name, at): t for name, value in inner.inputs.items() for at, t in enumerate(tensors_in(value))}
-    shares = {key: torch.zeros_like(wanted[key]) for key in wanted}
+    positions = {(name, at): t for name, value in inner.inputs.items() for at, t in enumerate(tensors_in(value))}
+    fractions = {key: torch.zeros_like(wanted[key]) for key in wanted}
     for operand in map(found.__getitem__, range(len(found))):
-        key = next(key for key, tensor in places.items() if tensor is operand.tensor and key[0] == operand.symbol)
-        assert shares[key][operand.index] == 0, "each entry once"
-        shares[key][operand.index] = operand.share
+        key = next(key for key, tensor in positions.items() if tensor is operand.tensor and key[0] == operand.symbol)
+        assert fractions[key][operand.index] == 0, "each entry once"
+        fractions[key][operand.index] = operand.share
         assert operand.value == float(operand.tensor.detach()[operand.index])
-    return shares
+    return fractions
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -83,10 +83,10 @@ def test_shares_are_those_of_autograd(name: str) -> None:
         whole = sum(float(each.abs().sum()) for each in products.values())
         if whole < 1e-12:
             continue
-        shares = dense(operands(step.step, index), products, step.step)
+        fractions = dense(operands(step.step, index), products, step.step)
         for key, each in products.items():
             torch.testing.assert_close(
-                shares[key], each / whole, msg=f"{step.name}{index}: {key}", rtol=1e-6, atol=1e-9
+                fractions[key], each / whole, msg=f"{step.name}{index}: {key}", rtol=1e-6, atol=1e-9
             )
         compared += 1
     assert compared > 12
@@ -100,9 +100,9 @@ def test_shares_sum_to_one_and_the_largest_come_first(name: str) -> None:
         if not len(found):
             assert not any(t.is_floating_point() for t in maker(step.step).input_tensors), step.name
             continue
-        assert float(found.shares.abs().sum()) == pytest.approx(1), step.name
+        assert float(found.fractions.abs().sum()) == pytest.approx(1), step.name
         sizes = [abs(found[at].share) for at in found.largest(5)]
-        assert sizes == sorted(sizes, reverse=True) and sizes[0] == float(found.shares.abs().max())
+        assert sizes == sorted(sizes, reverse=True) and sizes[0] == float(found.fractions.abs().max())
 
 
 @pytest.mark.parametrize("name", ["gpt", "llama-grouped", "encoder", "seq2seq"])
@@ -188,12 +188,14 @@ def test_what_consumers_send_back_sums_to_the_gradient(name: str) -> None:
         if step.gradient is None or step.name in ("mean_squared_error", found.steps[-1].name):
             continue
         index = tuple(chance.randrange(size) for size in step.shape)
-        sent = sent_back(found.tape, found.gradients, step.step.output, index)
+        sent = sent_back(found.tape.steps, found.gradients, step.step.output, index)
         value = float(step.gradient[index])
         assert sum(each.value for each in sent) == pytest.approx(value, rel=1e-6, abs=1e-12), f"{step.name}{index}"
         several += len(sent) > 1
         count += 1
-        assert sum(float(each.operands.shares.abs().sum()) for each in sent) == pytest.approx(1 if value else 0, abs=1)
+        assert sum(float(each.operands.fractions.abs().sum()) for each in sent) == pytest.approx(
+            1 if value else 0, abs=1
+        )
         for each in sent:
             reach, room = work_out(each.text), 1e-6 * max(1.0, abs(each.value))
             assert each.value in Interval(reach.low - room, reach.high + room), f"{step.name}{index}: {each.text}"
@@ -206,7 +208,7 @@ def test_a_residual_stream_is_sent_gradients_by_each_reader() -> None:
     found = traced("gpt", backward=True)
     assert found.gradients is not None
     step = found["layers.0.attention_residual"]
-    sent = sent_back(found.tape, found.gradients, step.step.output, (0, 3, 2))
+    sent = sent_back(found.tape.steps, found.gradients, step.step.output, (0, 3, 2))
     assert [found.names[each.step.path] for each in sent] == [
         "layers.0.feed_forward_norm", "layers.0.feed_forward_residual",
     ]  # fmt: skip

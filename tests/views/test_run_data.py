@@ -13,7 +13,6 @@ from glassformer.arithmetic import number
 from glassformer.equations.losses import mean_squared_error
 from glassformer.errors import TapeError
 from glassformer.probes.trace import Trace, trace
-from glassformer.views.arithmetic_latex import arithmetic_latex
 from glassformer.views.cell_data import CellData, cell, path
 from glassformer.views.mathml import mathml
 from glassformer.views.run_data import MatrixPart, RunData, TensorName, run_data, slice_of
@@ -164,8 +163,8 @@ def test_a_gradient_names_who_sent_it(name: str) -> None:
         assert sum(float(each.value) for each in one.sent) == pytest.approx(one.value, rel=1e-4, abs=1e-7)
         for each in one.sent:
             assert f"(from {each.step})" in one.text
-        shares = [abs(operand.share) for operand in one.operands]
-        assert shares == sorted(shares, reverse=True)
+        sizes = [abs(operand.share) for operand in one.operands]
+        assert sizes == sorted(sizes, reverse=True)
 
 
 def test_a_gradient_is_refused_where_there_is_none() -> None:
@@ -179,26 +178,11 @@ def test_a_path_has_shares_and_ends_at_weights() -> None:
     tree = path(found, "output", (0, 3, 2), 60, 1)
     count = 0
     while True:
-        shares = [abs(part.share) for part in tree.parts]
-        assert shares == sorted(shares, reverse=True)
+        sizes = [abs(part.share) for part in tree.parts]
+        assert sizes == sorted(sizes, reverse=True)
         followed = [part for part in tree.parts if part.made and not part.fixed]
         if not followed:
             break
         tree, count = followed[0], count + 1
     assert tree.step == "embedding" and [part.step for part in tree.parts] == ["embedding.weight"]
     assert 10 < count <= 40
-
-
-@pytest.mark.parametrize(
-    ("text", "latex"),
-    [
-        ("(0.1·(−2) − 3) / √(4) = −1.6", r"(0.1 \cdot (-2) - 3) / \sqrt{4} = -1.6"),
-        ("e^(−∞ − 0.5) + 1e-5", r"e^{-\infty  - 0.5} + 1 \cdot 10^{-5}"),
-        ("max(0, −1)^2", r"\max(0, -1)^2"),
-        ("1 + (0.3 from 12 more)", r"1 + (0.3 \text{ from 12 more})"),
-        ("0.1 (from layers.0.feed_forward) = 0.1", r"0.1 \text{ (from layers.0.feed\_forward)} = 0.1"),
-    ],
-)
-def test_arithmetic_as_latex(text: str, latex: str) -> None:
-    assert arithmetic_latex(text) == latex
-    assert mathml(latex)

@@ -132,11 +132,13 @@ def test_the_page_knows_which_entries_count_in_any_number(name: str) -> None:
             continue
         index = tuple(generator.randrange(n) for n in step.shape)
         told = [
-            (each["symbol"], *zip(*((index[a], index[a]) if isinstance(a, int) else tuple(a) for a in each["axes"])))
+            (each["symbol"], *zip(*([index[a]] * 2 if isinstance(a, int) else a for a in each["axes"]), strict=True))
             for each in pattern
             if each["axes"]
         ]
-        boxes = [(box.symbol, box.first, box.last) for box in cell(found, TensorName(step.name), index).boxes if box.first]
+        boxes = [
+            (box.symbol, box.first, box.last) for box in cell(found, TensorName(step.name), index).boxes if box.first
+        ]
         assert told == boxes, f"{step.name}{list(index)}"
         checked += len(boxes)
     assert checked > len(found.steps) / 2
@@ -210,7 +212,9 @@ def test_the_page_begins_with_the_prediction(name: str) -> None:
     rows = likely if likely.dim() == 2 else likely[0]
     assert len(shown) == len(rows)
     for told, row in zip(shown, rows, strict=True):
-        assert [each["probability"] for each in told["next"]] == pytest.approx(row.topk(min(5, len(row))).values.tolist())
+        assert [each["probability"] for each in told["next"]] == pytest.approx(
+            row.topk(min(5, len(row))).values.tolist()
+        )
     if name != "encoder-classifier":
         assert shown[-1]["token"] == list(found.tokens.values())[-1][-1]
 
@@ -239,7 +243,10 @@ def test_without_its_library_a_page_says_what_to_install(monkeypatch: pytest.Mon
 def test_a_notebook_shows_the_page() -> None:
     found = traced(specimen("mlp"))
     assert found._repr_html_() == trace_frame(found)
-    assert found._repr_html_().startswith('<iframe sandbox="allow-scripts" srcdoc=') and found._repr_html_().count("<") == 2
+    assert (
+        found._repr_html_().startswith('<iframe sandbox="allow-scripts" srcdoc=')
+        and found._repr_html_().count("<") == 2
+    )
 
 
 def test_files_for_machines_hold_every_number(tmp_path: Path) -> None:

@@ -101,7 +101,7 @@ def trace(
     numbers = None if output.json is None else numbers_path(output.json)
     require_free([(output.html, PAGE_MARK), (output.json, TRACE_MARK), (numbers, NUMBERS_MARK)])
     try:
-        found = _trace(model, step, (text, second), backward, part)
+        found, loaded = _trace(model, step, (text, second), backward, part)
         if output.cell:
             depth, width = (DEPTH, 1) if output.deep else (0, 0)
             write(str(found.explain(name, *map(int, index), depth=depth, width=width)))
@@ -110,7 +110,8 @@ def trace(
     if output.html is not None:
         from glassformer.views.html import trace_page
 
-        output.html.write_text(trace_page(found), encoding="utf-8")
+        page = trace_page(found, tokenizer=loaded.tokenizer, labels=loaded.labels)
+        output.html.write_text(page, encoding="utf-8")
         talk(f"wrote {output.html}")
     if output.json is not None:
         talk(f"wrote {output.json} and {save_trace(found, output.json)}")
@@ -118,19 +119,22 @@ def trace(
         _show_trace(found)
 
 
-def _trace(name: str, step: int | None, texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":
-    """Trace the model of a folder or file, or a preset with random weights."""
+def _trace(
+    name: str, step: int | None, texts: tuple[str, str | None], backward: str | None, part: Part
+) -> "tuple[Trace, LoadedModel]":
+    """Trace the model of a folder or file, or a preset with random weights; the trace and the model."""
     from glassformer.interface import LoadedModel
 
     config = preset_called(name, step)
     if config is None:
-        return load_named(name, LoadOptions(step=step, device="cpu")).trace(*texts, backward, **vars(part))
+        named = load_named(name, LoadOptions(step=step, device="cpu"))
+        return named.trace(*texts, backward, **vars(part)), named
     loaded = LoadedModel(random_model(name, config))
     if "image_size" in vars(config) and "vocab" not in vars(config):
         talk(f"{name} is a preset: it has random weights")
-        return loaded.trace(*texts, backward, **vars(part))
+        return loaded.trace(*texts, backward, **vars(part)), loaded
     talk(f"{name} is a preset: it has random weights, and reads bytes because it has no tokenizer")
-    return _trace_bytes(loaded, texts, backward, part)
+    return _trace_bytes(loaded, texts, backward, part), loaded
 
 
 def _trace_bytes(loaded: "LoadedModel", texts: tuple[str, str | None], backward: str | None, part: Part) -> "Trace":

@@ -108,8 +108,7 @@ def _paths(chosen: list["CourseLesson"], target: Path | None, ending: str, whole
 def _write_files(runs: list[tuple["CourseLesson", "Walk"]], pages: dict[str, Path], notebooks: dict[str, Path]) -> None:
     import msgspec
 
-    from glassformer.course.contents import contents_page
-    from glassformer.course.html import lesson_page
+    from glassformer.course.contents import contents_page, lesson_page
     from glassformer.course.notebook import lesson_notebook
 
     if CONTENTS in pages:

@@ -1,10 +1,11 @@
-"""The contents page of the course: where to begin, a search, and every lesson in order."""
+"""The pages of the course: a lesson, and the contents page with where to begin, a search and every lesson."""
 
 import html
 from collections.abc import Iterator
 
-from glassformer.course.html import lesson_document
+from glassformer.course.html import exercises_html, lesson_document, page_html
 from glassformer.course.registry import CourseLesson, lessons
+from glassformer.course.walk import Walk
 
 ROUTES = {
     "In ten minutes": ("What a Transformer does, from text to text.", ("how-it-works", "attention", "gpt")),
@@ -23,6 +24,16 @@ ROUTES = {
 }
 
 
+def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
+    """The HTML page of a lesson that was run; with `links`, to the lessons before and after it."""
+    pages = "".join(
+        f'<section id="step-{index}">{page_html(page, index)}</section>' for index, page in enumerate(walk.pages, 1)
+    )
+    around = _around(lesson) if links else ""
+    body = f"<p>{html.escape(lesson.about)}</p>{pages}{exercises_html(walk.exercises)}"
+    return lesson_document(lesson.title, f"{around}<main><h1>{html.escape(lesson.title)}</h1>{body}</main>{around}")
+
+
 def contents_page() -> str:
     """Where to begin, a search, and every lesson in order."""
     known = lessons()
@@ -38,6 +49,19 @@ def contents_page() -> str:
     body = f"<h2>Where to begin</h2><ul class='routes'>{routes}</ul><h2>All lessons</h2>{search}{found}"
     intro = "<p>Every number in these lessons was computed by the equations as the page was made.</p>"
     return lesson_document("Lessons", f"<main><h1>Lessons</h1>{intro}{body}</main>")
+
+
+def _around(lesson: CourseLesson) -> str:
+    known = list(lessons().values())
+    index = [other.name for other in known].index(lesson.name)
+    links = ['<a href="index.html">All lessons</a>']
+    links += [_link("prev", "Before", other) for other in known[max(index - 1, 0) : index]]
+    links += [_link("next", "Next", other) for other in known[index + 1 : index + 2]]
+    return f'<nav class="around" aria-label="Lessons">{"".join(links)}</nav>'
+
+
+def _link(rel: str, word: str, lesson: CourseLesson) -> str:
+    return f'<a rel="{rel}" href="{lesson.name}.html">{word}: {html.escape(lesson.title)}</a>'
 
 
 def _route(name: str, about: str, found: list[CourseLesson]) -> str:

@@ -1,4 +1,4 @@
-"""A lesson as one HTML page: formulas as MathML, numbers in color, charts as SVG."""
+"""The steps of a lesson as HTML: formulas as MathML, numbers in color, charts as SVG."""
 
 import base64
 import html
@@ -14,6 +14,9 @@ from glassformer.course.blueprint import blueprint_svg
 from glassformer.course.drawing import chart_svg
 from glassformer.course.exercise import Exercise
 from glassformer.course.page import (
+    BROKEN,
+    DIGITS_IN_LESSONS,
+    VERDICTS,
     Beside,
     BesideRow,
     Chart,
@@ -31,9 +34,6 @@ from glassformer.course.page import (
     part_text,
     value_text,
 )
-from glassformer.course.registry import CourseLesson, lessons
-from glassformer.course.terminal import BROKEN, DIGITS_IN_LESSONS, VERDICTS
-from glassformer.course.walk import Walk
 from glassformer.equation import Equation
 from glassformer.views.bundle import document
 from glassformer.views.mathml import marked_mathml, mathml
@@ -42,16 +42,6 @@ from glassformer.views.terminal import largest
 ROWS_IN_PAGE, COLUMNS_IN_PAGE = 32, 24
 LARGE_MATRIX = 65  # numbers; from here on a matrix is drawn, and a table where scripts are off
 SHADES = 7  # of a color in a table; the largest number has the strongest
-
-
-def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
-    """The HTML page of a lesson that was run; with `links`, to the lessons before and after it."""
-    pages = "".join(
-        f'<section id="step-{index}">{page_html(page, index)}</section>' for index, page in enumerate(walk.pages, 1)
-    )
-    around = _around(lesson) if links else ""
-    body = f"<p>{html.escape(lesson.about)}</p>{pages}{_exercises(walk.exercises)}"
-    return lesson_document(lesson.title, f"{around}<main><h1>{html.escape(lesson.title)}</h1>{body}</main>{around}")
 
 
 def lesson_document(title: str, body: str) -> str:
@@ -72,20 +62,8 @@ def _parts_html(parts: Sequence[PagePart]) -> str:
     return "".join(f'<div class="part">{_drawn_part(part)}</div>' for part in parts)
 
 
-def _around(lesson: CourseLesson) -> str:
-    known = list(lessons().values())
-    index = [other.name for other in known].index(lesson.name)
-    links = ['<a href="index.html">All lessons</a>']
-    links += [_link("prev", "Before", other) for other in known[max(index - 1, 0) : index]]
-    links += [_link("next", "Next", other) for other in known[index + 1 : index + 2]]
-    return f'<nav class="around" aria-label="Lessons">{"".join(links)}</nav>'
-
-
-def _link(rel: str, word: str, lesson: CourseLesson) -> str:
-    return f'<a rel="{rel}" href="{lesson.name}.html">{word}: {html.escape(lesson.title)}</a>'
-
-
-def _exercises(exercises: Sequence[Exercise]) -> str:
+def exercises_html(exercises: Sequence[Exercise]) -> str:
+    """The exercises of a lesson, with hints and answers to open."""
     asked = [
         f"<p>{index}. {html.escape(each.question)}</p>"
         f"{_cell_lines(each.given_lines)}"

@@ -14,6 +14,14 @@ from glassformer.course.blueprint import Blueprint
 from glassformer.course.worked.comparing import Compared, Standing, entries_beside
 from glassformer.equation import Equation
 
+DIGITS_IN_LESSONS = 4
+BROKEN = "this does not hold with your numbers"
+VERDICTS = {
+    None: "not in print, checked against the worked example",
+    "reproduced": "the same as in print",
+    "rounding": "badly rounded in print",
+    "corrected": "wrong in print",
+}
 UNGROUPED = 9999  # larger integers are written with thousands separators, except in lists
 WRITTEN_OUT = 24  # numbers of an input that are written out; of a larger one only its shape is shown
 MOST_PRINTED = 15  # digits of a printed number, all of which are shown

@@ -8,6 +8,9 @@ from rich.text import Text
 
 from glassformer.course.drawing import chart_lines
 from glassformer.course.page import (
+    BROKEN,
+    DIGITS_IN_LESSONS,
+    VERDICTS,
     Beside,
     BesideRow,
     Chart,
@@ -29,16 +32,8 @@ from glassformer.views.tables import FittingTable
 from glassformer.views.terminal import matrix_table
 from glassformer.views.unicode_math import unicode_math
 
-DIGITS_IN_LESSONS = 4
 ROWS_IN_LESSONS, COLUMNS_IN_LESSONS = 12, 10
-BROKEN = "this does not hold with your numbers"
 WRONG = "✗"  # after a wrong printed number
-VERDICTS = {
-    None: "not in print, checked against the worked example",
-    "reproduced": "the same as in print",
-    "rounding": "badly rounded in print",
-    "corrected": "wrong in print",
-}
 
 
 def page_view(page: Page, index: int, count: int) -> Group:

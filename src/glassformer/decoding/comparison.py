@@ -2,17 +2,21 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from glassformer.decoding.predictions import Predictor
 from glassformer.equations.information import kl_divergence
 from glassformer.errors import TapeError
-from glassformer.probes.interventions import attention_steps, head_attribution, on_head, patch
+from glassformer.probes.attention_steps import attention_steps
+from glassformer.probes.interventions import head_attribution, on_head, patch
 from glassformer.probes.loss_targets import LossTarget
 from glassformer.probes.trace import Trace, loss_of
 from glassformer.suggestions import did_you_mean
+
+if TYPE_CHECKING:
+    from glassformer.decoding.predictions import Predictor
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class Ablation:
     loss: float | None
 
 
-def compare(before: Predictor, after: Predictor, position: int | None = None, count: int = 8) -> Comparison:
+def compare(before: "Predictor", after: "Predictor", position: int | None = None, count: int = 8) -> Comparison:
     """The predictions of two runs at a position, by default the last; the first `count` candidates of each."""
     old, new = before.probabilities(position), after.probabilities(position)
     if old.shape != new.shape:
@@ -84,12 +88,12 @@ def attention_parts(trace: Trace) -> list[AttentionPart]:
             heads=step.output.shape[1],
             attribution=rises[trace.names[step.path]].tolist() if rises else None,
         )
-        for step in attention_steps(trace)
+        for step in attention_steps(trace.tape.steps)
     ]
 
 
 def ablations(
-    run: Predictor, module: str, position: int | None = None, backward: str | LossTarget | None = None
+    run: "Predictor", module: str, position: int | None = None, backward: str | LossTarget | None = None
 ) -> Iterator[Ablation]:
     """What switching off each head of an attention does to the prediction at a position."""
     parts = {part.module: part for part in attention_parts(run.trace)}

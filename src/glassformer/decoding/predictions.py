@@ -44,7 +44,7 @@ def logits_for(model: nn.Module) -> Target:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class PredictionCandidate:
     """A token or label that might come: its logit, its probability by the model, and that after all settings.
 
     `removed_by` is the sampling equation that removed it, or empty.
@@ -80,12 +80,12 @@ class Prediction:
 
     target: Target
     position: int | None
-    candidates: list[Candidate]
+    candidates: list[PredictionCandidate]
     steps: list[SamplingStep]
     vocab: int
     greedy: int
     sampled: int
-    actual: Candidate | None = None
+    actual: PredictionCandidate | None = None
     rank: int | None = None
 
 
@@ -189,7 +189,7 @@ class Predictor:
             ids = ids[:-written]
         return random_numbers(ids, 0, replace(config, max_new_tokens=written + 1))[written:]
 
-    def lens(self, count: int = 3, start: int = 0, stop: int | None = None) -> list[list[list[Candidate]]]:
+    def lens(self, count: int = 3, start: int = 0, stop: int | None = None) -> list[list[list[PredictionCandidate]]]:
         """The most likely candidates if each depth were the last, [depth][position], most likely first.
 
         `start` and `stop` choose positions. The last depth is what the model predicts. Where logits are not finite
@@ -197,7 +197,7 @@ class Predictor:
         """
         positions = None if self.target == "label" else slice(start, stop)
         unused = torch.tensor(self._unused, dtype=torch.long, device=self.logits.device)
-        rows: list[list[list[Candidate]]] = []
+        rows: list[list[list[PredictionCandidate]]] = []
         for output in logits_by_depth(self.trace, positions):
             logits = without_ids(fine(output[:1] if positions is None else output[0]), unused)
             best = logits.topk(min(count, logits.shape[-1]))
@@ -207,9 +207,9 @@ class Predictor:
             rows.append([self._candidates(*row) if good else [] for row, good in zip(found, fine_rows, strict=True)])
         return rows
 
-    def _candidates(self, ids: list[int], logits: list[float], probabilities: list[float]) -> list[Candidate]:
+    def _candidates(self, ids: list[int], logits: list[float], probabilities: list[float]) -> list[PredictionCandidate]:
         found = zip(ids, logits, probabilities, strict=True)
-        return [Candidate(id, self.text(id), logit, p, p) for id, logit, p in found]
+        return [PredictionCandidate(id, self.text(id), logit, p, p) for id, logit, p in found]
 
 
 class _Row:
@@ -242,10 +242,10 @@ class _Row:
         mass = float(softmax(before)[gone].sum())
         return SamplingStep(step, int((after > -torch.inf).sum()), tuple(self.order[gone[self.order]].tolist()), mass)
 
-    def candidate(self, id: int) -> Candidate:
+    def candidate(self, id: int) -> PredictionCandidate:
         """One candidate with its numbers."""
         logit, model, sampling = (float(row[id]) for row in (self.logits, self.model_probabilities, self.probabilities))
-        return Candidate(id, self.text(id), logit, model, sampling, self.removed_by.get(id, ""))
+        return PredictionCandidate(id, self.text(id), logit, model, sampling, self.removed_by.get(id, ""))
 
 
 def fine(logits: Tensor) -> Tensor:

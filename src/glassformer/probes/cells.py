@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer.arithmetic import number
 from glassformer.errors import TapeError
-from glassformer.probes.contributions import Operand, maker, operands
+from glassformer.probes.contributions import Contribution, maker, operands
 from glassformer.steps import Step
 
 Origin = Callable[[Tensor], tuple[str, Step | None]]  # the name of a tensor, and the step that made it
@@ -98,10 +98,10 @@ def explain(
         found = every.largest(width, made)  # weights are in the arithmetic already
         if weights or not found:
             found += every.largest(width, lambda tensor: not made(tensor))
-        parts = tuple(part(every[at], depth - 1) for at in found if every.shares[at] != 0)
+        parts = tuple(part(every[at], depth - 1) for at in found if every.fractions[at] != 0)
         return Cell(name, index, text, value, parts, symbol, share)
 
-    def part(operand: Operand, depth: int) -> Cell:
+    def part(operand: Contribution, depth: int) -> Cell:
         name, step = origin(operand.tensor)
         if step is not None and step.kept and step.outputs[0] is operand.tensor:
             return cell(name, step, operand.index, depth, operand.symbol, operand.share)

@@ -10,7 +10,6 @@ from glassformer.equations.interventions import intervene
 from glassformer.errors import TapeError
 from glassformer.probes.edits import Edit, RunChange, combined, edits_of
 from glassformer.probes.inputs import Inputs, ModelInputs, TextModel, read_inputs
-from glassformer.probes.interventions import Change
 from glassformer.probes.loss_targets import LossTarget
 from glassformer.probes.names import Names
 from glassformer.probes.trace import (
@@ -53,19 +52,6 @@ def apply_changes(
     gradients = None if loss is None else gradients_of(run.model, tape, backward, run.values, output, loss)
     names = tape.names(run.model)
     return Trace(run.model, tape, names, run.values, output, loss=loss, gradients=gradients, tokens=run.tokens)
-
-
-def as_patches(model: nn.Module | TextModel, found: Trace, change: RunChange) -> dict[str, Change]:
-    """One change in the form that `patch` takes: functions of values by the names of their steps."""
-    return {found.names[path]: _patch(edit) for path, edit in _edits(model, found, [change]).items()}
-
-
-def _patch(edit: Edit) -> Change:
-    def changed(value: Tensor) -> Tensor:
-        where, new = edit(value)
-        return torch.where(where, new, value)
-
-    return changed
 
 
 def _outline(run: ModelInputs) -> Trace:

@@ -7,7 +7,7 @@ these are zero too, those of the gradients at positive random inputs: a ReLU of 
 that is not finite has equal shares from the entries that are not finite.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -16,7 +16,6 @@ from torch import Tensor
 from glassformer.arithmetic import dot, number
 from glassformer.equation import AnyEquation, no_checks, reference_mode, tensors_in
 from glassformer.probes.narrowing import Narrowed, narrowed
-from glassformer.recording import Tape
 from glassformer.steps import Gradients, Step
 
 _PROBED = 2**20  # entries at most that are also looked at for random inputs
@@ -24,7 +23,7 @@ _NOTHING = torch.zeros(0, dtype=torch.float64, device="cpu")
 
 
 @dataclass(frozen=True)
-class Operand:
+class Contribution:
     """One entry that counts in a number: its letter in the equation, its tensor and index, its value and share."""
 
     symbol: str
@@ -55,7 +54,7 @@ class Operands:
 
     sets: tuple[EntrySet, ...]
     values: Tensor
-    shares: Tensor
+    fractions: Tensor
 
     @classmethod
     def none(cls) -> "Operands":
@@ -65,14 +64,14 @@ class Operands:
     def __len__(self) -> int:
         return len(self.values)
 
-    def __getitem__(self, position: int) -> Operand:
+    def __getitem__(self, position: int) -> Contribution:
         """The operand at a position in the order of the letters."""
         at = position
         for each in self.sets:
             if at < len(each.indices):
                 index = tuple(map(int, each.indices[at]))
-                return Operand(
-                    each.symbol, each.tensor, index, float(self.values[position]), float(self.shares[position])
+                return Contribution(
+                    each.symbol, each.tensor, index, float(self.values[position]), float(self.fractions[position])
                 )
             at -= len(each.indices)
         raise IndexError(position)
@@ -83,7 +82,7 @@ class Operands:
         counts = torch.tensor([len(each.indices) for each in self.sets], dtype=torch.int64, device="cpu")
         kept = torch.tensor(wanted, dtype=torch.bool, device="cpu").repeat_interleave(counts)
         at = kept.nonzero()[:, 0]
-        sizes = self.shares.abs()[at]
+        sizes = self.fractions.abs()[at]
         if most < len(at):  # the candidates, so that the sort is short
             near = (sizes >= sizes.topk(most).values[-1]).nonzero()[:, 0]
             at, sizes = at[near], sizes[near]
@@ -187,20 +186,20 @@ class Sent:
     operands: Operands
 
 
-def sent_back(tape: Tape, gradients: Gradients, tensor: Tensor, index: tuple[int, ...]) -> list[Sent]:
+def sent_back(steps: Iterable[Step], gradients: Gradients, tensor: Tensor, index: tuple[int, ...]) -> list[Sent]:
     """What each innermost step that reads a tensor sends back to one entry of it; the sum is the entry's gradient."""
     found = [
         _sent(step, gradients, symbol, position, index)
-        for step, symbol, position in readers(tape, tensor)
+        for step, symbol, position in readers(steps, tensor)
         if step.equation.gradient is not None and any(output in gradients for output in step.output_tensors)
     ]
-    whole = sum(float(each.operands.shares.abs().sum()) for each in found)
+    whole = sum(float(each.operands.fractions.abs().sum()) for each in found)
     return [_of_the_whole(each, whole) for each in found if len(each.operands)]
 
 
-def readers(tape: Tape, tensor: Tensor) -> Iterator[tuple[Step, str, int]]:
+def readers(steps: Iterable[Step], tensor: Tensor) -> Iterator[tuple[Step, str, int]]:
     """The innermost steps that read a tensor, with the letter and the position in a sequence that it has there."""
-    for step in (step for top in tape.steps for step in top.walk() if not step.children):
+    for step in (step for top in steps for step in top.walk() if not step.children):
         for symbol, value in step.inputs.items():
             for position, each in enumerate(tensors_in(value)):
                 if each is tensor:
@@ -246,5 +245,5 @@ def _weighted_sum(
 def _of_the_whole(sent: Sent, whole: float) -> Sent:
     """The same with the shares of its operands in the whole gradient."""
     parts = sent.operands
-    shares = parts.shares / whole if whole > 0 else parts.shares
-    return Sent(sent.step, sent.symbol, sent.value, sent.text, Operands(parts.sets, parts.values, shares))
+    fractions = parts.fractions / whole if whole > 0 else parts.fractions
+    return Sent(sent.step, sent.symbol, sent.value, sent.text, Operands(parts.sets, parts.values, fractions))

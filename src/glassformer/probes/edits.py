@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 import torch
@@ -12,14 +12,16 @@ from glassformer.equations.algebra import residual
 from glassformer.equations.attention import weighted_sum
 from glassformer.equations.softmax import softmax
 from glassformer.errors import TapeError
+from glassformer.probes.attention_steps import attention_steps
 from glassformer.probes.cells import full_index
-from glassformer.probes.interventions import attention_steps
 from glassformer.probes.names import TOKEN_AXES
-from glassformer.probes.trace import Trace
 from glassformer.suggestions import did_you_mean
 
+if TYPE_CHECKING:
+    from glassformer.probes.trace import Trace
+
 Edit: TypeAlias = Callable[[Tensor], tuple[Tensor, Tensor]]  # from values: where they are replaced, and by what
-Donor: TypeAlias = Callable[[str, str | None], Trace]  # the run of another text, to take tensors from
+Donor: TypeAlias = Callable[[str, str | None], "Trace"]  # the run of another text, to take tensors from
 
 
 class HeadOff(msgspec.Struct, tag="head", tag_field="kind", frozen=True, forbid_unknown_fields=True):
@@ -76,7 +78,7 @@ def read_changes(text: str | bytes) -> tuple[RunChange, ...]:
         raise TapeError(f"the changes cannot be read: {error}") from None
 
 
-def edits_of(outline: Trace, change: RunChange, donor: Donor) -> Iterator[tuple[str, Edit]]:
+def edits_of(outline: "Trace", change: RunChange, donor: Donor) -> Iterator[tuple[str, Edit]]:
     """The steps that a change replaces values of, by path, each with its edit; `outline` may have shapes alone."""
     match change:
         case HeadOff():
@@ -108,16 +110,16 @@ def _at(index: tuple[int | slice, ...], new: float | Tensor) -> Edit:
     return edit
 
 
-def _float_output(outline: Trace, name: str) -> Tensor:
+def _float_output(outline: "Trace", name: str) -> Tensor:
     value = outline[name].step.output
     if not value.is_floating_point():
         raise TapeError(f"{name} has the dtype {str(value.dtype).removeprefix('torch.')}: only floats can be changed")
     return value
 
 
-def _head_step(outline: Trace, change: HeadOff) -> str:
+def _head_step(outline: "Trace", change: HeadOff) -> str:
     """The path of the output of an attention, by head."""
-    found = {outline.names.modules.get(step.module, step.module): step for step in attention_steps(outline)}
+    found = {outline.names.modules.get(step.module, step.module): step for step in attention_steps(outline.tape.steps)}
     if change.module not in found:
         raise TapeError(f"no attention is called {change.module!r}; {did_you_mean(change.module, found)}")
     step = found[change.module]
@@ -127,7 +129,7 @@ def _head_step(outline: Trace, change: HeadOff) -> str:
     return step.path
 
 
-def _added(outline: Trace, module: str) -> list[str]:
+def _added(outline: "Trace", module: str) -> list[str]:
     """The paths of the steps inside a module whose results are added to a residual stream."""
     found = [name for name in _added_names(outline) if f"{name}.".startswith(f"{module}.")]
     if not found:
@@ -137,12 +139,12 @@ def _added(outline: Trace, module: str) -> list[str]:
     return [outline.names.path(name) for name in found]
 
 
-def _added_names(outline: Trace) -> list[str]:
+def _added_names(outline: "Trace") -> list[str]:
     added = [step.inputs["f"] for step in outline.tape.steps if step.equation is residual]
     return list(dict.fromkeys(outline.source_of(f) for f in added))
 
 
-def residual_modules(outline: Trace) -> list[str]:
+def residual_modules(outline: "Trace") -> list[str]:
     """Layers and sublayers that add to a residual stream, such as `layers.0` and `layers.0.attention`."""
     found: dict[str, None] = {}
     for name in _added_names(outline):
@@ -152,7 +154,7 @@ def residual_modules(outline: Trace) -> list[str]:
     return list(found)
 
 
-def _score_steps(outline: Trace, change: TokenOff) -> Iterator[tuple[str, Edit]]:
+def _score_steps(outline: "Trace", change: TokenOff) -> Iterator[tuple[str, Edit]]:
     """The scores in every attention whose keys are the tokens of an input."""
     tokens = outline.inputs.get(change.input)
     if not isinstance(tokens, Tensor) or tokens.dim() != 2:
@@ -194,7 +196,7 @@ def _column(position: int, own: bool) -> Edit:
     return edit
 
 
-def _token_index(outline: Trace, change: Patched) -> tuple[int | slice, ...]:
+def _token_index(outline: "Trace", change: Patched) -> tuple[int | slice, ...]:
     if change.token is None:
         return ()
     step = outline[change.step]

@@ -1,24 +1,23 @@
 """Interventions: ablation, activation patching, and first-order attribution."""
 
 from collections.abc import Callable, Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import torch
 from torch import Tensor
 
 from glassformer.equations.algebra import residual
-from glassformer.equations.attention import attention, weighted_sum
-from glassformer.equations.block_attention import block_attention
-from glassformer.equations.window_attention import window_attention
 from glassformer.errors import TapeError
-from glassformer.probes.trace import Trace
-from glassformer.steps import Step
+from glassformer.probes.attention_steps import attention_steps
+
+if TYPE_CHECKING:
+    from glassformer.probes.trace import Trace
 
 Change: TypeAlias = Tensor | Callable[[Tensor], Tensor]
 
 
 @torch.no_grad()
-def patch(trace: Trace, changes: Mapping[str, Change], of: Tensor | None = None) -> Tensor:
+def patch(trace: "Trace", changes: Mapping[str, Change], of: Tensor | None = None) -> Tensor:
     """The output of the model when intermediates are replaced by tensors or by functions of their values.
 
     Only what depends on them runs again. `of` asks for another tensor of the run, such as `trace.loss`. Ablate with
@@ -62,26 +61,19 @@ def _on_axis(axis: int, index: int, change: Callable[[Tensor], Tensor]) -> Calla
     return changed
 
 
-def head_attribution(trace: Trace) -> dict[str, Tensor]:
+def head_attribution(trace: "Trace") -> dict[str, Tensor]:
     """For every attention the rise of the loss [heads] if a head's output were zero: −⟨gradient, value⟩."""
-    return {trace.names[step.path]: _rise(trace, step.output).sum((0, 2, 3)) for step in attention_steps(trace)}
+    found = attention_steps(trace.tape.steps)
+    return {trace.names[step.path]: _rise(trace, step.output).sum((0, 2, 3)) for step in found}
 
 
-def attention_steps(trace: Trace) -> list[Step]:
-    """The steps that give the output [batch, heads, seq, head_dim] of an attention."""
-    # While training with dropout, attention runs in parts.
-    attentions = (attention, weighted_sum, window_attention, block_attention)
-    found = [step for step in trace.tape.steps if step.kept and step.equation in attentions]
-    return [step for step in found if step.output.dim() == 4]
-
-
-def layer_attribution(trace: Trace) -> dict[str, Tensor]:
+def layer_attribution(trace: "Trace") -> dict[str, Tensor]:
     """For every sublayer the rise of the loss if it added nothing to the residual stream, to first order."""
     added = [step.inputs["f"] for step in trace.tape.steps if step.kept and step.equation is residual]
     return {trace.source_of(f): _rise(trace, f).sum() for f in added if isinstance(f, Tensor)}
 
 
-def _rise(trace: Trace, value: Tensor) -> Tensor:
+def _rise(trace: "Trace", value: Tensor) -> Tensor:
     trace.require_gradients()
     gradient = trace.gradient_of(value)
     return torch.zeros_like(value) if gradient is None else -(gradient * value.detach())

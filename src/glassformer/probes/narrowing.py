@@ -18,7 +18,7 @@ from glassformer.equations.embedding import embed
 from glassformer.shapes import Parameter, TensorShape
 
 # An axis of a tensor: its name and, among the axes of a starred one, its position from the right; else -1.
-Place: TypeAlias = tuple[str, int]
+AxisKey: TypeAlias = tuple[str, int]
 Starts: TypeAlias = tuple[int, ...]
 
 
@@ -38,7 +38,7 @@ class Narrowed:
     inputs: Mapping[str, object] = field(repr=False)
     index: tuple[int, ...]
     starts: Mapping[tuple[str, int], Starts]  # by letter and position in a sequence
-    pins: Mapping[Place, int]
+    pins: Mapping[AxisKey, int]
     results: tuple[Parameter, ...] = field(repr=False)
 
     def of_output(self, which: int, tensor: Tensor) -> Tensor:
@@ -47,10 +47,10 @@ class Narrowed:
 
     def start_of_output(self, which: int, tensor: Tensor) -> Starts:
         """Where that part starts."""
-        return _starts(places_of(self.results[which].shapes, tensor), tensor, self.pins)
+        return _starts(axis_keys(self.results[which].shapes, tensor), tensor, self.pins)
 
     def _pinned(self, which: int, tensor: Tensor) -> list[bool]:
-        return [place in self.pins for place in places_of(self.results[which].shapes, tensor)]
+        return [key in self.pins for key in axis_keys(self.results[which].shapes, tensor)]
 
 
 @functools.cache
@@ -84,32 +84,32 @@ def narrowed(
     kinds = {p.name: p.shapes for p in equation.parameters if p.is_tensor}
     allowed = _independent(equation, inputs, output)
     if entry is None:
-        whole, places = output, places_of(equation.results[0].shapes, output)
+        whole, keys = output, axis_keys(equation.results[0].shapes, output)
     else:
         whole = tensors_in(inputs[entry[0]])[entry[1]]
-        places = places_of(kinds[entry[0]], whole)
+        keys = axis_keys(kinds[entry[0]], whole)
     # one entry that is stretched over an axis meets every number on it
     stretched = entry is not None
     pins = {
-        place: at
-        for place, at, size in zip(places, index, whole.shape, strict=True)
-        if place in allowed and not (stretched and size == 1)
+        key: at
+        for key, at, size in zip(keys, index, whole.shape, strict=True)
+        if key in allowed and not (stretched and size == 1)
     }
     starts: dict[tuple[str, int], Starts] = {}
 
     def part(name: str, value: object, position: int = 0) -> object:
         if isinstance(value, (list, tuple)):
-            return type(value)(part(name, item, place) for place, item in enumerate(value))
+            return type(value)(part(name, item, key) for key, item in enumerate(value))
         if not isinstance(value, Tensor) or name not in kinds:
             return value
-        own = places_of(kinds[name], value)
+        own = axis_keys(kinds[name], value)
         starts[name, position] = _starts(own, value, pins)
-        return _narrow(value, starts[name, position], [place in pins for place in own])
+        return _narrow(value, starts[name, position], [key in pins for key in own])
 
     fewer = {name: part(name, value) for name, value in inputs.items()}
     if equation is embed and entry is None:
         starts["E", 0] = _one_row(fewer)
-    inside = tuple(0 if place in pins else at for place, at in zip(places, index, strict=True))
+    inside = tuple(0 if key in pins else at for key, at in zip(keys, index, strict=True))
     return Narrowed(fewer, inside, starts, pins, equation.results)
 
 
@@ -123,7 +123,7 @@ def _one_row(inputs: dict[str, object]) -> Starts:
     return (row, 0)
 
 
-def _independent(equation: AnyEquation, inputs: Mapping[str, object], output: Tensor) -> set[Place]:
+def _independent(equation: AnyEquation, inputs: Mapping[str, object], output: Tensor) -> set[AxisKey]:
     """The axes of the output whose entries are computed one by one."""
     starred = [
         {axis.name for shape in p.shapes for axis in shape.axes if axis.many}
@@ -133,26 +133,26 @@ def _independent(equation: AnyEquation, inputs: Mapping[str, object], output: Te
     known = {axis.name for shape in equation.results[0].shapes for axis in shape.axes if axis.many}
     if "generator" in inputs or any(names - known for names in starred):  # random numbers are drawn for all at once
         return set()
-    places = places_of(equation.results[0].shapes, output)
+    keys = axis_keys(equation.results[0].shapes, output)
     product = product_of(equation) is not None
-    return {place for place in places if place[1] >= 0 or (product and place[0])}
+    return {key for key in keys if key[1] >= 0 or (product and key[0])}
 
 
-def places_of(shapes: tuple[TensorShape, ...], tensor: Tensor) -> list[Place]:
+def axis_keys(shapes: tuple[TensorShape, ...], tensor: Tensor) -> list[AxisKey]:
     """The axis of an annotation that each dimension of a tensor is; its name is empty where it has none."""
     shape = next((shape for shape in shapes if shape.accepts_type(tensor)), shapes[0])
     several = tensor.dim() - sum(not axis.many for axis in shape.axes)
-    places: list[Place] = []
+    keys: list[AxisKey] = []
     for axis in shape.axes:
         if axis.many:
-            places += [("" if axis.name == "..." else axis.name, at) for at in reversed(range(several))]
+            keys += [("" if axis.name == "..." else axis.name, at) for at in reversed(range(several))]
         else:
-            places.append(("" if axis.size is not None else axis.name, -1))
-    return places
+            keys.append(("" if axis.size is not None else axis.name, -1))
+    return keys
 
 
-def _starts(places: list[Place], tensor: Tensor, pins: Mapping[Place, int]) -> Starts:
-    return tuple(0 if size == 1 else pins.get(place, 0) for place, size in zip(places, tensor.shape, strict=True))
+def _starts(keys: list[AxisKey], tensor: Tensor, pins: Mapping[AxisKey, int]) -> Starts:
+    return tuple(0 if size == 1 else pins.get(key, 0) for key, size in zip(keys, tensor.shape, strict=True))
 
 
 def _narrow(tensor: Tensor, starts: Starts, pinned: list[bool]) -> Tensor:

@@ -54,4 +54,5 @@ def studio_app(sessions: Sessions, access: Access) -> Starlette:
     app = Starlette(routes=routes, middleware=[Middleware(Guard, access=access)], exception_handlers=faults)
     app.state.sessions = sessions
     sessions.open_other = CheckpointModels(lambda folder, step: load(folder, step=step)).open
+    app.state.lessons = lesson_routes.lessons_by_equation
     return app

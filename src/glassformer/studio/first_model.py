@@ -23,6 +23,7 @@ from glassformer.training.built_in_translator import TranslatorRun, begin_transl
 
 NAME = "built-in translator"
 EXAMPLE = "The cat is small."  # a sentence that home begins with, and that is translated now and then while it trains
+GRACE = 2  # seconds that a step has when training is given up
 SEED, LOG_EVERY, SAMPLE_EVERY, SAMPLE_TOKENS = 0, 10, 50, 16
 FOLDER, DIGESTS = "translator-", "digests.json"
 
@@ -63,10 +64,10 @@ class FirstModel:
         return self
 
     def stop(self) -> None:
-        """Give up training at the next log line, and wait for that."""
+        """Give up training at the next log line, and wait a moment for that."""
         self._stop.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(GRACE)
 
     def wait(self, seconds: float | None = None) -> None:
         """Wait until it is ready or has failed."""
@@ -124,7 +125,10 @@ class FirstModel:
     def _train(self) -> LoadedModel | None:
         """Train it and keep it, or None if it is no longer wanted."""
         self._report(state="training")
-        run = begin_translator(split_pairs(SEED)[0], self.steps, SEED, LOG_EVERY)
+        pairs, _ = split_pairs(SEED)
+        if self._stop.is_set():
+            return None
+        run = begin_translator(pairs, self.steps, SEED, LOG_EVERY)
         for log in run.logs:
             if self._stop.is_set():
                 return None

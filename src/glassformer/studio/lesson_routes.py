@@ -7,8 +7,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from glassformer.course.contents import contents_page
-from glassformer.course.html import lesson_page
+from glassformer.course.contents import contents_page, lesson_page
 from glassformer.course.registry import lesson_called, lessons
 from glassformer.equation import Equation
 
@@ -17,13 +16,14 @@ FRAME = {"content-security-policy": "frame-ancestors 'self'"}  # the page itself
 
 @cache
 def lessons_by_equation() -> dict[str, str]:
-    """The first lesson that uses each equation, by the equation's name."""
+    """The lesson of each equation, by the equation's name: the one called after it, or the first one that uses it."""
     found: dict[str, str] = {}
-    for lesson in lessons().values():
+    for lesson in sorted(lessons().values(), key=lambda each: each.chapter == "Overview"):  # which uses everything
         for value in vars(lesson.module).values():
             if isinstance(value, Equation):
                 found.setdefault(value.name, lesson.name)
-    return found
+    called = {name.replace("-", "_"): name for name in lessons()}
+    return found | {name: called[name] for name in found if name in called}
 
 
 @cache

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from torch import Tensor
 
 from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.predictions import Candidate, NoPredictionError, Prediction, Predictor, SamplingStep
+from glassformer.decoding.predictions import NoPredictionError, Prediction, PredictionCandidate, Predictor, SamplingStep
 from glassformer.equation import Equation
 from glassformer.equations.sampling import greedy, min_p, temperature, top_k, top_p
 from glassformer.equations.softmax import softmax
@@ -73,9 +73,9 @@ class PredictionData(msgspec.Struct, frozen=True):
     vocab: int
     greedy: int
     sampled: int
-    actual: Candidate | None
+    actual: PredictionCandidate | None
     rank: int | None
-    candidates: list[Candidate]
+    candidates: list[PredictionCandidate]
     steps: list[StepOfSampling]
 
 
@@ -84,7 +84,7 @@ class LensData(msgspec.Struct, frozen=True):
 
     steps: list[str]
     start: int
-    cells: list[list[list[Candidate]]]
+    cells: list[list[list[PredictionCandidate]]]
 
 
 class ReadingData(msgspec.Struct, frozen=True):

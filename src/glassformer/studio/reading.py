@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = {"next": "The cat sat on the", "mask": "The cat [MASK] on the mat.", "label": "What a lovely day!"}
 
 
-class PictureData(msgspec.Struct, frozen=True):
+class BuiltInPicture(msgspec.Struct, frozen=True):
     """A built-in picture: its label, and the rows of its gray pixels."""
 
     label: str
@@ -36,7 +36,7 @@ class Reading(msgspec.Struct, frozen=True):
     second: str
     target: str
     warnings: list[str]
-    pictures: list[PictureData]
+    pictures: list[BuiltInPicture]
     patches: int = 0
 
 
@@ -58,7 +58,7 @@ def reading(loaded: "LoadedModel") -> Reading:
     return Reading("ids", "1 2 3", second, target, [missing], [])
 
 
-def picture_data() -> list[PictureData]:
+def picture_data() -> list[BuiltInPicture]:
     """The built-in pictures to choose from."""
     found = zip(pictures().labels, pictures().pixels[:PICTURES, :, :, 0].tolist(), strict=False)
-    return [PictureData(label, rows) for label, rows in found]
+    return [BuiltInPicture(label, rows) for label, rows in found]

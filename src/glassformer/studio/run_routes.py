@@ -1,5 +1,7 @@
 """Routes of a run: its data, windows of its matrices, the arithmetic of a cell, the path back from it."""
 
+from collections.abc import Mapping
+
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
@@ -17,12 +19,12 @@ async def start(request: Request) -> Response:
     """Run a model on a text."""
     wanted = await read_body(request, sessions.Request)
     kept = await run_in_threadpool(sessions_of(request).start, wanted)
-    return answer(await run_in_threadpool(_described, kept))
+    return answer(await run_in_threadpool(_described, kept, request.app.state.lessons()))
 
 
 async def again(request: Request) -> Response:
     """The data of a run that is kept."""
-    return answer(await on_run(request, _described))
+    return answer(await on_run(request, lambda kept: _described(kept, request.app.state.lessons())))
 
 
 async def slice_(request: Request) -> Response:
@@ -52,8 +54,8 @@ async def models(request: Request) -> Response:
     return answer({"models": sessions_of(request).models})
 
 
-def _described(kept: sessions.KeptRun) -> dict[str, object]:
-    data = run_data(kept.trace)
+def _described(kept: sessions.KeptRun, lessons: Mapping[str, str]) -> dict[str, object]:
+    data = run_data(kept.trace, lessons)
     return {"id": kept.request.id, "request": kept.request, "model": kept.loaded.name, "data": data}
 
 

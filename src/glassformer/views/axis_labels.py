@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from torch import Tensor
 
 from glassformer.equation import tensors_in
-from glassformer.probes.narrowing import Place, places_of
+from glassformer.probes.narrowing import AxisKey, axis_keys
 from glassformer.probes.trace import Trace
 from glassformer.steps import Step
 
@@ -32,19 +32,19 @@ class AxisLabels:
             return []
         return self._found.get(id(value), [None] * value.dim())
 
-    def _follow(self, step: Step, around: Mapping[Place, str]) -> None:
+    def _follow(self, step: Step, around: Mapping[AxisKey, str]) -> None:
         known = dict(around)
         kinds = {p.name: p.shapes for p in step.equation.parameters if p.is_tensor}
         for symbol, shapes in kinds.items():
             for tensor in tensors_in(step.inputs.get(symbol)):
-                for place, label in zip(places_of(shapes, tensor), self.of(tensor), strict=True):
-                    if label is not None and place[0]:
-                        known.setdefault(place, label)
+                for key, label in zip(axis_keys(shapes, tensor), self.of(tensor), strict=True):
+                    if label is not None and key[0]:
+                        known.setdefault(key, label)
         for child in step.children:
             self._follow(child, known)
         for result, output in zip(step.equation.results, step.outputs, strict=False):
             if result.is_tensor and isinstance(output, Tensor) and id(output) not in self._found:
-                labels = [known.get(place) for place in places_of(result.shapes, output)]
+                labels = [known.get(key) for key in axis_keys(result.shapes, output)]
                 self._found[id(output)] = self._fitting(output, labels if any(labels) else self._same(step, output))
 
     def _same(self, step: Step, output: Tensor) -> list[str | None]:

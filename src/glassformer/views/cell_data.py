@@ -8,7 +8,7 @@ from torch import Tensor
 from glassformer.arithmetic import number, total
 from glassformer.errors import TapeError
 from glassformer.probes.cells import Cell, full_index, is_fixed
-from glassformer.probes.contributions import EntrySet, Operand, Operands, Sent, maker, operands, sent_back
+from glassformer.probes.contributions import Contribution, EntrySet, Operands, Sent, maker, operands, sent_back
 from glassformer.probes.trace import Trace, TraceStep
 from glassformer.views.arithmetic_latex import arithmetic_latex
 from glassformer.views.operand_links import operands_in_text
@@ -53,7 +53,7 @@ class LinkData(msgspec.Struct, frozen=True):
 class SentData(msgspec.Struct, frozen=True):
     """What one step sends back: by the rule of its equation, from the gradients of its output, to one of its letters.
 
-    `operand` is the place of its largest operand in the list of all.
+    `operand` is the position of its largest operand in the list of all.
     """
 
     step: str
@@ -116,8 +116,8 @@ def _forward(trace: Trace, step: TraceStep, at: tuple[int, ...]) -> CellData:
     inner, text = maker(step.step), trace.cell(step.name, *at)
     every = operands(step.step, at) if step.step.output.is_floating_point() else Operands.none()
     written = operands_in_text(inner, at, text, every)
-    shown = list(dict.fromkeys([*every.largest(MOST), *(place for *_, place in written)]))
-    where = {place: order for order, place in enumerate(shown)}
+    shown = list(dict.fromkeys([*every.largest(MOST), *(position for *_, position in written)]))
+    where = {position: order for order, position in enumerate(shown)}
     return CellData(
         step=step.name,
         index=at,
@@ -126,9 +126,9 @@ def _forward(trace: Trace, step: TraceStep, at: tuple[int, ...]) -> CellData:
         text=text,
         latex=arithmetic_latex(text),
         value=plain(float(step.step.output.detach()[at])),
-        operands=[_operand(trace, every[place]) for place in shown],
+        operands=[_operand(trace, every[position]) for position in shown],
         more=len(every) - len(shown),
-        links=[LinkData(start, end, where[place]) for start, end, place in written],
+        links=[LinkData(start, end, where[position]) for start, end, position in written],
         boxes=[_box(trace, each) for each in every.sets],
         sent=[],
     )
@@ -138,15 +138,15 @@ def _backward(trace: Trace, step: TraceStep, at: tuple[int, ...], gradient: Tens
     value = float(gradient[at])
     if trace.gradients is None:
         raise TapeError("the run did not go backward from a loss")
-    sent = sent_back(trace.tape, trace.gradients, step.step.output, at)
+    sent = sent_back(trace.tape.steps, trace.gradients, step.step.output, at)
     listed: list[OperandData] = []
-    places: list[int | None] = []
+    firsts: list[int | None] = []
     for each in sent:
         largest = each.operands.largest(MOST)
-        places.append(len(listed) if largest else None)
-        listed += [_operand(trace, each.operands[place]) for place in largest]
-    order = sorted(range(len(listed)), key=lambda place: -abs(listed[place].share))
-    where = {place: rank for rank, place in enumerate(order)}
+        firsts.append(len(listed) if largest else None)
+        listed += [_operand(trace, each.operands[position]) for position in largest]
+    order = sorted(range(len(listed)), key=lambda position: -abs(listed[position].share))
+    where = {position: rank for rank, position in enumerate(order)}
     text = _sum_of_sent(trace, sent, value)
     return CellData(
         step=step.name,
@@ -156,13 +156,13 @@ def _backward(trace: Trace, step: TraceStep, at: tuple[int, ...], gradient: Tens
         text=text,
         latex=arithmetic_latex(text),
         value=plain(value),
-        operands=[listed[place] for place in order],
+        operands=[listed[position] for position in order],
         more=sum(len(each.operands) for each in sent) - len(listed),
         links=[],
         boxes=[_box(trace, found) for each in sent for found in each.operands.sets],
         sent=[
             SentData(_name(trace, each), each.step.equation.name, each.symbol, plain(each.value), each.text, first)
-            for each, first in zip(sent, [None if p is None else where[p] for p in places], strict=True)
+            for each, first in zip(sent, [None if p is None else where[p] for p in firsts], strict=True)
         ],
     )
 
@@ -179,7 +179,7 @@ def _name(trace: Trace, sent: Sent) -> str:
     return trace.names[sent.step.path]
 
 
-def _operand(trace: Trace, operand: Operand) -> OperandData:
+def _operand(trace: Trace, operand: Contribution) -> OperandData:
     name, step = trace.origin(operand.tensor)
     first = step is not None and step.outputs[0] is operand.tensor
     fixed = is_fixed(operand.tensor, trace.origin)

@@ -23,7 +23,8 @@ from glassformer.views.run_data import TensorName
 PATH_CELLS = 160  # numbers on the paths back from the prediction
 WIDTH = 2  # operands that are followed from each of them
 FIRST_CELLS = 300  # numbers at the beginning of the steps, at least one of each
-TEXTS = 3000  # numbers whose text alone is in the file
+BLOCK = 8  # rows and columns of each matrix whose text comes before that of others
+TEXTS = 8000  # numbers whose text alone is in the file
 OPERANDS = 24  # of a number, the largest, beside those that its text writes out
 
 Index = tuple[int, ...]
@@ -59,7 +60,10 @@ class _Patterns:
         inner = maker(step.step)
         if not step.step.output.is_floating_point() or any(isinstance(v, (list, tuple)) for v in inner.inputs.values()):
             return None
-        alike = (inner.equation.name, *(tuple(v.shape) if isinstance(v, Tensor) else str(v) for v in inner.inputs.values()))
+        alike = (
+            inner.equation.name,
+            *(tuple(v.shape) if isinstance(v, Tensor) else str(v) for v in inner.inputs.values()),
+        )
         if alike not in self._known:
             self._known[alike] = _read_pattern([(at, operands(step.step, at).sets) for at in _spread(step.shape)])
         found = self._known[alike]
@@ -122,15 +126,17 @@ def _start(trace: Trace) -> tuple[str, Index] | None:
 
 
 def _indices(step: TraceStep) -> Iterator[Index]:
-    """The indices of a step's output from the selected head and token on, in a square that grows from the corner."""
+    """The indices of a step's output: the first rows and columns of each matrix, from the selected one on."""
     shape = step.shape
-    lead = tuple(step.starts.get(axis, 0) for axis in range(len(shape)))
+    first = [step.starts.get(axis, 0) for axis in range(len(shape))]
     rows, columns = (1, 1, *shape)[-2:]
-    for size in range(max(rows, columns)):
-        ring = [(size, j) for j in range(size)] + [(i, size) for i in range(size + 1)]
-        for i, j in ring:
-            if i < rows and j < columns:
-                yield _moved(lead, shape, i, j)
+    for size in range(0, max(rows, columns), BLOCK):
+        for lead in itertools.product(
+            *([(a + i) % n for i in range(n)] for a, n in zip(first[:-2], shape[:-2], strict=True))
+        ):
+            for i, j in itertools.product(range(min(rows, size + BLOCK)), range(min(columns, size + BLOCK))):
+                if i >= size or j >= size:
+                    yield _moved((*lead, *first[-2:]), shape, i, j)
 
 
 def _moved(lead: Index, shape: Sequence[int], i: int, j: int) -> Index:
@@ -146,9 +152,7 @@ def _step_cells(
 ) -> StepCells:
     own = {(at, way): each for (name, at, way), each in found.items() if name == step.name}
     told = {
-        _key(at): written(step.step, at)
-        for at in itertools.islice(_indices(step), texts)
-        if (at, "forward") not in own
+        _key(at): written(step.step, at) for at in itertools.islice(_indices(step), texts) if (at, "forward") not in own
     }
     cells = {_key(at, way): each for (at, way), each in own.items()}
     return StepCells(step.trace.names[maker(step.step).path], cells, told, patterns.of(step))
@@ -192,7 +196,9 @@ def _read_pattern(samples: Sequence[tuple[Index, Sequence[EntrySet]]]) -> list[t
     found: list[tuple[str, Axes]] = []
     for position, first in enumerate(samples[0][1]):
         boxes = [(at, sets[position].box) for at, sets in samples]
-        axes = [_axis([(at, begin[axis], end[axis]) for at, (begin, end) in boxes]) for axis in range(first.tensor.dim())]
+        axes = [
+            _axis([(at, begin[axis], end[axis]) for at, (begin, end) in boxes]) for axis in range(first.tensor.dim())
+        ]
         known = [axis for axis in axes if axis is not None]
         if len(known) < len(axes):
             return None
@@ -204,4 +210,6 @@ def _axis(ends: Sequence[tuple[Index, int, int]]) -> int | tuple[int, int] | Non
     """What the entries on one axis follow: an axis of the index, or nothing; None where it is neither."""
     if len({(begin, end) for _, begin, end in ends}) == 1:
         return ends[0][1:]
-    return next((own for own in range(len(ends[0][0])) if all(begin == end == at[own] for at, begin, end in ends)), None)
+    return next(
+        (own for own in range(len(ends[0][0])) if all(begin == end == at[own] for at, begin, end in ends)), None
+    )

@@ -14,10 +14,9 @@ from glassformer.probes.readout import attention_steps
 from glassformer.probes.trace import Trace
 from glassformer.views.attention_sheet import AttentionSheet, attention_sheet
 from glassformer.views.run_data import RunData, StepData, ValueData, run_data
-from glassformer.views.stored_numbers import StoredPart, fitting, store
+from glassformer.views.stored_numbers import StoredPart, count_of, fitting, store
 
-NUMBERS = 1_250_000  # float32 numbers in a file, at most
-ATTENTION_NUMBERS = NUMBERS // 2  # of them for attention weights
+NUMBERS = 1_250_000  # float32 numbers in a file, at most; up to half of them are attention weights
 POSITIONS, LIKELY = 64, 5  # positions of the text, and most likely tokens at each, that the page begins with
 
 
@@ -66,16 +65,15 @@ class _Found:
         return self._known[id(tensor)]
 
 
-def file_data(
-    trace: Trace, predictor: Predictor, cells: Mapping[str, msgspec.Struct]
-) -> tuple[FileData, bytes]:
+def file_data(trace: Trace, predictor: Predictor, cells: Mapping[str, msgspec.Struct]) -> tuple[FileData, bytes]:
     """The data of a trace, and its numbers as `store` gives them."""
     found = _found(trace)
     attends = {id(weights.outputs[0]) for weights in attention_steps(trace.tape).values()}
     maps = [tensor for tensor in found.tensors if id(tensor) in attends]
     others = [tensor for tensor in found.tensors if id(tensor) not in attends]
-    limits = fitting(maps, ATTENTION_NUMBERS) | fitting(others, NUMBERS - ATTENTION_NUMBERS)
-    stored, numbers = store(found.tensors, limits)
+    parts = fitting(maps, NUMBERS // 2)
+    parts |= fitting(others, NUMBERS - count_of(maps, parts))
+    stored, numbers = store(found.tensors, parts)
     run = _as_stored(run_data(trace), found.positions, stored)
     chosen = {name: at for name, at in vars(trace.selection).items() if isinstance(at, int)}
     data = FileData(

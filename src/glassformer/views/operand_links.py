@@ -1,7 +1,7 @@
 """Which number of a written arithmetic is which operand.
 
 The arithmetic is written a second time with an input in which every operand is a number that occurs once, in the same
-order of size; a number of the text is an operand if that one stands in its place and the values agree.
+order of size; a number of the text is an operand if that one stands in its position and the values agree.
 """
 
 import re
@@ -30,9 +30,9 @@ def operands_in_text(step: Step, index: tuple[int, ...], text: str, every: Opera
     marked = _NUMBER.findall(_written_with(step, index, every, marks))
     if len(marked) != len(tokens):
         return []
-    places = {f"{mark / 1000:.4g}": place for place, mark in enumerate(marks) if mark}
-    found = [(*span, places[mark]) for span, mark in zip(tokens, marked, strict=True) if mark in places]
-    return [(a, b, place) for a, b, place in found if _agree(text[a:b], abs(float(every.values[place])))]
+    positions = {f"{mark / 1000:.4g}": position for position, mark in enumerate(marks) if mark}
+    found = [(*span, positions[mark]) for span, mark in zip(tokens, marked, strict=True) if mark in positions]
+    return [(a, b, position) for a, b, position in found if _agree(text[a:b], abs(float(every.values[position])))]
 
 
 def _marks(every: Operands) -> list[int]:
@@ -41,13 +41,13 @@ def _marks(every: Operands) -> list[int]:
     order = every.values.nan_to_num(0).argsort(stable=True).tolist()
     marks = [0] * len(every)
     step = max(1, len(numbers) // len(order))
-    for rank, place in enumerate(order):
-        marks[place] = numbers[rank * step] if rank * step < len(numbers) else 0
+    for rank, position in enumerate(order):
+        marks[position] = numbers[rank * step] if rank * step < len(numbers) else 0
     return marks
 
 
 def _written_with(step: Step, index: tuple[int, ...], every: Operands, marks: Sequence[int]) -> str:
-    """The arithmetic of the same number with the marks in place of the operands."""
+    """The arithmetic of the same number with the marks in position of the operands."""
     near = narrowed(step.equation, step.inputs, step.output, index)
     fresh: dict[tuple[str, int], Tensor] = {}
     done = 0

@@ -29,6 +29,11 @@ def fitting(tensors: Sequence[Tensor], most: int) -> dict[int, tuple[int, int]]:
     return {id(tensor): chosen for tensor in tensors}
 
 
+def count_of(tensors: Sequence[Tensor], parts: Mapping[int, tuple[int, int]]) -> int:
+    """How many numbers of these tensors are kept."""
+    return sum(math.prod(_part(tensor.shape, *parts[id(tensor)])) for tensor in tensors)
+
+
 def store(tensors: Sequence[Tensor], parts: Mapping[int, tuple[int, int]]) -> tuple[list[StoredPart], bytes]:
     """The part kept of each tensor, and their numbers in float32: the first byte of all, then the second, and so on."""
     stored: list[StoredPart] = []

@@ -28,7 +28,7 @@ export class ChangeList {
     this.clear = made("button", { type: "button", onclick: () => set([], "All changes are undone.") }, "Clear all");
     this.where = made("div", { class: "changes-where" });
     this.root = made("section", { class: "whatif-changes" }, made("h2", {}, "Changes"), this.none, this.list,
-      made("p", { class: "changes-actions" }, this.undo, this.clear), this.where);
+      made("p", { class: "changes-actions" }, this.undo, this.clear));
   }
 
   update(now, run) {

@@ -89,12 +89,12 @@ export class HeadTable {
   }
 
   drawTable() {
-    const heads = ["head", "KL divergence", "most likely with it off", "probability of the best", "loss", "first order"];
+    const heads = ["head", "KL", "best then", "probability of the best now", "loss", "first order"];
     const loss = this.found.some((each) => each.loss !== null);
     const shown = heads.slice(0, loss ? heads.length : 4);
     const sorted = [...this.found].sort((a, b) => Number(b.kl) - Number(a.kl)).slice(0, ROWS);
     this.body.replaceChildren(...sorted.map((each) => this.row(each, loss)));
-    const caption = `The ${sorted.length} heads that change the prediction most${loss ? "; first order is the rise of the loss that the gradient foretells" : ""}`;
+    const caption = `The ${sorted.length} heads that change the prediction most, in nats${loss ? "; first order is the rise of the loss that the gradient foretells" : ""}`;
     this.table.replaceChildren(made("table", { class: "heads" }, made("caption", {}, caption),
       made("thead", {}, made("tr", {}, ...shown.map((name) => made("th", { scope: "col" }, name)), made("td"))), this.body));
   }

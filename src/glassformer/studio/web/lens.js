@@ -13,7 +13,7 @@ export class Lens {
     this.source = null;
     this.asked = 0;
     this.first = 0;
-    this.said = made("output", { class: "lens-said" }, HINT);
+    this.said = made("output", { tabindex: 0, class: "lens-said" }, HINT);
     this.body = made("div", { class: "lens-body" });
     this.before = made("button", { type: "button", onclick: () => this.go(this.first - WIDTH) }, "Earlier tokens");
     this.after = made("button", { type: "button", onclick: () => this.go(this.first + WIDTH) }, "Later tokens");

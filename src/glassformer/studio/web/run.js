@@ -67,12 +67,12 @@ class Run {
   /** Ask what the model reads; without a text the page begins with its example. */
   async read(model) {
     this.model = model;
-    this.app.say("Opening the model…");
+    if (!this.app.source) this.app.say("Opening the model…");
     const found = await this.app.api.get("/reading", { model });
     this.reading = found.reading;
     this.sampling.equations = found.equations;
     const { text } = this.app.state.get();
-    this.app.say("");
+    if (!this.app.source) this.app.say("");
     if (!text) this.app.state.set({ text: found.reading.example }, { replace: true });
   }
 

@@ -31,11 +31,12 @@ export class Sampling {
     this.seed = made("input", { id: "seed", type: "number", min: 0, step: 1, value: 0, onchange: () => this.set("seed", Math.max(0, Math.trunc(Number(this.seed.value) || 0))) });
     this.last = this.formula("softmax");
     this.reset = made("button", { type: "button", onclick: () => app.state.set({ sampling: null }) }, "Reset");
-    const end = made("div", { class: "sampling-end" }, made("label", { for: "seed" }, "Seed of the draw"), this.seed, this.reset);
+    this.end = made("div", { class: "sampling-end" }, made("label", { for: "seed" }, "Seed of the draw"), this.seed, this.reset);
+    this.lead = made("p", { class: "faint" }, "What ", made("code", {}, "generate"), " does with the logits, one equation after the other.");
     this.root = made("section", { class: "run-sampling", "aria-labelledby": "sampling-title" },
-      made("h2", { id: "sampling-title" }, "From logits to a token"),
-      made("p", { class: "faint" }, "What ", made("code", {}, "generate"), " does with the logits, one equation after the other."),
-      ...Object.values(this.rows).map((row) => row.root), this.last.root, end);
+      made("h2", { id: "sampling-title" }, "From logits to a prediction"),
+      this.lead,
+      ...Object.values(this.rows).map((row) => row.root), this.last.root, this.end);
   }
 
   /** Equations by name, as the server writes them. */
@@ -104,6 +105,10 @@ export class Sampling {
   show(prediction, sampling) {
     const settings = settingsOf(sampling);
     this.vocab = prediction?.vocab ?? this.vocab;
+    const labels = prediction?.target === "label"; // nothing is drawn among labels
+    for (const row of [this.rows.top_k, this.rows.top_p, this.rows.min_p]) row.root.hidden = labels;
+    this.lead.hidden = labels;
+    this.end.hidden = labels;
     this.arrange(settings);
     const best = prediction ? tokenText(prediction.candidates[0].text) : "";
     for (const [name, { said }] of Object.entries(this.rows)) {

@@ -34,6 +34,11 @@ export class ServerSource {
     return api.get(`/runs/${this.id}/cell`, { ...which, index: index.join(",") });
   }
 
+  /** Python that computes the selection again. */
+  async snippet({ index, ...which }) {
+    return (await api.get(`/runs/${this.id}/snippet`, { ...which, index: index?.join(",") })).text;
+  }
+
   /** A number as a tree back to embeddings and weights. */
   path({ index, ...which }) {
     return api.get(`/runs/${this.id}/path`, { ...which, index: index.join(",") });

@@ -1,7 +1,9 @@
 // The frame of the page: it keeps one run, shows one view of it, and says what happens.
 
 import { Unreachable, api } from "glassformer/api.js";
+import { CopyMenu } from "glassformer/copy.js";
 import { made } from "glassformer/dom.js";
+import { Help } from "glassformer/help.js";
 import { projector } from "glassformer/projector.js";
 import { ServerSource } from "glassformer/source.js";
 import { state } from "glassformer/state.js";
@@ -44,12 +46,14 @@ function markView() {
 function mount() {
   const view = views.find((each) => each.name === state.get().view) ?? views[0];
   if (shown?.view === view) return;
-  shown?.mounted.unmount?.();
+  for (const part of shown ? [shown.mounted, ...shown.tools] : []) part.unmount?.();
   main.className = `view ${view.name}`;
   document.title = `${view.title} · Glassformer Studio`;
   const body = made("div", { class: "body" });
-  main.replaceChildren(made("h1", {}, view.heading ?? view.title), made("p", { class: "sentence" }, view.sentence), body);
-  shown = { view, mounted: view.mount(body, app) };
+  const tools = [new CopyMenu(app, body), new Help(app, view)];
+  const head = made("div", { class: "view-head" }, made("h1", {}, view.heading ?? view.title), made("div", { class: "view-tools" }, tools.map((each) => each.root)));
+  main.replaceChildren(head, made("p", { class: "sentence" }, view.sentence), body);
+  shown = { view, tools, mounted: view.mount(body, app) };
 }
 
 function update(before) {

@@ -115,7 +115,8 @@ class Tour {
       this.#unpoint();
       this.#pointed = found;
       found.classList.add("tour-target");
-      found.scrollIntoView({ block: found.offsetHeight > innerHeight / 2 ? "start" : "center" });
+      const low = matchMedia("(max-width: 60rem)").matches; // the panel lies below
+      found.scrollIntoView({ block: low || found.offsetHeight > innerHeight / 2 ? "start" : "center" });
       this.panel.dataset.pointing = "yes";
     }
     if (this.on && (!found || Date.now() < until)) this.#timer = setTimeout(() => this.#point(selectors, until), LOOK);

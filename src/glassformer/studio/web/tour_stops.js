@@ -39,9 +39,12 @@ async function heaviest(source) {
   const keys = (crosses ? tokens.source : queries) ?? Array(width).fill("");
   const at = heaviestPair(weights, queries, keys);
   const index = [0, 0, Math.floor(at / width), at % width];
-  const words = queries[index[2]] && [queries[index[2]], keys[index[3]]].map(tokenText);
-  return { step: step.name, index, words: words || null, weight: weights[at] };
+  const words = queries[index[2]] && [queries[index[2]], keys[index[3]]].map((token) => tokenText(token.trim() || token));
+  return { step: step.name, index, crosses, words: words || null, weight: weights[at] };
 }
+
+const looks = ({ crosses, words: [query, key] }) => (crosses
+  ? `To write what follows “${query}”, this head looks most at “${key}” in the source` : `In this head “${query}” looks most at “${key}”`);
 
 /** The loss that a gradient is shown of: that of the next tokens, or of what the model predicts. */
 async function loss(source, app) {
@@ -67,13 +70,13 @@ export const stops = [
       const found = await heaviest(source);
       if (found.index && !found.words) found.words = ["a patch", "another"];
       const words = found.words
-        ? `Attention lets each token gather from others. In this head “${found.words[0]}” looks most at “${found.words[1]}”, with weight ${found.weight.toFixed(2)}. The weights of one token always add up to 1.`
+        ? `Attention lets each token gather from others. ${looks(found)}, with weight ${found.weight.toFixed(2)}. The weights of one token always add up to 1.`
         : "This model has no attention: each of its steps reads the one before it. The next stop shows one of them.";
       return { state: { step: found.index ? found.step : null, index: found.index, head: found.index ? 0 : null, direction: null }, words };
     },
   },
   {
-    title: "Every number has an equation", view: "step", selectors: [".step-reading", "glass-formula", ".body"],
+    title: "Every number has an equation", view: "step", selectors: [".step-head", ".body"],
     place: async (source) => {
       const found = await heaviest(source);
       const words = found.words ? `This is where that weight ${found.weight.toFixed(2)} was computed: the formula, its matrices, and below them the arithmetic with the real numbers.` : "This step made the output: its formula, its matrices, and the arithmetic with the real numbers.";
@@ -88,7 +91,7 @@ export const stops = [
     }),
   },
   {
-    title: "Back through one gradient", view: "step", selectors: [".step-reading", "glass-matrix", ".body"],
+    title: "Back through one gradient", view: "step", selectors: [".step-scheme", "glass-matrix", ".body"],
     place: async (source, app) => {
       const [found, backward] = [await heaviest(source), await loss(source, app)];
       return {

@@ -28,7 +28,7 @@ class WhatIf {
     this.comparison = new Comparison(app);
     this.heads = new HeadTable(app, add);
     this.all = made("div", { class: "whatif-all" },
-      made("div", { class: "whatif-columns" }, made("div", {}, this.list.root, this.form.root), this.comparison.root), this.heads.root);
+      made("div", { class: "whatif-columns" }, made("div", {}, this.list.root, this.form.root, this.list.where), this.comparison.root), this.heads.root);
     root.append(this.nothing, this.all);
   }
 

@@ -29,9 +29,9 @@ class AttentionView {
     this.facts = made("p", { class: "attention-facts" });
     this.empty = made("p", { class: "faint", hidden: true }, "No step of this run has attention weights.");
     this.order = choice("attention-order", "Sort by", { layer: "layer", attribution: "attribution" }, (value) => this.sheet.show(this.heads, value));
-    this.body = made("div", { class: "attention-body" },
+    this.body = made("div", { class: "attention-body", hidden: true },
       made("section", { class: "attention-sheet", "aria-label": "All heads" }, this.order, this.sheet.element,
-        made("p", { class: "faint" }, "Each head on its own scale, from 0 to its largest weight. Arrow keys move, Enter chooses."),
+        made("p", { class: "faint" }, "Queries in rows, keys in columns; each row on its own scale, from 0 to its largest weight. Arrow keys move, Enter chooses."),
         (this.barNote = made("p", { class: "faint" }, "The bar: right, the loss would rise without the head; left, it would fall."))),
       made("section", { class: "attention-head", "aria-label": "The chosen head" }, this.title, this.facts, this.#controls(), this.ribbons.element, this.matrix));
     root.append(this.empty, this.body);

@@ -1,8 +1,10 @@
 // An exported page: the views of the Studio on the numbers in this file.
 
 import attention from "glassformer/attention.js";
+import { CopyMenu } from "glassformer/copy.js";
 import { made, numberText, tokenText } from "glassformer/dom.js";
 import { FileSource, unpacked } from "glassformer/file_source.js";
+import { Help } from "glassformer/help.js";
 import path from "glassformer/path.js";
 import { state } from "glassformer/state.js";
 import step from "glassformer/step.js";
@@ -60,11 +62,13 @@ function mark() {
 function update(now, before) {
   const view = views.find((each) => each.name === now.view) ?? views[0];
   if (shown?.view !== view) {
-    shown?.mounted.unmount?.();
+    for (const part of shown ? [shown.mounted, ...shown.tools] : []) part.unmount?.();
     main.className = `view ${view.name}`;
     const body = made("div", { class: "body" });
-    main.replaceChildren(made("h2", {}, view.title), made("p", { class: "sentence" }, view.sentence), body);
-    shown = { view, mounted: view.mount(body, app) };
+    const tools = [new CopyMenu(app, body), new Help(app, view)];
+    const head = made("div", { class: "view-head" }, made("h2", {}, view.title), made("div", { class: "view-tools" }, tools.map((each) => each.root)));
+    main.replaceChildren(head, made("p", { class: "sentence" }, view.sentence), body);
+    shown = { view, tools, mounted: view.mount(body, app) };
   }
   mark();
   return shown.mounted.update?.(now, before);

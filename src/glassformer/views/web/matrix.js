@@ -240,7 +240,7 @@ export class GlassMatrix extends HTMLElement {
       Object.assign(canvas, { width: Math.round(width * ratio), height: Math.round(height * ratio) });
       Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
     }
-    paint(canvas.getContext("2d", { alpha: false }), this.#view(width, height, ratio));
+    paint(canvas.getContext("2d", { alpha: false }), this.drawn = this.#view(width, height, ratio)); // copy.js reads its window
     clearTimeout(this.#still);
     this.#still = setTimeout(() => this.#writeTable(), STILL);
   }

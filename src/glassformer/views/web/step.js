@@ -20,7 +20,7 @@ function fitting(step, index) {
 
 class StepView {
   constructor(root, app) {
-    Object.assign(this, { root, app, scheme: null, key: "", asked: 0, cell: null, hovered: null });
+    Object.assign(this, { root, app, scheme: null, key: "", asked: 0, kept: 0, cell: null, shown: null, hovered: null });
     const section = (name, title, ...rest) => made("section", { class: name, "aria-label": title }, made("h2", {}, title), ...rest);
     this.parts = {
       pick: made("div", { class: "step-pick" }), about: made("div", { class: "step-about" }), formula: made("glass-formula"),
@@ -95,6 +95,7 @@ class StepView {
     const product = this.equation.product;
     if (product && this.scheme.figures.has(product.left)) this.#markProduct(product, at);
     clearTimeout(this.timer);
+    this.asked++; // the number before is not wanted any more
     this.timer = setTimeout(() => this.#read(this.hovered), SOON);
   }
 
@@ -117,7 +118,16 @@ class StepView {
     this.hovered = null;
     const output = this.figure(this.scheme?.output);
     if (output) output.matrix.marks = {};
-    if (this.cell) this.#show(this.cell, false);
+    this.asked++; // what is on its way is not wanted any more
+    if (!this.cell) return;
+    this.#mark(this.cell, false);
+    setTimeout(() => this.#restore()); // the focus may go on to a link of the arithmetic that is there
+  }
+
+  /** Read out the number that is kept again, unless somebody is about to follow another's operand. */
+  #restore() {
+    const busy = this.hovered !== null || this.parts.text.contains(document.activeElement);
+    if (this.cell && !busy && this.shown !== this.cell) this.#show(this.cell, false);
   }
 
   #pin(event) {
@@ -131,19 +141,22 @@ class StepView {
 
   /** Ask for the arithmetic of a number and show it, unless another was asked for meanwhile. */
   async #read(index, pinned = false) {
-    const asked = ++this.asked;
+    const kind = pinned ? "kept" : "asked"; // pointing elsewhere does not stop the number that is kept
+    const asked = ++this[kind];
     try {
       const cell = await this.app.source.cell({ step: this.step.name, index, direction: this.direction });
-      if (asked !== this.asked) return;
+      if (asked !== this[kind]) return;
       if (pinned) this.cell = cell;
-      this.#show(cell, pinned);
+      if (pinned) this.#showKept(cell);
+      if (!pinned || this.hovered === null || this.hovered.join() === index.join()) this.#show(cell, pinned);
     } catch (error) {
-      if (asked === this.asked) this.parts.text.replaceChildren(made("span", { class: "faint" }, error.message));
+      if (asked === this[kind]) this.parts.text.replaceChildren(made("span", { class: "faint" }, error.message));
     }
   }
 
   #show(cell, pinned) {
-    const { where, text, operands } = this.parts;
+    this.shown = cell;
+    const { where, text } = this.parts;
     const tokens = tokensAt(this.app.source.run, this.step, cell.index);
     const by = cell.by !== cell.step ? [", computed by ", made("a", { href: this.state.link({ step: cell.by, index: cell.index }) }, cell.by)] : [];
     where.replaceChildren(cell.direction === "backward" ? "Gradient of the loss with respect to " : "", made("b", {}, `${cell.step}${indexText(cell.index)}`), tokens ? made("span", { class: "faint" }, ` ${tokens}`) : "", ...by);
@@ -151,7 +164,11 @@ class StepView {
     this.reading.dataset.value = numberText(cell.value);
     this.reading.dataset.index = cell.index.join(",");
     this.#mark(cell, pinned);
-    if (!pinned) return;
+  }
+
+  /** What stands below the number that is kept. */
+  #showKept(cell) {
+    const { operands } = this.parts;
     this.reading.dataset.read = `${cell.step}/${cell.index.join(",")}/${cell.direction}`;
     const sent = cell.sent.length ? [sentTable(this.app, cell)] : [];
     operands.replaceChildren(...sent, ...(cell.operands.length ? operandTable(this.app, cell) : [made("p", { class: "faint" }, cell.missing ?? "This number is given: no other was used for it.")]));
@@ -164,7 +181,7 @@ class StepView {
       const box = cell.direction === "forward" ? cell.boxes.find((each) => each.symbol === name && (cell.by === cell.step || each.source === figure.bound.source)) : null;
       if (name === this.scheme.output) continue;
       if (box && pinned && leadingOf(box.first).join() !== figure.leading.join()) figure.show(leadingOf(box.first));
-      figure.mark(box ?? null);
+      figure.mark(box ?? null, pinned);
     }
   }
 
@@ -200,6 +217,7 @@ class StepView {
     const output = this.figure(this.scheme.output);
     if (output) output.matrix.pinned = placeOf(index);
     clearTimeout(this.timer);
+    this.asked++;
     this.#read(index, true);
   }
 
@@ -208,7 +226,7 @@ class StepView {
     const key = JSON.stringify([this.app.source.id, this.step.name, this.direction, leadingOf(index)]);
     if (key === this.key && this.source === this.app.source) return;
     [this.key, this.source] = [key, this.app.source];
-    this.cell = null;
+    [this.cell, this.shown, this.hovered] = [null, null, null];
     this.scheme = schemeOf(this.app, this.step, this.direction, index);
     this.parts.scheme.replaceChildren(...(this.scheme.corner ? [this.scheme.element] : [this.head, this.scheme.element]));
     this.scheme.corner?.append(this.head);
@@ -267,7 +285,7 @@ class StepView {
     const row = (bound) => {
       const symbol = this.equation.symbols.find((each) => each.name === bound.name);
       const source = bound.step && bound.source !== this.step.name ? made("a", { href: this.state.link({ step: bound.source, index: null }) }, nameParts(bound.source)) : bound.source ? nameParts(bound.source) : bound.value ?? "";
-      return made("tr", { "data-symbol": bound.name }, made("th", { scope: "row" }, letterOf(this.equation, bound.name)), made("td", {}, bound.shape ? bound.shape.join(" × ") || "one number" : ""),
+      return made("tr", { "data-symbol": bound.name }, made("th", { scope: "row" }, made("span", { class: "visually-hidden" }, bound.name), letterOf(this.equation, bound.name)), made("td", {}, bound.shape ? bound.shape.join(" × ") || "one number" : ""),
         made("td", { class: "source" }, source), made("td", {}, symbol?.meaning ?? ""));
     };
     const shown = this.step.symbols.filter((each) => each.shape || each.value !== null);

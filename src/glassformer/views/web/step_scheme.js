@@ -108,7 +108,7 @@ export class LetterFigure {
   }
 
   /** Mark the entries between two indices, if they stand in the matrix that is shown; null marks nothing. */
-  mark(box) {
+  mark(box, reveal = false) {
     if (!box || leadingOf(box.first).join() !== this.leading.join()) {
       this.matrix.marks = {};
       return;
@@ -117,6 +117,7 @@ export class LetterFigure {
     const [bottom, right] = placeOf(box.last);
     const area = this.turned ? [left, top, right, bottom] : [top, left, bottom, right];
     this.matrix.marks = marksOf(area, this.matrix.data.shape);
+    if (reveal) this.matrix.reveal(area);
   }
 
   /** Mark this letter, as the formula points at it. */

@@ -4,7 +4,7 @@ import { palette, scaleOf, writeColor } from "glassformer/colors.js";
 import { made, numberText } from "glassformer/dom.js";
 
 const KINDS = { self: "self-attention", causal: "causal self-attention", cross: "cross-attention" };
-const [SMALLEST, LARGEST, BETWEEN] = [26, 76, 4]; // pixels on a side of a thumbnail, and between two
+const [SMALLEST, LARGEST, BETWEEN] = [22, 76, 4]; // pixels on a side of a thumbnail, and between two
 
 /** What a map is, in words: "decoder layer 2, cross-attention". */
 export function mapTitle(map) {
@@ -122,11 +122,12 @@ export class ThumbnailSheet {
     const [wide, high] = [keys, queries].map((n) => (box.side * n) / Math.max(queries, keys));
     const picture = new OffscreenCanvas(columns, rows);
     const pixels = new ImageData(columns, rows);
-    const scale = scaleOf(0, item.values.reduce((most, value) => Math.max(most, value), 0));
-    item.values.forEach((value, at) => {
-      writeColor(pixels.data, at * 4, value, scale, colors);
-      pixels.data[at * 4 + 3] = 255;
-    });
+    for (let row = 0; row < rows; row++) { // each on its own scale: the first row of a causal map has one weight, which is 1
+      const values = item.values.subarray(row * columns, (row + 1) * columns);
+      const scale = scaleOf(0, values.reduce((most, value) => Math.max(most, value), 0));
+      values.forEach((value, column) => writeColor(pixels.data, (row * columns + column) * 4, value, scale, colors));
+    }
+    for (let at = 3; at < pixels.data.length; at += 4) pixels.data[at] = 255;
     picture.getContext("2d").putImageData(pixels, 0, 0);
     context.drawImage(picture, box.x, box.y, wide, high);
     if (item.rise && this.most) this.#paintRise(context, colors, box, item.rise);
