@@ -138,7 +138,21 @@ def test_curves_appear_live_pause_holds_and_a_checkpoint_runs_the_text(training:
     )
     assert page.locator(".multiples glass-chart").count() == 5, "embedding, positions, two layers, the last norm"
     assert page.locator(".film button").count() == 4, "two layers of two heads"
+    read_the_curve(page)
     look_at_a_checkpoint(page)
+
+
+def read_the_curve(page: object) -> None:
+    chart = page.locator(".learn-live glass-chart").first
+    chart.locator("svg").focus()
+    page.keyboard.press("Home")
+    assert " at step 1" in chart.locator(".chart-said").text_content().split(" · ")[0]
+    page.keyboard.press("ArrowRight")
+    assert " at step 2" in chart.locator(".chart-said").text_content().split(" · ")[0]
+    others = page.locator(".learn-live .charts glass-chart .chart-said").all_text_contents()
+    assert all("at step 2" in said for said in others[1:]), "one cursor for all curves"
+    chart.locator("summary").click()
+    assert chart.locator("tbody tr").first.locator("th").text_content() == "1"
 
 
 def look_at_a_checkpoint(page: object) -> None:
@@ -176,3 +190,18 @@ def test_nothing_moves_on_hover_and_a_failure_is_said(studio: OpenPage) -> None:
         "() => document.querySelector('.learn-status').textContent.startsWith('Failed')", timeout=60_000
     )
     assert "/nowhere/at/all.txt" in page.locator(".learn-status").text_content()
+
+
+def test_axes_have_round_numbers_and_the_nearest_point_is_read(studio: OpenPage) -> None:
+    page = studio(small_model("gpt"), ADDRESS)
+    found = page.evaluate("""async () => {
+        const { ticks, rangeOf, nearest } = await import("glassformer/charts.js");
+        const points = [[1, 5], [10, 4], [11, 3]];
+        return [ticks(0, 120), ticks(1.4, 3.1), ticks(0.01, 2, true), rangeOf([0, -1, 10, 1000], true), rangeOf([NaN]),
+            [0, 5, 6, 10.6, 99, Infinity].map((x) => nearest(points, x)[0]), nearest([], 1) ?? null];
+    }""")
+    linear, close, logarithmic, positive, nothing, near, none = found
+    assert linear == [0, 20, 40, 60, 80, 100, 120] and close == pytest.approx([1.5, 2, 2.5, 3])
+    assert logarithmic == pytest.approx([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2])
+    assert positive == pytest.approx([10 / 1.1, 1100]) and nothing is None
+    assert near == [1, 1, 10, 11, 11, 11] and none is None

@@ -114,6 +114,17 @@ def test_a_paused_training_waits_and_goes_on_as_if_it_had_not(tmp_path: Path) ->
     assert losses[0] == losses[1] and len(losses[0]) == 10
 
 
+def test_a_long_training_reports_some_of_its_steps_and_stops_at_once(tmp_path: Path) -> None:
+    def stop(control: Control, event: TrainingEvent) -> None:
+        if isinstance(event, LogEvent) and event.step == 6:
+            control.obey("stop")
+
+    found = events_of(request(6000), tmp_path, stop)
+    assert [e.step for e in found if isinstance(e, LogEvent)] == [1, 3, 5, 6]  # each third, and each validation
+    assert found[-1] == StatusEvent("stopped", "stopped after step 7, which is saved")
+    assert [row["step"] for row in run_curves(str(tmp_path / "run")).rows] == list(range(1, 8)), "its log has them all"
+
+
 def test_a_stopped_training_saves_its_last_step(tmp_path: Path) -> None:
     found = events_of(
         request(), tmp_path, lambda control, e: control.obey("stop") if getattr(e, "step", 0) == 3 else None

@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -28,7 +29,7 @@ from glassformer.training.step import Log
 
 STEPS = 300  # of a training that nobody gave a length
 CHECKPOINTS = 12  # that a training saves; it evaluates as often
-LOGGED = 2000  # log lines at most
+LOGGED, REPORTED = 20_000, 2000  # log lines at most, and those among them that are events
 MAPS = 40  # attention maps at most
 CORPUS = "corpus.txt"  # text from the page, in the folder of the training
 LAYER = re.compile(r".*?layers\.\d+")
@@ -163,9 +164,11 @@ def _train(run: Run, norms: LayerNorms, watch: AttentionWatch, control: Control,
     every = max(steps // MAPS, 1)
     if watch.ready:
         emit(watch.maps(0))
+    reported = max(steps // REPORTED, 1)
     asked = False  # to stop
     for log in run.train():
-        emit(log_event(log, norms.norms(log.grad_norm)))
+        if log.step % reported == 0 or log.step in (1, steps) or log.validation is not None:
+            emit(log_event(log, norms.norms(log.grad_norm)))
         if watch.ready and (log.step % every == 0 or log.step == steps):
             emit(watch.maps(log.step))
         control.wait(emit)
@@ -201,8 +204,9 @@ def main() -> None:
     threading.Thread(target=control.listen, args=(sys.stdin,), daemon=True).start()
 
     def emit(event: TrainingEvent) -> None:
-        lines.write(msgspec.json.encode(event).decode() + "\n")
-        lines.flush()
+        with suppress(BrokenPipeError):  # the server is gone, and with it the commands, which stops the run
+            lines.write(msgspec.json.encode(event).decode() + "\n")
+            lines.flush()
 
     work(request, Path(folder), control, emit)
 
