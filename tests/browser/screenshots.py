@@ -32,6 +32,7 @@ STATES = {
     "translate": "translate",
     "learn": "learn?backward=next",
 }
+STOPS = 6
 IN_README = ("step", "attention", "path", "translate")
 
 
@@ -62,7 +63,20 @@ def take(folder: Path, model: gf.LoadedModel, names: list[str], schemes: list[st
                 page.wait_for_load_state("networkidle")
                 page.wait_for_timeout(500)
                 page.screenshot(path=folder / f"{name}-{scheme}.png")
+        take_tour(browser.new_page(viewport={"width": 1000, "height": 700}), address, folder)
         browser.close()
+
+
+def take_tour(page: object, address: str, folder: Path) -> None:
+    """Write a picture of each stop of the tour."""
+    page.goto(f"{address}#/home?text={TEXT}")
+    page.wait_for_selector("body[data-ready=yes]")
+    page.get_by_role("button", name="Take the tour").click()
+    for stop in range(1, STOPS + 1):
+        page.wait_for_load_state("networkidle")
+        page.wait_for_timeout(800)
+        page.screenshot(path=folder / f"tour-{stop}.png")
+        page.keyboard.press("ArrowRight")
 
 
 def main() -> None:

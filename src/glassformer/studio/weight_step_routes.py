@@ -128,7 +128,7 @@ class TakenSteps:
         """Take a training step on a copy of a run's model, with the run's text as the batch."""
         if not 0 <= request.taken <= MOST_TAKEN:
             raise ConfigError(f"taken is {request.taken}, wanted 0 to {MOST_TAKEN} steps before this one")
-        model = copy.deepcopy(kept.loaded.model).eval()
+        model = copy.deepcopy(kept.loaded.model).eval().requires_grad_(True)  # the copy may train what is frozen
         recipe, optimizer, before = _optimizer(model, kept, request)
         names = Names(model, Tape())
         weights = [WeightName(n, names.readable(n), list(p.shape)) for n, p in model.named_parameters()]
