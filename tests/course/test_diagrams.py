@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from glassformer.course.blueprint import Column
 from glassformer.course.diagrams import DIRECTIONS, flow_column, flow_lines
 from glassformer.course.page import Drawing
 from glassformer.course.walk import Walk
@@ -50,7 +51,7 @@ def test_a_training_step_is_drawn_whole_within_the_page() -> None:
 
 
 def test_a_column_has_a_box_for_each_station_and_a_shape_on_each_arrow() -> None:
-    lines = flow_column("ids", [("1×3", "embedding"), ("1×3×4", "a block")], ("1×3×10", "logits"))
+    lines = flow_column(Column("ids", (("1×3", "embedding"), ("1×3×4", "a block")), ("1×3×10", "logits")))
     assert len({len(line) for line in lines}) == 1
     text = "\n".join(lines)
     order = [text.index(part) for part in ("ids", "1×3", "embedding", "1×3×4", "a block", "1×3×10", "logits")]

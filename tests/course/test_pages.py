@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 
 from glassformer.charts import Curve
-from glassformer.course.contents import contents_page, lesson_page
+from glassformer.course.contents import ROUTES, contents_page, lesson_page
 from glassformer.course.data import lesson_data
 from glassformer.course.drawing import TEXT_WIDTH, chart_lines
 from glassformer.course.notebook import Sheet, lesson_notebook
@@ -65,8 +65,11 @@ def test_a_page_is_whole_and_asks_for_nothing(name: str) -> None:
 
 def test_the_contents_lead_to_every_lesson_in_order() -> None:
     reading = Reading()
-    reading.feed(contents_page())
-    assert reading.references == ["data:,", *(f"{name}.html" for name in NAMES)]
+    routes, lessons = contents_page().split("<h2>All lessons</h2>")
+    reading.feed(lessons)
+    assert [each for each in reading.references if "#" not in each] == [f"{name}.html" for name in NAMES]
+    assert {f"{name}.html" for _, names in ROUTES.values() for name in names} <= set(reading.references)
+    assert all(f'href="{name}.html"' in routes for _, names in ROUTES.values() for name in names)
 
 
 def is_a_cell(cell: object) -> bool:

@@ -5,6 +5,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -219,7 +220,8 @@ def received(stream: training.AsyncIterator[str], until: str) -> list[tuple[str,
                 return found
         return found
 
-    return asyncio.run(asyncio.wait_for(read(), 30))
+    with ThreadPoolExecutor(1) as pool:  # in a thread, since a browser of other tests may have its loop on this one
+        return pool.submit(lambda: asyncio.run(asyncio.wait_for(read(), 30))).result()
 
 
 def test_events_are_replayed_from_the_first_or_after_the_last_one_seen(

@@ -31,7 +31,7 @@ COMMANDS = {
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
     "convert": "Convert a checkpoint to the Hugging Face or the native format.",
     "trace": "Show every equation of one forward pass: its formula, values, cost and, with --backward, gradients.",
-    "studio": "Open a page on this machine: every number of a model beside the equation that made it, live.",
+    "studio": "Open a page on this machine that shows every number of a model beside the equation that made it.",
     "walk": "Take a lesson step by step, every number computed as you read; or list the lessons.",
     "check": "Recompute every worked example: reproduced, rounded or corrected.",
     "equations": "List all equations, or show everything about one.",

@@ -37,16 +37,17 @@ def lesson_page(lesson: CourseLesson, walk: Walk, links: bool = False) -> str:
 def contents_page() -> str:
     """Where to begin, a search, and every lesson in order."""
     known = lessons()
-    routes = "".join(_route(name, about, [known[each] for each in names]) for name, (about, names) in ROUTES.items())
+    found = {name: [known[each] for each in names if each in known] for name, (_, names) in ROUTES.items()}
+    routes = "".join(_route(name, ROUTES[name][0], each) for name, each in found.items() if each)
     chapters = dict.fromkeys(lesson.chapter for lesson in known.values())
-    found = "".join(
+    every = "".join(
         _chapter(chapter, [each for each in known.values() if each.chapter == chapter]) for chapter in chapters
     )
     search = (
         '<p class="find" role="search"><label for="search">Find in all lessons</label>'
         '<input id="search" type="search" placeholder="learning rate"><span id="found" role="status"></span></p>'
     )
-    body = f"<h2>Where to begin</h2><ul class='routes'>{routes}</ul><h2>All lessons</h2>{search}{found}"
+    body = f"<h2>Where to begin</h2><ul class='routes'>{routes}</ul><h2>All lessons</h2>{search}{every}"
     intro = "<p>Every number in these lessons was computed by the equations as the page was made.</p>"
     return lesson_document("Lessons", f"<main><h1>Lessons</h1>{intro}{body}</main>")
 
