@@ -52,7 +52,7 @@ def opened(model: gf.LoadedModel) -> Iterator[object]:
     with served(studio_app(sessions, access), listening), sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         page = browser.new_page()
-        page.goto(access.address)
+        page.goto(f"{access.address}#/step")  # Home would run its example meanwhile
         page.wait_for_selector("body[data-ready=yes]")
         yield page
         browser.close()
