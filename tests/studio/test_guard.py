@@ -1,10 +1,14 @@
 """Who is answered: this machine's page with its token, and nobody else."""
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message, Receive, Scope, Send
 
 from glassformer.studio.app import studio_app
-from glassformer.studio.guard import BODY_LIMIT, TOKEN_HEADER, Access
+from glassformer.studio.guard import BODY_LIMIT, MOST_OPEN, TOKEN_HEADER, Access, Guard
 from glassformer.studio.sessions import Sessions
 
 ACCESS = Access(8765, "a-token")
@@ -69,6 +73,39 @@ def test_a_large_body_is_refused_with_and_without_its_length(client: TestClient)
             yield b"x" * 50_000
 
     assert client.post("/runs", content=chunks(), headers=GOOD).status_code >= 400
+
+
+def test_too_many_requests_at_once_are_refused_and_the_next_ones_answered() -> None:
+    async def scenario() -> tuple[list[int], int]:
+        release = asyncio.Event()
+
+        async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+            await release.wait()
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+
+        guard = Guard(slow, ACCESS)
+        headers = [(name.encode(), value.encode()) for name, value in GOOD.items()]
+
+        async def no_more() -> Message:
+            return {"type": "http.disconnect"}
+
+        async def ask() -> int:
+            said: list[int] = []
+
+            async def send(message: Message) -> None:
+                said.append(message.get("status", 0))
+
+            await guard({"type": "http", "path": "/models", "headers": headers}, no_more, send)
+            return said[0]
+
+        asked = [asyncio.create_task(ask()) for _ in range(MOST_OPEN + 5)]
+        await asyncio.sleep(0)
+        release.set()
+        return [await each for each in asked], await ask()
+
+    with ThreadPoolExecutor(1) as pool:  # in a thread, since a browser of other tests may have its loop on this one
+        statuses, after = pool.submit(lambda: asyncio.run(scenario())).result()
+    assert sorted(statuses) == [200] * MOST_OPEN + [429] * 5 and after == 200
 
 
 @pytest.mark.parametrize(

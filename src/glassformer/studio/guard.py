@@ -9,6 +9,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 BODY_LIMIT = 1_000_000  # bytes
+MOST_OPEN = 100  # requests at once
 TOO_LARGE = f"the body is over {BODY_LIMIT:,} bytes"
 TOKEN_HEADER = "x-glassformer-token"
 OPEN_PATHS = ("/", "/health", "/font", "/favicon.ico")
@@ -53,10 +54,11 @@ class Access:
 
 
 class Guard:
-    """Refuses requests that did not come from the page, and bodies that are too large; adds headers of safety."""
+    """Refuses requests that did not come from the page, too many at once and large bodies; adds headers of safety."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self.app, self.access = app, access
+        self._open = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -76,8 +78,15 @@ class Guard:
             await _refuse(guarded, HTTPStatus.FORBIDDEN, fault)
         elif _length(headers) > BODY_LIMIT:
             await _refuse(guarded, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
+        elif self._open >= MOST_OPEN:
+            text = f"{MOST_OPEN} requests are being answered already: wait a moment"
+            await _refuse(guarded, HTTPStatus.TOO_MANY_REQUESTS, text)
         else:
-            await self.app(scope, receive, guarded)
+            self._open += 1
+            try:
+                await self.app(scope, receive, guarded)
+            finally:
+                self._open -= 1
 
 
 def _length(headers: Headers) -> int:

@@ -26,7 +26,8 @@ def require_studio() -> None:
 
 def listen(port: int) -> socket.socket:
     """A socket on this machine alone; 0 is any free port."""
-    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, so that small answers go at once
+    # Its protocol is named: else asyncio would not let small answers go at once.
+    found = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         found.bind(("127.0.0.1", port))
