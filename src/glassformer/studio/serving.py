@@ -60,5 +60,5 @@ def served(app: "ASGIApp", listening: socket.socket) -> Iterator[None]:
 def _server(app: "ASGIApp") -> "uvicorn.Server":
     import uvicorn  # noqa: PLC0415 - the extra `studio` brings it
 
-    how = {"log_level": "warning", "access_log": False, "lifespan": "off", "server_header": False}
+    how = {"log_level": "critical", "access_log": False, "lifespan": "off", "server_header": False}
     return uvicorn.Server(uvicorn.Config(app, timeout_graceful_shutdown=GRACE, **how))

@@ -23,7 +23,7 @@ from glassformer.recording import Tape
 from glassformer.studio.attention_watch import AttentionWatch
 from glassformer.studio.training_events import LogEvent, StartEvent, StatusEvent, TrainingEvent, TrainingRequest
 from glassformer.training.optimizer import trainable
-from glassformer.training.registry import tasks_for
+from glassformer.training.registry import families, keys, tasks_for
 from glassformer.training.run import Run, prepare_task
 from glassformer.training.step import Log
 
@@ -123,10 +123,12 @@ def prepare_run(request: TrainingRequest, folder: Path, emit: Emit) -> Run:
         given.setdefault(key, value)
     given.setdefault("run.keep_checkpoints", CHECKPOINTS + 1)
     given.setdefault("run.compile", "no")  # compiling takes longer than a short run, and hides the gradients
-    out = folder / "run"
-    return prepare_task(
-        _task(request), given, out=out, size="tiny", report=lambda text: emit(StatusEvent("preparing", text))
-    )
+    out, task = folder / "run", _task(request)
+    if request.model is not None and "data.max_length" in keys(task, families(task)[0]):
+        context = getattr(load(request.model).model.config, "context", None)
+        if context is not None:  # a copy reads no longer texts than its model
+            given.setdefault("data.max_length", context)
+    return prepare_task(task, given, out=out, size="tiny", report=lambda text: emit(StatusEvent("preparing", text)))
 
 
 def _task(request: TrainingRequest) -> str:

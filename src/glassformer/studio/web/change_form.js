@@ -129,7 +129,7 @@ export class ChangeForm {
       found.push(button(`Switch off head ${chosen.head} of ${chosen.attention.module}`, () => this.add({ kind: "head", module: chosen.attention.module, head: chosen.head })));
     }
     if (chosen.modules.length) found.push(button(`Switch off ${chosen.modules.at(-1)}`, () => this.add({ kind: "module", module: chosen.modules.at(-1) })));
-    const name = parts.tokens.ids ? "ids" : "target";
+    const name = parts.tokens.ids ? "ids" : now.step?.startsWith("encoder.") ? "source" : "target";
     const text = parts.tokens[name]?.[chosen.token];
     if (text !== undefined) found.push(button(`Switch off token ${chosen.token} “${tokenText(text)}”`, () => this.add({ kind: "token", position: chosen.token, input: name })));
     if (now.step && now.index) found.push(button(`Type another number at [${now.index.join(", ")}]`, () => this.choose("cell", true)));

@@ -53,6 +53,7 @@ function mount() {
   const tools = [new CopyMenu(app, body), new Help(app, view)];
   const head = made("div", { class: "view-head" }, made("h1", {}, view.heading ?? view.title), made("div", { class: "view-tools" }, tools.map((each) => each.root)));
   main.replaceChildren(head, made("p", { class: "sentence" }, view.sentence), body);
+  if (shown) scrollTo(0, 0); // another view begins at its top
   shown = { view, tools, mounted: view.mount(body, app) };
 }
 

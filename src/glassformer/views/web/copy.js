@@ -74,7 +74,7 @@ export class CopyMenu {
     this.about = made("p", { class: "copy-about" });
     this.number = [button("Arithmetic", () => this.cell("text")), button("LaTeX", () => this.cell("latex"))];
     this.python = button("Python", () => this.snippet());
-    this.link = button("Link", async () => location.href);
+    this.link = button("Link", async () => location.href.replace(/\?token=[^#&]*/, ""));
     this.matrix = made("select", { id: "copy-matrix" });
     this.part = made("select", { id: "copy-part" }, made("option", { value: "visible" }, "the visible part"), made("option", { value: "whole" }, "all of it"));
     this.csv = button("CSV", async () => ((each) => csv(each.values, each.width, each.rows, each.columns))(await this.chosen()));

@@ -7,13 +7,22 @@ const listeners = new Set();
 /** The state that an address such as `#/step/layers.0.attention.weights/0,0,6,4?text=…` says. */
 export function read(hash) {
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [view = "", step = "", index = ""] = path.split("/").map(decodeURIComponent);
+  const [view = "", step = "", index = ""] = path.split("/").map(decoded);
   const given = new URLSearchParams(query);
   const found = { view: view || "home", step: step || null, index: index ? index.split(",").map(Number) : null };
   for (const name of WORDS) found[name] = given.get(name);
   for (const name of NUMBERS) found[name] = given.has(name) ? Number(given.get(name)) : null;
   found.changes = parsed(given.get("changes"));
   return found;
+}
+
+/** A part of an address; one that was cut in the middle of a letter says nothing. */
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return "";
+  }
 }
 
 function parsed(text) {
