@@ -90,7 +90,8 @@ class AttentionView {
     const map = maps.find((each) => each.step === now.step)
       ?? maps.find((each) => now.step && module(each.step) === module(now.step))
       ?? maps.find((each) => now.layer !== null && each.layer === now.layer) ?? maps[0];
-    const own = map.step === now.step ? now.index?.at(-3) : null;
+    const within = now.step && module(map.step) === module(now.step) && now.index?.length === 4; // scores, queries and so on
+    const own = within ? now.index.at(-3) : null;
     return { map, head: Math.min(own ?? now.head ?? 0, map.heads - 1) };
   }
 

@@ -104,7 +104,9 @@ export class CopyMenu {
     this.matrixRow.hidden = this.found.length === 0;
     const value = this.matrix.value;
     this.matrix.replaceChildren(...this.found.map((each, at) => made("option", { value: at }, `${each.data.title || "matrix"}, ${each.data.shape.join(" × ")}`)));
-    if (this.found[value]) this.matrix.value = value;
+    const pinned = this.found.findIndex((each) => each.pinned); // the matrix of the number that is kept, if there is one
+    if (pinned >= 0) this.matrix.value = pinned;
+    else if (this.found[value]) this.matrix.value = value;
   }
 
   chosen() {
