@@ -56,3 +56,4 @@ def test_the_arrow_keys_turn_the_pages(opened: object) -> None:
     opened.route(f"**/{target}", lambda route: route.fulfill(body="there", content_type="text/html"))
     opened.keyboard.press("ArrowLeft")
     opened.wait_for_url(f"**/{target}")
+    assert opened.inner_text("body") == "there"
