@@ -1,14 +1,15 @@
 """How fast Studio is in a real browser: first paint, a run, one cell, and a run of a large model.
 
-    python -m benchmarks.studio MODEL [--tokens 64] [--cells 200] [--large]
+    python -m benchmarks.studio MODEL [--tokens 64] [--cells 200] [--large] [--tab]
 
-MODEL is a folder or a file; `--large` also runs a GPT-2 of 124M parameters with random weights on 256 tokens. Needs
-Chromium and the extra `studio`. Times are those of the page, from the request to the answer.
+MODEL is a folder or a file; `--large` also runs a GPT-2 of 124M parameters with random weights on 256 tokens, and
+`--tab` gives the memory of a tab with 512 tokens of a small GPT after all views. Needs Chromium and the extra `studio`. Times are those of the page, from the request to the answer.
 """
 
 import argparse
 import json
 import statistics
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from glassformer.studio.guard import Access
 from glassformer.studio.serving import listen, served
 from glassformer.studio.sessions import Sessions
 from glassformer.text.learn_tokenizer import learn_tokenizer
-from tests.browser.conftest import CHROMIUM
+from tests.browser.conftest import CHROMIUM, VIEWS
 
 CELLS = """async ([count, text]) => {
   const { api } = await import("glassformer/api.js");
@@ -74,6 +75,21 @@ def measured(model: gf.LoadedModel, text: str, cells: int) -> dict[str, float]:
     }
 
 
+def tab_memory() -> dict[str, float]:
+    """The largest renderer process and the heap of the page, in megabytes, after all views with 512 tokens."""
+    tokenizer = learn_tokenizer(["-"], "bpe", 261)
+    config = GPTConfig(vocab=512, context=1024, dim=64, layers=5, heads=8)
+    with opened(gf.LoadedModel(build(config).eval(), tokenizer)) as page:
+        for view in VIEWS:
+            state = f"#/{view}/layers.0.attention.weights/0,0,500,499?text={'abcdefgh' * 64}"
+            page.evaluate("state => { location.hash = state; }", state)
+            page.wait_for_timeout(2500)
+        heap = page.context.new_cdp_session(page).send("Runtime.getHeapUsage")["usedSize"]
+        listed = subprocess.run(["ps", "-eo", "rss,args"], capture_output=True, text=True, check=True).stdout
+        largest = max(int(line.split()[0]) for line in listed.splitlines() if "--type=renderer" in line)
+    return {"renderer_mb": round(largest / 1e3), "heap_mb": round(heap / 1e6)}
+
+
 def main() -> None:
     """Measure, and print what was found as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -81,6 +97,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--cells", type=int, default=200)
     parser.add_argument("--large", action="store_true")
+    parser.add_argument("--tab", action="store_true")
     given = parser.parse_args()
     loaded = gf.load(given.model)
     words = "once upon a time there was a little cat who liked to play in the garden with her friend the dog " * 40
@@ -93,6 +110,9 @@ def main() -> None:
         began = time.monotonic()
         found = measured(large, "a" * 256, given.cells)
         print(json.dumps({"model": "GPT-2 124M, 256 tokens", **found, "all_s": round(time.monotonic() - began, 1)}))
+
+    if given.tab:
+        print(json.dumps({"model": "a small GPT, 512 tokens", **tab_memory()}))
 
 
 if __name__ == "__main__":

@@ -252,7 +252,7 @@ class LoadedModel(TextModel):
         return found if isinstance(texts, list | tuple) else found[0]
 
     def similar(self, query: str | Picture, candidates: Candidates | None = None, top_k: int = 10) -> list[Neighbor]:
-        """The nearest words of word vectors, or of candidates, for a CLIP pictures too, the nearest; with cosines."""
+        """The nearest words or candidates with their cosines; candidates may be pictures where the model is a CLIP."""
         require_type(ModelError, "query", query, (str, Path, np.ndarray), "one text or picture")
         if candidates is None:
             return self.vectors().similar(str(query), top_k)

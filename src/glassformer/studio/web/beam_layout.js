@@ -4,7 +4,7 @@ const SHOWN = 2; // pruned continuations of each node that are drawn; the others
 const ORDER = ["finished", "kept", "open", "dropped", "pruned"];
 
 /** The continuations of a node in the order they are drawn, and how many are left out. */
-export function drawnParts(parts) {
+function drawnParts(parts) {
   const order = (node) => [node.winner ? 0 : 1, ORDER.indexOf(node.state), -node.score];
   const sorted = [...parts].sort((a, b) => {
     const [x, y] = [order(a), order(b)];

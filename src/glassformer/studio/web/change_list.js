@@ -5,7 +5,7 @@ import { made, numberText, tokenText } from "glassformer/dom.js";
 const FEW = 4; // changed steps that are shown without being asked for
 
 /** A change in words. */
-export function changeText(change, tokens = {}) {
+function changeText(change, tokens = {}) {
   const token = (name, at) => `token ${at}${tokens[name]?.[at] === undefined ? "" : ` “${tokenText(tokens[name][at])}”`}`;
   const words = {
     head: () => `Head ${change.head} of ${change.module} is off`,

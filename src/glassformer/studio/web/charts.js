@@ -69,7 +69,7 @@ function thinned(points, count) {
 }
 
 /** Curves over steps; set `data` and `cursor`, listen to chart-hover. */
-export class GlassChart extends HTMLElement {
+class GlassChart extends HTMLElement {
   #data = { title: "", series: [] };
   #cursor = null;
   #frame = 0;

@@ -6,7 +6,7 @@ const SVG = "http://www.w3.org/2000/svg";
 const [WIDTH, HEIGHT] = [320, 80];
 
 /** The points of a falling loss in a box of WIDTH × HEIGHT. */
-export function lossLine(losses, steps) {
+function lossLine(losses, steps) {
   const most = Math.max(...losses.map(([, loss]) => loss));
   return losses.map(([step, loss]) => `${(WIDTH * step) / steps},${HEIGHT - (HEIGHT * loss) / most}`).join(" ");
 }

@@ -25,7 +25,7 @@ const shapeText = (shape) => shape.slice(shape.length > 2 && shape[0] === 1 ? 1 
 const big = (value) => (value >= 1e4 ? Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 }).format(value) : value.toLocaleString("en"));
 
 /** What a box or a head is called. */
-export function boxWords(box) {
+function boxWords(box) {
   return `${box.name}, gives ${shapeText(box.shape)}${box.norm === null ? "" : `, norm ${numberText(box.norm)}`}`;
 }
 

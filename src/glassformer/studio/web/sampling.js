@@ -17,7 +17,7 @@ export function settingsOf(text) {
 }
 
 /** The address of some settings, or null where they change nothing. */
-export function settingsText(settings) {
+function settingsText(settings) {
   const words = NAMES.map((name) => (settings[name] === BARE[name] ? "" : String(settings[name])));
   return words.some(Boolean) ? words.join(",") : null;
 }

@@ -14,7 +14,7 @@ function lastWeights(source) {
 const word = (token) => /\p{L}/u.test(token ?? "");
 
 /** The heaviest weight of a head between two words, of the last token where there is none, and the tokens of both. */
-export function heaviestPair(weights, queries, keys) {
+function heaviestPair(weights, queries, keys) {
   const width = keys.length;
   const own = queries === keys; // a token's weight for itself says little
   let best = -1;

@@ -12,7 +12,7 @@ const CONTINUED = 8; // tokens that a language model goes on for
 const DEFAULT = { beams: 4, penalty: 0.6 };
 
 /** The settings of a beam as they stand in the address: `4,0.6`. */
-export function beamSettings(text) {
+function beamSettings(text) {
   const [beams, penalty] = (text ?? "").split(",").map(Number);
   return text && beams >= 1 && beams <= 8 && penalty >= 0 ? { beams, penalty } : DEFAULT;
 }

@@ -7,7 +7,7 @@ const EXACT = 9; // digits that tell any two float32 numbers apart
 const FEW = 6;
 
 /** A float32 number in as few digits as read back as the same number. */
-export function shortest(x) {
+function shortest(x) {
   if (!Number.isFinite(x)) return String(x);
   for (let digits = FEW; digits < EXACT; digits++) {
     const text = String(Number(x.toPrecision(digits)));

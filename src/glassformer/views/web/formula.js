@@ -48,7 +48,7 @@ function pieces(formula) {
 }
 
 /** A formula with letters to point at; set `data` and `marked`, listen to symbol-hover and symbol-pin. */
-export class GlassFormula extends HTMLElement {
+class GlassFormula extends HTMLElement {
   #data = null;
   #marked = null;
   #pointed = null;

@@ -48,7 +48,7 @@ function formulaWith(mathml, symbols) {
 }
 
 /** The selected step: its equation with every letter, its rule, its lesson and its place in the source. */
-export function equationHelp(app, step) {
+function equationHelp(app, step) {
   const equation = app.source.equation(step);
   const letters = explained(step, equation);
   const symbols = letters.map((each) => ({ ...each, meaning: each.words }));

@@ -27,7 +27,7 @@ function widestOf(labels, count) {
 }
 
 /** A matrix as a canvas with its legend and read-out; set `data`, listen to cell-hover, cell-leave, cell-pin. */
-export class GlassMatrix extends HTMLElement {
+class GlassMatrix extends HTMLElement {
   #data = null;
   #tiles = null;
   #cursor = null;

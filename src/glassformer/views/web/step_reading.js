@@ -16,7 +16,7 @@ export const indexText = (index) => `[${index.join(", ")}]`;
 const target = (cell, operand) => ({ step: operand.source, index: operand.index, direction: cell.direction === "backward" ? "backward" : null });
 
 /** An operand as a link to its step, or, for a weight, a button that shows it in its matrix. */
-export function operandLink(app, cell, operand, text, heaviest) {
+function operandLink(app, cell, operand, text, heaviest) {
   const where = `${operand.source || operand.symbol}${indexText(operand.index)}`;
   const shared = { "data-symbol": operand.symbol, title: `${operand.symbol}: ${where}`, "data-heaviest": heaviest, class: "operand" };
   if (operand.step) return made("a", { ...shared, href: app.state.link(target(cell, operand)) }, nameParts(text));

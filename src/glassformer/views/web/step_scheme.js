@@ -8,7 +8,7 @@ const MOST_CELLS = 256; // marked one by one
 const MATHML = "http://www.w3.org/1998/Math/MathML";
 
 /** The number of rows and columns that a tensor of a shape shows. */
-export const matrixShape = (shape) => [1, 1, ...shape].slice(-2);
+const matrixShape = (shape) => [1, 1, ...shape].slice(-2);
 
 /** The indices of the axes before the last two. */
 export const leadingOf = (index) => index.slice(0, Math.max(0, index.length - 2));
@@ -40,7 +40,7 @@ function transposed(values, height, width) {
 }
 
 /** A figure of one letter of a step: its letter, where it comes from, and its matrix. */
-export class LetterFigure {
+class LetterFigure {
   constructor(app, step, symbol, { turned = false, direction, leading }) {
     Object.assign(this, { app, step, symbol, turned, direction, leading });
     this.equation = app.source.equation(step);
@@ -127,7 +127,7 @@ export class LetterFigure {
 }
 
 /** Rows, columns or cells for an area of a matrix. */
-export function marksOf([top, left, bottom, right], [rows, columns]) {
+function marksOf([top, left, bottom, right], [rows, columns]) {
   const whole = [bottom - top + 1 === rows, right - left + 1 === columns];
   const range = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => from + i);
   if (top === bottom && whole[1] && columns > 1) return { rows: [top] };

@@ -1,6 +1,6 @@
 // The numbers of a large matrix, fetched in square tiles as they come into view; the ones seen longest ago are dropped.
 
-export const TILE = 128; // cells on a side
+const TILE = 128; // cells on a side
 const KEPT = 96; // tiles, 64 KB each
 const AT_ONCE = 4; // requests under way
 const WHOLE = 16; // a matrix of so few tiles is fetched whole, so that its scale is that of all its numbers
