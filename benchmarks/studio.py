@@ -3,7 +3,8 @@
     python -m benchmarks.studio MODEL [--tokens 64] [--cells 200] [--large] [--tab]
 
 MODEL is a folder or a file; `--large` also runs a GPT-2 of 124M parameters with random weights on 256 tokens, and
-`--tab` gives the memory of a tab with 512 tokens of a small GPT after all views. Needs Chromium and the extra `studio`. Times are those of the page, from the request to the answer.
+`--tab` gives the memory of a tab with 512 tokens of a small GPT after all views. Needs Chromium and the extra `studio`.
+Times are those of the page, from the request to the answer.
 """
 
 import argparse
