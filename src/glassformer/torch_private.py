@@ -20,8 +20,13 @@ def multiply_all(tensors: list[Tensor], factor: Tensor | float) -> None:
         tensor.mul_(factor)
 
 
-def lerp_all(tensors: list[Tensor], ends: list[Tensor], weight: float) -> None:
+def lerp_all(tensors: list[Tensor], ends: list[Tensor], weight: float | Tensor) -> None:
     """Move every tensor in place towards its end by a fraction `weight` of the way."""
+    if isinstance(weight, Tensor) and hasattr(torch, "_foreach_sub"):
+        ways = torch._foreach_sub(ends, tensors)  # pyright: ignore[reportPrivateImportUsage]
+        torch._foreach_mul_(ways, weight)  # pyright: ignore
+        torch._foreach_add_(tensors, ways)  # pyright: ignore
+        return
     if hasattr(torch, "_foreach_lerp_"):
         torch._foreach_lerp_(tensors, ends, weight)  # pyright: ignore[reportPrivateImportUsage]
         return

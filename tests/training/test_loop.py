@@ -54,7 +54,7 @@ def gradients(parts: list[Batch], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     how = Recipe(steps=2, warmup_steps=1, gradient_accumulation=len(parts), max_grad_norm=1e9, label_smoothing=0.1)
     loss_module = LossModule(build(PAIR_CONFIG).to(dtype), NEXT_TARGET_TOKEN)
     training = Training(loss_module, pair_batches(), how, Device(), ALONE)
-    training._backward(parts)
+    training._backward(parts, 0)
     training.clip_gradients()
     return training.sums, torch.cat([p.grad.flatten() for p in training.model.parameters() if p.grad is not None])
 

@@ -60,7 +60,7 @@ def test_without_dropout_there_is_nothing_to_agree_on() -> None:
 def test_a_model_is_evaluated_by_one_pass() -> None:
     model, batch = build(DROPPING), next(pair_batches().once())
     rows: list[int] = []
-    model.register_forward_pre_hook(lambda module, given: rows.append(len(given[0])))
+    model.get_submodule("encoder").register_forward_pre_hook(lambda module, given: rows.append(len(given[0])))
     loss_module = LossModule(model, NEXT_TARGET_TOKEN, 5.0)
     loss_module(batch)
     loss_module.eval()(batch)

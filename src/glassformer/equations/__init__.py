@@ -9,6 +9,7 @@ from glassformer.equations.cache import write_slots
 from glassformer.equations.components import principal_components
 from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
 from glassformer.equations.convolution import conv2d, upsample
+from glassformer.equations.dropout_attention import dropout_attention
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
@@ -18,6 +19,7 @@ from glassformer.equations.information import cross_entropy_between, entropy, kl
 from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.interventions import intervene
 from glassformer.equations.lora import lora, merge_lora
+from glassformer.equations.linear_cross_entropy import linear_cross_entropy
 from glassformer.equations.losses import (
     balanced_class_weights,
     bits_per_byte,
@@ -197,6 +199,7 @@ __all__ = [
     "difference_quotient",
     "dilated_mask",
     "dropout",
+    "dropout_attention",
     "dropout_mask",
     "ema_warmup",
     "embed",
@@ -231,6 +234,7 @@ __all__ = [
     "length_penalty",
     "line",
     "linear",
+    "linear_cross_entropy",
     "linear_scaled_frequencies",
     "linear_schedule",
     "linear_warmup",

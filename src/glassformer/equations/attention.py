@@ -136,10 +136,12 @@ def _weighted_sum_cell(index: tuple[int, ...], a: Tensor, v: Tensor) -> str:
     return dot(a[(*batch, i)], v[(*batch, slice(None), j)])
 
 
-def sdpa(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float | None) -> Tensor:
+def sdpa(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float | None, dropout: float = 0.0
+) -> Tensor:
     """Torch's fused scaled dot-product attention, for any number of leading axes."""
     added = None if mask is None else four_axes(mask.expand(*q.shape[:-2], *mask.shape[-2:]))
-    settings = {"is_causal": causal, "scale": scale, "enable_gqa": k.shape[:-2] != q.shape[:-2]}
+    settings = {"dropout_p": dropout, "is_causal": causal, "scale": scale, "enable_gqa": k.shape[:-2] != q.shape[:-2]}
     o = functional.scaled_dot_product_attention(four_axes(q), four_axes(k), four_axes(v), attn_mask=added, **settings)
     return o.reshape(*q.shape[:-1], v.shape[-1])
 
@@ -216,16 +218,23 @@ def _attention_fused(
 ) -> Tensor:
     if softcap is not None:
         return attention.fn(q, k, v, mask, bias, causal, scale, softcap)
+    added, triangle = mask_and_triangle(q, k, mask, bias, causal)
+    return sdpa(q, k, v, added, triangle, scale)
+
+
+def mask_and_triangle(
+    q: Tensor, k: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool
+) -> tuple[Tensor | None, bool]:
+    """What a fused kernel adds to the scores, and whether it masks the future by itself."""
     if mask is not None and mask.dtype != torch.bool:
         mask = torch.where(mask <= BLOCKED, -torch.inf, mask).to(q.dtype)
     added = _joined(mask, bias)
-    triangle = False  # set by a branch, because under the compiler a comparison of lengths is not a plain bool
-    if causal and q.shape[-2] > 1:
-        if added is None and q.shape[-2] == k.shape[-2]:
-            triangle = True
-        else:
-            added = _joined(added, causal_mask.fn(q.shape[-2], k.shape[-2], dtype=q.dtype, device=q.device))
-    return sdpa(q, k, v, added, triangle, scale)
+    if not causal or q.shape[-2] <= 1:
+        return added, False
+    # a branch, because under the compiler a comparison of lengths is not a plain bool
+    if added is None and q.shape[-2] == k.shape[-2]:
+        return None, True
+    return _joined(added, causal_mask.fn(q.shape[-2], k.shape[-2], dtype=q.dtype, device=q.device)), False
 
 
 def _joined(a: Tensor | None, b: Tensor | None) -> Tensor | None:

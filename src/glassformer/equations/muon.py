@@ -77,6 +77,14 @@ def newton_schulz(X: Float[Tensor, "*batch rows columns"]) -> Float[Tensor, "*ba
     return X_new.mT if lying is not X else X_new
 
 
+@newton_schulz.def_fused
+def _newton_schulz_fused(X: Tensor) -> Tensor:
+    lying = _lying(X.reshape(-1, *X.shape[-2:]))
+    A = lying @ lying.mT
+    X_new = torch.baddbmm(lying, torch.baddbmm(A, A, A, beta=_B, alpha=_C), lying, beta=_A)
+    return (X_new.mT if X.shape[-2] > X.shape[-1] else X_new).reshape(X.shape)
+
+
 @newton_schulz.def_gradient(
     r"P = b A + c A^2, \quad \bar P = \bar X' X^\top, \quad \bar A = b \bar P + c (\bar P A + A \bar P), \quad "
     r"\bar X = a \bar X' + P \bar X' + (\bar A + \bar A^\top) X"

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from glassformer.equations.algebra import add, residual
 from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.dropout_attention import dropout_attention
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
 from glassformer.equations.masks import causal_mask, combine_masks, position_mask, relative_positions
 from glassformer.equations.regularization import dropout
@@ -194,9 +195,12 @@ class Attention(nn.Module):
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool
     ) -> Tensor:
-        """Attention and its output projection; with dropout step by step, since fused kernels draw other masks."""
+        """Attention and its output projection; dropout beside a bias or a soft cap goes step by step."""
         if not self._drops:
             mixed = attention(query, key, value, mask, bias, causal, self.scale, self.logit_softcap)
+            return self.output(merge_heads(mixed))
+        if bias is None and self.logit_softcap is None:
+            mixed = dropout_attention(query, key, value, mask, causal, self.scale, self.dropout)
             return self.output(merge_heads(mixed))
         if self.shape.kv_heads != self.shape.heads:
             key, value = repeat_kv(key, self.shape.heads), repeat_kv(value, self.shape.heads)

@@ -49,6 +49,10 @@ class CausalLM(TokenPredictor):
         x = self.embed(ids, None)
         return self.stack(x, None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype))
 
+    def output_weights(self) -> tuple[Tensor, Tensor | None] | None:
+        """Weights and bias of the output layer, or None where logits are more than a linear layer of hidden states."""
+        return super().output_weights() if type(self).forward is CausalLM.forward else None
+
     @checks_inputs(check)
     def forward(self, ids: Tensor, attention_mask: Tensor | None = None, cache: DecoderState | None = None) -> Tensor:
         """Logits [batch, seq, vocab] from token ids [batch, seq]; `attention_mask` is false for padding.

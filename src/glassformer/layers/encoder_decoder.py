@@ -42,7 +42,11 @@ class EncoderDecoder(TokenPredictor):
     @checks_inputs(check)
     def forward(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits [batch, seq, vocab] for every next target token; `attention_mask` is false for source padding."""
-        return self.decode(target, self.encode(source, attention_mask), attention_mask)
+        return self.unembed(self.hidden_states(source, target, attention_mask))
+
+    def hidden_states(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Hidden states [batch, seq, dim] after the last block, from which logits are computed."""
+        return self._read_target(target, self.encode(source, attention_mask), attention_mask)
 
     def encode(self, source: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Encoder output [batch, seq, dim] of source ids [batch, seq]."""
@@ -60,13 +64,19 @@ class EncoderDecoder(TokenPredictor):
 
         With a cache, which holds the source too, the tokens continue those it holds, and are added to it.
         """
+        return self.unembed(self._read_target(target, encoder_output, attention_mask, cache))
+
+    def _read_target(
+        self, target: Tensor, encoder_output: Tensor | None, attention_mask: Tensor | None, cache: KVCache | None = None
+    ) -> Tensor:
+        """Hidden states that leave the decoder."""
         context = None if cache is None else cache.attention_context(target.shape[1])
         x = self.embed_target(target, None if context is None else context.positions)
         encoder_mask = None if attention_mask is None else padding_mask(attention_mask, dtype=x.dtype)
         x = self.decoder(x, encoder_output=encoder_output, encoder_mask=encoder_mask, cache=cache, context=context)
         if cache is not None:
             cache.advance(target.shape[1])
-        return self.unembed(x)
+        return x
 
     def new_cache(self, source: Tensor, slots: int, attention_mask: Tensor | None = None, headroom: int = 1) -> KVCache:
         """Encode the source, and open an empty cache for targets of up to `slots` tokens."""

@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from glassformer.equation import MODE, no_checks
 from glassformer.equations.embedding import unembed
+from glassformer.equations.matrices import transpose
 from glassformer.errors import ModelError
-from glassformer.layers.basic import Embedding
+from glassformer.layers.basic import Embedding, Linear
 from glassformer.layers.config import Config
 
 P = ParamSpec("P")
@@ -71,6 +72,7 @@ class TokenPredictor(Model):
 
     embedding: Embedding
     output: nn.Module | None
+    hidden_states: Callable[..., Tensor]  # each protocol's own: what `unembed` makes logits of, from the model's inputs
     can_rewind = False  # whether a cache can go back to a shorter text, which speculative decoding needs
 
     @property
@@ -86,6 +88,14 @@ class TokenPredictor(Model):
     def unembed(self, x: Tensor) -> Tensor:
         """Logits [batch, seq, vocab] from the hidden states that leave the last norm."""
         return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
+
+    def output_weights(self) -> tuple[Tensor, Tensor | None] | None:
+        """Weights [vocab, dim] and bias of the output layer, or None where logits are more than a linear layer."""
+        if type(self).unembed is not TokenPredictor.unembed:
+            return None
+        if self.output is None:
+            return self.embedding.weight, None
+        return (transpose(self.output.weight), self.output.bias) if isinstance(self.output, Linear) else None
 
 
 def _tree(name: str, module: nn.Module, depth: int) -> list[str]:

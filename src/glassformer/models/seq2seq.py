@@ -101,6 +101,10 @@ class Seq2Seq(EncoderDecoder):
         logits = super().unembed(x)
         return logits if self.output_bias is None else add(logits, self.output_bias)
 
+    def output_weights(self) -> tuple[Tensor, Tensor | None] | None:
+        """The embedding and the bias, unless the output is a converted copy of them."""
+        return (self.embedding.weight, self.output_bias) if self.output is None else None
+
     def _embed(self, ids: Tensor, start: nn.Sequential, positions: Tensor | None) -> Tensor:
         x = self.embedding(ids)
         add_positions, *norm = start

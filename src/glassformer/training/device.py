@@ -30,6 +30,11 @@ class Device:
         """Whether reading a value on the host waits for the device to catch up."""
         return self.device.type != "cpu"
 
+    @property
+    def graphs(self) -> bool:
+        """Whether whole steps are captured as CUDA graphs."""
+        return self.device.type == "cuda" and self.compile
+
     def move(self, batch: Batch) -> Batch:
         """A batch on the device, copied asynchronously."""
         if not self.asynchronous:

@@ -10,11 +10,13 @@ from torch.func import functional_call
 
 from glassformer.data.batches import IGNORE, WEIGHTS, Batch
 from glassformer.equation import no_checks
+from glassformer.equations.linear_cross_entropy import linear_cross_entropy
 from glassformer.equations.losses import cross_entropy, symmetric_kl
 from glassformer.equations.similarity import inner_product
-from glassformer.layers.model import Model
+from glassformer.layers.model import Model, TokenPredictor
 from glassformer.recording import Tape
 
+HALF = (torch.float16, torch.bfloat16)  # a sum of losses is too long for these
 FORWARD_AND_BACKWARD = 3  # the backward pass takes about twice the operations of the forward pass
 
 
@@ -39,11 +41,21 @@ def cross_entropy_loss(
     """
     counts = targets != IGNORE if weights is None else weights
     if not r_drop:
-        return summed_cross_entropy(model(*inputs), targets, weights, label_smoothing), counts.sum()
+        return _one_pass(model, inputs, targets, weights, label_smoothing), counts.sum()
     one, other = _upcast(model(*(torch.cat([tensor, tensor]) for tensor in inputs))).chunk(2)
     divergence = (symmetric_kl(one, other) * counts).sum()
     losses = [summed_cross_entropy(each, targets, weights, label_smoothing) for each in (one, other)]
     return (losses[0] + losses[1] + r_drop * divergence) / 2, counts.sum()
+
+
+def _one_pass(
+    model: Model, inputs: Sequence[Tensor], targets: Tensor, weights: Tensor | None, label_smoothing: float
+) -> Tensor:
+    """The summed loss; without weights, by an equation that never holds the logits of all tokens."""
+    output = model.output_weights() if isinstance(model, TokenPredictor) and weights is None else None
+    if not isinstance(model, TokenPredictor) or output is None or output[0].dtype in HALF:
+        return summed_cross_entropy(model(*inputs), targets, weights, label_smoothing)
+    return linear_cross_entropy(model.hidden_states(*inputs), output[0], targets, output[1], label_smoothing, IGNORE)
 
 
 def _upcast(logits: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
-from torch.optim import SGD, AdamW, Muon, Optimizer, RMSprop
+from torch.optim import SGD, AdamW, Optimizer, RMSprop
 
 from glassformer.checkpoints.run_checkpoints import AVERAGE
 from glassformer.equations.schedules import ema_warmup
@@ -16,6 +16,7 @@ from glassformer.layers.basic import Linear
 from glassformer.layers.model import Model
 from glassformer.torch_private import lerp_all, multiply_all, step_unless
 from glassformer.training.distributed import sharded_like, unsharded
+from glassformer.training.muon import BatchedMuon
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 
@@ -83,12 +84,12 @@ class Optimizers:
         groups = [group for group in groups if group["params"]]
         found: list[Optimizer] = []
         if groups:
-            found.append(AdamW(groups, recipe.learning_rate, recipe.betas, fused=True))
+            cuda = any(p.is_cuda for p in parameters.values())
+            found.append(AdamW(groups, recipe.learning_rate, recipe.betas, fused=True, capturable=cuda))
         if inside:
             modules = dict(model.named_modules())
             matrices = [m for name in inside for m in self._matrices_of(name, modules[name.rpartition(".")[0]])]
-            how = {"weight_decay": recipe.weight_decay, "adjust_lr_fn": "match_rms_adamw"}  # one rate for both
-            found.append(Muon(matrices, recipe.learning_rate, **how))
+            found.append(BatchedMuon(matrices, recipe.learning_rate, recipe.weight_decay))
         return found
 
     def _matrices_of(self, name: str, module: nn.Module) -> list[nn.Parameter]:
@@ -103,7 +104,12 @@ class Optimizers:
             start += matrix.shape[1]
         return self._matrices[name]
 
-    def update(self, rate: float, skip: Tensor | None = None) -> None:
+    @property
+    def capturable(self) -> bool:
+        """Whether an update can be captured in a CUDA graph: its learning rate is a tensor then."""
+        return all(isinstance(each, AdamW | BatchedMuon) for each in self.optimizers)
+
+    def update(self, rate: float | Tensor, skip: Tensor | None = None) -> None:
         """Update every parameter by its gradient, and clear the gradients.
 
         `skip` is 1 to leave the parameters alone: a tensor on the device, so that nothing waits for it.
@@ -122,13 +128,13 @@ class Optimizers:
             optimizer.zero_grad(set_to_none=True)
 
     @torch.no_grad()
-    def _step(self, optimizer: Optimizer, rate: float) -> None:
+    def _step(self, optimizer: Optimizer, rate: float | Tensor) -> None:
         if self.decayed:
             multiply_all(self.decayed, 1 - rate * self.recipe.weight_decay)
         optimizer.step()
 
     @torch.no_grad()
-    def _step_unless(self, skip: Tensor, optimizer: Optimizer, rate: float) -> None:
+    def _step_unless(self, skip: Tensor, optimizer: Optimizer, rate: float | Tensor) -> None:
         if step_unless(skip, optimizer):
             return
         parameters = [p for group in optimizer.param_groups for p in group["params"]]
@@ -171,7 +177,7 @@ def _roles(optimizer: Optimizer) -> Sequence[str]:
         return ("exp_avg", "exp_avg_sq", "step")
     if isinstance(optimizer, RMSprop):
         return ("square_avg", "step")
-    return ("momentum_buffer",) if isinstance(optimizer, Muon) or optimizer.defaults["momentum"] else ()
+    return ("momentum_buffer",) if isinstance(optimizer, BatchedMuon) or optimizer.defaults["momentum"] else ()
 
 
 class EMA:
@@ -182,11 +188,15 @@ class EMA:
         self.parameters = trainable(model)
         self.weights = {name: value.detach().clone() for name, value in self.parameters.items()}
 
+    def weight_at(self, step: int) -> float:
+        """How much the weights after a step, counted from 1, weigh in the average."""
+        return 1 - ema_warmup(step, self.decay)
+
     @torch.no_grad()
-    def update(self, step: int) -> None:
-        """Move towards the weights after a step, counted from 1."""
+    def update(self, weight: float | Tensor) -> None:
+        """Move towards the weights as they are now."""
         now = [value.detach() for value in self.parameters.values()]
-        lerp_all(list(self.weights.values()), now, 1 - ema_warmup(step, self.decay))
+        lerp_all(list(self.weights.values()), now, weight)
 
     @contextmanager
     def swapped_in(self) -> Iterator[None]:

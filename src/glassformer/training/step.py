@@ -1,7 +1,7 @@
 """One training step: forward, loss, backward, clip, update; and the log line it writes."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
@@ -18,6 +18,7 @@ from glassformer.layers.model import Model
 from glassformer.torch_private import keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
+from glassformer.training.graphed_step import GraphedStep, StepNumbers
 from glassformer.training.monitor import Monitor, first_nonfinite
 from glassformer.training.objective import LossModule, operations_per_token
 from glassformer.training.optimizer import EMA, Optimizers, trainable
@@ -69,37 +70,51 @@ class Training:
         self.tokens = torch.zeros((), dtype=torch.int64, device=device.device)
         self.first_bad = torch.zeros((), dtype=torch.int64, device=device.device)  # first non-finite step, or 0
         self.recent: dict[int, list[Batch]] = {}  # batches of the steps that were not yet checked
+        graphs = device.graphs and process_group.world_size == 1 and self.optimizers.capturable
+        self.graphed = GraphedStep(self._compute, device) if graphs else None
 
     def train_step(self) -> None:
         """Take one step; on a device that runs asynchronously nothing here waits for it."""
-        step = self.done + 1
-        parts = [next(self.batches) for _ in range(self.recipe.gradient_accumulation)]
+        step, recipe = self.done + 1, self.recipe
+        parts = [next(self.batches) for _ in range(recipe.gradient_accumulation)]
         self.recent[step] = parts
-        self._backward(parts)
+        for batch in parts:
+            self.objective.check(self.model, batch)
+        tokens = sum(self.objective.tokens(self.model, batch) for batch in parts)
+        ema_weight = 0.0 if self.ema is None else self.ema.weight_at(step)
+        numbers = StepNumbers(step, recipe.learning_rate_at(step), tokens, ema_weight)
+        if self.graphed is None:
+            self._compute([self.device.move(batch) for batch in parts], numbers)
+        else:
+            self.graphed.run(parts, numbers)
+        self.done = step
+
+    def _compute(self, parts: Sequence[Batch], numbers: StepNumbers) -> None:
+        """What a step does on the device; it writes into tensors that stay where they are."""
+        self._backward(parts, numbers.tokens)
         self.clip_gradients()
         bad = ~(self.norm.isfinite() & self.sums[0].isfinite()) & (self.first_bad == 0)
-        self.first_bad = torch.where(bad, step, self.first_bad)
+        step = torch.as_tensor(numbers.step, device=bad.device).to(self.first_bad.dtype)
+        self.first_bad.copy_(torch.where(bad, step, self.first_bad))
         if not self.device.asynchronous:
             self.raise_if_nonfinite()
         skip = (self.first_bad > 0).float() if self.device.asynchronous else None
-        self.optimizers.update(self.recipe.learning_rate_at(step), skip)
-        self.tokens = self.tokens + self.sums[2].long()
+        self.optimizers.update(numbers.learning_rate, skip)
+        self.tokens.add_(self.sums[2].long())
         if self.ema is not None:
-            self.ema.update(step)
-        self.done = step
+            self.ema.update(numbers.ema_weight)
 
-    def _backward(self, parts: list[Batch]) -> None:
+    def _backward(self, parts: Sequence[Batch], tokens: float | Tensor) -> None:
         """Gradients of the loss summed over all parts, as of one batch."""
-        self.sums = torch.zeros_like(self.sums)
+        self.sums.zero_()
         for number, batch in enumerate(parts, start=1):
-            self.objective.check(self.model, batch)
-            here, last = self.device.move(batch), number == len(parts)
+            last = number == len(parts)
             # Without checks: a non-finite value is named by the replay, with the equation that made it.
             with self.process_group.accumulate(self.loss_module, last), no_checks(), self.device.autocast():
-                loss, count = self.loss_module(here, self.recipe.label_smoothing)
+                loss, count = self.loss_module(batch, self.recipe.label_smoothing)
                 loss.backward()
-            tokens = torch.full_like(self.sums[0], self.objective.tokens(self.model, batch))
-            self.sums += torch.stack([loss.detach().double(), count.double(), tokens])
+            self.sums[:2].add_(torch.stack([loss.detach().double(), count.double()]))
+        self.sums[2].add_(tokens)
         self.process_group.sum(self.sums)
 
     def clip_gradients(self) -> None:
@@ -108,7 +123,7 @@ class Training:
         targets = torch.where(self.sums[1] > 0, self.sums[1], 1)  # weights may sum to less than one
         scale = (self.process_group.world_size / targets).to(gradients[0].dtype)  # DDP averages
         with no_checks():
-            self.norm = self.process_group.norm(gradients) * scale
+            self.norm.copy_(self.process_group.norm(gradients) * scale)
             factor = clip_gradient(torch.ones_like(self.norm), self.norm, self.recipe.gradient_limit)
         multiply_all(gradients, factor * scale)
 

@@ -24,6 +24,22 @@ def cross_entropy(draw: Draw) -> dict[str, object]:
     return settings | {"targets": targets, "ignore_index": ignore}
 
 
+def linear_cross_entropy(draw: Draw) -> dict[str, object]:
+    """Hidden states, output weights, perhaps biases, and classes, some left out."""
+    batch, classes, dim = draw.lead(), draw.integer(1, 6), draw.integer(1, 5)
+    targets, ignore = draw.below(classes, *batch), draw.choose(None, -100, 0)
+    if ignore == -100:
+        targets = targets.where(draw.flags(*batch), -100)
+    return {
+        "h": draw.normal(*batch, dim),
+        "E": draw.normal(classes, dim),
+        "targets": targets,
+        "b": draw.choose(None, draw.normal(classes)),
+        "label_smoothing": draw.choose(0.0, 0.1),
+        "ignore_index": ignore,
+    }
+
+
 def perplexity(draw: Draw) -> dict[str, object]:
     """Log-probabilities, and perhaps which of them count, at least one."""
     log_probs = -draw.positive(*draw.lead(), draw.integer(1, 6))

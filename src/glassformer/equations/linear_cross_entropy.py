@@ -1,0 +1,179 @@
+"""The output layer and its loss as one equation, so that the logits of all tokens never exist at once."""
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn import functional
+
+from glassformer.equation import equation
+from glassformer.equations.algebra import add
+from glassformer.equations.embedding import unembed
+from glassformer.equations.losses import cross_entropy
+from glassformer.equations.ranges import below_one, same_dtype
+from glassformer.equations.softmax import softmax
+
+PIECE = {"cpu": 2**24, "cuda": 2**28}  # logits that exist at once, by the type of the device
+ROWS = 128  # a piece has a multiple of these, which suits matrix products
+COLUMNS = 64  # on a GPU the classes are padded to a multiple of these: a product with an odd number of columns is slow
+NOTHING = -100  # the target that torch leaves out
+
+
+@equation(
+    r"L = -\sum_n \sum_i y_{ni} \log p_{ni}, \quad p_n = \operatorname{softmax}(E h_n + b)",
+    meaning="The summed surprise of an output layer at its targets; logits are computed a few rows at a time.",
+    intuition="Grade a pile of exams one by one instead of laying all of them out on the floor first.",
+    symbols={
+        "h": "hidden states",
+        "E": "output weights, one row per class",
+        "targets=y": "the right class of each hidden state, y",
+        "b": "bias of each class",
+        "label_smoothing=": "probability of each target spread evenly over all classes",
+        "ignore_index=": "class whose hidden states are left out",
+        "L": "summed loss, in nats",
+    },
+    where={"h E b": same_dtype, "label_smoothing": below_one},
+    upcast=True,
+)
+def linear_cross_entropy(
+    h: Float[Tensor, "*batch dim"],
+    E: Float[Tensor, "classes dim"],
+    targets: Int[Tensor, "*batch"],
+    b: Float[Tensor, " classes"] | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
+) -> Float[Tensor, ""]:
+    """Cross-entropy of a linear output layer, summed over its targets."""
+    logits = unembed(h, E)
+    logits = logits if b is None else add(logits, b)
+    return cross_entropy(logits, targets, label_smoothing, ignore_index, "sum")
+
+
+@linear_cross_entropy.def_fused
+def _linear_cross_entropy_fused(
+    h: Tensor,
+    E: Tensor,
+    targets: Tensor,
+    b: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
+) -> Tensor:
+    flat, left_out = targets.reshape(-1).long(), NOTHING if ignore_index is None else ignore_index
+    return _InPieces.apply(h.reshape(-1, h.shape[-1]), E, b, flat, label_smoothing, left_out).to(h.dtype)  # pyright: ignore
+
+
+@linear_cross_entropy.def_gradient(
+    r"\bar h_n = \bar L \, (p_n - y_n) E, \quad \bar E = \bar L \sum_n (p_n - y_n) h_n^\top, "
+    r"\quad \bar b = \bar L \sum_n (p_n - y_n)"
+)
+def _linear_cross_entropy_gradient(
+    L_bar: Tensor,
+    h: Tensor,
+    E: Tensor,
+    targets: Tensor,
+    b: Tensor | None,
+    label_smoothing: float,
+    ignore_index: int | None,
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    z = h @ E.T if b is None else h @ E.T + b
+    counts = torch.ones_like(targets, dtype=torch.bool) if ignore_index is None else targets != ignore_index
+    y = functional.one_hot(targets.where(counts, 0).long(), E.shape[0]).to(z.dtype) * (1 - label_smoothing)
+    z_bar = L_bar * (softmax.fn(z) - y - label_smoothing / E.shape[0]) * counts[..., None]
+    rows = z_bar.reshape(-1, E.shape[0])
+    return z_bar @ E, rows.T @ h.reshape(-1, E.shape[1]), None if b is None else rows.sum(0)
+
+
+@linear_cross_entropy.def_check
+def _linear_cross_entropy_check(E: Tensor, targets: Tensor, ignore_index: int | None) -> None:
+    wrong = (targets < 0) | (targets >= E.shape[0])
+    wrong = wrong if ignore_index is None else wrong & (targets != ignore_index)
+    got = f"{targets[wrong].tolist()[:3]} in some entries"
+    linear_cross_entropy.require(not wrong.any(), "targets", got, f"classes from 0 to {E.shape[0] - 1}")
+
+
+class _InPieces(torch.autograd.Function):
+    """The loss and, since each piece of the logits is at hand just once, its gradients in the same pass."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx,
+        h: Tensor,
+        E: Tensor,
+        b: Tensor | None,
+        targets: Tensor,
+        label_smoothing: float,
+        left_out: int,
+    ) -> Tensor:
+        """The summed loss."""
+        device = h.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else h.dtype
+        with torch.autocast(device, enabled=False):
+            weights, biases = _padded(E.to(dtype), b if b is None else b.to(dtype))
+            pieces = _Pieces(weights, biases, E.shape[0], label_smoothing, left_out)
+            wanted = any(ctx.needs_input_grad)  # pyright: ignore[reportAttributeAccessIssue]
+            loss, gradients = pieces.run(h.to(dtype), targets, wanted)
+        if wanted:
+            h_bar, E_bar, b_bar = gradients
+            ctx.save_for_backward(h_bar.to(h.dtype), E_bar.to(E.dtype), b_bar.to(E.dtype) if b is not None else None)
+        return loss
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: FunctionCtx, L_bar: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The gradients, times the cotangent of the sum."""
+        h_bar, E_bar, b_bar = ctx.saved_tensors  # pyright: ignore[reportAttributeAccessIssue]
+        scaled = [None if g is None else g * L_bar.to(g.dtype) for g in (h_bar, E_bar, b_bar)]
+        return *scaled, None, None, None
+
+
+class _Pieces:
+    """An output layer with its targets, a few rows at a time."""
+
+    def __init__(self, E: Tensor, b: Tensor | None, classes: int, label_smoothing: float, left_out: int) -> None:
+        self.E, self.b, self.classes, self.smoothing, self.left_out = E, b, classes, label_smoothing, left_out
+
+    def run(self, h: Tensor, targets: Tensor, wanted: bool) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
+        """The loss, and the gradients of hidden states, weights and biases where they are wanted."""
+        exact = torch.promote_types(h.dtype, torch.float32)
+        loss = torch.zeros((), dtype=exact, device=h.device)
+        E_bar = torch.zeros(self.E.shape if wanted else (0, 0), dtype=exact, device=h.device)
+        b_bar = torch.zeros(len(E_bar), dtype=exact, device=h.device)
+        h_bar = []
+        for rows, y in zip(*(t.split(_rows(len(h), len(self.E), h.device.type)) for t in (h, targets)), strict=True):
+            counts = y != self.left_out
+            z = functional.linear(rows, self.E, self.b)
+            y = torch.where(counts, y, 0)[:, None]
+            summed, z_bar = self._one(z, y, counts, exact)
+            loss += summed
+            if wanted:
+                h_bar.append(z_bar @ self.E)
+                E_bar += z_bar.T @ rows
+                b_bar += z_bar.sum(0, dtype=exact)
+        gradients = (torch.cat(h_bar) if h_bar else h, E_bar[: self.classes], b_bar[: self.classes])
+        return loss, gradients
+
+    def _one(self, z: Tensor, y: Tensor, counts: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The loss of a piece of logits, and their gradient in their own dtype; padding has none."""
+        exact, smoothing = z[:, : self.classes].to(dtype), self.smoothing
+        lse, right = exact.logsumexp(-1, keepdim=True), exact.gather(1, y)
+        each = lse - (1 - smoothing) * right
+        each = each - smoothing * exact.mean(-1, keepdim=True) if smoothing else each
+        p = (exact - lse).exp()
+        p = (p - smoothing / self.classes if smoothing else p) * counts[:, None]
+        z_bar = functional.pad(p.to(z.dtype), (0, z.shape[1] - self.classes))
+        at_target = ((right - lse).exp() - smoothing / self.classes - (1 - smoothing)) * counts[:, None]
+        return (each[:, 0] * counts).sum(), z_bar.scatter(1, y, at_target.to(z.dtype))
+
+
+def _padded(E: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """Weights with rows of zeros up to a multiple of COLUMNS on a GPU, and their biases."""
+    extra = -len(E) % COLUMNS if E.is_cuda else 0
+    return functional.pad(E, (0, 0, 0, extra)), b if b is None else functional.pad(b, (0, extra))
+
+
+def _rows(rows: int, classes: int, device: str) -> int:
+    """Rows of a piece: as equal as can be, so that one compiled program serves all but the last."""
+    pieces = math.ceil(rows * classes / PIECE.get(device, PIECE["cpu"]))
+    return max(1, -(-rows // pieces) if pieces <= 1 else -(-rows // (pieces * ROWS)) * ROWS)
