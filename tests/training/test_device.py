@@ -29,7 +29,7 @@ def test_a_processor_computes_in_half_only_if_it_has_units_for_it(monkeypatch: p
 
 @pytest.mark.usefixtures("two_gpus")
 def test_a_gpu_is_taken_if_there_is_one_and_each_process_takes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert choose_device("auto", "auto", "auto") == Device(torch.device("cuda", 0), bf16=True, compile=True)
+    assert choose_device("auto", "auto", "auto") == Device(torch.device("cuda", 0), bf16=True, compile=None)
     monkeypatch.setenv("LOCAL_RANK", "1")
     assert choose_device("auto", "float32", "no") == Device(torch.device("cuda", 1))
     assert choose_device("cuda:1", "auto", "auto").device.index == 1

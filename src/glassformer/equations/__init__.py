@@ -18,8 +18,8 @@ from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, spli
 from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, one_hot, softmax_jacobian
 from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.interventions import intervene
-from glassformer.equations.lora import lora, merge_lora
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy
+from glassformer.equations.lora import lora, merge_lora
 from glassformer.equations.losses import (
     balanced_class_weights,
     bits_per_byte,

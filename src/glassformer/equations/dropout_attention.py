@@ -21,7 +21,7 @@ from glassformer.equations.softmax import softmax
 
 
 @equation(
-    r"O = \operatorname{dropout}_p\!\left(\operatorname{softmax}\!\left(\frac{Q K^\top}{\sqrt{d_k}} + M\right)\right) V",
+    r"O = \operatorname{dropout}_p\left(\operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}} + M\right)\right) V",
     meaning="Each query gathers values from the keys it agrees with, and in training overlooks some of them at random.",
     intuition="A reader who skips a few lines each time learns not to hang everything on a single one.",
     symbols={

@@ -1,6 +1,9 @@
 """The output layer and its loss as one equation, so that the logits of all tokens never exist at once."""
 
+import importlib
+import importlib.util
 import math
+from contextlib import nullcontext
 
 import torch
 from jaxtyping import Float, Int
@@ -18,6 +21,7 @@ from glassformer.equations.softmax import softmax
 PIECE = {"cpu": 2**24, "cuda": 2**28}  # logits that exist at once, by the type of the device
 ROWS = 128  # a piece has a multiple of these, which suits matrix products
 COLUMNS = 64  # on a GPU the classes are padded to a multiple of these: a product with an odd number of columns is slow
+KERNEL = importlib.util.find_spec("triton") is not None
 NOTHING = -100  # the target that torch leaves out
 
 
@@ -108,8 +112,9 @@ class _InPieces(torch.autograd.Function):
     ) -> Tensor:
         """The summed loss."""
         device = h.device.type
-        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else h.dtype
-        with torch.autocast(device, enabled=False):
+        autocast = not h.is_meta and torch.is_autocast_enabled(device)
+        dtype = torch.get_autocast_dtype(device) if autocast else h.dtype
+        with torch.autocast(device, enabled=False) if autocast else nullcontext():
             weights, biases = _padded(E.to(dtype), b if b is None else b.to(dtype))
             pieces = _Pieces(weights, biases, E.shape[0], label_smoothing, left_out)
             wanted = any(ctx.needs_input_grad)  # pyright: ignore[reportAttributeAccessIssue]
@@ -142,11 +147,12 @@ class _Pieces:
         b_bar = torch.zeros(len(E_bar), dtype=exact, device=h.device)
         h_bar = []
         for rows, y in zip(*(t.split(_rows(len(h), len(self.E), h.device.type)) for t in (h, targets)), strict=True):
-            counts = y != self.left_out
             z = functional.linear(rows, self.E, self.b)
-            y = torch.where(counts, y, 0)[:, None]
-            summed, z_bar = self._one(z, y, counts, exact)
-            loss += summed
+            if KERNEL and z.is_cuda:
+                losses, z_bar = _losses_in_place(z, y, self.classes, self.smoothing, self.left_out), z
+            else:
+                losses, z_bar = self._one(z, y, exact)
+            loss += losses.sum()
             if wanted:
                 h_bar.append(z_bar @ self.E)
                 E_bar += z_bar.T @ rows
@@ -154,9 +160,10 @@ class _Pieces:
         gradients = (torch.cat(h_bar) if h_bar else h, E_bar[: self.classes], b_bar[: self.classes])
         return loss, gradients
 
-    def _one(self, z: Tensor, y: Tensor, counts: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The loss of a piece of logits, and their gradient in their own dtype; padding has none."""
-        exact, smoothing = z[:, : self.classes].to(dtype), self.smoothing
+    def _one(self, z: Tensor, y: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The losses of a piece of logits, and their gradients in their own dtype; padding has none."""
+        exact, smoothing, counts = z[:, : self.classes].to(dtype), self.smoothing, y != self.left_out
+        y = torch.where(counts, y, 0)[:, None]
         lse, right = exact.logsumexp(-1, keepdim=True), exact.gather(1, y)
         each = lse - (1 - smoothing) * right
         each = each - smoothing * exact.mean(-1, keepdim=True) if smoothing else each
@@ -164,7 +171,19 @@ class _Pieces:
         p = (p - smoothing / self.classes if smoothing else p) * counts[:, None]
         z_bar = functional.pad(p.to(z.dtype), (0, z.shape[1] - self.classes))
         at_target = ((right - lse).exp() - smoothing / self.classes - (1 - smoothing)) * counts[:, None]
-        return (each[:, 0] * counts).sum(), z_bar.scatter(1, y, at_target.to(z.dtype))
+        return each[:, 0] * counts, z_bar.scatter(1, y, at_target.to(z.dtype))
+
+
+@torch.library.custom_op("glassformer::losses_in_place", mutates_args=("z",))
+def _losses_in_place(z: Tensor, targets: Tensor, classes: int, smoothing: float, left_out: int) -> Tensor:
+    """The loss of each row of logits by a Triton kernel, which turns the logits into their gradients."""
+    kernel = importlib.import_module("glassformer.equations.cross_entropy_kernel")
+    return kernel.cross_entropy_rows(z, targets, classes, smoothing, left_out)
+
+
+@_losses_in_place.register_fake
+def _losses_shape(z: Tensor, targets: Tensor, classes: int, smoothing: float, left_out: int) -> Tensor:
+    return torch.empty(len(z), dtype=torch.float32, device=z.device)
 
 
 def _padded(E: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor | None]:

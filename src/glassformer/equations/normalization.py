@@ -1,5 +1,6 @@
 """Normalization of hidden states: LayerNorm and RMSNorm."""
 
+import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
@@ -7,6 +8,8 @@ from torch.nn import functional
 from glassformer.arithmetic import factor, minus, number, times
 from glassformer.equation import equation
 from glassformer.equations.ranges import not_empty, not_negative, same_dtype
+
+HALF = (torch.float16, torch.bfloat16)
 
 
 @equation(
@@ -33,7 +36,12 @@ def layer_norm(
     return gamma * (centered / (variance + eps).sqrt()) + beta
 
 
-layer_norm.def_fused(lambda x, gamma, beta, eps=1e-05: functional.layer_norm(x, gamma.shape, gamma, beta, eps))
+@layer_norm.def_fused
+def _layer_norm_fused(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
+    if x.is_cuda and x.dtype in HALF:  # its kernel sums in float32; autocast would round twice, with copies between
+        with torch.autocast(x.device.type, enabled=False):
+            return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
+    return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
 
 @layer_norm.def_gradient(

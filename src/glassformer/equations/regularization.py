@@ -3,6 +3,7 @@
 import torch
 from jaxtyping import Float, Real
 from torch import Tensor
+from torch.nn import functional
 
 from glassformer.arithmetic import factor, number
 from glassformer.equation import equation
@@ -81,3 +82,10 @@ apply_dropout.def_cell(lambda index, x, m, p: f"{number(x[index])}·{factor(m[in
 def dropout(x: Float[Tensor, "*shape"], p: float, generator: torch.Generator | None = None) -> Float[Tensor, "*shape"]:
     """Drop activations at random in training (Srivastava et al., 2014)."""
     return apply_dropout(x, dropout_mask(x, p, generator), p)
+
+
+@dropout.def_fused
+def _dropout_fused(x: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
+    if x.is_cuda and generator is None:
+        return functional.dropout(x, p)
+    return dropout.fn(x, p, generator)

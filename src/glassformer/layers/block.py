@@ -305,6 +305,7 @@ class Stack(nn.Module):
         context: AttentionContext | None = None,
     ) -> Tensor:
         """Hidden states [batch, seq, dim] in and out; with a cache, those of new tokens, whose logits are wanted."""
+        x = _in_autocast_dtype(x)
         bias = None if self.bias is None else self.bias(_distances(x, context), x)
         none = [None] * len(self.blocks)
         self_kv, cross_kv = (none, none) if cache is None else (cache.self_kv, cache.cross_kv or none)
@@ -338,6 +339,13 @@ class Stack(nn.Module):
             for block in self.blocks
             if isinstance(block, Block) and block.cross_attention is not None
         ]
+
+
+def _in_autocast_dtype(x: Tensor) -> Tensor:
+    """Hidden states in half precision under autocast, so that the residual stream takes half the memory and time."""
+    kind = x.device.type
+    on = not x.is_meta and torch.is_autocast_enabled(kind)
+    return x.to(torch.get_autocast_dtype(kind)) if on else x
 
 
 def _distances(x: Tensor, context: AttentionContext | None) -> Tensor:

@@ -11,6 +11,7 @@ from torch.nn import Parameter
 from glassformer.equations.algebra import residual
 from glassformer.equations.attention import attention, weighted_sum
 from glassformer.equations.block_attention import block_attention
+from glassformer.equations.dropout_attention import dropout_attention
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.window_attention import window_attention
 from glassformer.probes.interventions import head_attribution, layer_attribution
@@ -18,7 +19,7 @@ from glassformer.probes.trace import Trace
 from glassformer.steps import Step
 
 Kind: TypeAlias = Literal["attention", "cross_attention", "feed_forward", "norm", "residual", "embedding", "other"]
-ATTENTIONS = (attention, weighted_sum, window_attention, block_attention)
+ATTENTIONS = (attention, dropout_attention, weighted_sum, window_attention, block_attention)
 _LAYER = re.compile(r"(?:(.*)\.)?layers\.(\d+)\.([^.]+)")
 
 

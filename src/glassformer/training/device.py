@@ -23,7 +23,7 @@ class Device:
 
     device: torch.device = CPU
     bf16: bool = False
-    compile: bool = False
+    compile: bool | None = False  # None: where the run is long enough
 
     @property
     def asynchronous(self) -> bool:
@@ -33,7 +33,7 @@ class Device:
     @property
     def graphs(self) -> bool:
         """Whether whole steps are captured as CUDA graphs."""
-        return self.device.type == "cuda" and self.compile
+        return self.device.type == "cuda"
 
     def move(self, batch: Batch) -> Batch:
         """A batch on the device, copied asynchronously."""
@@ -62,10 +62,11 @@ class Device:
 
 
 def choose_device(device: str, precision: Literal["auto", "float32", "bfloat16"], compiled: str) -> Device:
-    """The device a run asks for; "auto" is a GPU if there is one, bfloat16 where it is fast, and compiles on a GPU."""
+    """The device a run asks for; "auto": a GPU if there is one, bfloat16 where it is fast, long runs compiled."""
     found = _device(device)
     bf16 = precision == "bfloat16" or (precision == "auto" and _fast_in_bf16(found))
-    return Device(found, bf16, compiled == "yes" or (compiled == "auto" and found.type == "cuda"))
+    automatic = None if found.type == "cuda" else False
+    return Device(found, bf16, automatic if compiled == "auto" else compiled == "yes")
 
 
 def _device(name: str) -> torch.device:

@@ -1,4 +1,4 @@
-"""A whole training step as one CUDA graph: the host hands over a batch and a few numbers, and launches it all at once."""
+"""A whole training step as one CUDA graph: the host hands over a batch and a few numbers, and launches it."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass

@@ -21,6 +21,7 @@ from glassformer.training.distributed import ALONE, ProcessGroup
 from glassformer.training.objective import LossModule, Objective
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
+from glassformer.training.saver import Saver
 from glassformer.training.snapshots import newest, restore, take
 from glassformer.training.step import Log, Training
 
@@ -72,10 +73,19 @@ class _Loop:
         self.began = self.logged = time.perf_counter()
         self.logged_tokens = 0
         self.peak = 0.0  # operations per second of the device
+        writes = folder is not None and self.process_group.first
+        self.saver = Saver(folder, training.device) if writes else None
         self.best: dict[str, Tensor] | None = None  # the best weights so far, where no folder has them
 
     def run(self) -> Iterator[Log]:
-        """Take steps until the last one, until patience runs out, or until a signal."""
+        """Take steps until the last one, until patience runs out, or until a signal; all is written when it ends."""
+        try:
+            yield from self._steps()
+        finally:
+            if self.saver is not None:
+                self.saver.close()
+
+    def _steps(self) -> Iterator[Log]:
         training, recipe = self.training, self.recipe
         note = self._resume()
         self.peak = training.device.peak() * self.process_group.world_size
@@ -158,10 +168,8 @@ class _Loop:
         if self.folder is None:
             return
         snapshot = take(self.training, self.validation, self.folder.begun)
-        if self.process_group.first:
-            self.folder.save(snapshot)
-            if best:
-                self.folder.mark_best(snapshot.step)
+        if self.saver is not None:
+            self.saver.save(snapshot, best)
         self.process_group.wait()
 
     def _note(self, log: Log) -> str | None:

@@ -72,7 +72,7 @@ class RunFolder:
         """Whether this object holds the lock."""
         return self._lock.held
 
-    def save(self, snapshot: Snapshot) -> Path:
+    def save(self, snapshot: Snapshot, log: int | None = None) -> Path:
         """Write a snapshot as the newest checkpoint, then prune the oldest."""
         target = self._folder(snapshot.step)
         with durable.explained(f"{target}: not saved, earlier checkpoints are untouched"):
@@ -81,7 +81,7 @@ class RunFolder:
             self._require_room(int(SPARE * snapshot.nbytes), "this checkpoint")
             scratch = self.path / durable.scratch_name(f"{snapshot.step:08d}")
             try:
-                self._write(scratch, snapshot)
+                self._write(scratch, snapshot, self.log_size() if log is None else log)
                 self._publish(scratch, target)
             except BaseException:
                 durable.discard(scratch)
@@ -169,6 +169,11 @@ class RunFolder:
         with durable.explained(f"{path}: a line was not written"):
             durable.append(path, line)
 
+    def log_size(self) -> int:
+        """Bytes of the log."""
+        with durable.explained(f"{self.path / LOG}: cannot be read"):
+            return durable.file_size(self.path / LOG)
+
     def rewind_log(self, step: int) -> None:
         """Truncate the log to its length when a step was saved, or empty it for step 0 of a run without checkpoints."""
         path = self.path / LOG
@@ -223,13 +228,11 @@ class RunFolder:
             remedy = "free some space, keep fewer, or choose a folder on another disk"
             raise RunFolderError(f"{self.path}: no room for {what}: {sizes}; {remedy}")
 
-    def _write(self, folder: Path, snapshot: Snapshot) -> None:
+    def _write(self, folder: Path, snapshot: Snapshot, log: int) -> None:
         os.mkdir(folder)
-        log = self.path / LOG
-        length = durable.file_size(log)
-        if length:
-            durable.sync(log)  # after a power cut, a checkpoint needs the log lines before it
-        write_checkpoint(folder, snapshot, length)
+        if log:
+            durable.sync(self.path / LOG)  # after a power cut, a checkpoint needs the log lines before it
+        write_checkpoint(folder, snapshot, log)
 
     def _publish(self, scratch: Path, target: Path) -> None:
         if not os.path.lexists(target):

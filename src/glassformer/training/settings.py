@@ -61,7 +61,7 @@ class RunSettings(Config):
         "auto", "Precision of the computation; auto is bfloat16 where the device is fast in it.", "float32"
     )
     compile: Literal["auto", "yes", "no"] = setting(
-        "auto", "Whether the model is compiled; auto compiles on a GPU.", "no"
+        "auto", "Whether the model is compiled; auto compiles long runs on a GPU.", "no"
     )
     strategy: Literal["ddp", "fsdp"] = setting(
         "ddp", "What several processes share: ddp copies the weights, fsdp shards them."

@@ -15,6 +15,7 @@ from glassformer.errors import GlassformerError, TrainingError
 from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
+from glassformer.layers.rotary import Rotary
 from glassformer.torch_private import keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
@@ -23,6 +24,8 @@ from glassformer.training.monitor import Monitor, first_nonfinite
 from glassformer.training.objective import LossModule, operations_per_token
 from glassformer.training.optimizer import EMA, Optimizers, trainable
 from glassformer.training.recipe import Recipe
+
+WORTH_COMPILING = 4e15  # operations of a run: on a fast GPU a minute without compiling, and half of it with
 
 
 @dataclass(frozen=True)
@@ -54,9 +57,10 @@ class Training:
     ) -> None:
         self.model, self.objective = loss_module.model, loss_module.objective
         self.batches, self.recipe, self.device, self.process_group = batches, recipe, device, process_group
-        self.operations = operations_per_token(loss_module, next(batches.once()))
+        example = next(batches.first(1))
+        self.operations = operations_per_token(loss_module, example)
         loss_module.to(device.device)
-        if device.compile:
+        if self._worth_compiling(example):
             compile_loss_module(loss_module)
         self.loss_module = process_group.wrap(loss_module, device)
         self.weights = list(self.model.parameters())
@@ -70,8 +74,16 @@ class Training:
         self.tokens = torch.zeros((), dtype=torch.int64, device=device.device)
         self.first_bad = torch.zeros((), dtype=torch.int64, device=device.device)  # first non-finite step, or 0
         self.recent: dict[int, list[Batch]] = {}  # batches of the steps that were not yet checked
-        graphs = device.graphs and process_group.world_size == 1 and self.optimizers.capturable
+        graphs = device.graphs and process_group.world_size == 1 and not self.objective.uneven
+        graphs = graphs and self.optimizers.capturable
         self.graphed = GraphedStep(self._compute, device) if graphs else None
+
+    def _worth_compiling(self, example: Batch) -> bool:
+        """Whether to compile; unless the run says so, when its steps save more time than the compiler takes."""
+        if self.device.compile is not None:
+            return self.device.compile
+        step = self.operations * self.objective.tokens(self.model, example) * self.recipe.gradient_accumulation
+        return self.device.asynchronous and step * self.recipe.steps > WORTH_COMPILING
 
     def train_step(self) -> None:
         """Take one step; on a device that runs asynchronously nothing here waits for it."""
@@ -140,8 +152,11 @@ class Training:
     def require_finite(self) -> None:
         """Stop before weights are saved or returned that an update made infinite or NaN."""
         average = {} if self.ema is None else {f"average of {n}": v for n, v in self.ema.weights.items()}
-        for name, value in {**dict(self.model.named_parameters()), **average}.items():
-            if not bool(unsharded(value.detach()).isfinite().all()):
+        values = {n: unsharded(v.detach()) for n, v in {**dict(self.model.named_parameters()), **average}.items()}
+        if bool(torch.stack([value.isfinite().all() for value in values.values()]).all()):  # waits just once
+            return
+        for name, value in values.items():
+            if not bool(value.isfinite().all()):
                 what = f"step {self.done}: the update made {name} infinite or NaN, so nothing is saved"
                 raise TrainingError(f"{what}; try a learning rate below {self.recipe.learning_rate_at(self.done):.2g}")
 
@@ -221,6 +236,9 @@ def compile_loss_module(loss_module: LossModule) -> None:
     """
     if loss_module.model.loops:
         return
+    for module in loss_module.modules():
+        if isinstance(module, Rotary):
+            module.remember(next(loss_module.parameters()))
     blocks = [module for module in loss_module.modules() if isinstance(module, Block)]
     if not loss_module.objective.uneven or not blocks:
         loss_module.compile()

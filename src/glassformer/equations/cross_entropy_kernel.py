@@ -1,0 +1,52 @@
+# pyright: basic, reportMissingImports=false
+# pyright: reportArgumentType=false, reportCallIssue=false, reportIndexIssue=false
+"""A Triton kernel for cross-entropy: each row of logits is read twice, and becomes its own gradient."""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = 4096  # columns that a program holds at once; with more, registers spill
+
+
+@triton.jit
+def _rows(z_ptr, target_ptr, loss_ptr, stride, classes, columns, smoothing, left_out, BLOCK: tl.constexpr):
+    row = tl.program_id(0).to(tl.int64)
+    z = z_ptr + row * stride
+    target = tl.load(target_ptr + row)
+    counts = target != left_out
+    target = tl.where(counts, target, 0)
+    largest = -float("inf")
+    total = 0.0
+    summed = 0.0
+    for start in range(0, classes, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        x = tl.load(z + column, mask=column < classes, other=-float("inf")).to(tl.float32)
+        now = tl.maximum(largest, tl.max(x, 0))
+        total = total * tl.exp(largest - now) + tl.sum(tl.exp(x - now), 0)
+        summed += tl.sum(tl.where(column < classes, x, 0.0), 0)
+        largest = now
+    lse = largest + tl.log(total)
+    right = tl.load(z + target).to(tl.float32)
+    loss = lse - (1 - smoothing) * right - smoothing * (summed / classes)
+    tl.store(loss_ptr + row, tl.where(counts, loss, 0.0))
+    tl.debug_barrier()  # every thread has read the logit of the target before it is overwritten
+    for start in range(0, columns, BLOCK):
+        column = start + tl.arange(0, BLOCK)
+        x = tl.load(z + column, mask=column < classes, other=-float("inf")).to(tl.float32)
+        change = tl.exp(x - lse) - smoothing / classes - tl.where(column == target, 1 - smoothing, 0.0)
+        change = tl.where((column < classes) & counts, change, 0.0)
+        tl.store(z + column, change, mask=column < columns)
+
+
+def cross_entropy_rows(z: Tensor, targets: Tensor, classes: int, smoothing: float, left_out: int) -> Tensor:
+    """The loss of each row of logits, in float32; the logits become their gradients, 0 in columns of padding."""
+    losses = torch.empty(len(z), dtype=torch.float32, device=z.device)
+    block = min(BLOCK, triton.next_power_of_2(z.shape[1]))
+    warps = max(1, min(16, block // 256))
+    with torch.cuda.device(z.device) if z.is_cuda else torch.device(z.device):
+        _rows[(len(z),)](
+            z, targets, losses, z.stride(0), classes, z.shape[1], smoothing, left_out, BLOCK=block, num_warps=warps
+        )
+    return losses
