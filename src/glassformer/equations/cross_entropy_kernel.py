@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 4096  # columns that a program holds at once; with more, registers spill
+BLOCK = 2048  # columns that a program holds at once
 
 
 @triton.jit
@@ -17,19 +17,21 @@ def _rows(z_ptr, target_ptr, loss_ptr, stride, classes, columns, smoothing, left
     target = tl.load(target_ptr + row)
     counts = target != left_out
     target = tl.where(counts, target, 0)
-    largest = -float("inf")
-    total = 0.0
-    summed = 0.0
+    # Each lane keeps its own maximum and sum: a reduction in every turn of the loop would wait for all threads.
+    largest = tl.full((BLOCK,), -1e38, tl.float32)
+    total = tl.zeros((BLOCK,), tl.float32)
+    summed = tl.zeros((BLOCK,), tl.float32)
     for start in range(0, classes, BLOCK):
         column = start + tl.arange(0, BLOCK)
         x = tl.load(z + column, mask=column < classes, other=-float("inf")).to(tl.float32)
-        now = tl.maximum(largest, tl.max(x, 0))
-        total = total * tl.exp(largest - now) + tl.sum(tl.exp(x - now), 0)
-        summed += tl.sum(tl.where(column < classes, x, 0.0), 0)
+        now = tl.maximum(largest, x)
+        total = total * tl.exp(largest - now) + tl.exp(x - now)
+        summed += tl.where(column < classes, x, 0.0)
         largest = now
-    lse = largest + tl.log(total)
+    most = tl.max(largest, 0)
+    lse = most + tl.log(tl.sum(total * tl.exp(largest - most), 0))
     right = tl.load(z + target).to(tl.float32)
-    loss = lse - (1 - smoothing) * right - smoothing * (summed / classes)
+    loss = lse - (1 - smoothing) * right - smoothing * (tl.sum(summed, 0) / classes)
     tl.store(loss_ptr + row, tl.where(counts, loss, 0.0))
     tl.debug_barrier()  # every thread has read the logit of the target before it is overwritten
     for start in range(0, columns, BLOCK):
@@ -44,7 +46,7 @@ def cross_entropy_rows(z: Tensor, targets: Tensor, classes: int, smoothing: floa
     """The loss of each row of logits, in float32; the logits become their gradients, 0 in columns of padding."""
     losses = torch.empty(len(z), dtype=torch.float32, device=z.device)
     block = min(BLOCK, triton.next_power_of_2(z.shape[1]))
-    warps = max(1, min(16, block // 256))
+    warps = max(1, min(8, block // 256))
     with torch.cuda.device(z.device) if z.is_cuda else torch.device(z.device):
         _rows[(len(z),)](
             z, targets, losses, z.stride(0), classes, z.shape[1], smoothing, left_out, BLOCK=block, num_warps=warps

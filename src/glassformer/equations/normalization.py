@@ -40,7 +40,7 @@ def layer_norm(
 def _layer_norm_fused(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
     if x.is_cuda and x.dtype in HALF:  # its kernel sums in float32; autocast would round twice, with copies between
         with torch.autocast(x.device.type, enabled=False):
-            return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
+            return functional.layer_norm(x, gamma.shape, gamma.to(x.dtype), beta.to(x.dtype), eps)
     return functional.layer_norm(x, gamma.shape, gamma, beta, eps)
 
 

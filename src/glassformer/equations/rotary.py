@@ -84,6 +84,17 @@ def rotary(
     return rearrange([a * cos - b * sin, a * sin + b * cos], f"two ... pairs -> {_PAIRS[layout]}")
 
 
+@torch.library.custom_op("glassformer::turns", mutates_args=())
+def _turns(angle: Tensor) -> tuple[Tensor, Tensor]:
+    """Cosine and sine as a kernel of their own: the compiler would work them out again for every head and text."""
+    return angle.cos(), angle.sin()
+
+
+@_turns.register_fake
+def _turns_shape(angle: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(angle), torch.empty_like(angle)
+
+
 @rotary.def_fused
 def _rotary_fused(
     x: Tensor, positions: Tensor, base: float = 10000.0, frequencies: Tensor | None = None, layout: str = "adjacent"
@@ -91,7 +102,7 @@ def _rotary_fused(
     upcast = x.to(torch.promote_types(x.dtype, torch.float32))
     theta = rotary_frequencies.fn(x.shape[-1], base, upcast.dtype, x.device) if frequencies is None else frequencies
     angle = positions[..., None] * theta.to(upcast.dtype)
-    cos, sin = angle.cos(), angle.sin()
+    cos, sin = _turns(angle) if torch.compiler.is_compiling() and x.is_cuda else (angle.cos(), angle.sin())
     a, b = upcast.chunk(2, -1) if layout == "halves" else upcast.unflatten(-1, (-1, 2)).unbind(-1)
     turned = a * cos - b * sin, a * sin + b * cos
     y = torch.cat(turned, -1) if layout == "halves" else torch.stack(turned, -1).flatten(-2)

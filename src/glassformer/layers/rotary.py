@@ -142,15 +142,11 @@ class Rotary(nn.Module):
         rotated = rotary(x, positions, self.theta, frequencies, self.layout)
         return rotated if self.scaling.temperature == 1.0 else scale(rotated, self.scaling.temperature)
 
-    def remember(self, like: Tensor) -> None:
-        """Compute the frequencies now, so that compiled code reads them instead of computing them for every number."""
-        self._known[_dtype(like), like.device] = self.scaling.frequencies(self.head_dim, self.theta, like)
-
     def _frequencies(self, x: Tensor) -> Tensor:
         """Rotation of each pair per position; cached unless a tape records how it was computed."""
-        key = _dtype(x), x.device
-        if MODE.dispatcher is not None or (torch.compiler.is_compiling() and key not in self._known):
+        if MODE.dispatcher is not None or torch.compiler.is_compiling():
             return self.scaling.frequencies(self.head_dim, self.theta, x)
+        key = x.dtype, x.device
         if key not in self._known:
-            self.remember(x)
+            self._known[key] = self.scaling.frequencies(self.head_dim, self.theta, x)
         return self._known[key]

@@ -15,7 +15,6 @@ from glassformer.errors import GlassformerError, TrainingError
 from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
-from glassformer.layers.rotary import Rotary
 from glassformer.torch_private import keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
@@ -236,9 +235,6 @@ def compile_loss_module(loss_module: LossModule) -> None:
     """
     if loss_module.model.loops:
         return
-    for module in loss_module.modules():
-        if isinstance(module, Rotary):
-            module.remember(next(loss_module.parameters()))
     blocks = [module for module in loss_module.modules() if isinstance(module, Block)]
     if not loss_module.objective.uneven or not blocks:
         loss_module.compile()
