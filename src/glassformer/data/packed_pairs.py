@@ -19,9 +19,9 @@ class PackedPairBatches(PairBatches):
     """Pairs packed into rows that have the same shape in every batch: `source`, `target` and `targets` [1, length].
 
     `source_bounds` and `target_bounds` [1, bounds] say where each pair begins; after the last pair come documents of
-    padding, empty ones at the end. A process gets a row for its share of `tokens_per_batch`. What is left at the end
-    of an epoch does not fill a row and waits for the next one. One pass in order (`once`) is padded, as of
-    `PairBatches`.
+    padding, empty ones at the end. The longer row has room for `tokens_per_batch`. What is left at the end of an epoch
+    does not fill a batch and is shuffled with the rest for the next one. Each process gets a row with its part of the
+    pairs. One pass in order (`once`) is padded, as of `PairBatches`.
     """
 
     def __init__(
@@ -36,21 +36,23 @@ class PackedPairBatches(PairBatches):
         world: int = 1,
     ) -> None:
         super().__init__(pairs, tokens_per_batch, pad, decoder_start, eos, seed, rank, world)
-        self.longest = int(self._sides.max())
-        sides, share = (self._sources, self._targets), tokens_per_batch // world
+        longest = self.longest = int(self._sides.max())
+        sides = self._sources, self._targets
         larger = max(float(side.mean()) for side in sides)
-        self.lengths = [_rounded(max(share * float(side.mean()) / larger, int(side.max()))) for side in sides]
-        self.pairs_at_most = _rounded(ROOM * max(self.lengths) / larger)
-        self._bounds = self.pairs_at_most + -(-max(self.lengths) // self.longest) + 1
+        self._rooms = [max(tokens_per_batch * float(side.mean()) / larger, int(side.max())) for side in sides]
+        self._rooms = [_rounded(room) for room in self._rooms]
+        self._pairs_at_most = _rounded(ROOM * max(self._rooms) / larger)
+        # A part ends where a pair does, and its two sides are uneven by a pair at either end (see `_balanced`).
+        self.lengths = self._rooms if world == 1 else [_rounded(n / world + 3 * longest + GRAIN) for n in self._rooms]
+        self._bounds = self._pairs_at_most + -(-max(self.lengths) // longest) + 1
         self._flat_sources = _flat((source for source, _ in pairs), int(self._sources.sum()))
         written = ((decoder_start, *target, eos) for _, target in pairs)
         self._flat_targets = _flat(written, int((self._targets + 1).sum()))
         self._source_starts, self._target_starts = (np.cumsum(n) - n for n in (self._sources, self._targets + 1))
 
     def settings(self) -> dict[str, int]:
-        """The same, and the lengths of the rows."""
-        source, target = self.lengths
-        return super().settings() | {"source_length": source, "target_length": target}
+        """The same, and that pairs are packed."""
+        return super().settings() | {"packed": 1}
 
     def once(self) -> Iterator[Batch]:
         """One pass in the order of the data, padded."""
@@ -58,33 +60,36 @@ class PackedPairBatches(PairBatches):
             yield super()._make(rows, 0, index)
 
     def _shuffled(self, random: np.random.Generator) -> Plan:
-        rows = self._filled(self._balanced(random.permutation(len(self.pairs))))
-        whole = rows[: (len(rows) - 1) // self.world * self.world] or rows
-        return [np.concatenate(whole[at : at + self.world]) for at in range(0, len(whole), self.world)]
+        batches = self._filled(self._balanced(random.permutation(len(self.pairs))))
+        return batches[:-1] or batches
 
     def _balanced(self, order: Rows) -> Rows:
         """Pairs whose sources are longer and pairs whose targets are, in turn, so that both rows fill up together."""
-        source, target = self.lengths
-        excess = self._sources[order] * target - self._targets[order] * source
-        longer = np.cumsum(np.maximum(excess, 0)), np.cumsum(np.maximum(-excess, 0))
-        return order[np.argsort(np.where(excess > 0, *longer), kind="stable")]
+        ratio = float(self._sources.sum()) / float(self._targets.sum())
+        excess = self._sources[order] - ratio * self._targets[order]
+        more, less = (np.cumsum(np.maximum(side, 0)) for side in (excess, -excess))
+        return order[np.argsort(np.where(excess > 0, more, less), kind="stable")]
 
     def _filled(self, order: Rows) -> list[Rows]:
-        """The pairs of each row: as many as fit, in this order."""
+        """The pairs of each batch: as many as fit, in this order."""
         totals = [np.concatenate([[0], np.cumsum(side[order])]) for side in (self._sources, self._targets)]
-        rows, first = [], 0
+        batches, first = [], 0
         while first < len(order):
-            sides = zip(totals, self.lengths, strict=True)
+            sides = zip(totals, self._rooms, strict=True)
             full = (int(np.searchsorted(total, total[first] + room, "right")) - 1 for total, room in sides)
-            end = min(*full, first + self.pairs_at_most)
-            rows.append(order[first:end])
+            end = min(*full, first + self._pairs_at_most)
+            batches.append(order[first:end])
             first = end
-        return rows
+        return batches
+
+    def _part(self, rows: Rows) -> Rows:
+        """This process's pairs of a batch: about as many tokens as those of any other."""
+        done = [np.cumsum(side[rows]) / side[rows].sum() for side in (self._sources, self._targets)]
+        parts = np.ceil(np.maximum(*done) * self.world) - 1
+        return rows[np.clip(parts, 0, self.world - 1) == self.rank]
 
     def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
-        parts = self._filled(rows)
-        mine = parts[self.rank] if self.rank < len(parts) else rows[:0]
-        source, target = self.lengths
+        mine, (source, target) = self._part(rows), self.lengths
         read, written = self._sources[mine], self._targets[mine]
         sources = _joined(self._source_starts[mine], read)
         targets = _joined(self._target_starts[mine], written)
