@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -16,7 +17,7 @@ class Prefetched(Batches):
     """The same batches in the same order, the next ones made ahead by a thread.
 
     The position is that after the last batch that was handed out, whatever has been made since. The thread begins
-    with the first batch, and ends with `close`, `resume` or the process.
+    with the first batch, and ends with `close`, `resume` or this object.
     """
 
     def __init__(self, batches: Batches, ahead: int = AHEAD) -> None:
@@ -28,6 +29,7 @@ class Prefetched(Batches):
     def __next__(self) -> Batch:
         if self._worker is None:
             self._worker = _Worker(self.batches, self.ahead)
+            weakref.finalize(self, self._worker.end)
         batch, (self._epoch, self._index) = self._worker.next()
         return batch
 
@@ -90,9 +92,13 @@ class _Worker:
             raise found
         return found
 
+    def end(self) -> None:
+        """Let the thread end after the batch it is making."""
+        self._ended.set()
+
     def stop(self) -> None:
         """End the thread, and wait for it."""
-        self._ended.set()
+        self.end()
         self._thread.join()
 
     def _run(self, batches: Batches) -> None:
