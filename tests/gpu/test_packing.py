@@ -1,4 +1,4 @@
-"""Packed pairs on an accelerator: the kernel equals the formula, one program for all batches, the loss of padded ones."""
+"""Packed pairs on an accelerator: the kernel equals the formula, one program for all batches, the padded loss."""
 
 from dataclasses import replace
 
@@ -74,7 +74,7 @@ def test_the_kernel_equals_the_formula_forward_and_backward(causal: bool, rows: 
     exact = [t.detach().double().requires_grad_() for t in (q, k, v)]
     fast = packed_kernel(q, k, v, (c, e), 128, causal, None)
     assert fast is not None, "there is a kernel"
-    slow = packed_attention.fn(*exact, c, e, 128, causal)
+    slow = packed_attention.fn(exact[0], exact[1], exact[2], c, e, 128, causal)
     room = 2e-2 if dtype == torch.bfloat16 else 4e-3
     assert_close(fast.double(), slow, rtol=room, atol=room)
     seed = torch.randn(slow.shape, generator=chance, device="cuda", dtype=dtype)
