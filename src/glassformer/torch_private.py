@@ -58,16 +58,53 @@ def keep_sizes_apart() -> None:
         return
 
 
+FLASH = "_flash_attention_forward"
+
+
 def flash_window(q: Tensor, k: Tensor, v: Tensor, window: int, scale: float | None) -> Tensor | None:
     """Causal sliding-window attention by the flash kernel of a GPU, or None where it cannot compute it."""
-    name, half = "_flash_attention_forward", (torch.float16, torch.bfloat16)
-    fits = q.is_cuda and q.dtype in half and q.shape[-1] == v.shape[-1] <= 256 and q.shape[-1] % 8 == 0
-    if not fits or not hasattr(torch.ops.aten, name):
+    if not _flash_fits(q, v):
         return None
     parts = (t.transpose(1, 2) for t in (q, k, v))
     sizes = {"scale": scale, "window_size_left": window - 1, "window_size_right": 0}
     rest = (None, None, q.shape[2], k.shape[2], 0.0, False, False)
-    return getattr(torch.ops.aten, name)(*parts, *rest, **sizes)[0].transpose(1, 2)
+    return getattr(torch.ops.aten, FLASH)(*parts, *rest, **sizes)[0].transpose(1, 2)
+
+
+def flash_documents(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bounds: tuple[Tensor, Tensor],
+    longest: int | None,
+    causal: bool,
+    scale: float | None,
+    dropout: float,
+) -> Tensor | None:
+    """Attention within the documents of packed rows by the flash kernel of a GPU, or None where it cannot compute it.
+
+    `bounds` are those of queries and keys [batch, bounds], from 0 to the length of a row.
+    """
+    if not _flash_fits(q, v):
+        return None
+    parts = (t.transpose(1, 2).flatten(0, 1) for t in (q, k, v))  # all rows as one
+    ends = (rows_as_one(c, t.shape[2]) for c, t in zip(bounds, (q, k), strict=True))
+    most = (longest or q.shape[2], longest or k.shape[2])
+    o = getattr(torch.ops.aten, FLASH)(*parts, *ends, *most, dropout, causal, False, scale=scale)[0]
+    return o.unflatten(0, (len(q), -1)).transpose(1, 2)
+
+
+def rows_as_one(bounds: Tensor, tokens: int) -> Tensor:
+    """Bounds of the documents of all rows, of as many tokens each, as one: between two rows is an empty document."""
+    first = torch.arange(len(bounds), device=bounds.device, dtype=bounds.dtype) * tokens
+    return (bounds + first[:, None]).flatten().int()
+
+
+def _flash_fits(q: Tensor, v: Tensor) -> bool:
+    """Whether the flash kernel computes attention of these queries and values."""
+    half = q.dtype in (torch.float16, torch.bfloat16)
+    sizes = q.shape[-1] == v.shape[-1] <= 256 and q.shape[-1] % 8 == 0
+    return q.is_cuda and half and sizes and hasattr(torch.ops.aten, FLASH)
 
 
 class MemoryMeter(TorchDispatchMode):

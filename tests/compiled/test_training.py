@@ -5,7 +5,9 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import nn
+from torch.testing import assert_close
 
+from glassformer.data.packed_pairs import PackedPairBatches
 from glassformer.errors import TrainingError
 from glassformer.models.registry import build
 from glassformer.training.device import Device
@@ -15,7 +17,7 @@ from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.step import Training
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
-from tests.training.tiny_run import PAIR_CONFIG, pair_batches
+from tests.training.tiny_run import PAIR_CONFIG, pair_batches, pairs
 
 RECIPE = Recipe(steps=20, warmup_steps=2)
 COMPILED = Device(compile=True)
@@ -31,6 +33,33 @@ def quick_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
         plain(self, backend="aot_eager", **options)
 
     monkeypatch.setattr(nn.Module, "compile", quick)
+
+
+def test_packed_batches_take_one_program() -> None:
+    torch._dynamo.utils.counters.clear()
+    config = replace(PAIR_CONFIG, layers=2, dropout=0.1, attention_dropout=0.2)
+    batches = PackedPairBatches(pairs(), 60, 0, 1, 2, seed=5)
+    loss_module = LossModule(build(config), replace(NEXT_TARGET_TOKEN, longest=batches.longest), r_drop=2.0)
+    made = Training(loss_module, batches, RECIPE, COMPILED, ALONE)
+    with torch._dynamo.config.patch(error_on_recompile=True):
+        for _ in range(6):
+            made.train_step()
+    assert batches.state()["epoch"] >= 1
+    counters = torch._dynamo.utils.counters
+    assert counters["graph_break"] == {}
+    assert counters["stats"]["unique_graphs"] == 1
+
+
+def test_a_compiled_packed_step_learns_what_an_eager_one_does() -> None:
+    weights = []
+    for device in (Device(), COMPILED):
+        batches = PackedPairBatches(pairs(), 60, 0, 1, 2, seed=5)
+        loss_module = LossModule(build(PAIR_CONFIG), replace(NEXT_TARGET_TOKEN, longest=batches.longest))
+        made = Training(loss_module, batches, RECIPE, device, ALONE)
+        for _ in range(3):
+            made.train_step()
+        weights.append(torch.cat([p.detach().flatten() for p in made.weights]))
+    assert_close(weights[0], weights[1], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at what a block is given

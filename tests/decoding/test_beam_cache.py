@@ -10,7 +10,8 @@ from torch.testing import assert_close
 from glassformer.errors import ModelError
 from glassformer.inference.compiled_step import fill_cache, static_cache
 from glassformer.layers.beam_cache import GRAIN, BeamCache, expand_beams, expand_cache
-from glassformer.layers.cache import KVCache, RecurrentBeamState, left_padded
+from glassformer.layers.cache import KVCache, left_padded
+from glassformer.layers.recurrent_state import RecurrentBeamState
 from glassformer.recording import Tape
 from tests.decoding.test_cache import EACH
 from tests.layers.test_combinations import small

@@ -28,8 +28,8 @@ bitwise_not bitwise_or bitwise_xor cat clone constant_pad_nd copy copy_ cummax d
 empty_like eq expand eye fill_ flip floor_divide full full_like gather ge gt index index_put_ index_select
 isfinite isinf isnan item le lift_fresh linspace logical_and logical_not multinomial logical_or lt masked_fill max ne
 new_empty new_full new_ones new_zeros nonzero normal_ one_hot ones ones_like permute rand randn remainder repeat reshape
-scalar_tensor scatter scatter_ select slice slice_backward sort split split_with_sizes squeeze squeeze_ stack
-t topk transpose tril triu unbind unfold uniform_ unsqueeze unsqueeze_ view where zero_ zeros zeros_like
+scalar_tensor scatter scatter_ searchsorted select slice slice_backward sort split split_with_sizes squeeze squeeze_
+stack t topk transpose tril triu unbind unfold uniform_ unsqueeze unsqueeze_ view where zero_ zeros zeros_like
 """.split()
 )
 

@@ -25,8 +25,10 @@ class Batches(ABC):
     """Endless batches, in an order that depends only on the seed and the epoch.
 
     `state` returns the position, and `resume` restores it. Of `world` processes each gets every world-th row of the
-    same batches, beginning with its `rank`.
+    same batches, beginning with its `rank`. `longest` is the most tokens of a sequence where several share a row.
     """
+
+    longest: int | None = None
 
     def __init__(self, seed: int, rank: int, world: int) -> None:
         if seed < 0:
@@ -89,9 +91,15 @@ class Batches(ABC):
         """What distinguishes these batches from others: the seed, the sizes, a checksum of the data."""
         return {"seed": self.seed} | self.settings() | {"checksum": self._checksum}
 
+    @property
+    def position(self) -> tuple[int, int]:
+        """The epoch, and the index of the next batch in it."""
+        return self._epoch, self._index
+
     def state(self) -> dict[str, int]:
         """The position: epoch, index of the next batch in it, and the identity of the data."""
-        return {"epoch": self._epoch, "index": self._index} | self.identity()
+        epoch, index = self.position
+        return {"epoch": epoch, "index": index} | self.identity()
 
     def resume(self, state: Mapping[str, int]) -> None:
         """Restore the position of a state."""
@@ -105,9 +113,10 @@ class Batches(ABC):
         self._epoch, self._index = epoch, index
 
     def _plan(self, epoch: int) -> Plan:
-        if self._planned is None or self._planned[0] != epoch:
-            self._planned = epoch, self._shuffled(generator(self.seed, epoch))
-        return self._planned[1]
+        planned = self._planned  # a copy, because another thread may ask for another epoch
+        if planned is None or planned[0] != epoch:
+            planned = self._planned = epoch, self._shuffled(generator(self.seed, epoch))
+        return planned[1]
 
 
 def require_same_data(now: Mapping[str, int], before: Mapping[str, int], what: str = "the data") -> None:

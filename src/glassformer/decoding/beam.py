@@ -32,7 +32,8 @@ from glassformer.inference.compiled_step import (
 )
 from glassformer.inference.prepare import Generator
 from glassformer.layers.beam_cache import BeamCache, expand_beams, expand_cache, prompt_slots_of, round_up
-from glassformer.layers.cache import KVCache, RecurrentBeamState
+from glassformer.layers.cache import KVCache
+from glassformer.layers.recurrent_state import RecurrentBeamState
 
 ENDED_BONUS = 1e6  # ranks finished hypotheses above all unfinished ones, so that they keep their slots
 CHUNK = 256  # logits whose maximum is taken together

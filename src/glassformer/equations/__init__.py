@@ -53,6 +53,7 @@ from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.optimizers import exponential_moving_average, gradient_descent, momentum, weight_decay
 from glassformer.equations.other_norms import batch_norm, group_norm, layer_norm_outside
 from glassformer.equations.overlap import longest_common_subsequence, overlap_f1, shared_ngrams
+from glassformer.equations.packed_attention import document_mask, document_positions, packed_attention
 from glassformer.equations.parameter_counts import (
     attention_macs,
     attention_parameters,
@@ -198,6 +199,8 @@ __all__ = [
     "crossover_length",
     "difference_quotient",
     "dilated_mask",
+    "document_mask",
+    "document_positions",
     "dropout",
     "dropout_attention",
     "dropout_mask",
@@ -270,6 +273,7 @@ __all__ = [
     "one_hot",
     "orthogonalize",
     "overlap_f1",
+    "packed_attention",
     "padding_mask",
     "patchify",
     "peak_signal_to_noise",

@@ -15,9 +15,8 @@ from glassformer.layers.cache import (
     DecoderState,
     KVCache,
     LayerKV,
-    RecurrentBeamState,
-    RecurrentState,
 )  # fmt: skip
+from glassformer.layers.recurrent_state import RecurrentBeamState, RecurrentState
 
 GRAIN = 32  # slots are a multiple of this: products are fast, and calls of similar length share a program
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -52,6 +53,21 @@ class Causal(Bidirectional):
     """A query may attend to its own position and those before it."""
 
     causal: bool = True
+
+
+@runtime_checkable
+class Separated(Protocol):
+    """In place of a mask: which tokens of a row belong together, where several sequences share one (`packing`)."""
+
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, causal: bool, scale: float | None, dropout: float
+    ) -> Tensor | None:
+        """Attention within each sequence, with dropout of its weights; None if that goes step by step."""
+        ...
+
+    def mask(self, query: Tensor, key: Tensor, causal: bool) -> Tensor:
+        """The mask that has the same effect."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +149,7 @@ class Attention(nn.Module):
         self,
         x: Tensor,
         encoder_output: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Tensor | Separated | None = None,
         bias: Tensor | None = None,
         kv: LayerKV | None = None,
         context: AttentionContext | None = None,
@@ -155,6 +171,8 @@ class Attention(nn.Module):
             key, value = kv.read(context.kv_length)
         if context is not None and context.key_positions is not None:
             return self._attend(query, key, value, context.mask(self.pattern), bias, causal=False)
+        if mask is not None and not isinstance(mask, Tensor):
+            return self._attend_packed(query, key, value, mask, bias)
         if bias is None and not self._drops:
             mixed = self.pattern.attend(query, key, value, mask, self.scale, self.logit_softcap)
             if mixed is not None:
@@ -191,6 +209,16 @@ class Attention(nn.Module):
     @property
     def _drops(self) -> bool:
         return self.training and self.dropout > 0
+
+    def _attend_packed(self, query: Tensor, key: Tensor, value: Tensor, rows: Separated, bias: Tensor | None) -> Tensor:
+        """Attention within each of the sequences that share a row, and its output projection."""
+        if bias is not None or self.rotary is not None or self.logit_softcap is not None:
+            raise ModelError("Attention: sequences in one row, wanted one in each where positions enter attention")
+        causal = self.pattern.causal
+        mixed = rows.attend(query, key, value, causal, self.scale, self.dropout if self._drops else 0.0)
+        if mixed is not None:
+            return self.output(merge_heads(mixed))
+        return self._attend(query, key, value, rows.mask(query, key, causal), None, causal=False)
 
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool
@@ -259,10 +287,10 @@ class Block(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None = None,
+        mask: Tensor | Separated | None = None,
         bias: Tensor | None = None,
         encoder_output: Tensor | None = None,
-        encoder_mask: Tensor | None = None,
+        encoder_mask: Tensor | Separated | None = None,
         self_kv: LayerKV | None = None,
         cross_kv: LayerKV | None = None,
         context: AttentionContext | None = None,
@@ -298,9 +326,9 @@ class Stack(nn.Module):
     def forward(
         self,
         x: Tensor,
-        mask: Tensor | None = None,
+        mask: Tensor | Separated | None = None,
         encoder_output: Tensor | None = None,
-        encoder_mask: Tensor | None = None,
+        encoder_mask: Tensor | Separated | None = None,
         cache: KVCache | None = None,
         context: AttentionContext | None = None,
     ) -> Tensor:

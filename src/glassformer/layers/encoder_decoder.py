@@ -1,15 +1,35 @@
 """The protocol of encoder-decoder models: forward pass, cache and decoding step."""
 
 from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
 from glassformer.equations.masks import padding_mask
 from glassformer.errors import ModelError
-from glassformer.layers.block import Stack
+from glassformer.layers.block import Separated, Stack
 from glassformer.layers.cache import DecoderState, KVCache
 from glassformer.layers.model import TokenPredictor, checks_inputs
+
+
+@runtime_checkable
+class Packing(Protocol):
+    """Which tokens of a row belong together, where several pairs share one: `PackedPairs` of `packing`."""
+
+    @property
+    def most(self) -> int:
+        """The most tokens of a sequence."""
+        ...
+
+    @property
+    def masks(self) -> tuple[Separated, Separated, Separated]:
+        """Instead of masks: what sources see of themselves, targets of themselves, and targets of sources."""
+        ...
+
+    def positions(self, source: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Positions [batch, seq] of source and target tokens, from 0 in each sequence."""
+        ...
 
 
 class EncoderDecoder(TokenPredictor):
@@ -22,31 +42,66 @@ class EncoderDecoder(TokenPredictor):
     encoder: Stack
     decoder: Stack
 
-    def embed_source(self, ids: Tensor) -> Tensor:
-        """Hidden states [batch, seq, dim] that enter the encoder's first block."""
+    def embed_source(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Hidden states [batch, seq, dim] that enter the encoder's first block; without positions, counted from 0."""
         return self.embedding(ids)
 
     def embed_target(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """Hidden states [batch, seq, dim] that enter the decoder; without positions, tokens count from 0."""
-        return self.embed_source(ids)
+        return self.embed_source(ids, positions)
 
-    def check(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> None:
+    def check(
+        self,
+        source: Tensor,
+        target: Tensor,
+        attention_mask: Tensor | None = None,
+        packing: Packing | None = None,
+    ) -> None:
         """Raise on token ids the model cannot take."""
-        self.check_tokens("source", source, self.config.vocab, self.max_length)
-        self.check_tokens("target", target, self.config.vocab, self.max_length)
+        context = self.max_length
+        if packing is not None and context is not None and not source.is_meta and packing.most > context:
+            where = f"{type(self).__name__}: packing has a sequence of {packing.most} tokens"
+            raise ModelError(f"{where}, wanted at most {context}, the model's context")
+        self.check_tokens("source", source, self.config.vocab, context if packing is None else None)
+        self.check_tokens("target", target, self.config.vocab, context if packing is None else None)
         self.check_mask(attention_mask, source)
         if len(target) != len(source):
             where = f"{type(self).__name__}: target"
             raise ModelError(f"{where} has {len(target)} sequences, wanted {len(source)}, as many as the source")
 
     @checks_inputs(check)
-    def forward(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Logits [batch, seq, vocab] for every next target token; `attention_mask` is false for source padding."""
-        return self.unembed(self.hidden_states(source, target, attention_mask))
+    def forward(
+        self,
+        source: Tensor,
+        target: Tensor,
+        attention_mask: Tensor | None = None,
+        packing: Packing | None = None,
+    ) -> Tensor:
+        """Logits [batch, seq, vocab] for every next target token; `attention_mask` is false for source padding.
 
-    def hidden_states(self, source: Tensor, target: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        With `packing` a row holds several sources or targets.
+        """
+        return self.unembed(self.hidden_states(source, target, attention_mask, packing))
+
+    def hidden_states(
+        self,
+        source: Tensor,
+        target: Tensor,
+        attention_mask: Tensor | None = None,
+        packing: Packing | None = None,
+    ) -> Tensor:
         """Hidden states [batch, seq, dim] after the last block, from which logits are computed."""
+        if packing is not None:
+            return self._packed(source, target, packing)
         return self._read_target(target, self.encode(source, attention_mask), attention_mask)
+
+    def _packed(self, source: Tensor, target: Tensor, packing: Packing) -> Tensor:
+        """The same for rows of several sequences."""
+        in_source, in_target, across = packing.masks
+        source_positions, target_positions = packing.positions(source, target)
+        encoder_output = self.encoder(self.embed_source(source, source_positions), in_source)
+        x = self.embed_target(target, target_positions)
+        return self.decoder(x, in_target, encoder_output, across)
 
     def encode(self, source: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Encoder output [batch, seq, dim] of source ids [batch, seq]."""

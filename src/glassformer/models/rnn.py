@@ -13,10 +13,11 @@ from glassformer.equations.sequences import select_position, stack_steps
 from glassformer.equations.variance_scaling import xavier_uniform
 from glassformer.errors import ModelError
 from glassformer.layers.basic import Embedding, Linear
-from glassformer.layers.cache import DecoderState, RecurrentState
+from glassformer.layers.cache import DecoderState
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config, OneOrMoreLayers, Size, setting
 from glassformer.layers.model import checks_inputs
+from glassformer.layers.recurrent_state import RecurrentState
 
 
 @dataclass(frozen=True, kw_only=True)

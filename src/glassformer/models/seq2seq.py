@@ -88,9 +88,9 @@ class Seq2Seq(EncoderDecoder):
             dropout=config.dropout,
         )
 
-    def embed_source(self, ids: Tensor) -> Tensor:
+    def embed_source(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Token embeddings plus positions."""
-        return self._embed(ids, self.source_start, None)
+        return self._embed(ids, self.source_start, positions)
 
     def embed_target(self, ids: Tensor, positions: Tensor | None) -> Tensor:
         """The same for the decoder."""

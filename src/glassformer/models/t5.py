@@ -69,7 +69,7 @@ class T5(EncoderDecoder):
             dropout=config.dropout,
         )
 
-    def embed_source(self, ids: Tensor) -> Tensor:
+    def embed_source(self, ids: Tensor, positions: Tensor | None = None) -> Tensor:
         """Token embeddings; positions enter as a bias on the attention scores."""
         x = self.embedding(ids)
         return dropout(x, self.config.dropout) if self.training and self.config.dropout > 0 else x

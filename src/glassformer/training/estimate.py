@@ -101,7 +101,12 @@ def estimate(
 
 def largest_batch(batches: Batches, objective: Objective) -> Batch:
     """The batch with the most positions among the first ones."""
-    return max(batches.first(BATCHES), key=lambda batch: sum(batch[name].numel() for name in objective.inputs))
+    return max(batches.first(BATCHES), key=lambda batch: sum(part.numel() for part in read_parts(batch, objective)))
+
+
+def read_parts(batch: Batch, objective: Objective) -> list[torch.Tensor]:
+    """The tensors of a batch that a model reads; a packed one has no mask."""
+    return [batch[name] for name in objective.inputs if name in batch]
 
 
 def saving_bytes(weights: int, optimizer: int, free: int) -> int:
@@ -162,8 +167,8 @@ def memory_of(device: torch.device) -> int:
 
 def certainly_fits(model: Model, objective: Objective, batch: Batch, recipe: Recipe, device: Device) -> bool:
     """Whether a bound that is easily computed is far below the memory there is."""
-    positions = sum(batch[name].numel() for name in objective.inputs)
-    length = max(batch[name].shape[-1] for name in objective.inputs)
+    positions = sum(part.numel() for part in read_parts(batch, objective))
+    length = max(part.shape[-1] for part in read_parts(batch, objective))
     widths = sum(max(weight.shape, default=1) + BOUND * length for weight in model.parameters())
     weights = sum(weight.numel() for weight in model.parameters()) * (recipe.copies + 1)
     return FLOAT32 * (weights + BOUND * positions * widths) < memory_of(device.device) / 2

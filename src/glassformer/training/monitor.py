@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from glassformer.data.batches import Batch
+from glassformer.data.packed_pairs import unpacked
 from glassformer.equation import no_checks
 from glassformer.layers.model import Model
 from glassformer.recording import Tape
@@ -76,7 +77,7 @@ class Monitor:
 def first_nonfinite(model: Model, batch: Batch, objective: Objective) -> str | None:
     """One sentence on the first equation whose result or gradient is not finite on a batch; None if all are."""
     with torch.no_grad(), Tape() as tape, no_checks():
-        loss, _ = LossModule(model, objective)(batch)
+        loss, _ = LossModule(model, objective)(unpacked(batch))
     for step in tape.steps:
         for output in step.output_tensors:
             if output.is_floating_point() and bool((output.isnan() | (output == torch.inf)).any()):

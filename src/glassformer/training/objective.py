@@ -9,15 +9,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from glassformer.data.batches import IGNORE, WEIGHTS, Batch
+from glassformer.data.packed_pairs import BOUNDS, packed_tokens, unpacked
 from glassformer.equation import no_checks
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy
 from glassformer.equations.losses import cross_entropy, symmetric_kl
 from glassformer.equations.similarity import inner_product
 from glassformer.layers.model import Model, TokenPredictor
+from glassformer.layers.packing import PackedPairs
 from glassformer.recording import Tape
 
 HALF = (torch.float16, torch.bfloat16)  # a sum of losses is too long for these
 FORWARD_AND_BACKWARD = 3  # the backward pass takes about twice the operations of the forward pass
+Input = Tensor | PackedPairs | None  # of a model
 
 
 # From model, inputs, targets, their weights if they have some, `label_smoothing` and `r_drop` to the summed loss and
@@ -28,7 +31,7 @@ Loss = Callable[[Model, Sequence[Tensor], Tensor, Tensor | None, float, float], 
 
 def cross_entropy_loss(
     model: Model,
-    inputs: Sequence[Tensor],
+    inputs: Sequence[Input],
     targets: Tensor,
     weights: Tensor | None,
     label_smoothing: float,
@@ -42,20 +45,27 @@ def cross_entropy_loss(
     counts = targets != IGNORE if weights is None else weights
     if not r_drop:
         return _one_pass(model, inputs, targets, weights, label_smoothing), counts.sum()
-    one, other = _upcast(model(*(torch.cat([tensor, tensor]) for tensor in inputs))).chunk(2)
+    one, other = _upcast(model(*map(_twice, inputs))).chunk(2)
     divergence = (symmetric_kl(one, other) * counts).sum()
     losses = [summed_cross_entropy(each, targets, weights, label_smoothing) for each in (one, other)]
     return (losses[0] + losses[1] + r_drop * divergence) / 2, counts.sum()
 
 
 def _one_pass(
-    model: Model, inputs: Sequence[Tensor], targets: Tensor, weights: Tensor | None, label_smoothing: float
+    model: Model, inputs: Sequence[Input], targets: Tensor, weights: Tensor | None, label_smoothing: float
 ) -> Tensor:
     """The summed loss; without weights, by an equation that never holds the logits of all tokens."""
     output = model.output_weights() if isinstance(model, TokenPredictor) and weights is None else None
     if not isinstance(model, TokenPredictor) or output is None or output[0].dtype in HALF:
         return summed_cross_entropy(model(*inputs), targets, weights, label_smoothing)
     return linear_cross_entropy(model.hidden_states(*inputs), output[0], targets, output[1], label_smoothing, IGNORE)
+
+
+def _twice(value: Input) -> Input:
+    """An input for every row of a batch and the same rows once more."""
+    if isinstance(value, PackedPairs):
+        return value.twice()
+    return None if value is None else torch.cat([value, value])
 
 
 def _upcast(logits: Tensor) -> Tensor:
@@ -83,7 +93,8 @@ class Objective:
 
     `baseline` is the loss of a model that has learned nothing, where that is known: a loss far above it is diverging.
     `sample` describes what a model does with one example, for the log of a run. `positions` counts the positions of a
-    batch that is not made of tokens, such as the patches of pictures.
+    batch that is not made of tokens, such as the patches of pictures. `longest` is the most tokens of a sequence of
+    training batches that are packed.
     """
 
     inputs: tuple[str, ...]
@@ -92,16 +103,27 @@ class Objective:
     baseline: Callable[[Model], float] | None = uniform_over_vocab
     sample: Callable[[Model], str | None] | None = None
     positions: Callable[[Model, Batch], int] | None = None
+    longest: int | None = None
 
     @property
     def uneven(self) -> bool:
-        """Whether batches come in many shapes: those with padding."""
-        return "attention_mask" in self.inputs
+        """Whether training batches come in many shapes: those with padding."""
+        return "attention_mask" in self.inputs and self.longest is None
+
+    def read(self, batch: Batch) -> list[Tensor]:
+        """What the model reads of a batch: the inputs, and for a packed one its packing in place of a mask."""
+        if BOUNDS[0] not in batch:
+            return [batch[name] for name in self.inputs]
+        source, target = (batch[name] for name in BOUNDS)
+        packing = PackedPairs(source, target, self.longest)
+        return [*(batch.get(name) for name in self.inputs), packing]  # pyright: ignore - losses on pairs read it
 
     def tokens(self, model: Model, batch: Batch) -> int:
         """Tokens that the model reads, without padding; counted before the batch goes to a device."""
         if self.positions is not None:
             return self.positions(model, batch)
+        if BOUNDS[0] in batch:
+            return packed_tokens(batch)
         if "attention_mask" not in batch:
             return batch[self.inputs[0]].numel()
         decoder_tokens = int((batch[self.targets] != IGNORE).sum()) if "target" in self.inputs else 0
@@ -109,7 +131,7 @@ class Objective:
 
     def check(self, model: Model, batch: Batch) -> None:
         """Raise on a batch the model cannot take; done before the batch goes to a device."""
-        model.check(*(batch[name] for name in self.inputs))
+        model.check(*self.read(batch))
 
 
 class LossModule(nn.Module):
@@ -121,13 +143,14 @@ class LossModule(nn.Module):
 
     def forward(self, batch: Batch, label_smoothing: float = 0.0) -> tuple[Tensor, Tensor]:
         """The loss that the objective names; R-Drop is for training only."""
-        inputs, targets = [batch[name] for name in self.objective.inputs], batch[self.objective.targets]
+        inputs, targets = self.objective.read(batch), batch[self.objective.targets]
         r_drop = self.r_drop if self.training else 0.0
         return self.objective.loss(self.model, inputs, targets, batch.get(WEIGHTS), label_smoothing, r_drop)
 
 
 def operations_per_token(loss_module: LossModule, batch: Batch) -> float:
     """Operations, forward and backward, for each token of a batch such as this one; nothing is computed."""
+    batch = unpacked(batch)  # a packed row as a whole counts pairs of tokens that are never compared
     inputs = {name: value.to("meta") for name, value in batch.items()}
     weights = {name: torch.empty(value.shape, device="meta") for name, value in loss_module.state_dict().items()}
     with torch.no_grad(), no_checks(), Tape() as tape:

@@ -38,6 +38,7 @@ from glassformer.training.fine_tune import adopted, prepare_fine_tuning, require
 from glassformer.training.first_stage import train_first_stage
 from glassformer.training.initial_vectors import start_from_vectors
 from glassformer.training.loop import train
+from glassformer.training.objective import Objective
 from glassformer.training.optimizer import average_checkpoints, initialize, trainable
 from glassformer.training.recorded_run import CONFIG
 from glassformer.training.registry import TASKS, files_of, prepare_data, values_of
@@ -49,6 +50,7 @@ from glassformer.training.snapshots import STEPS, TEST, newest
 from glassformer.training.step import Log
 from glassformer.training.task import DataContext, Metrics, Report, TaskData
 
+PACKING = "data.packing"
 MAY_DIFFER = ("run.device", "run.precision", "run.compile")  # when a run is resumed
 
 
@@ -59,7 +61,7 @@ class Run:
 
     def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
-        self.objective = replace(TASKS[resolved.task].objective, sample=data.sample or Sample(data))
+        self.objective = replace(objective_of(resolved.task, data), sample=data.sample or Sample(data))
         self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
         self.device = choose_device(run.device, run.precision, run.compile)
@@ -255,6 +257,10 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         )
     if resume and out is not None:
         context = resumed_context(context, out)
+    else:
+        run, task = resolved.settings.run, TASKS[resolved.task]
+        device = choose_device(run.device, run.precision, run.compile)
+        resolved = replace(resolved, settings=task.decided(resolved.settings, device, report))
     settings = resolved.settings
     data = prepare_data(settings, context)
     config = replace(settings.model, **data.config_values)
@@ -282,9 +288,14 @@ def _context(group: ProcessGroup, report: Report, out: Path | None, dry_run: boo
     return DataContext(None, group, report, folder=out, dry_run=dry_run, **stages)  # pyright: ignore[reportArgumentType]
 
 
+def objective_of(task: str, data: TaskData) -> Objective:
+    """The objective of a task, on batches that may be packed."""
+    return replace(TASKS[task].objective, longest=data.batches.longest)
+
+
 def require_room(resolved: Resolved, data: TaskData, model: Model) -> None:
     """Refuse a run that does not fit into the memory of its device, before anything is allocated."""
-    recipe, run, objective = resolved.settings.recipe, resolved.settings.run, TASKS[resolved.task].objective
+    recipe, run, objective = resolved.settings.recipe, resolved.settings.run, objective_of(resolved.task, data)
     device = choose_device(run.device, run.precision, run.compile)
     if not certainly_fits(model, objective, largest_batch(data.batches, objective), recipe, device):
         parts = (data.batches, data.validation, recipe, device, bool(run.init))
@@ -359,7 +370,8 @@ def resolve_resumed(
         raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
     differing = differing_keys(saved, asked)
     saved = _with_more_steps(saved, asked, report) if STEPS in differing else saved
-    differing = [key for key in differing if key != STEPS]
+    kept = (STEPS, PACKING) if values_of(asked.settings).get(PACKING) == "auto" else (STEPS,)  # decided at the start
+    differing = [key for key in differing if key not in kept]
     if wrong := [key for key in differing if key not in MAY_DIFFER]:
         other = ", ".join(wrong)
         raise ConfigError(f"{folder} was begun with another {other}; resume it without, or begin another run")

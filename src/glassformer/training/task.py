@@ -231,6 +231,11 @@ class Task(ABC, Generic[S]):
     def evaluation_set(self, evaluated: EvaluatedModel, settings: S) -> EvaluationSet:
         """All of `data.path`, or of the built-in data the part that the settings leave out of training."""
 
+    def decided(self, settings: S, device: Device, report: Report) -> S:
+        """The settings with what follows from the device of a fresh run, which a resumed one keeps."""
+        del device, report
+        return settings
+
     def check_files(self, settings: S) -> None:
         """Read the first row of the validation and test data, so that a bad file is refused before any work."""
         for part in PARTS[1:]:

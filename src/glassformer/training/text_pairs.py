@@ -3,20 +3,22 @@
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from glassformer.data.files import TextPair, read_pairs
 from glassformer.data.hints import pair_hints
+from glassformer.data.packed_pairs import PackedPairBatches
 from glassformer.data.padded_batches import PairBatches
 from glassformer.data.splitting import split
 from glassformer.decoding.config import GenerationConfig
-from glassformer.errors import DataError
+from glassformer.errors import ConfigError, DataError
 from glassformer.layers.config import Config, Size, setting
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
+from glassformer.training.device import Device
 from glassformer.training.objective import Objective
 from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
@@ -36,6 +38,9 @@ class GeneratedData(DataSettings):
     num_beams: Size = setting(4, "Beams of the search that writes texts for the test data.", 1)
     max_length: Size = setting(128, "Tokens of a text from which its pair is left out.", 64)
     tokens_per_batch: Size = setting(2048, "Tokens in a batch, padding included.", 1024)
+    packing: Literal["auto", "yes", "no"] = setting(
+        "auto", "Whether pairs share rows of one length, without padding; auto packs on a GPU in bfloat16.", "no"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,6 +137,20 @@ class PairTask(Task[P]):
         """How test data is written."""
         return replace(BEST_TEXT, num_beams=data.num_beams)
 
+    def decided(self, settings: P, device: Device, report: task.Report) -> P:
+        """The settings with `data.packing` set to yes where pairs are packed: on a GPU, whose kernels know how to."""
+        asked, can = settings.data.packing, isinstance(settings.model, Seq2SeqConfig)
+        if asked == "yes" and not can:
+            wanted = "wanted no: positions enter attention in this family, one text to a row"
+            raise ConfigError(f"data.packing is yes for a model that cannot read packed pairs, {wanted}")
+        if asked != "auto" or device.device.type == "cpu":
+            return settings
+        if can and device.bf16:
+            return replace(settings, data=replace(settings.data, packing="yes"))
+        why = "run.precision is not bfloat16" if can else "this model family cannot read packed pairs"
+        report(f"pairs are padded, not packed, which is slower: {why}")
+        return settings
+
     def _pairs(self, settings: P, part: task.Part) -> list[TwoTexts]:
         return [(pair.first, pair.second) for pair in self.read(settings, part)]
 
@@ -160,14 +179,16 @@ class PairTask(Task[P]):
         tokenizer = context.tokenizer(settings.tokenizer, lambda: (side for pair in train for side in pair))
 
         def made(pairs: Sequence[TwoTexts], name: str) -> tuple[PairBatches, list[TwoTexts]]:
-            """Batches of the pairs that are not too long, and these pairs."""
+            """Batches of the pairs that are not too long, and these pairs; only those for training are packed."""
             ids, fits = encode_pairs(tokenizer, pairs), range(1, data.max_length)
             kept = [at for at, (source, target) in enumerate(ids) if len(source) in fits and len(target) in fits]
             if left_out := len(pairs) - len(kept):
                 limit = f"without tokens, or with data.max_length ({data.max_length}) or more"
                 context.report(f"{left_out} of {len(pairs)} {name} pairs are left out: {limit}")
             shard, rows = context.shard(len(kept), name, "pairs"), [ids[at] for at in kept]
-            return pair_batches(tokenizer, rows, data.tokens_per_batch, seed, *shard), [pairs[at] for at in kept]
+            kind = PackedPairBatches if data.packing == "yes" and name == "training" else PairBatches
+            batches = pair_batches(tokenizer, rows, data.tokens_per_batch, seed, *shard, kind=kind)
+            return batches, [pairs[at] for at in kept]
 
         batches, pairs = made(validation, "validation")
         test_batches = batches
@@ -217,7 +238,8 @@ def pair_batches(
     seed: int = 0,
     rank: int = 0,
     world: int = 1,
+    kind: type[PairBatches] = PairBatches,
 ) -> PairBatches:
     """Batches of encoded pairs with the special tokens of a tokenizer."""
     pad, eos = tokenizer.required("pad"), tokenizer.required("eos")
-    return PairBatches(ids, tokens_per_batch, pad, tokenizer.decoder_start, eos, seed, rank, world)
+    return kind(ids, tokens_per_batch, pad, tokenizer.decoder_start, eos, seed, rank, world)

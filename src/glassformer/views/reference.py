@@ -13,6 +13,7 @@ from glassformer.equation import AnyEquation, Equation, catalog
 # Meaning of each axis name. `make docs` fails on an axis of an annotation that is missing here.
 AXES = {
     "batch": "vectors, tokens or sequences computed independently",
+    "bounds": "first tokens of the documents of a row, and the number of its tokens",
     "buckets": "ranges of relative position that share one learned bias",
     "bytes": "bytes that each pack several quantized weights",
     "channels": "channels of a picture: 1 for gray, 3 for red, green and blue",
