@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from glassformer.data.batches import Batch, Batches
+from glassformer.data.prefetched import Prefetched
 from glassformer.equation import no_checks
 from glassformer.equations.gradients import clip_gradient
 from glassformer.errors import GlassformerError, TrainingError
@@ -55,7 +56,8 @@ class Training:
         self, loss_module: LossModule, batches: Batches, recipe: Recipe, device: Device, process_group: ProcessGroup
     ) -> None:
         self.model, self.objective = loss_module.model, loss_module.objective
-        self.batches, self.recipe, self.device, self.process_group = batches, recipe, device, process_group
+        self.batches = Prefetched(batches) if device.asynchronous else batches
+        self.recipe, self.device, self.process_group = recipe, device, process_group
         example = next(batches.first(1))
         self.operations = operations_per_token(loss_module, example)
         loss_module.to(device.device)
