@@ -53,6 +53,14 @@ def keep_sizes_apart() -> None:
         return
 
 
+def compiled_graphs() -> int:
+    """How many graphs the compiler has made so far in this process; 0 where torch does not count them."""
+    try:
+        return int(importlib.import_module("torch._dynamo.utils").counters["stats"]["unique_graphs"])
+    except (ImportError, AttributeError, KeyError):
+        return 0
+
+
 def flash_window(q: Tensor, k: Tensor, v: Tensor, window: int, scale: float | None) -> Tensor | None:
     """Causal sliding-window attention by the flash kernel of a GPU, or None where it cannot compute it."""
     name, half = "_flash_attention_forward", (torch.float16, torch.bfloat16)
