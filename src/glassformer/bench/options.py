@@ -17,6 +17,7 @@ class BenchOptions:
     """What to measure, where and how often; `tiny` shrinks every size, to try a suite out.
 
     `only` holds names of rows or of peers: where it names rows, only those are measured, and likewise for peers.
+    With `until`, whole runs on the text of `data` are timed until their validation loss is that low.
     """
 
     say: Say

@@ -15,6 +15,7 @@ from glassformer.bench.measure import BenchError, Measurement
 from glassformer.bench.nanogpt import NANOGPT
 from glassformer.bench.options import BenchOptions, require_known
 from glassformer.bench.peer_gpt2 import HUGGING_FACE
+from glassformer.bench.time_to_loss import RUNS, time_to_loss
 from glassformer.bench.translators import ROWS as TRANSLATORS
 from glassformer.bench.translators import TORCH, translators
 
@@ -29,9 +30,15 @@ class Suite:
     device: str | None = None
 
 
+def _small(options: BenchOptions) -> list[Measurement]:
+    """Steps of small models, or with a loss to reach whole runs."""
+    timed = options.until is not None or options.data is not None
+    return time_to_loss(options) if timed else language_models("small", options)
+
+
 SUITES: dict[str, Suite] = {
     "train": Suite(partial(language_models, "train"), (*LANGUAGE_MODELS["train"],), (NANOGPT, HUGGING_FACE)),
-    "small": Suite(partial(language_models, "small"), (*LANGUAGE_MODELS["small"],), (NANOGPT,)),
+    "small": Suite(_small, (*LANGUAGE_MODELS["small"],), (NANOGPT, *RUNS)),
     "translate": Suite(translators, (*TRANSLATORS,), (TORCH,)),
     "cpu": Suite(partial(language_models, "cpu"), (*LANGUAGE_MODELS["cpu"],), (NANOGPT, f"{NANOGPT} compiled"), "cpu"),
 }
@@ -62,6 +69,8 @@ def run_suite(name: str, options: BenchOptions) -> BenchReport:
     require_known(options.only, (*suite.rows, *suite.peers))
     if suite.device is not None and device.device.type != suite.device:
         raise BenchError(f"{name} runs on {suite.device}, and device is {device.device}")
+    if name != "small" and (options.until is not None or options.data is not None):
+        raise BenchError("until and data are for the suite small")
     for lacking in _lacking(options):
         options.skip(lacking)
     rows = suite.run(options)

@@ -35,7 +35,7 @@ SUITES = {
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """Device, precision and seed of a benchmark.
+    """Device, precision, seed and data of a benchmark.
 
     Parameters
     ----------
@@ -47,6 +47,10 @@ class Where:
         Whether ours is compiled; auto as for training.
     seed
         Seed of weights and data; another one each time if left out.
+    until
+        With the suite small: time whole runs, from the command's start to this validation loss.
+    data
+        The text that those runs train on; Tiny Shakespeare for the published losses.
     tiny
         Use the smallest sizes, to see whether a suite runs.
     """
@@ -55,6 +59,8 @@ class Where:
     precision: Literal["auto", "float32", "bfloat16"] = "auto"
     compile: Literal["auto", "yes", "no"] = "auto"
     seed: int | None = None
+    until: float | None = None
+    data: MaybePath = None
     tiny: Flag = False
 
 
@@ -66,7 +72,7 @@ def bench(
     /,
     *,
     peers: MaybePath = None,
-    rounds: int = 5,
+    rounds: int | None = None,
     only: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     where: Where = ANYWHERE,
     json: MaybePath = None,
@@ -83,7 +89,7 @@ def bench(
     peers
         Folder with copies of nanoGPT and gpt-fast (nanoGPT/model.py, gpt-fast/model.py). Their code is run.
     rounds
-        Rounds in which each takes its turn; the median is reported, and the spread.
+        Rounds in which each takes its turn, 5 if left out, 1 of whole runs; the median is reported, and the spread.
     only
         Rows or peers to measure, instead of all.
     json
@@ -93,10 +99,10 @@ def bench(
         write_table(("suite", "what it measures"), list(SUITES.items()))
         return
     named("suite", suite, SUITES, "bench")
-    if rounds < 1:
+    if rounds is not None and rounds < 1:
         raise UsageError(f"--rounds is {rounds}, wanted 1 or more")
-    if peers is not None:
-        require_exists(peers)
+    for path in filter(None, (peers, where.data)):
+        require_exists(path)
     if json is not None and not json.parent.is_dir():
         raise UsageError(f"--json: {json.parent} is not a folder")
     report = _measure(suite, peers, rounds, only, where)
@@ -105,16 +111,19 @@ def bench(
     _show(report)
 
 
-def _measure(suite: str, peers: Path | None, rounds: int, only: tuple[str, ...], where: Where) -> "BenchReport":
+def _measure(suite: str, peers: Path | None, rounds: int | None, only: tuple[str, ...], where: Where) -> "BenchReport":
     from glassformer.bench.options import BenchOptions
     from glassformer.bench.suites import run_suite
     from glassformer.training.device import choose_device
 
-    with named_as_options("device", "only", "peers"):
+    with named_as_options("device", "only", "peers", "until", "data"):
         device = "cpu" if suite == "cpu" and where.device == "auto" else where.device
         chosen = choose_device(device, where.precision, where.compile)
-        common = {"say": talk, "device": chosen, "seed": _seed(where.seed), "tiny": where.tiny}
-        return run_suite(suite, BenchOptions(peers=peers, rounds=rounds, only=only, **common))
+        options = BenchOptions(
+            say=talk, device=chosen, peers=peers, rounds=rounds or (5 if where.until is None else 1), only=only,
+            tiny=where.tiny, seed=_seed(where.seed), until=where.until, data=where.data,
+        )  # fmt: skip
+        return run_suite(suite, options)
 
 
 def _seed(given: int | None) -> int:
@@ -129,10 +138,11 @@ def _save(report: "BenchReport", path: Path) -> None:
 
 def _show(report: "BenchReport") -> None:
     """A table of every row, and below it the notes."""
-    columns = ("row", "", "rate", "a step", "spread", "ours / it", "peak", "compiling", "apart")
+    columns = ("row", "", "rate", "takes", "spread", "ours / it", "peak", "compiling", "apart")
     rows = [_cells(row) for row in report.rows]
     used = [at for at in range(len(columns)) if any(row[at] for row in rows)]
-    write_table([columns[at] for at in used], [[row[at] for at in used] for row in rows])
+    if rows:
+        write_table([columns[at] for at in used], [[row[at] for at in used] for row in rows])
     for row in report.rows:
         if row.note:
             write(f"{row.row}, {row.runner}: {row.note}")
@@ -142,13 +152,20 @@ def _show(report: "BenchReport") -> None:
     write(f"{report.device}, {precision}, torch {report.torch}, medians of {report.rounds} rounds, seed {report.seed}")
 
 
+def _duration(milliseconds: float) -> str:
+    """Microseconds, milliseconds or seconds, in the unit that is easiest to read."""
+    if milliseconds < 0.1:
+        return f"{1000 * milliseconds:.2f} µs"
+    return f"{milliseconds:,.1f} ms" if milliseconds < 5000 else f"{milliseconds / 1000:,.1f} s"
+
+
 def _cells(row: "Measurement") -> tuple[str, ...]:
     rate = f"{row.rate:,.0f}" if row.rate >= 100 else f"{row.rate:.3g}"
     return (
         row.row,
         row.runner,
         f"{rate} {row.unit}",
-        f"{row.milliseconds:,.1f} ms",
+        _duration(row.milliseconds),
         f"{row.spread:.0%}",
         "" if row.ratio is None else f"{row.ratio:.2f}",
         "" if row.peak_gigabytes is None else f"{row.peak_gigabytes:.1f} GB",
