@@ -7,8 +7,9 @@ from functools import partial
 import numpy as np
 from jaxtyping import Integer
 
-from glassformer.bench.measure import OURS, BenchError, Measurement, Runner, Work, measure
-from glassformer.bench.nanogpt import NANOGPT, nanogpt_apart, nanogpt_runner
+from glassformer.bench.distance import require_near
+from glassformer.bench.measure import OURS, Measurement, Runner, Work, measure
+from glassformer.bench.nanogpt import NANOGPT, NANOGPT_COMPILED, nanogpt_apart, nanogpt_runner
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
 from glassformer.bench.peer_gpt2 import HUGGING_FACE, hugging_face_apart, hugging_face_runner
@@ -19,7 +20,6 @@ from glassformer.models.modern import ModernConfig
 from glassformer.training.recipe import Recipe
 from glassformer.training.tasks.gpt import NEXT_TOKEN
 
-TOLERANCE = 1e-4  # of logits in float32, by relative distance
 VOCAB = 50304  # nanoGPT's: GPT-2's, rounded up to a multiple of 64
 
 Tokens = Integer[np.ndarray, " tokens"]
@@ -116,20 +116,19 @@ def _candidates(row: LanguageModelRow, tokens: Tokens, options: BenchOptions) ->
     if NANOGPT in row.peers:
         found[NANOGPT] = partial(nanogpt_runner, NANOGPT, *shape, options)
     if NANOGPT in row.peers and options.device.device.type == "cpu" and not options.tiny:
-        found[f"{NANOGPT} compiled"] = partial(nanogpt_runner, f"{NANOGPT} compiled", *shape, options)
+        found[NANOGPT_COMPILED] = partial(nanogpt_runner, NANOGPT_COMPILED, *shape, options)
     if HUGGING_FACE in row.peers:
         found[HUGGING_FACE] = partial(hugging_face_runner, *shape, options)
     return found
 
 
-def check_equal(row: LanguageModelRow, names: set[str], options: BenchOptions) -> float | None:
+def check_equal(row: LanguageModelRow, names: set[str], options: BenchOptions) -> dict[str, float]:
     """How far the logits of the peers are from ours with the same weights; raises if that is too far."""
     if row.model is not row.like and row.model != row.like:
-        return None
-    checks = {NANOGPT: nanogpt_apart, HUGGING_FACE: hugging_face_apart}
+        return {}
+    checks = {NANOGPT: nanogpt_apart, NANOGPT_COMPILED: nanogpt_apart, HUGGING_FACE: hugging_face_apart}
     config = replace(row.like, dropout=0.0)
     found = {name: checks[name](config, options) for name in checks if name in names}
     for name, apart in found.items():
-        if not apart <= TOLERANCE:
-            raise BenchError(f"{name}: its logits are {apart:.1e} from ours with the same weights, wanted {TOLERANCE}")
-    return max(found.values(), default=None)
+        require_near(name, apart)
+    return found

@@ -3,7 +3,7 @@
 import gc
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -46,12 +46,14 @@ class Work:
     amount: float
     steps: int
     warm_up: int
-    apart: float | None = None  # how far outputs with the same weights were apart, relative to ours
+    apart: Mapping[str, float] = field(default_factory=dict)  # of each peer: how far from ours, with our weights
 
 
 @dataclass(kw_only=True)
 class Measurement:
-    """What one runner did in one row; `ratio` is our rate over its rate, `spread` that of its rounds.
+    """What one runner did in one row; `ratio` is the rate of the first runner of the row, which is ours, over its rate.
+
+    `spread` is that of the rounds, as a fraction of the median.
 
     Memory is what it took beyond what there was before it was built: `peak` from then on, compiling included, `steady`
     in one step after the warm-up, `reserved` what the allocator holds for it, as graphs do between steps.
@@ -106,9 +108,10 @@ def measure(work: Work, runners: Sequence[Runner], rounds: int, device: torch.de
     for ready in warm:
         _summarize(work, ready)
     found = {ready.runner.name: ready.measurement for ready in warm}
+    reference = runners[0].name if runners else ""
     for name, measurement in found.items():
-        if OURS in found and name != OURS:
-            measurement.ratio = found[OURS].rate / measurement.rate
+        if reference in found and name != reference:
+            measurement.ratio = found[reference].rate / measurement.rate
     del warm
     release(device)
     return list(found.values())
@@ -188,4 +191,4 @@ def _summarize(work: Work, ready: _Warm) -> None:
     found.rate, found.milliseconds = statistics.median(rates), 1000 * median
     found.spread = (max(rates) - min(rates)) / found.rate
     found.compile_seconds = max(found.warm_up_seconds - work.warm_up * median, 0.0)
-    found.apart = None if ready.runner.name == OURS else work.apart
+    found.apart = work.apart.get(ready.runner.name)

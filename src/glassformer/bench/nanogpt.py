@@ -20,6 +20,7 @@ from glassformer.training.device import Device
 from glassformer.training.recipe import Recipe
 
 NANOGPT = "nanoGPT"
+NANOGPT_COMPILED = "nanoGPT compiled"  # on a CPU, where it is not unless asked
 LAYERS = {
     "attention_norm": "ln_1",
     "attention.qkv": "attn.c_attn",
@@ -61,7 +62,7 @@ def nanogpt_runner(
 ) -> Runner:
     """A runner that takes the step of nanoGPT's train.py; on a CPU it is compiled only if its name says so."""
     file, device = load_file(NANOGPT, options.peers), options.device
-    compiles = device.compile or name.endswith("compiled")
+    compiles = device.compile or name == NANOGPT_COMPILED
 
     def start() -> Step:
         model = nanogpt_model(file, config).to(device.device)

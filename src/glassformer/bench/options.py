@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from glassformer.bench.measure import OURS, BenchError, Runner, Say
+from glassformer.bench.measure import BenchError, Runner, Say
 from glassformer.bench.peers import MissingPeerError
 from glassformer.training.device import Device
 
@@ -44,10 +44,11 @@ class BenchOptions:
 
     def runners(self, candidates: dict[str, Callable[[], Runner]]) -> list[Runner]:
         """Ours and the peers that are there; for one that is missing, a line says how to give it."""
-        named = set(self.only) & set(candidates) - {OURS}
+        first = next(iter(candidates))  # what the others are compared with
+        named = set(self.only) & set(candidates) - {first}
         found = []
         for name, make in candidates.items():
-            if name != OURS and named and name not in named:
+            if name != first and named and name not in named:
                 continue
             try:
                 found.append(make())

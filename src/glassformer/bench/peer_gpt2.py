@@ -37,7 +37,13 @@ class _WithLoss(nn.Module):
 def hugging_face_model(config: GPTConfig) -> nn.Module:
     """Hugging Face's GPT-2 of these sizes."""
     library, rate = load_package("transformers"), config.dropout
-    sizes = {"n_layer": config.layers, "n_head": config.heads, "n_embd": config.dim, "n_positions": config.context}
+    sizes: dict[str, int | None] = {
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "n_embd": config.dim,
+        "n_positions": config.context,
+    }
+    sizes["n_inner"] = config.ffn_dim
     drops = {"resid_pdrop": rate, "embd_pdrop": rate, "attn_pdrop": rate}
     return library.GPT2LMHeadModel(library.GPT2Config(**sizes, vocab_size=config.vocab, **drops, **NO_TOKENS))
 

@@ -43,9 +43,13 @@ def load_file(name: str, peers: Path | None, file: str = FILE) -> ModuleType:
 
 def load_package(name: str) -> ModuleType:
     """A peer that is installed."""
+    package = PACKAGES[name]
     try:
-        return importlib.import_module(PACKAGES[name])
+        return importlib.import_module(package)
     except ImportError as error:
-        raise MissingPeerError(
-            f"{PACKAGES[name]} is not installed; pip install {PACKAGES[name].replace('_', '-')}"
-        ) from error
+        raise MissingPeerError(f"{package} is not installed; pip install {package.replace('_', '-')}") from error
+
+
+def load_module(name: str, part: str) -> ModuleType:
+    """A module of a peer that is installed."""
+    return importlib.import_module(f"{load_package(name).__name__}.{part}")

@@ -9,12 +9,22 @@ from functools import partial
 import torch
 
 from glassformer import __version__
+from glassformer.bench.calls import ROWS as CALLS
+from glassformer.bench.calls import calls
+from glassformer.bench.decoding import PEERS, decoding
+from glassformer.bench.decoding import ROWS as DECODING
 from glassformer.bench.language_models import SUITES as LANGUAGE_MODELS
 from glassformer.bench.language_models import language_models
 from glassformer.bench.measure import BenchError, Measurement
-from glassformer.bench.nanogpt import NANOGPT
+from glassformer.bench.memory import ROWS as MEMORY
+from glassformer.bench.memory import memory
+from glassformer.bench.nanogpt import NANOGPT, NANOGPT_COMPILED
 from glassformer.bench.options import BenchOptions, require_known
 from glassformer.bench.peer_gpt2 import HUGGING_FACE
+from glassformer.bench.sparse import PATTERNS, sparse
+from glassformer.bench.sparse import ROWS as SPARSE
+from glassformer.bench.start_up import IMPORTS, start_up
+from glassformer.bench.start_up import ROWS as START_UP
 from glassformer.bench.time_to_loss import RUNS, time_to_loss
 from glassformer.bench.translators import ROWS as TRANSLATORS
 from glassformer.bench.translators import TORCH, translators
@@ -40,7 +50,15 @@ SUITES: dict[str, Suite] = {
     "train": Suite(partial(language_models, "train"), (*LANGUAGE_MODELS["train"],), (NANOGPT, HUGGING_FACE)),
     "small": Suite(_small, (*LANGUAGE_MODELS["small"],), (NANOGPT, *RUNS)),
     "translate": Suite(translators, (*TRANSLATORS,), (TORCH,)),
-    "cpu": Suite(partial(language_models, "cpu"), (*LANGUAGE_MODELS["cpu"],), (NANOGPT, f"{NANOGPT} compiled"), "cpu"),
+    "decode": Suite(decoding, (*DECODING,), PEERS),
+    "cpu": Suite(partial(language_models, "cpu"), (*LANGUAGE_MODELS["cpu"],), (NANOGPT, NANOGPT_COMPILED), "cpu"),
+}
+
+SUITES |= {
+    "memory": Suite(memory, MEMORY, (NANOGPT, HUGGING_FACE, TORCH)),
+    "start-up": Suite(start_up, (*START_UP,), (*IMPORTS,), "cpu"),
+    "calls": Suite(calls, CALLS, ()),
+    "sparse": Suite(sparse, (*SPARSE,), PATTERNS),
 }
 
 

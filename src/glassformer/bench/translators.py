@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from glassformer.bench.distance import relative_distance
-from glassformer.bench.measure import OURS, BenchError, Measurement, Runner, Step, Work, measure
+from glassformer.bench.distance import relative_distance, require_near
+from glassformer.bench.measure import OURS, Measurement, Runner, Step, Work, measure
 from glassformer.bench.nanogpt import autocast
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
@@ -20,7 +20,6 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.tasks.translate import TranslateTask
 
 TORCH = "torch.nn.Transformer"
-TOLERANCE = 1e-4  # of logits in float32, by relative distance
 PAD, START, EOS, FIRST_WORD = 0, 0, 1, 2
 BASE = Seq2SeqConfig(dropout=0.1)
 RECIPE = Recipe(
@@ -96,7 +95,7 @@ def _measure(name: str, row: TranslatorRow, options: BenchOptions) -> list[Measu
     runners = options.runners(candidates)
     work = Work(
         suite="translate", name=name, unit="target tokens/s" if row.even else "tokens/s", amount=row.rows * row.length,
-        steps=row.steps, warm_up=row.warm_up, apart=check_equal(row, options) if len(runners) > 1 else None,
+        steps=row.steps, warm_up=row.warm_up, apart=check_equal(row, options) if len(runners) > 1 else {},
     )  # fmt: skip
     return measure(work, runners, options.rounds, device.device, options.say)
 
@@ -129,7 +128,7 @@ def torch_runner(row: TranslatorRow, batches: Callable[[], PairBatches], options
 
 
 @torch.no_grad()
-def check_equal(row: TranslatorRow, options: BenchOptions) -> float:
+def check_equal(row: TranslatorRow, options: BenchOptions) -> dict[str, float]:
     """How far torch's logits are from ours in float32, with our weights; raises if that is too far."""
     config, device = replace(row.config, dropout=0.0), options.device.device
     ours = build(config, seed=options.seed).to(device).eval()
@@ -139,6 +138,5 @@ def check_equal(row: TranslatorRow, options: BenchOptions) -> float:
     real = torch.arange(row.length, device=device) < torch.tensor([[row.length], [row.length // 2], [2]], device=device)
     with torch.enable_grad():  # without it torch takes another way through its encoder
         apart = relative_distance(theirs(source, target, ~real), ours(source, target, real))
-    if not apart <= TOLERANCE:
-        raise BenchError(f"{TORCH}: its logits are {apart:.1e} from ours with the same weights, wanted {TOLERANCE}")
-    return apart
+    require_near(TORCH, apart)
+    return {TORCH: apart}

@@ -28,7 +28,12 @@ SUITES = {
     "train": "steps of GPT-2 beside nanoGPT and Hugging Face; --only 350M or 1.5B for the larger ones",
     "small": "steps of a small GPT of characters, and of a modern one with Muon, beside nanoGPT",
     "translate": "steps of a translator beside torch.nn.Transformer, on pairs of equal and of real lengths",
+    "decode": "whole texts and translations, prefill included, beside Hugging Face, gpt-fast and CTranslate2",
     "cpu": "steps of a GPT of characters on the processor beside nanoGPT",
+    "memory": "peaks of training steps on a GPU; on a processor the memory that runs are estimated to need, and need",
+    "start-up": "how long `import glassformer` and commands take, beside other imports",
+    "calls": "what an equation adds to its kernel, and a trace to a plain run",
+    "sparse": "patterns of sparse attention beside full attention, by length",
 }
 
 
@@ -64,6 +69,8 @@ class Where:
     tiny: Flag = False
 
 
+ON_CPU = ("cpu", "start-up")
+SHORT = 0.1  # milliseconds
 ANYWHERE = Where()
 
 
@@ -117,7 +124,7 @@ def _measure(suite: str, peers: Path | None, rounds: int | None, only: tuple[str
     from glassformer.training.device import choose_device
 
     with named_as_options("device", "only", "peers", "until", "data"):
-        device = "cpu" if suite == "cpu" and where.device == "auto" else where.device
+        device = "cpu" if suite in ON_CPU and where.device == "auto" else where.device
         chosen = choose_device(device, where.precision, where.compile)
         options = BenchOptions(
             say=talk, device=chosen, peers=peers, rounds=rounds or (5 if where.until is None else 1), only=only,
@@ -138,7 +145,7 @@ def _save(report: "BenchReport", path: Path) -> None:
 
 def _show(report: "BenchReport") -> None:
     """A table of every row, and below it the notes."""
-    columns = ("row", "", "rate", "takes", "spread", "ours / it", "peak", "compiling", "apart")
+    columns = ("row", "", "rate", "takes", "spread", "ratio", "peak", "warm-up", "apart")
     rows = [_cells(row) for row in report.rows]
     used = [at for at in range(len(columns)) if any(row[at] for row in rows)]
     if rows:
@@ -154,7 +161,7 @@ def _show(report: "BenchReport") -> None:
 
 def _duration(milliseconds: float) -> str:
     """Microseconds, milliseconds or seconds, in the unit that is easiest to read."""
-    if milliseconds < 0.1:
+    if milliseconds < SHORT:
         return f"{1000 * milliseconds:.2f} µs"
     return f"{milliseconds:,.1f} ms" if milliseconds < 5000 else f"{milliseconds / 1000:,.1f} s"
 
