@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from glassformer.bench.measure import Measurement, Runner, Work, measure
+from glassformer.bench.measure import Measurement, Runner, TimedWork, measure
 from glassformer.bench.options import BenchOptions
 from glassformer.equation import no_checks
 from glassformer.equations.activations import relu
@@ -55,7 +55,7 @@ def _dispatch(name: str, options: BenchOptions) -> list[Measurement]:
             equation(*inputs)
 
     forms = {"kernel": unchecked(kernel), "equation": unchecked(equation), "equation with checks": checked}
-    work = Work(suite="calls", name=name, unit="calls/s", amount=steps, steps=1, warm_up=2)
+    work = TimedWork(suite="calls", name=name, unit="calls/s", amount=steps, steps=1, warm_up=2)
     found = measure(work, _runners(forms, options), options.rounds, device, options.say)
     for each in found:
         each.milliseconds /= steps  # of one call
@@ -85,5 +85,5 @@ def _trace(options: BenchOptions) -> list[Measurement]:
         "trace of one layer": lambda: trace(model, ids, layer=3),
         "trace with gradients": lambda: trace(model, ids, "next"),
     }
-    work = Work(suite="calls", name="trace", unit="runs/s", amount=1, steps=1, warm_up=1)
+    work = TimedWork(suite="calls", name="trace", unit="runs/s", amount=1, steps=1, warm_up=1)
     return measure(work, _runners(forms, options), options.rounds, device, options.say)

@@ -15,7 +15,7 @@ import torch
 
 from glassformer.bench.distance import require_near
 from glassformer.bench.gpt_fast import GPT_FAST, check_gpt_fast, gpt_fast_runner
-from glassformer.bench.measure import OURS, Measurement, Runner, Step, Work, measure
+from glassformer.bench.measure import OURS, Measurement, Runner, Step, TimedWork, measure
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.peer_decoding import ctranslate2_step, hugging_face_generator, hugging_face_step
 from glassformer.bench.peer_gpt2 import HUGGING_FACE, hugging_face_apart
@@ -126,7 +126,7 @@ def _measure(name: str, row: DecodingRow, options: BenchOptions, ask: Ask) -> li
     if GPT_FAST in there and isinstance(row.config, LlamaConfig):
         apart = {GPT_FAST: check_gpt_fast(row.config, options)}
     sentences = row.translates and here
-    work = Work(
+    work = TimedWork(
         suite="decode", name=name, unit="sentences/s" if sentences else "tokens/s", steps=1, warm_up=2, apart=apart,
         amount=row.batch * (1 if sentences else row.write),
     )  # fmt: skip

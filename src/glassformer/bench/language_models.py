@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Integer
 
 from glassformer.bench.distance import require_near
-from glassformer.bench.measure import OURS, Measurement, Runner, Work, measure
+from glassformer.bench.measure import OURS, Measurement, Runner, TimedWork, measure
 from glassformer.bench.nanogpt import NANOGPT, NANOGPT_COMPILED, nanogpt_apart, nanogpt_runner
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
@@ -98,7 +98,7 @@ def _measure(suite: str, name: str, row: LanguageModelRow, options: BenchOptions
         min(row.like.vocab, 50257), size=40 * row.rows * row.length + 1, dtype=np.uint16
     )
     runners = options.runners(_candidates(row, tokens, options))
-    work = Work(
+    work = TimedWork(
         suite=suite, name=name, unit="tokens/s", amount=row.rows * row.length, steps=row.steps, warm_up=row.warm_up,
         apart=check_equal(row, {runner.name for runner in runners}, options),
     )  # fmt: skip

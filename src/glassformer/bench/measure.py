@@ -37,7 +37,7 @@ class Runner:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class TimedWork:
     """A row of a suite: its name, what one step does and in which unit, and how long it is warmed up and timed."""
 
     suite: str
@@ -95,7 +95,9 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize(device)
 
 
-def measure(work: Work, runners: Sequence[Runner], rounds: int, device: torch.device, say: Say) -> list[Measurement]:
+def measure(
+    work: TimedWork, runners: Sequence[Runner], rounds: int, device: torch.device, say: Say
+) -> list[Measurement]:
     """Build and warm up each runner, then time them in turns; a peer that fails is reported and left out."""
     warm = [ready for runner in runners if (ready := _warmed(work, runner, device, say)) is not None]
     for _ in range(rounds):
@@ -125,7 +127,7 @@ def release(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
-def _warmed(work: Work, runner: Runner, device: torch.device, say: Say) -> _Warm | None:
+def _warmed(work: TimedWork, runner: Runner, device: torch.device, say: Say) -> _Warm | None:
     cuda = device.type == "cuda"
     gc.collect()
     if cuda:
@@ -161,7 +163,7 @@ def _warmed(work: Work, runner: Runner, device: torch.device, say: Say) -> _Warm
     return _Warm(runner, step, found)
 
 
-def _left_out(work: Work, runner: Runner, error: Exception, say: Say) -> None:
+def _left_out(work: TimedWork, runner: Runner, error: Exception, say: Say) -> None:
     """Say why a peer is left out; an error of ours ends the benchmark."""
     if runner.name == OURS or isinstance(error, BenchError):
         raise error
@@ -169,7 +171,7 @@ def _left_out(work: Work, runner: Runner, error: Exception, say: Say) -> None:
     say(f"{work.suite} {work.name}: {runner.name} is left out: {why}")
 
 
-def _round(work: Work, ready: _Warm, device: torch.device) -> None:
+def _round(work: TimedWork, ready: _Warm, device: torch.device) -> None:
     total, graphs = ready.runner.total, compiled_graphs()
     before = 0.0 if total is None else total()
     wait(device)
@@ -184,7 +186,7 @@ def _round(work: Work, ready: _Warm, device: torch.device) -> None:
         ready.runner.finish()
 
 
-def _summarize(work: Work, ready: _Warm) -> None:
+def _summarize(work: TimedWork, ready: _Warm) -> None:
     found = ready.measurement
     rates = [amount / seconds for amount, seconds in zip(ready.amounts, found.rounds, strict=True)]
     median = statistics.median(found.rounds)

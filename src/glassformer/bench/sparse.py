@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 import torch
 
-from glassformer.bench.measure import Measurement, Runner, Step, Work, measure
+from glassformer.bench.measure import Measurement, Runner, Step, TimedWork, measure
 from glassformer.bench.options import BenchOptions
 from glassformer.equations.losses import cross_entropy
 from glassformer.models.modern import ModernConfig
@@ -30,7 +30,7 @@ def sparse(options: BenchOptions) -> list[Measurement]:
             candidates: dict[str, Callable[[], Runner]] = {
                 pattern: partial(_runner, pattern, rows, tokens, kind == "step", options) for pattern in PATTERNS
             }
-            work = Work(suite="sparse", name=name, unit="tokens/s", amount=rows * tokens, steps=1, warm_up=2)
+            work = TimedWork(suite="sparse", name=name, unit="tokens/s", amount=rows * tokens, steps=1, warm_up=2)
             runners = options.runners(candidates)
             found += measure(work, runners, options.rounds, options.device.device, options.say)
     return found

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from glassformer.bench.measure import OURS, Measurement, Runner, Step, Work, measure
+from glassformer.bench.measure import OURS, Measurement, Runner, Step, TimedWork, measure
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.peer_gpt2 import HUGGING_FACE
 from glassformer.bench.peers import load_package
@@ -41,7 +41,9 @@ def start_up(options: BenchOptions) -> list[Measurement]:
         candidates: dict[str, Callable[[], Runner]] = {OURS: partial(_runner, OURS, row.words)}
         for beside in row.beside:
             candidates[beside] = partial(_runner, beside, ("-c", IMPORTS[beside]))
-        work = Work(suite="start-up", name=name, unit="starts/s", amount=1, steps=1, warm_up=1 if options.tiny else 2)
+        work = TimedWork(
+            suite="start-up", name=name, unit="starts/s", amount=1, steps=1, warm_up=1 if options.tiny else 2
+        )
         found += measure(work, options.runners(candidates), options.rounds, options.device.device, options.say)
     return found
 

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from glassformer.bench.distance import relative_distance, require_near
-from glassformer.bench.measure import OURS, Measurement, Runner, Step, Work, measure
+from glassformer.bench.measure import OURS, Measurement, Runner, Step, TimedWork, measure
 from glassformer.bench.nanogpt import autocast
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
@@ -93,7 +93,7 @@ def _measure(name: str, row: TranslatorRow, options: BenchOptions) -> list[Measu
         TORCH: lambda: torch_runner(row, batches, options),
     }
     runners = options.runners(candidates)
-    work = Work(
+    work = TimedWork(
         suite="translate", name=name, unit="target tokens/s" if row.even else "tokens/s", amount=row.rows * row.length,
         steps=row.steps, warm_up=row.warm_up, apart=check_equal(row, options) if len(runners) > 1 else {},
     )  # fmt: skip
