@@ -33,6 +33,7 @@ COMMANDS = {
     "trace": "Show every equation of one forward pass: its formula, values, cost and, with --backward, gradients.",
     "studio": "Open a page on this machine that shows every number of a model beside the equation that made it.",
     "walk": "Take a lesson step by step, every number computed as you read; or list the lessons.",
+    "bench": "Measure speed beside other implementations of the same work, in turns in one process.",
     "check": "Recompute every worked example: reproduced, rounded or corrected.",
     "equations": "List all equations, or show everything about one.",
     "glossary": "Define the terms of the field, or one of them, with the lessons and equations that show it.",

@@ -1,0 +1,1 @@
+"""Speed side by side: the library beside whichever peers are installed or given, in one process."""

@@ -1,0 +1,19 @@
+"""How far two results are from each other."""
+
+from torch import Tensor
+
+from glassformer.bench.measure import BenchError
+
+TOLERANCE = 1e-4  # of outputs in float32 with the same weights
+
+
+def relative_distance(found: Tensor, wanted: Tensor) -> float:
+    """The norm of the difference over the norm of what is wanted."""
+    exact = wanted.detach().double()
+    return float((found.detach().double() - exact).norm() / exact.norm())
+
+
+def require_near(name: str, apart: float) -> None:
+    """Raise if a peer's outputs are not ours, with our weights; NaN is not near anything."""
+    if not apart <= TOLERANCE:
+        raise BenchError(f"{name}: its logits are {apart:.1e} from ours with the same weights, wanted {TOLERANCE}")
