@@ -62,7 +62,7 @@ def nanogpt_runner(
 ) -> Runner:
     """A runner that takes the step of nanoGPT's train.py; on a CPU it is compiled only if its name says so."""
     file, device = load_file(NANOGPT, options.peers), options.device
-    compiles = device.compile or name == NANOGPT_COMPILED
+    compiles = device.compile is not False or name == NANOGPT_COMPILED
 
     def start() -> Step:
         model = nanogpt_model(file, config).to(device.device)

@@ -60,7 +60,7 @@ def hugging_face_runner(config: GPTConfig, recipe: Recipe, rows: int, tokens: To
             for decays, rate in ((True, recipe.weight_decay), (False, 0.0))
         ]
         optimizer = torch.optim.AdamW(groups, recipe.learning_rate, recipe.betas, fused=True)
-        stepped = torch.compile(model) if device.compile else model
+        stepped = torch.compile(model) if device.compile is not False else model
         return gpt_step(stepped, model, optimizer, lambda: next_batch(tokens, rows, config.context, device), device)
 
     return Runner(HUGGING_FACE, start)

@@ -48,7 +48,7 @@ def _runner(pattern: Attention, rows: int, length: int, trains: bool, options: B
         )  # fmt: skip
         model = build(config, seed=options.seed).to(device.device, torch.bfloat16 if device.bf16 else torch.float32)
         ids = torch.randint(VOCAB, (rows, length), device=device.device)
-        if device.compile:
+        if device.compile is not False:
             model.compile()
 
         def step() -> None:

@@ -95,7 +95,7 @@ def run_suite(name: str, options: BenchOptions) -> BenchReport:
     return BenchReport(
         suite=name, date=time.strftime("%Y-%m-%d"), glassformer=__version__, torch=torch.__version__,
         python=platform.python_version(), device=device_name(device.device), threads=torch.get_num_threads(),
-        bf16=device.bf16, compiled=device.compile, rounds=options.rounds, seed=options.seed, rows=rows,
+        bf16=device.bf16, compiled=device.compile is not False, rounds=options.rounds, seed=options.seed, rows=rows,
         skipped=options.skipped,
     )  # fmt: skip
 

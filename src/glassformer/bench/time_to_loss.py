@@ -27,16 +27,20 @@ from glassformer.training.run_folder import LOG
 POLL = 0.02  # seconds between two looks at the log of a run
 PATIENCE = 3600  # seconds after which a run is given up
 MODERN = f"{OURS}, modern with Muon"
-RUNS = {  # the words after `glassformer train` for each of our runs; those of recipes/shakespeare.toml
+RUNS = {  # the words after `glassformer train` for each of our runs; those of recipes/shakespeare.toml, in fewer steps
     OURS: (
         "gpt data.validation_fraction=0.1 data.batch_size=64 data.max_length=256 tokenizer.kind=characters "
         "tokenizer.vocab_size=8000 model.family=gpt model.context=256 model.dim=384 model.layers=6 model.heads=6 "
-        "model.dropout=0.2 recipe.steps=5000 recipe.learning_rate=1e-3 recipe.warmup_steps=100 "
+        "model.dropout=0.2 recipe.steps=1800 recipe.learning_rate=1e-3 recipe.warmup_steps=100 "
         "recipe.min_lr_ratio=0.1 recipe.betas=[0.9,0.99] recipe.weight_decay=0.1 recipe.log_every=50 "
-        "recipe.evaluate_every=250 recipe.patience=5 recipe.save_every=1000"
+        "recipe.evaluate_every=100 recipe.save_every=1000"
     )
 }
-RUNS[MODERN] = RUNS[OURS].replace("family=gpt", "family=modern") + " recipe.optimizer=muon"
+RUNS[MODERN] = (
+    RUNS[OURS].replace("family=gpt", "family=modern").replace("dropout=0.2", "dropout=0.3")
+    + " recipe.optimizer=muon recipe.learning_rate=3e-3 recipe.schedule=stable recipe.ema_decay=0.995"
+    + " recipe.warmup_steps=50 recipe.steps=1100 recipe.evaluate_every=50"
+)
 TINY = "model.dim=16 model.layers=1 model.heads=2 recipe.steps=4 recipe.warmup_steps=1 recipe.evaluate_every=2"
 STEP = re.compile(r"step (\d+): train loss [\d.]+, val loss ([\d.]+)")
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
@@ -166,7 +170,7 @@ def _ours(words: str) -> Start:
         settings = {
             "data.path": str(options.data.resolve()),
             "run.device": str(device.device),
-            "run.compile": "yes" if device.compile else "no",
+            "run.compile": {None: "auto", True: "yes", False: "no"}[device.compile],
             "run.precision": "bfloat16" if device.bf16 else "float32",
         }
         more = [*words.split(), *(f"{key}={value}" for key, value in settings.items())]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,6 +14,7 @@ from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
 from glassformer.bench.torch_transformer import TorchTranslator, TranslatorLoss, copy_to_torch
 from glassformer.data.batches import IGNORE
+from glassformer.data.packed_pairs import PackedPairBatches
 from glassformer.data.padded_batches import PairBatches
 from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
@@ -85,11 +87,14 @@ def random_pairs(row: TranslatorRow, seed: int) -> Pairs:
 def _measure(name: str, row: TranslatorRow, options: BenchOptions) -> list[Measurement]:
     pairs, device = random_pairs(row, options.seed), options.device
 
-    def batches() -> PairBatches:
-        return PairBatches(pairs, row.rows * row.length, PAD, START, EOS, options.seed)
+    def batches(kind: type[PairBatches] = PairBatches) -> PairBatches:
+        return kind(pairs, row.rows * row.length, PAD, START, EOS, options.seed)
 
+    # As a run does: pairs of uneven lengths are packed where kernels know how to read them.
+    ours = partial(batches, PackedPairBatches if not row.even and device.graphs and device.bf16 else PairBatches)
+    objective = replace(TranslateTask.objective, longest=ours().longest)
     candidates: dict[str, Callable[[], Runner]] = {
-        OURS: lambda: our_runner(row.config, batches, TranslateTask.objective, RECIPE, device, counted=not row.even),
+        OURS: lambda: our_runner(row.config, ours, objective, RECIPE, device, counted=not row.even),
         TORCH: lambda: torch_runner(row, batches, options),
     }
     runners = options.runners(candidates)
@@ -108,7 +113,7 @@ def torch_runner(row: TranslatorRow, batches: Callable[[], PairBatches], options
         model = TranslatorLoss(TorchTranslator(row.config, max(row.length, row.longest) + 1), RECIPE.label_smoothing)
         model.to(device.device).train()
         optimizer = torch.optim.AdamW(model.parameters(), 7e-4, RECIPE.betas, weight_decay=0.0, fused=True)
-        stepped, data = torch.compile(model) if device.compile else model, batches()
+        stepped, data = torch.compile(model) if device.compile is not False else model, batches()
 
         def step() -> None:
             batch = next(data)
