@@ -85,13 +85,13 @@ def test_all_batches_of_all_epochs_have_one_shape() -> None:
 @pytest.mark.parametrize(("room", "world", "most"), [(2048, 1, 0.03), (8192, 1, 0.01), (8192, 2, 0.1)])
 def test_little_is_padding(room: int, world: int, most: float) -> None:
     parts = [made(drawn_pairs(6000), room, 0, rank, world) for rank in range(world)]
-    shares = [epoch(part) for part in parts]
-    order = [batch for share in shares for batch in share]
+    portions = [epoch(part) for part in parts]
+    order = [batch for portion in portions for batch in portion]
     cells = sum(batch["source"].numel() + batch["target"].numel() for batch in order)
     used = sum(map(packed_tokens, order))
     assert used == sum(len(one) + len(other) + 1 for batch in order for one, other in pairs_of(batch))
     assert 1 - used / cells < most
-    each = [sum(map(packed_tokens, share)) for share in shares]
+    each = [sum(map(packed_tokens, portion)) for portion in portions]
     assert max(each) < 1.05 * min(each), "processes have about the same work"
 
 

@@ -66,9 +66,9 @@ def _bounds(require: Require, tokens: int, **bounds: Tensor) -> None:
     symbols={
         "c": "bounds of the documents of the queries",
         "e": "bounds of the documents of the keys",
-        r"queries=\text{queries}": "number of queries of a row",
-        r"keys=\text{keys}": "number of keys of a row",
-        r"causal=\text{causal}": "whether no query attends past its own position, where documents end together",
+        "queries=": "number of queries of a row",
+        "keys=": "number of keys of a row",
+        "causal=": "whether no query attends past its own position, where documents end together",
         "dtype=": "dtype",
         "M": "mask to add to the scores of all heads",
     },

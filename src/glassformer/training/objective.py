@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -15,12 +16,22 @@ from glassformer.equations.linear_cross_entropy import linear_cross_entropy
 from glassformer.equations.losses import cross_entropy, symmetric_kl
 from glassformer.equations.similarity import inner_product
 from glassformer.layers.model import Model, TokenPredictor
-from glassformer.layers.packing import PackedPairs
 from glassformer.recording import Tape
 
 HALF = (torch.float16, torch.bfloat16)  # a sum of losses is too long for these
 FORWARD_AND_BACKWARD = 3  # the backward pass takes about twice the operations of the forward pass
-Input = Tensor | PackedPairs | None  # of a model
+
+
+@runtime_checkable
+class PackedInput(Protocol):
+    """How texts that share a row are kept apart: what a model reads in place of a mask."""
+
+    def twice(self) -> Self:
+        """The same for every row of a batch and the same rows once more."""
+        ...
+
+
+Input = Tensor | PackedInput | None  # of a model
 
 
 # From model, inputs, targets, their weights if they have some, `label_smoothing` and `r_drop` to the summed loss and
@@ -63,9 +74,9 @@ def _one_pass(
 
 def _twice(value: Input) -> Input:
     """An input for every row of a batch and the same rows once more."""
-    if isinstance(value, PackedPairs):
-        return value.twice()
-    return None if value is None else torch.cat([value, value])
+    if isinstance(value, Tensor):
+        return torch.cat([value, value])
+    return None if value is None else value.twice()
 
 
 def _upcast(logits: Tensor) -> Tensor:
@@ -93,8 +104,8 @@ class Objective:
 
     `baseline` is the loss of a model that has learned nothing, where that is known: a loss far above it is diverging.
     `sample` describes what a model does with one example, for the log of a run. `positions` counts the positions of a
-    batch that is not made of tokens, such as the patches of pictures. `longest` is the most tokens of a sequence of
-    training batches that are packed.
+    batch that is not made of tokens, such as the patches of pictures. `packing` makes of the bounds of a packed batch,
+    and of `longest`, the most tokens of a text in it, what the model reads in place of a mask.
     """
 
     inputs: tuple[str, ...]
@@ -103,6 +114,7 @@ class Objective:
     baseline: Callable[[Model], float] | None = uniform_over_vocab
     sample: Callable[[Model], str | None] | None = None
     positions: Callable[[Model, Batch], int] | None = None
+    packing: Callable[[Tensor, Tensor, int | None], PackedInput] | None = None
     longest: int | None = None
 
     @property
@@ -112,10 +124,9 @@ class Objective:
 
     def read(self, batch: Batch) -> list[Tensor]:
         """What the model reads of a batch: the inputs, and for a packed one its packing in place of a mask."""
-        if BOUNDS[0] not in batch:
+        if self.packing is None or BOUNDS[0] not in batch:
             return [batch[name] for name in self.inputs]
-        source, target = (batch[name] for name in BOUNDS)
-        packing = PackedPairs(source, target, self.longest)
+        packing = self.packing(batch[BOUNDS[0]], batch[BOUNDS[1]], self.longest)
         return [*(batch.get(name) for name in self.inputs), packing]  # pyright: ignore - losses on pairs read it
 
     def tokens(self, model: Model, batch: Batch) -> int:

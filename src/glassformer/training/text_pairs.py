@@ -15,6 +15,7 @@ from glassformer.errors import ConfigError, DataError
 from glassformer.layers.config import Config, Size, setting
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
+from glassformer.layers.packing import PackedPairs
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
@@ -24,7 +25,7 @@ from glassformer.training.recipe import TINY_RECIPE, Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Predictions, Task, TaskData
 
-NEXT_TARGET_TOKEN = Objective(inputs=("source", "target", "attention_mask"), targets="targets")
+NEXT_TARGET_TOKEN = Objective(inputs=("source", "target", "attention_mask"), targets="targets", packing=PackedPairs)
 TEXTS_AT_ONCE = 256  # generated together
 BEST_TEXT = GenerationConfig(length_penalty=1.0)
 TwoTexts = tuple[str, str]
