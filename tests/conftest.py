@@ -9,6 +9,7 @@ import signal
 import tempfile
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch starts its pool, and for the programs that tests start
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process and program that is started compiles every file
 
 os.environ["GLASSFORMER_CACHE"] = os.path.join(tempfile.gettempdir(), f"glassformer-tests-{getpass.getuser()}")
 
