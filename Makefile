@@ -29,11 +29,12 @@ quick: $(READY)
 # Types and shapes are checked at run time by a hook, while equations, layers and models are tested and what runs them.
 # These tests run without it: torch.compile cannot see through it, it refuses a wrong configuration before the library
 # can, and commands, pages and files show nothing about shapes that the others do not.
-UNHOOKED := tests/compiled tests/models/test_configs.py \
-  $(addprefix tests/,browser checkpoints cli course data house studio text views)
+COMPILED := tests/compiled tests/models/test_configs.py
+UNHOOKED := $(addprefix tests/,browser checkpoints cli course data house studio text views)
 test: $(READY)
+	@$(TEST) $(COMPILED)
 	@$(TEST) $(UNHOOKED)
-	@$(TEST) $(addprefix --ignore=,$(UNHOOKED)) --jaxtyping-packages=$(HOOKED),tests.check
+	@$(TEST) $(addprefix --ignore=,$(COMPILED) $(UNHOOKED)) --jaxtyping-packages=$(HOOKED),tests.check
 
 check: $(READY)
 	@$(BIN)/ruff check --quiet
