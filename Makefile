@@ -26,12 +26,15 @@ demo: $(READY)
 quick: $(READY)
 	@$(TEST) tests/test_smoke.py tests/house/test_floors.py tests/house/test_sizes.py tests/house/test_reading.py
 
-# Types and shapes are checked at run time by a hook. These tests run without it: torch.compile cannot see through it, and
-# it refuses a wrong configuration before the library can.
-UNHOOKED := tests/compiled tests/models/test_configs.py
+# Types and shapes are checked at run time by a hook, while equations, layers and models are tested and what runs them.
+# These tests run without it: torch.compile cannot see through it, it refuses a wrong configuration before the library
+# can, and commands, pages and files show nothing about shapes that the others do not.
+COMPILED := tests/compiled tests/models/test_configs.py
+UNHOOKED := $(addprefix tests/,browser checkpoints cli course data house studio text views)
 test: $(READY)
+	@$(TEST) $(COMPILED)
 	@$(TEST) $(UNHOOKED)
-	@$(TEST) $(addprefix --ignore=,$(UNHOOKED)) --jaxtyping-packages=$(HOOKED),tests.check
+	@$(TEST) $(addprefix --ignore=,$(COMPILED) $(UNHOOKED)) --jaxtyping-packages=$(HOOKED),tests.check
 
 check: $(READY)
 	@$(BIN)/ruff check --quiet
@@ -63,5 +66,7 @@ format: $(READY)
 docs: $(READY)
 	@$(BIN)/python docs/generate.py
 
+# What takes minutes, and more cases of what is tried with many: those that `cases` gives a number of.
 soak: $(READY)
 	@$(TEST) -m soak
+	@$(TEST) --hypothesis-profile=nightly $(shell grep -rl --include=*.py "import cases$$" tests)

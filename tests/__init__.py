@@ -4,7 +4,12 @@ import inspect
 from collections.abc import Callable
 from typing import TypeVar
 
+import jaxtyping
 from beartype import BeartypeConf, beartype
+
+from tests.hook import hook
+
+jaxtyping.jaxtyped = hook  # what --jaxtyping-packages decorates each function with
 
 F = TypeVar("F", bound=Callable[..., object])
 

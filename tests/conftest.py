@@ -9,6 +9,7 @@ import signal
 import tempfile
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch starts its pool, and for the programs that tests start
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each process and program that is started compiles every file
 
 os.environ["GLASSFORMER_CACHE"] = os.path.join(tempfile.gettempdir(), f"glassformer-tests-{getpass.getuser()}")
 
@@ -64,9 +65,17 @@ def group_of(test: str) -> str:
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
     """Give the tests of a group to one process, since the markers of pytest-xdist 3.8 do not reach pytest 9.2."""
     from xdist.scheduler import LoadGroupScheduling
+    from xdist.workermanage import WorkerController
 
     class Together(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
             return group_of(nodeid)
+
+        def mark_test_complete(self, node: WorkerController, item_index: int, duration: float = 0) -> None:
+            """Forget groups that are done, which would be counted again after each test."""
+            super().mark_test_complete(node, item_index, duration)
+            work, group = self.assigned_work[node], group_of(self.registered_collections[node][item_index])
+            if all(work[group].values()):
+                del work[group]
 
     return Together(config, log) if config.getvalue("dist") == "loadgroup" else None  # pyright: ignore[reportArgumentType]

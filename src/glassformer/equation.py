@@ -240,19 +240,30 @@ class Equation(Generic[P, R]):
 
         A shape such as (3, 4) is that of a float32 tensor where a float is wanted.
         """
-        bound = self.bind(args, kwargs)
-        arguments = {p.name: _to_meta(p.of_shape(bound[p.name])) for p in self.parameters}
-        Axes(self.name).bind(self.parameters, arguments)
+        arguments, axes = self._sketched(args, kwargs)
         with _Calls() as calls:
             result = self.fn(**arguments)  # pyright: ignore[reportCallIssue] - the same arguments, by name
         moved = sum(t.numel() * t.element_size() for t in tensors_in([*arguments.values(), result]))
         if self.flops is None:
-            return Cost(sum(part.cost(**inputs).flops for part, inputs in calls.made), moved)
+            return Cost(sum(part.operations(**inputs) for part, inputs in calls.made), moved)
+        return Cost(self._declared(self.flops, arguments, axes), moved)
+
+    def operations(self, *args: object, **kwargs: object) -> int:
+        """The operations of the cost of one call; where they are declared, no other equation is asked."""
+        if self.flops is None:
+            return self.cost(*args, **kwargs).flops
+        return self._declared(self.flops, *self._sketched(args, kwargs))
+
+    def _sketched(self, args: tuple[object, ...], kwargs: dict[str, object]) -> tuple[dict[str, object], Axes]:
+        bound = self.bind(args, kwargs)
+        arguments = {p.name: _to_meta(p.of_shape(bound[p.name])) for p in self.parameters}
         axes = Axes(self.name)
         axes.bind(self.parameters, arguments)
+        return arguments, axes
+
+    def _declared(self, flops: Callable[..., int], arguments: dict[str, object], axes: Axes) -> int:
         sizes = {name: math.prod(size) for name, size in axes.sizes.items()} | arguments
-        wanted = inspect.signature(self.flops).parameters
-        return Cost(self.flops(**{name: sizes[name] for name in wanted}), moved)
+        return flops(**{name: sizes[name] for name in inspect.signature(flops).parameters})
 
     @property
     def has_cell(self) -> bool:

@@ -326,9 +326,11 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
 MUTATIONS = {"model.safetensors": 12000, "config.json": 1500, "native": 1500, "llama2c": 2500, "vectors": 2500}
 
 
+@pytest.mark.parametrize("share", [0.1, pytest.param(1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("target", MUTATIONS)
-def test_twenty_thousand_mutated_files(target: str, folder: Path, tmp_path: Path) -> None:
+def test_twenty_thousand_mutated_files(target: str, share: float, folder: Path, tmp_path: Path) -> None:
     """A clear error or a model each time, and never more memory than the file and a constant."""
+    number = int(share * MUTATIONS[target])
     chance = random.Random(target)
     read: Callable[[], object] = lambda: load(folder)  # noqa: E731
     path = folder / target
@@ -347,7 +349,7 @@ def test_twenty_thousand_mutated_files(target: str, folder: Path, tmp_path: Path
     read()
     good = 0
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(MUTATIONS[target]):
+    for _ in range(number):
         path.write_bytes(mutated(whole, chance))
         try:
             read()
@@ -355,7 +357,7 @@ def test_twenty_thousand_mutated_files(target: str, folder: Path, tmp_path: Path
         except GlassformerError as error:
             assert "\n" not in str(error)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 32 * 1024  # which counts in 1024 bytes
-    assert good < 0.75 * MUTATIONS[target]
+    assert good < 0.75 * number
 
 
 def test_files_of_every_family_survive_mutation_of_their_configuration(tmp_path: Path) -> None:

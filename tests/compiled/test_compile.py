@@ -46,34 +46,40 @@ def test_every_equation_compiles_whole(name: str, data: st.DataObject) -> None:
     torch._dynamo.reset()
 
 
-# One of each architecture here, and all their variants in `make soak`.
+# One of each architecture here, three of them in bfloat16 too, and all their variants in both types in `make soak`.
 FIRST = {type(config): name for name, config in reversed(ZOO.items())}.values()
-EACH = [name if name in FIRST else pytest.param(name, marks=pytest.mark.soak) for name in ZOO]
+ROUGH = ("gpt", "llama", "seq2seq")
+ROOM = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
+EACH = [
+    pytest.param(name, dtype, id=f"{name}-{dtype}", marks=[] if name in few else pytest.mark.soak)
+    for dtype, few in ((torch.float32, FIRST), (torch.bfloat16, ROUGH))
+    for name in ZOO
+]
 
 
-@pytest.mark.parametrize("name", EACH)
-def test_every_model_compiles_whole(name: str) -> None:
-    """Captured as one graph, forward and backward, in float32 and bfloat16."""
-    for dtype, room in {torch.float32: 1e-5, torch.bfloat16: 3e-2}.items():
-        torch._dynamo.reset()
-        case = specimen(name, dtype)
-        compiled = torch.compile(case.model, fullgraph=True, backend="aot_eager")
-        eager, fast = case(), compiled(**case.inputs)
-        size = eager.abs().max().item()
-        assert_close(fast, eager, rtol=room, atol=room * size)
-        seed = torch.randn_like(eager)
-        parameters = [each for each in case.model.parameters() if each.requires_grad]
-        for one, other in zip(
-            torch.autograd.grad(fast, parameters, seed, allow_unused=True),
-            torch.autograd.grad(eager, parameters, seed, allow_unused=True),
-            strict=True,
-        ):
-            if other is not None:
-                assert_close(one, other, rtol=room, atol=room * max(1.0, other.abs().max().item()))
+@pytest.mark.parametrize(("name", "dtype"), EACH)
+def test_every_model_compiles_whole(name: str, dtype: torch.dtype) -> None:
+    """Captured as one graph, forward and backward."""
+    case, room = specimen(name, dtype), ROOM[dtype]
+    compiled = torch.compile(case.model, fullgraph=True, backend="aot_eager")
+    eager, fast = case(), compiled(**case.inputs)
+    size = eager.abs().max().item()
+    assert_close(fast, eager, rtol=room, atol=room * size)
+    seed = torch.randn_like(eager)
+    parameters = [each for each in case.model.parameters() if each.requires_grad]
+    for one, other in zip(
+        torch.autograd.grad(fast, parameters, seed, allow_unused=True),
+        torch.autograd.grad(eager, parameters, seed, allow_unused=True),
+        strict=True,
+    ):
+        if other is not None:
+            assert_close(one, other, rtol=room, atol=room * max(1.0, other.abs().max().item()))
 
 
 @makes_kernels
-@pytest.mark.parametrize("name", ["gpt", "llama-grouped", "seq2seq", "t5"])
+@pytest.mark.parametrize(
+    "name", ["llama-grouped", "seq2seq", *(pytest.param(name, marks=pytest.mark.soak) for name in ("gpt", "t5"))]
+)
 def test_compiled_kernels_equal_eager(name: str) -> None:
     """The same through the code generator, with real kernels built."""
     case = specimen(name, torch.float32)

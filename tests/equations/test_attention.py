@@ -17,6 +17,7 @@ from glassformer.equations.heads import merge_heads, repeat_kv, split_heads
 from glassformer.equations.masks import causal_mask
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
+from tests.cases import cases
 from tests.equations.drawing import Draw
 
 
@@ -37,7 +38,7 @@ def naive(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, bias: Tensor) -> Ten
     return torch.tensor(out, dtype=q.dtype).view(*q.shape[:-1], v.shape[-1])
 
 
-@settings(max_examples=2000, deadline=None)
+@cases(100)
 @given(data=st.data())
 def test_attention_equals_a_naive_loop(data: st.DataObject) -> None:
     """Batches of 0 to 4, lengths 0 to 33, 1 to 8 heads, odd widths, every kind of mask, grouped heads."""
@@ -91,7 +92,7 @@ def test_half_precision_is_no_worse_than_twice_torch(data: st.DataObject, dtype:
     assert (attention.fn(q, k, v).double() - exact).abs().max() <= room
 
 
-@settings(max_examples=500, deadline=None)
+@cases(100)
 @given(data=st.data())
 def test_the_future_does_not_leak(data: st.DataObject) -> None:
     """Change a later token: earlier outputs stay equal to the last bit (N4)."""
@@ -107,7 +108,7 @@ def test_the_future_does_not_leak(data: st.DataObject) -> None:
         assert torch.equal(before[:, :t], after[:, :t])
 
 
-@settings(max_examples=500, deadline=None)
+@cases(100)
 @given(data=st.data())
 def test_without_positions_order_does_not_matter(data: st.DataObject) -> None:
     """R82: permuting the rows permutes the output."""
@@ -117,7 +118,7 @@ def test_without_positions_order_does_not_matter(data: st.DataObject) -> None:
     assert_close(attention(x[order], x[order], x[order]), attention(x, x, x)[order])
 
 
-@settings(max_examples=500, deadline=None)
+@cases(100)
 @given(data=st.data())
 def test_padding_changes_nothing(data: st.DataObject) -> None:
     draw = Draw(data)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
@@ -14,6 +14,7 @@ from glassformer.equation import Equation, catalog, no_checks, reference_mode
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
 from tests.arithmetic import as_python
+from tests.cases import cases
 from tests.equations.counting import count
 from tests.equations.drawing import Draw, draw_arguments
 
@@ -24,7 +25,7 @@ FUSED = [n for n, e in CATALOG.items() if e.fused is not None]
 CELLS = [n for n, e in CATALOG.items() if e._cell is not None]
 COUNTED = [n for n, e in CATALOG.items() if any(p.is_tensor for p in e.parameters)]
 STRAIGHT_THROUGH = ("round_straight_through",)  # a gradient by convention, which autograd has and differences have not
-CASES = settings(max_examples=25, deadline=None)
+CASES = cases(12)
 
 
 def floats(value: object) -> list[Tensor]:
@@ -189,7 +190,8 @@ def test_cost_equals_a_counted_run(name: str, data: st.DataObject) -> None:
     equation = CATALOG[name]
     arguments = draw_arguments(equation, Draw(data))
     with reference_mode(), no_checks():
-        assert equation.cost(**arguments).flops == count(equation.fn, **arguments)
+        found = equation.cost(**arguments).flops
+        assert equation.operations(**arguments) == found == count(equation.fn, **arguments)
 
 
 def evaluate(text: str) -> float:

@@ -17,9 +17,10 @@ from glassformer.equations.softmax import softmax
 from glassformer.equations.sparse_masks import block_sparse_mask, dilated_mask, sliding_window_mask, visible_pairs
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
+from tests.cases import cases
 
 CASES = settings(max_examples=100, deadline=None)
-MANY = settings(max_examples=500, deadline=None)
+MANY = cases(100)
 LENGTHS = st.integers(0, 33)
 SEEDS = st.integers(0, 2**31 - 1)
 

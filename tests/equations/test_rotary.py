@@ -25,9 +25,10 @@ from glassformer.equations.rotary_scaling import (
     yarn_temperature,
 )
 from glassformer.errors import EquationError
+from tests.cases import cases
 
 CASES = settings(max_examples=100, deadline=None)
-MANY = settings(max_examples=500, deadline=None)
+MANY = cases(100)
 LAYOUTS = st.sampled_from(["adjacent", "halves"])
 PAIRS = st.integers(1, 16)
 PLACES = st.integers(0, 5000)

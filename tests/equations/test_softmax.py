@@ -15,10 +15,11 @@ from glassformer.equations.information import cross_entropy_between, entropy, kl
 from glassformer.equations.softmax import log_softmax, logsumexp, softmax
 from glassformer.errors import EquationError
 from glassformer.recording import Tape
+from tests.cases import cases
 from tests.equations.drawing import Draw
 
 CASES = settings(max_examples=100, deadline=None)
-MANY = settings(max_examples=500, deadline=None)
+MANY = cases(100)
 OF_LOGITS = [softmax, log_softmax, logsumexp]
 OF_PROBABILITIES = [softmax_jacobian, entropy]
 OF_TWO = [cross_entropy_between, kl_divergence]

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,25 +39,14 @@ def found(folder: Path) -> Found:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     processes = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    programs = [
-        subprocess.Popen(
-            [sys.executable, "-m", "tests.training.two_process_worker", str(folder)],
-            env={
-                **os.environ,
-                **processes,
-                "RANK": str(rank),
-                "LOCAL_RANK": str(rank),
-                "GLASSFORMER_CACHE": str(folder),
-            },
-            cwd=ROOT,
-        )
-        for rank in range(2)
-    ]
-    try:
-        assert [program.wait(timeout=250) for program in programs] == [0, 0]
-    finally:
-        for program in programs:
-            program.kill()
+    command = [sys.executable, "-m", "tests.training.two_process_worker", str(folder)]
+    environment = {**os.environ, **processes, "GLASSFORMER_CACHE": str(folder)}
+    with subprocess.Popen(command, env=environment, cwd=ROOT, start_new_session=True) as program:
+        try:
+            assert program.wait(timeout=250) == 0
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(program.pid, signal.SIGKILL)
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 

@@ -166,5 +166,5 @@ def operations_per_token(loss_module: LossModule, batch: Batch) -> float:
     weights = {name: torch.empty(value.shape, device="meta") for name, value in loss_module.state_dict().items()}
     with torch.no_grad(), no_checks(), Tape() as tape:
         functional_call(loss_module, weights, (inputs,))
-    flops = sum(step.equation.cost(**step.inputs).flops for step in tape.steps)
+    flops = sum(step.equation.operations(**step.inputs) for step in tape.steps)
     return FORWARD_AND_BACKWARD * flops / max(loss_module.objective.tokens(loss_module.model, batch), 1)
