@@ -195,4 +195,4 @@ def _padded(E: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor | None]:
 def _rows(rows: int, classes: int, device: str) -> int:
     """Rows of a piece: as equal as can be, so that one compiled program serves all but the last."""
     pieces = math.ceil(rows * classes / PIECE.get(device, PIECE["cpu"]))
-    return max(1, -(-rows // pieces) if pieces <= 1 else -(-rows // (pieces * ROWS)) * ROWS)
+    return max(1, rows) if pieces <= 1 else -(-rows // (pieces * ROWS)) * ROWS

@@ -4,23 +4,22 @@ With "ddp" (distributed data parallel) every process has the whole model; with "
 FSDP2) each keeps a shard of every weight, gradient and moment, and gathers the rest while it computes.
 """
 
+import importlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Literal
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
-from torch.distributed.fsdp import FSDPModule, fully_shard
-from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from glassformer.equation import MODE
 from glassformer.equations.gradients import global_norm
-from glassformer.layers.block import Block
 from glassformer.training.device import Device
 
 Strategy = Literal["ddp", "fsdp"]
@@ -44,19 +43,14 @@ class ProcessGroup:
         if self.world_size == 1:
             return module
         if self.strategy == "fsdp":
-            for part in module.modules():
-                if isinstance(part, Block):
-                    fully_shard(part)
-            fully_shard(module, reshard_after_forward=True)  # else its weights stay whole after an evaluation
-            return module
+            return _sharding().shard(module)
         devices = [device.device.index or 0] if device.device.type == "cuda" else None
         return DistributedDataParallel(module, device_ids=devices)
 
     @contextmanager
     def accumulate(self, module: nn.Module, last: bool) -> Iterator[None]:
         """Accumulate the gradients of a part of a batch; they are reduced once, with the last part."""
-        if isinstance(module, FSDPModule):
-            module.set_requires_gradient_sync(last)
+        if self.world_size > 1 and _sharding().reduce_gradients(module, last):
             yield
         elif isinstance(module, DistributedDataParallel) and not last:
             with module.no_sync():
@@ -80,7 +74,7 @@ class ProcessGroup:
         """The norm of all gradients together, sharded or not."""
         if self.world_size == 1 or self.strategy == "ddp":
             return global_norm(gradients)
-        mine = global_norm([g.to_local() if isinstance(g, DTensor) else g for g in gradients])
+        mine = global_norm([_sharding().local(gradient) for gradient in gradients])
         return self.sum(mine.square()).sqrt()
 
     def gather(self, text: str) -> list[str]:
@@ -142,16 +136,24 @@ def gathered_rows(*parts: Tensor) -> tuple[Tensor, ...]:
     return whole.split([part.shape[-1] for part in parts], -1)
 
 
+def _sharding() -> ModuleType:
+    """The module for weights in shards, which is imported when they are needed: it takes seconds."""
+    return importlib.import_module("glassformer.training.sharding")
+
+
+def is_shard(tensor: Tensor) -> bool:
+    """Whether a tensor is this process's shard of a larger one."""
+    return type(tensor) not in (Tensor, nn.Parameter) and _sharding().is_shard(tensor)
+
+
 def unsharded(tensor: Tensor) -> Tensor:
     """A whole tensor, of which this process may hold a shard; every process has to take part."""
-    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+    return _sharding().whole(tensor) if is_shard(tensor) else tensor
 
 
 def sharded_like(tensor: Tensor, like: Tensor) -> Tensor:
     """A whole tensor, sharded as another one is."""
-    if isinstance(like, DTensor) and tensor.shape == like.shape and tensor.dim() > 0:
-        return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements, src_data_rank=None)
-    return tensor
+    return _sharding().scattered_like(tensor, like) if is_shard(like) else tensor
 
 
 def expected(strategy: Strategy) -> ProcessGroup:

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 from torch.optim import SGD, AdamW, Optimizer, RMSprop
 
 from glassformer.checkpoints.run_checkpoints import AVERAGE
@@ -15,7 +14,7 @@ from glassformer.errors import CheckpointError, ConfigError, RunFolderError
 from glassformer.layers.basic import Linear
 from glassformer.layers.model import Model
 from glassformer.torch_private import lerp_all, multiply_all, step_unless
-from glassformer.training.distributed import sharded_like, unsharded
+from glassformer.training.distributed import is_shard, sharded_like, unsharded
 from glassformer.training.muon import BatchedMuon
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
@@ -51,7 +50,7 @@ class Optimizers:
 
     def __init__(self, model: nn.Module, recipe: Recipe) -> None:
         self.parameters = trainable(model)
-        if recipe.optimizer == "muon" and any(isinstance(p, DTensor) for p in self.parameters.values()):
+        if recipe.optimizer == "muon" and any(map(is_shard, self.parameters.values())):
             raise ConfigError('optimizer is muon, which needs whole matrices; use adamw, or run.strategy = "ddp"')
         self.recipe = recipe
         self._names = {id(parameter): name for name, parameter in self.parameters.items()}
