@@ -8,9 +8,9 @@ import torch
 
 from glassformer.bench.distance import relative_distance, require_near
 from glassformer.bench.measure import OURS, Measurement, Runner, Step, TimedWork, measure
-from glassformer.bench.nanogpt import autocast
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
+from glassformer.bench.peer_steps import autocast
 from glassformer.bench.torch_transformer import TorchTranslator, TranslatorLoss, copy_to_torch
 from glassformer.data.batches import IGNORE
 from glassformer.data.padded_batches import PairBatches
