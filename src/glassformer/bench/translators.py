@@ -108,7 +108,8 @@ def torch_runner(row: TranslatorRow, batches: Callable[[], PairBatches], options
         model = TranslatorLoss(TorchTranslator(row.config, max(row.length, row.longest) + 1), RECIPE.label_smoothing)
         model.to(device.device).train()
         optimizer = torch.optim.AdamW(model.parameters(), 7e-4, RECIPE.betas, weight_decay=0.0, fused=True)
-        stepped, data = torch.compile(model) if device.compile else model, batches()
+        stepped = torch.compile(model, dynamic=None if row.even else True) if device.compile else model
+        data = batches()
 
         def step() -> None:
             batch = next(data)
