@@ -42,7 +42,7 @@ def _dispatch(name: str, options: BenchOptions) -> list[Measurement]:
     kernel = equation.kernel
     steps = 20 if options.tiny else CALLS
 
-    def unchecked(function: Callable[..., Tensor]) -> Callable[[], object]:
+    def without_checks(function: Callable[..., Tensor]) -> Callable[[], object]:
         def many() -> None:
             with no_checks():
                 for _ in range(steps):
@@ -54,7 +54,7 @@ def _dispatch(name: str, options: BenchOptions) -> list[Measurement]:
         for _ in range(steps):
             equation(*inputs)
 
-    forms = {"kernel": unchecked(kernel), "equation": unchecked(equation), "equation with checks": checked}
+    forms = {"kernel": without_checks(kernel), "equation": without_checks(equation), "equation with checks": checked}
     work = TimedWork(suite="calls", name=name, unit="calls/s", amount=steps, steps=1, warm_up=2)
     found = measure(work, _runners(forms, options), options.rounds, device, options.say)
     for each in found:

@@ -17,8 +17,8 @@ from glassformer.bench.distance import require_near
 from glassformer.bench.gpt_fast import GPT_FAST, check_gpt_fast, gpt_fast_runner
 from glassformer.bench.measure import OURS, Measurement, Runner, Step, TimedWork, measure
 from glassformer.bench.options import BenchOptions
-from glassformer.bench.peer_decoding import ctranslate2_step, hugging_face_generator, hugging_face_step
-from glassformer.bench.peer_gpt2 import HUGGING_FACE, hugging_face_apart
+from glassformer.bench.peer_decoding import HUGGING_FACE, ctranslate2_step, hugging_face_generator, hugging_face_step
+from glassformer.bench.peer_gpt2 import hugging_face_apart
 from glassformer.bench.peers import load_package
 from glassformer.decoding.beam import BeamSearch, run_search
 from glassformer.decoding.config import GenerationConfig

@@ -12,7 +12,8 @@ from glassformer.bench.measure import OURS, Measurement, Runner, TimedWork, meas
 from glassformer.bench.nanogpt import NANOGPT, NANOGPT_COMPILED, nanogpt_apart, nanogpt_runner
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
-from glassformer.bench.peer_gpt2 import HUGGING_FACE, hugging_face_apart, hugging_face_runner
+from glassformer.bench.peer_decoding import HUGGING_FACE
+from glassformer.bench.peer_gpt2 import hugging_face_apart, hugging_face_runner
 from glassformer.data.packed_batches import PackedBatches
 from glassformer.layers.config import Config
 from glassformer.models.gpt import GPTConfig

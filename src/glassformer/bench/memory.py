@@ -14,8 +14,6 @@ from glassformer.bench.options import BenchOptions
 from glassformer.bench.translators import translators
 from glassformer.data.phrase_book import split_phrase_book
 from glassformer.data.python_source import stdlib_labeled, stdlib_text
-from glassformer.training import run as run_module
-from glassformer.training.config import resolve
 
 BASE = ("model.dim=512", "model.heads=8", "model.layers=6")  # a model of 20 million parameters to fine-tune
 RUNS = {
@@ -39,7 +37,6 @@ STEPS = {"gpt": 4, "masked": 4, "classify": 40, "translate": 40}  # more where b
 COMMON = ("recipe.log_every=1", "recipe.evaluate_every=4", "recipe.warmup_steps=1", "run.device=cpu")
 TOKENIZER = "tokenizer.vocab_size=2000"
 SMALL = ("model.dim=16", "model.layers=1", "model.heads=2")
-WORKING, HIGHEST = "VmRSS", "VmHWM"  # the memory of a process, and the most it ever had
 ROWS = (*TRAIN, "equal", *RUNS)
 
 
@@ -71,7 +68,7 @@ def _estimates(options: BenchOptions) -> list[Measurement]:
             options.say(f"memory {row}: {words}")
             if "BASE" in words and not base.exists():
                 first = (f"data.path={files['gpt']}", "recipe.steps=1", "run.device=cpu", TOKENIZER, *BASE)
-                list(run_module.prepare(resolve("gpt", words=first), base, lambda text: None).train())
+                _in_process("gpt", *first, base=base)
             task, *more = words.replace("BASE", str(base)).split()
             settings = [f"data.path={files[task]}", f"recipe.steps={STEPS[task]}", *COMMON]
             settings += ([] if "BASE" in words else [TOKENIZER]) + more + (list(SMALL) if options.tiny else [])
@@ -81,13 +78,17 @@ def _estimates(options: BenchOptions) -> list[Measurement]:
 
 def _estimate(row: str, task: str, settings: list[str]) -> Measurement:
     """Estimate and peak of a run in its own process."""
-    command = [sys.executable, "-m", "glassformer.bench.memory", task, *settings]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    estimated, measured = json.loads(done.stdout.splitlines()[-1])
+    estimated, measured = json.loads(_in_process(task, *settings))
     found = Measurement(suite="memory", row=row, runner=task, unit="MB", rate=measured / 1e6, milliseconds=0, spread=0)
     found.peak_gigabytes = measured / GIGABYTE
     found.note = f"estimated {estimated / 1e6:.0f} MB, measured {measured / 1e6:.0f} MB: {estimated / measured:.2f}"
     return found
+
+
+def _in_process(*words: str, base: Path | str = "") -> str:
+    """The last line that `run_memory` prints in a process of its own."""
+    command = [sys.executable, "-m", "glassformer.bench.run_memory", str(base), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
 
 
 def data_files(folder: Path) -> dict[str, Path]:
@@ -98,26 +99,3 @@ def data_files(folder: Path) -> dict[str, Path]:
     labels.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     pairs.write_text("".join(f"{one}\t{other}\n" for one, other in split_phrase_book(3000, 100, 0)[0]))
     return {"gpt": text, "masked": text, "classify": labels, "translate": pairs}
-
-
-def measure_run(task: str, *words: str) -> tuple[int, int]:
-    """The estimate of a run, and by how much its memory grew from when the model was built to its peak."""
-    resolved = resolve(task, words=words)
-    with tempfile.TemporaryDirectory() as folder:
-        plan = run_module.prepare(resolved, None, lambda text: None, dry_run=True)
-        estimated = plan.estimate.memory
-        Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
-        before = _memory(WORKING)
-        run = run_module.prepare(resolved, Path(folder) / "run", lambda text: None)
-        for _ in run.train():
-            pass
-    return estimated, _memory(HIGHEST) - before
-
-
-def _memory(name: str) -> int:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure_run(*sys.argv[1:])))

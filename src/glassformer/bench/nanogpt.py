@@ -1,8 +1,7 @@
 """nanoGPT beside ours: its model and its optimizer, stepped as its train.py does."""
 
 import io
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from contextlib import redirect_stdout
 from types import ModuleType
 
 import numpy as np
@@ -13,23 +12,14 @@ from torch import Tensor, nn
 from glassformer.bench.distance import relative_distance
 from glassformer.bench.measure import BenchError, Runner, Step
 from glassformer.bench.options import BenchOptions
+from glassformer.bench.peer_steps import LAYERS, gpt_step, next_batch
 from glassformer.bench.peers import load_file
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build
-from glassformer.training.device import Device
 from glassformer.training.recipe import Recipe
 
 NANOGPT = "nanoGPT"
 NANOGPT_COMPILED = "nanoGPT compiled"  # on a CPU, where it is not unless asked
-LAYERS = {
-    "attention_norm": "ln_1",
-    "attention.qkv": "attn.c_attn",
-    "attention.output": "attn.c_proj",
-    "feed_forward_norm": "ln_2",
-    "feed_forward.up": "mlp.c_fc",
-    "feed_forward.down": "mlp.c_proj",
-}
-
 Tokens = Integer[np.ndarray, " tokens"]
 
 
@@ -38,23 +28,6 @@ def nanogpt_model(file: ModuleType, config: GPTConfig) -> nn.Module:
     sizes = {"n_layer": config.layers, "n_head": config.heads, "n_embd": config.dim, "block_size": config.context}
     with redirect_stdout(io.StringIO()):
         return file.GPT(file.GPTConfig(**sizes, vocab_size=config.vocab, dropout=config.dropout, bias=False))
-
-
-def next_batch(tokens: Tokens, rows: int, length: int, device: Device) -> tuple[Tensor, Tensor]:
-    """Random windows and their targets, made and moved as `get_batch` of its train.py does."""
-    starts = torch.randint(len(tokens) - length, (rows,))
-    x, y = (
-        torch.stack([torch.from_numpy(tokens[i + more : i + more + length].astype(np.int64)) for i in starts.tolist()])
-        for more in (0, 1)
-    )
-    if device.device.type == "cuda":
-        return tuple(part.pin_memory().to(device.device, non_blocking=True) for part in (x, y))  # pyright: ignore
-    return x.to(device.device), y.to(device.device)
-
-
-def autocast(device: Device) -> AbstractContextManager[object]:
-    """Autocast in the precision that ours has."""
-    return torch.autocast(device.device.type, torch.bfloat16) if device.bf16 else nullcontext()
 
 
 def nanogpt_runner(
@@ -73,29 +46,6 @@ def nanogpt_runner(
         return gpt_step(stepped, model, optimizer, lambda: next_batch(tokens, rows, config.context, device), device)
 
     return Runner(name, start)
-
-
-def gpt_step(
-    model: Callable[..., tuple[Tensor, Tensor]],
-    weights: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    batch: Callable[[], tuple[Tensor, Tensor]],
-    device: Device,
-) -> Step:
-    """One step of nanoGPT's loop: the next batch is fetched while the device computes, nothing waits for the loss."""
-    waiting = [batch()]
-
-    def step() -> None:
-        x, y = waiting.pop()
-        with autocast(device):
-            _, loss = model(x, y)
-        waiting.append(batch())
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(weights.parameters(), 1.0)
-        optimizer.step()
-        optimizer.zero_grad(set_to_none=True)
-
-    return step
 
 
 @torch.no_grad()

@@ -8,10 +8,26 @@ import torch
 from torch import nn
 
 from glassformer.bench.measure import Step
-from glassformer.bench.peer_gpt2 import hugging_face_model
 from glassformer.bench.peers import load_module, load_package
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.seq2seq import Seq2SeqConfig
+
+HUGGING_FACE = "Hugging Face"
+NO_TOKENS = {"bos_token_id": None, "eos_token_id": None}  # its defaults may lie beyond the vocabulary
+
+
+def hugging_face_model(config: GPTConfig) -> nn.Module:
+    """Hugging Face's GPT-2 of these sizes."""
+    library, rate = load_package("transformers"), config.dropout
+    sizes: dict[str, int | None] = {
+        "n_layer": config.layers,
+        "n_head": config.heads,
+        "n_embd": config.dim,
+        "n_positions": config.context,
+    }
+    sizes["n_inner"] = config.ffn_dim
+    drops = {"resid_pdrop": rate, "embd_pdrop": rate, "attn_pdrop": rate}
+    return library.GPT2LMHeadModel(library.GPT2Config(**sizes, vocab_size=config.vocab, **drops, **NO_TOKENS))
 
 
 def hugging_face_generator(config: GPTConfig | Seq2SeqConfig, device: torch.device, dtype: torch.dtype) -> nn.Module:

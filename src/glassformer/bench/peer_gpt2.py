@@ -8,16 +8,13 @@ from torch.nn import functional
 
 from glassformer.bench.distance import relative_distance
 from glassformer.bench.measure import Runner, Step
-from glassformer.bench.nanogpt import LAYERS, gpt_step, next_batch
 from glassformer.bench.options import BenchOptions
+from glassformer.bench.peer_decoding import HUGGING_FACE, hugging_face_model
+from glassformer.bench.peer_steps import LAYERS, gpt_step, next_batch
 from glassformer.bench.peers import load_package
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build
 from glassformer.training.recipe import Recipe
-
-HUGGING_FACE = "Hugging Face"
-
-NO_TOKENS = {"bos_token_id": None, "eos_token_id": None}  # its defaults may lie beyond the vocabulary
 
 Tokens = Integer[np.ndarray, " tokens"]
 
@@ -32,20 +29,6 @@ class _WithLoss(nn.Module):
     def forward(self, ids: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         logits = self.model(ids, use_cache=False).logits
         return logits, functional.cross_entropy(logits.flatten(0, 1).float(), targets.flatten())
-
-
-def hugging_face_model(config: GPTConfig) -> nn.Module:
-    """Hugging Face's GPT-2 of these sizes."""
-    library, rate = load_package("transformers"), config.dropout
-    sizes: dict[str, int | None] = {
-        "n_layer": config.layers,
-        "n_head": config.heads,
-        "n_embd": config.dim,
-        "n_positions": config.context,
-    }
-    sizes["n_inner"] = config.ffn_dim
-    drops = {"resid_pdrop": rate, "embd_pdrop": rate, "attn_pdrop": rate}
-    return library.GPT2LMHeadModel(library.GPT2Config(**sizes, vocab_size=config.vocab, **drops, **NO_TOKENS))
 
 
 def hugging_face_runner(config: GPTConfig, recipe: Recipe, rows: int, tokens: Tokens, options: BenchOptions) -> Runner:

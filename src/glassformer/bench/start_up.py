@@ -8,7 +8,7 @@ from functools import partial
 
 from glassformer.bench.measure import OURS, Measurement, Runner, Step, TimedWork, measure
 from glassformer.bench.options import BenchOptions
-from glassformer.bench.peer_gpt2 import HUGGING_FACE
+from glassformer.bench.peer_decoding import HUGGING_FACE
 from glassformer.bench.peers import load_package
 
 PYTHON, TORCH = "Python", "torch"

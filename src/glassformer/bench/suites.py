@@ -20,7 +20,7 @@ from glassformer.bench.memory import ROWS as MEMORY
 from glassformer.bench.memory import memory
 from glassformer.bench.nanogpt import NANOGPT, NANOGPT_COMPILED
 from glassformer.bench.options import BenchOptions, require_known
-from glassformer.bench.peer_gpt2 import HUGGING_FACE
+from glassformer.bench.peer_decoding import HUGGING_FACE
 from glassformer.bench.sparse import PATTERNS, sparse
 from glassformer.bench.sparse import ROWS as SPARSE
 from glassformer.bench.start_up import IMPORTS, start_up

@@ -44,7 +44,7 @@ RUNS[MODERN] = (
 TINY = "model.dim=16 model.layers=1 model.heads=2 recipe.steps=4 recipe.warmup_steps=1 recipe.evaluate_every=2"
 STEP = re.compile(r"step (\d+): train loss [\d.]+, val loss ([\d.]+)")
 CACHES = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
-TRAIN = "-m glassformer train --no-progress --out run"
+TRAIN = "glassformer train --no-progress --out run"
 OUTPUT, ERRORS = "output.txt", "errors.txt"
 
 Validation = tuple[int, float]  # a step, and its validation loss
@@ -175,7 +175,7 @@ def _ours(words: str) -> Start:
         }
         more = [*words.split(), *(f"{key}={value}" for key, value in settings.items())]
         more += TINY.split() if options.tiny else []
-        command = [sys.executable, *TRAIN.split(), *more]
+        command = [sys.executable, "-m", *TRAIN.split(), *more]
         return _Run(command, folder, folder / "run" / LOG, _read_ours)
 
     return start

@@ -9,9 +9,9 @@ import torch
 
 from glassformer.bench.distance import relative_distance, require_near
 from glassformer.bench.measure import OURS, Measurement, Runner, Step, TimedWork, measure
-from glassformer.bench.nanogpt import autocast
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
+from glassformer.bench.peer_steps import autocast
 from glassformer.bench.torch_transformer import TorchTranslator, TranslatorLoss, copy_to_torch
 from glassformer.data.batches import IGNORE
 from glassformer.data.packed_pairs import PackedPairBatches
@@ -113,7 +113,9 @@ def torch_runner(row: TranslatorRow, batches: Callable[[], PairBatches], options
         model = TranslatorLoss(TorchTranslator(row.config, max(row.length, row.longest) + 1), RECIPE.label_smoothing)
         model.to(device.device).train()
         optimizer = torch.optim.AdamW(model.parameters(), 7e-4, RECIPE.betas, weight_decay=0.0, fused=True)
-        stepped, data = torch.compile(model) if device.compile is not False else model, batches()
+        compiled = device.compile is not False
+        stepped = torch.compile(model, dynamic=None if row.even else True) if compiled else model
+        data = batches()
 
         def step() -> None:
             batch = next(data)
