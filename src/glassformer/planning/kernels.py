@@ -28,8 +28,9 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Lifetimes:
-    """For each storage that is in memory: its bytes, the call that makes it, and the number of calls when it is freed."""
+    """Storages in memory: number, bytes, the call that makes each, and the number of calls when it is freed."""
 
+    numbers: Sequence[int]
     sizes: Sequence[int]
     born: Sequence[int]
     died: Sequence[int]
@@ -38,7 +39,7 @@ class Lifetimes:
 def eager(step: RecordedStep) -> tuple[list[Kernel], Lifetimes]:
     """Every call as its own kernel, every result in memory until Python and autograd let go of it."""
     kernels = [_kernel(step, number, (number,), _moved(call)) for number, call in enumerate(step.calls)]
-    return kernels, Lifetimes(step.sizes, step.born, step.died)
+    return kernels, Lifetimes(range(len(step.sizes)), step.sizes, step.born, step.died)
 
 
 def _moved(call: KernelCall) -> int:
@@ -60,21 +61,21 @@ def _kernel(step: RecordedStep, at: int, numbers: Sequence[int], moved: int) -> 
     )
 
 
-def fused(step: RecordedStep) -> tuple[list[Kernel], Lifetimes]:
-    """Kernels as a compiler makes them.
+def fused(step: RecordedStep, by_block: bool = False) -> tuple[list[Kernel], Lifetimes]:
+    """Kernels as a compiler makes them from the whole step, or from each block alone, with the rest as it is.
 
     Neighbors that memory bandwidth limits become one kernel, which reads each tensor from outside once and writes
     only what is read after it. The backward pass computes again what follows from tensors that are kept anyway, so
     that those alone live from the forward to the backward pass.
     """
-    return _Fusion(step).result()
+    return _Fusion(step, by_block).result()
 
 
 class _Fusion:
     """A step on its way to fused kernels."""
 
-    def __init__(self, step: RecordedStep) -> None:
-        self.step, calls = step, step.calls
+    def __init__(self, step: RecordedStep, by_block: bool) -> None:
+        self.step, self.by_block, calls = step, by_block, step.calls
         self.middle = next((n for n, tag in enumerate(step.tags) if tag.phase == BACKWARD), len(calls))
         self.makers = {number: at for at in range(len(calls)) for number, _ in calls[at].writes if step.born[number] == at}
         self.uses: dict[int, list[int]] = {}
@@ -91,11 +92,15 @@ class _Fusion:
         for at, (call, tag) in enumerate(zip(self.step.calls, self.step.tags, strict=True)):
             before = groups[-1][-1] if groups else None
             fits = before is not None and call.kind == FUSIBLE == self.step.calls[before].kind
-            if before is not None and fits and self.step.tags[before].phase == tag.phase:
+            if before is not None and fits and self._together(self.step.tags[before], tag):
                 groups[-1].append(at)
             else:
                 groups.append([at])
         return groups
+
+    def _together(self, one: Tag, other: Tag) -> bool:
+        """Whether two neighbors are compiled together."""
+        return one.phase == other.phase and (not self.by_block or one.block == other.block != "")
 
     def _sources(self) -> dict[int, frozenset[int]]:
         """For each tensor of the forward pass that the backward pass reads, the ones that are kept for it."""
@@ -108,7 +113,9 @@ class _Fusion:
 
     def _again(self, number: int) -> bool:
         """Whether a tensor can be computed a second time from what it was made of, number by number."""
-        call = self.step.calls[self.makers[number]]
+        call, tag = self.step.calls[self.makers[number]], self.step.tags[self.makers[number]]
+        if self.by_block and (not tag.block or any(self.step.tags[at].block != tag.block for at in self.uses[number])):
+            return False
         largest = max((size for _, size in call.reads), default=0)
         pointwise = call.kind == FUSIBLE and 4 * self.step.sizes[number] >= largest
         return pointwise and not any(word in call.name for word in NOT_AGAIN)
@@ -131,7 +138,7 @@ class _Fusion:
     def result(self) -> tuple[list[Kernel], Lifetimes]:
         """The kernels, and what is in memory while they run."""
         kept = frozenset().union(*self.sources.values()) if self.sources else frozenset()
-        born, died, sizes = [], [], []
+        numbers, born, died, sizes = [], [], [], []
         kernels: list[Kernel] = []
         again: set[int] = set()
         written: set[int] = set()
@@ -142,6 +149,7 @@ class _Fusion:
                 for number in [n for n in reads if n in self.sources and n not in kept and n not in again]:
                     again.add(number)
                     extra += 2 * self.step.sizes[number]
+                    numbers.append(number)
                     born.append(group[0])
                     died.append(max(self.uses[number][-1], group[0]) + 1)
                     sizes.append(self.step.sizes[number])
@@ -150,10 +158,11 @@ class _Fusion:
             written |= set(writes)
             kernels.append(_kernel(self.step, group[0], group, sum(reads.values()) + sum(writes.values()) + extra))
         for number in sorted(written):
+            numbers.append(number)
             born.append(self.groups[self.group_of[self.step.born[number]]][0])
             died.append(self._freed(number, kept))
             sizes.append(self.step.sizes[number])
-        return [kernel for kernel in kernels if kernel.bytes or kernel.flops], Lifetimes(sizes, born, died)
+        return [kernel for kernel in kernels if kernel.bytes or kernel.flops], Lifetimes(numbers, sizes, born, died)
 
     def _traffic(self, index: int, group: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
         """Bytes read from outside a group and bytes written for what comes after it, by storage."""
@@ -196,3 +205,25 @@ class _Fusion:
         elif number in self.sources:
             uses = [use for use in uses if use < self.middle]
         return self.groups[self.group_of[max(uses, default=self.step.born[number])]][-1] + 1
+
+
+def checkpointed(step: RecordedStep, lifetimes: Lifetimes) -> Lifetimes:
+    """Lifetimes with activation checkpointing: a block keeps its input, and computes the rest again before going back."""
+    middle = next((n for n, tag in enumerate(step.tags) if tag.phase == BACKWARD), len(step.calls))
+    back = {tag.block: number for number, tag in reversed(list(enumerate(step.tags))) if tag.phase == BACKWARD}
+    reads: dict[int, list[int]] = {}
+    for at, call in enumerate(step.calls[:middle]):
+        for number, _ in call.reads:
+            reads.setdefault(number, []).append(at)
+    found: list[tuple[int, int, int, int]] = []
+    rows = zip(lifetimes.numbers, lifetimes.sizes, lifetimes.born, lifetimes.died, strict=True)
+    for number, size, born, died in rows:
+        block = step.tags[step.born[number]].block if step.born[number] >= 0 else ""
+        uses = reads.get(number, [])
+        inside = block in back and block and all(step.tags[at].block == block for at in uses)
+        if not inside or born < 0 or born >= middle or died <= middle or died > len(step.calls) - 1:
+            found.append((number, size, born, died))
+            continue
+        found.append((number, size, born, max([born, *uses]) + 1))
+        found.append((number, size, back[block], max(died, back[block] + 1)))
+    return Lifetimes(*([row[column] for row in found] for column in range(4)))

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from glassformer.equation import MODE, AnyEquation, no_checks, tensors_in
+from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.planning.example_batch import example_batch
@@ -118,7 +119,7 @@ def record_step(
         runs = [] if whole else shorten(same)
         inputs = example_batch(same, objective, batch, length)
         module, labels = LossModule(same, objective).train(), _Labels()
-        names = [name for run in runs for name in run.names]
+        names = [name for name, part in same.named_modules(remove_duplicate=False) if isinstance(part, Block)]
         with no_checks(), labels.on(same, names), KernelRecorder(labels.tag) as recorder:
             with _autocast(dtype):
                 loss = module(inputs)[0]
