@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
+GATHERS = ("embedding.", "index.", "index_select", "gather")  # in the names of kernels that copy some rows of a table
 LABEL = "glassformer"  # of an autograd node, in its metadata
 
 
@@ -152,6 +153,9 @@ class KernelRecorder(TorchDispatchMode):
         reads = self._touched(read, -1)
         out = func(*args, **named)
         made = tensors_within(out)
+        if any(word in str(func) for word in GATHERS):  # reads only the rows that it copies
+            most = sum(tensor.numel() * tensor.element_size() for tensor in made)
+            reads = tuple((number, min(size, most)) for number, size in reads)
         mutates = bool(getattr(getattr(func, "_schema", None), "is_mutable", False))
         if not mutates and all(t.untyped_storage()._cdata in self._known for t in made):  # a view
             return out

@@ -157,7 +157,7 @@ class _Fusion:
                 reads = self._instead(reads, kept)
             written |= set(writes)
             kernels.append(_kernel(self.step, group[0], group, sum(reads.values()) + sum(writes.values()) + extra))
-        for number in sorted(written):
+        for number in sorted(each for each in written if self.step.born[each] >= 0):
             numbers.append(number)
             born.append(self.groups[self.group_of[self.step.born[number]]][0])
             died.append(self._freed(number, kept))

@@ -53,7 +53,7 @@ class RecordedStep:
         return [times.get(tag.block, 1) for tag in self.tags]
 
 
-class _Labels:
+class Labels:
     """Runs equations by their kernels, and knows which one runs."""
 
     def __init__(self) -> None:
@@ -118,18 +118,27 @@ def record_step(
             weight.requires_grad_(real.requires_grad)
         runs = [] if whole else shorten(same)
         inputs = example_batch(same, objective, batch, length)
-        module, labels = LossModule(same, objective).train(), _Labels()
-        names = [name for name, part in same.named_modules(remove_duplicate=False) if isinstance(part, Block)]
-        with no_checks(), labels.on(same, names), KernelRecorder(labels.tag) as recorder:
+        module, labels = LossModule(same, objective).train(), Labels()
+        with no_checks(), labels.on(same, block_names(same)), KernelRecorder(labels.tag) as recorder:
             with _autocast(dtype):
                 loss = module(inputs)[0]
             labels.phase = BACKWARD
             loss.backward()
             del loss
+    return recorded(recorder, runs, batch * objective.tokens(model, one))
+
+
+def recorded(recorder: KernelRecorder, runs: Sequence[Run], tokens: int) -> RecordedStep:
+    """What a recorder saw of a model with these runs of equal blocks."""
     calls, last = recorder.calls, len(recorder.calls)
     died = [recorder.died.get(number, last) for number in range(len(recorder.bytes))]
     tags = [call.tag for call in calls if isinstance(call.tag, Tag)]
-    return RecordedStep(calls, tags, recorder.bytes, recorder.born, died, runs, batch * objective.tokens(model, one))
+    return RecordedStep(calls, tags, recorder.bytes, recorder.born, died, runs, tokens)
+
+
+def block_names(model: nn.Module) -> list[str]:
+    """The blocks of a model by name, those with shared weights once for each place."""
+    return [name for name, part in model.named_modules(remove_duplicate=False) if isinstance(part, Block)]
 
 
 def _autocast(dtype: str) -> torch.autocast:
