@@ -9,11 +9,11 @@ from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, build, presets
+from glassformer.planning.example_batch import objective_of
 from glassformer.suggestions import did_you_mean
 from glassformer.training.config import resolve
 from glassformer.training.objective import Objective
 from glassformer.training.registry import TASKS
-from glassformer.planning.example_batch import objective_of
 
 BATCH = ("batch_size", "pairs_per_batch")  # settings of data that say how many rows a batch has
 LENGTH = ("max_length", "length", "context")  # and how many tokens each has
