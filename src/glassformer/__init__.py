@@ -47,8 +47,6 @@ _MODULES = {
     "models.registry": ("build", "presets"),
     "planning.figures": ("Plan",),
     "planning.plan": ("plan",),
-    "planning.figures": ("Plan",),
-    "planning.plan": ("plan",),
     "probes.trace": ("trace",),
     "recording": ("tape",),
     "training.evaluate": ("evaluate",),

@@ -262,7 +262,7 @@ def _causal(func: Callable[..., object], args: tuple[object, ...], kwargs: dict[
 
 
 def label_nodes(tensors: Iterable[Tensor], label: object) -> None:
-    """Mark the autograd nodes behind tensors up to those that are marked already, so that a backward pass names them."""
+    """Label the autograd nodes behind tensors up to those that have a label, so that a backward pass names them."""
     found = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     while found:
         node = found.pop()

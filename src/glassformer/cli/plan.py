@@ -163,7 +163,8 @@ def _show(found: "Plan") -> None:
 
 def _time_in_words(found: "Plan") -> str:
     time, counted = found.time, found.operations
-    parts = f"{time.kernels:,} kernels; limited by arithmetic {time.compute / MILLI:,.2f} ms, by memory {time.memory / MILLI:,.2f}"
+    limited = f"limited by arithmetic {time.compute / MILLI:,.2f} ms, by memory {time.memory / MILLI:,.2f}"
+    parts = f"{time.kernels:,} kernels; {limited}"
     more = f"{parts}, launches {time.launches / MILLI:,.2f}, update {time.update / MILLI:,.2f}"
     exchange = f", exchange {time.communication / MILLI:,.2f}" if found.workload.devices > 1 else ""
     speed = f"{time.tokens_per_second:,.0f} tokens/s, {100 * time.utilization:.0f} % of the peak"

@@ -215,7 +215,7 @@ class _Fusion:
 
 
 def checkpointed(step: RecordedStep, lifetimes: Lifetimes) -> Lifetimes:
-    """Lifetimes with activation checkpointing: a block keeps its input, and computes the rest again before going back."""
+    """Lifetimes with activation checkpointing: a block keeps its input and computes the rest again."""
     middle = next((n for n, tag in enumerate(step.tags) if tag.phase == BACKWARD), len(step.calls))
     back = {tag.block: number for number, tag in reversed(list(enumerate(step.tags))) if tag.phase == BACKWARD}
     reads: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""The memory of a step at other sizes, from a few recordings: each tensor grows with the batch, or as its length does."""
+"""The memory of a step at other sizes, from a few recordings: each tensor grows as the size does."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -9,7 +9,6 @@ from glassformer.planning.kernels import Kernel
 from glassformer.planning.recorded_step import FORWARD
 
 HALF = 0.5  # of the scores is left by a causal mask
-HALF = 0.5  # of the scores is left by a causal mask
 WITHOUT_PYTHON = 0.25  # of the seconds of a call from Python
 FUNCTIONS = ("gelu", "tanh", "exp", "erf", "softmax", "sigmoid", "silu", "log", "pow", "sin", "cos", "bernoulli")
 

@@ -67,7 +67,8 @@ def _of_settings(path: Path) -> Subject:
         config = replace(config, vocab=settings.tokenizer.vocab_size)
     usual: dict[str, int | str] = {"optimizer": settings.recipe.optimizer}
     for key, names in (("batch", BATCH), ("length", LENGTH)):
-        usual.update({key: data[name] for name in names if isinstance(data.get(name), int)})
+        if found := [data[name] for name in names if isinstance(data.get(name), int)]:
+            usual[key] = found[0]
     if "batch" not in usual and "tokens_per_batch" in data and "length" in usual:
         usual["batch"] = max(data["tokens_per_batch"] // int(usual["length"]), 1)
     return Subject(str(path), build(config, device="meta"), task.objective, usual)
