@@ -15,8 +15,8 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import build
 from glassformer.planning.example_batch import example_batch
 from glassformer.planning.figures import Plan
+from glassformer.planning.planned_model import planned_model
 from glassformer.planning.recorded_step import BACKWARD, Labels, block_names
-from glassformer.planning.subject import subject
 from glassformer.torch_private import KernelTimer, MemoryMeter, uncompile
 from glassformer.training.device import Device, choose_device
 from glassformer.training.objective import LossModule, Objective
@@ -48,7 +48,7 @@ class Measured:
 
 def measure(model: Model | Config | str | Path, planned: Plan) -> Measured:
     """Take a few steps of a planned training run on this machine, with random weights on a batch of zeros."""
-    found, workload = subject(model), planned.workload
+    found, workload = planned_model(model), planned.workload
     device = choose_device("cuda" if planned.device.kind == "cuda" else "cpu", workload.dtype, "auto")
     if planned.memory.peak > planned.device.memory:
         most = f"the largest batch that fits is {planned.limits.batch}"
