@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -49,14 +49,20 @@ class Measured:
 def measure(model: Model | Config | str | Path, planned: Plan) -> Measured:
     """Take a few steps of a planned training run on this machine, with random weights on a batch of zeros."""
     found, workload = planned_model(model), planned.workload
-    device = choose_device("cuda" if planned.device.kind == "cuda" else "cpu", workload.dtype, "auto")
+    device = choose_device(
+        "cuda" if planned.device.kind == "cuda" else "cpu",
+        "bfloat16" if workload.dtype == "bfloat16" else "float32",
+        "auto",
+    )
     if planned.memory.peak > planned.device.memory:
         most = f"the largest batch that fits is {planned.limits.batch}"
         raise ConfigError(f"batch is {workload.batch}, which needs more memory than there is; {most}")
     real = build(found.model.config, device="cpu").to(device.device)
     batch = example_batch(real, found.objective, workload.batch, workload.length)
     batch = {name: value.to(device.device) for name, value in batch.items()}
-    step = _stepper(real, found.objective, batch, device, Recipe(optimizer=workload.optimizer, steps=1, warmup_steps=0))
+    step = _stepper(
+        real, found.objective, batch, device, replace(Recipe(steps=1, warmup_steps=0), optimizer=workload.optimizer)
+    )
     seconds, peak = _timed(step, device), _peak(step, real, device)
     uncompile(real)
     timed = _by_equation(real, found.objective, batch, device)
