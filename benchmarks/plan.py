@@ -1,8 +1,8 @@
 """Plans beside measurements: peak memory and step time of training, and tokens per second of decoding.
 
-python benchmarks/plan.py            on a GPU, all rows, under five minutes
+python benchmarks/plan.py            on a GPU, all rows; compiling takes most of the time
 python benchmarks/plan.py --tiny     on a CPU, small models, to try it
-python benchmarks/plan.py --only transformer-base --out rows.json
+python benchmarks/plan.py --only gpt2,transformer-base --out rows.json     some models at a time
 """
 
 import argparse
@@ -44,7 +44,7 @@ def main() -> None:
     """Print a table, and write the rows as JSON."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="small models on a CPU")
-    parser.add_argument("--only", default="", help="only rows whose name contains this")
+    parser.add_argument("--only", default="", help="only these models, with commas between them")
     parser.add_argument("--out", type=Path, default=Path("plan-rows.json"))
     given = parser.parse_args()
     spec = find_device("cpu" if given.tiny else "cuda")
@@ -52,14 +52,19 @@ def main() -> None:
     print("| row | what | predicted | measured | predicted / measured |\n| --- | --- | --- | --- | --- |")
     for row in [*training(spec, given.tiny, given.only), *decoding(spec, given.tiny, given.only)]:
         rows.append(row)
-    given.out.write_text(json.dumps({"device": spec.name, "torch": torch.__version__, "rows": rows}, indent=2))
+        given.out.write_text(json.dumps({"device": spec.name, "torch": torch.__version__, "rows": rows}, indent=2))
+
+
+def chosen(name: str, only: str) -> bool:
+    """Whether a model is among those that were asked for."""
+    return not only or name in only.split(",")
 
 
 def training(spec: DeviceSpec, tiny: bool, only: str) -> Iterator[dict[str, object]]:
     """Step time and peak memory of every model at three batch sizes, and the seconds of each equation."""
     cases = (("tiny", (2, 8, 16), 64),) if tiny else TRAINING
     for name, batches, length in cases:
-        for batch in batches if only in name else ():
+        for batch in batches if chosen(name, only) else ():
             model: Config | str = TINY if tiny else name
             found = plan(model, device=spec, batch=batch, length=length)
             try:
@@ -79,7 +84,7 @@ def decoding(spec: DeviceSpec, tiny: bool, only: str) -> Iterator[dict[str, obje
     """Tokens per second of whole calls, prefill included, in the dtype of the plan."""
     cases = (("tiny", 1, 8, 16), ("tiny", 8, 8, 16)) if tiny else DECODING
     for name, texts, prompt, new in cases:
-        if only not in name:
+        if not chosen(name, only):
             continue
         config = TINY if tiny else PRESETS[name]
         found = plan_generation(build(config, device="meta"), spec, texts, prompt + new // 2)

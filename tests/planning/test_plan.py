@@ -109,7 +109,7 @@ def test_the_memory_of_a_real_step_is_near_its_plan() -> None:
     found = plan(TINY, device=HERE, batch=16)
     measured = measure(what_is(TINY), found)
     held = found.memory.peak - found.memory.overhead
-    assert measured.peak == pytest.approx(held, rel=0.35)
+    assert measured.peak == pytest.approx(held, rel=0.1)
     assert measured.seconds > 0 and any(row.measured > 0 for row in measured.by_equation)
 
 

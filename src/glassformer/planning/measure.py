@@ -59,10 +59,9 @@ def measure(found: PlannedModel, planned: Plan) -> Measured:
     real = build(found.model.config, device="cpu").to(device.device)
     batch = example_batch(real, found.objective, workload.batch, workload.length)
     batch = {name: value.to(device.device) for name, value in batch.items()}
-    step = _stepper(
-        real, found.objective, batch, device, replace(Recipe(steps=1, warmup_steps=0), optimizer=workload.optimizer)
-    )
-    seconds, peak = _timed(step, device), _peak(step, real, device)
+    optimizer = Optimizers(real, replace(Recipe(steps=1, warmup_steps=0), optimizer=workload.optimizer))
+    step = _RealStep(real, found.objective, batch, device, optimizer)
+    seconds, peak = _timed(step, device), step.peak()
     uncompile(real)
     timed = _by_equation(real, found.objective, batch, device)
     rows = [
@@ -72,20 +71,37 @@ def measure(found: PlannedModel, planned: Plan) -> Measured:
     return Measured(seconds=seconds, peak=peak, by_equation=tuple(rows))
 
 
-def _stepper(model: Model, objective: Objective, batch: Batch, device: Device, recipe: Recipe) -> Callable[[], None]:
-    """A function that takes one training step."""
-    module = LossModule(model, objective).train()
-    if device.compile:
-        compile_loss_module(module)
-    optimizers = Optimizers(model, recipe)
+class _RealStep:
+    """Training steps of a model on one batch."""
 
-    def step() -> None:
-        with no_checks(), device.autocast():
-            loss, _ = module(batch)
+    def __init__(self, model: Model, objective: Objective, batch: Batch, device: Device, optimizer: Optimizers) -> None:
+        self.module, self.batch, self.device, self.optimizer = LossModule(model, objective), batch, device, optimizer
+        self.module.train()
+        if device.compile:
+            compile_loss_module(self.module)
+
+    def backward(self) -> None:
+        """The forward and the backward pass."""
+        with no_checks(), self.device.autocast():
+            loss, _ = self.module(self.batch)
         loss.backward()
-        optimizers.update(LEARNING_RATE)
 
-    return step
+    def __call__(self) -> None:
+        self.backward()
+        self.optimizer.update(LEARNING_RATE)
+
+    def peak(self) -> int:
+        """The most bytes of tensors at once: as a GPU's allocator counts them, or as they are made on a CPU."""
+        if self.device.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            self()
+            return torch.cuda.max_memory_allocated()
+        states = [state for each in self.optimizer.optimizers for state in each.state.values()]
+        kept = sum(value.nbytes for state in states for value in state.values() if isinstance(value, torch.Tensor))
+        with MemoryMeter() as meter:  # it counts weights and inputs too, once something reads them
+            self.backward()
+        self.optimizer.update(LEARNING_RATE)
+        return meter.peak + kept
 
 
 def _timed(step: Callable[[], None], device: Device) -> float:
@@ -93,18 +109,6 @@ def _timed(step: Callable[[], None], device: Device) -> float:
     for _ in range(WARM_UP):
         device.timed(step)
     return statistics.median(device.timed(step) for _ in range(STEPS))
-
-
-def _peak(step: Callable[[], None], model: Model, device: Device) -> int:
-    """The most bytes of tensors during a step: as the GPU's allocator counts them, or as they are made on a CPU."""
-    if device.device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats()
-        step()
-        return torch.cuda.max_memory_allocated()
-    with MemoryMeter() as meter:  # it counts weights and optimizer states too, once something reads or writes them
-        step()
-    del model
-    return meter.peak
 
 
 def _by_equation(model: Model, objective: Objective, batch: Batch, device: Device) -> dict[str, float]:
