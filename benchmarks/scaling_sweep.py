@@ -146,7 +146,7 @@ def read(path: str) -> str:
 
 
 def encode(path: str, vocab: int, folder: Path) -> int:
-    """Train a tokenizer on a part of the text, encode all of it, hold out blocks all over; gives the training tokens."""
+    """Train a tokenizer on a part of the text, encode all of it, hold out blocks of it; gives the training tokens."""
     text = read(path)
     paragraphs = [part for part in text.split("\n\n") if part]
     tokenizer = learn_tokenizer(paragraphs[:: max(len(text) // 5_000_000, 1)], "bpe", vocab)
