@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 import torch
+from torch.nn import functional
 
 from glassformer.errors import ConfigError
 from glassformer.suggestions import did_you_mean
@@ -18,6 +19,8 @@ from glassformer.training.estimate import memory_of
 
 BUILT_IN = "devices.toml"
 TRIAL, TRIES, CALLS = 2**24, 5, 1000  # numbers of a copy, how often it is timed, and small calls that are timed
+NUMBERS_OF_GELU = 2**22  # numbers of an activation that is timed
+CALLS_OF_AUTOGRAD = 3  # times that a call takes longer where autograd records it and goes back through it
 TERA, GIGA, MICRO = 1e12, 1e9, 1e-6
 NUMBERS = {"memory": GIGA, "bandwidth": GIGA, "interconnect": GIGA, "launch": MICRO, "dispatch": MICRO}  # units
 
@@ -28,8 +31,9 @@ class DeviceSpec:
 
     `achievable` is the fraction of the peak rate that large matrix products reach, `attention` that of fused attention
     kernels, `bandwidth_fraction` the fraction of the bandwidth that copies reach. `launch` is the seconds that starting
-    a kernel takes on the device, `dispatch` those of a call on the host, which matter where nothing is compiled. `price`
-    is US dollars per hour at the date `checked`, 0 where it is not rented.
+    a kernel takes on the device, `dispatch` those of a call on the host, which matter where nothing is compiled.
+    `functions` are exponentials and the like per second. `price` is US dollars per hour at the date `checked`, 0 where
+    it is not rented.
     """
 
     name: str
@@ -45,6 +49,7 @@ class DeviceSpec:
     bandwidth_fraction: float = 0.88
     launch: float = 3e-6
     dispatch: float = 9e-6
+    functions: float = math.inf
     source: str = ""
     checked: str = ""
 
@@ -151,12 +156,14 @@ def _measured(device: Device, name: str) -> DeviceSpec:
     seconds = min(device.timed(lambda: torch.add(x, 1, out=y)) for _ in range(TRIES))
     small = torch.ones(8, device=device.device)
     call = min(device.timed(lambda: [torch.add(small, 1) for _ in range(CALLS)]) for _ in range(TRIES)) / CALLS
+    gelu = min(device.timed(lambda: functional.gelu(x[:NUMBERS_OF_GELU])) for _ in range(TRIES))
     peaks = {"float32": Device(device.device).peak()}
     if device.device.type == "cuda" or _bf16_units():
         peaks["bfloat16"] = Device(device.device, bf16=True).peak()
     return DeviceSpec(
         name=name, kind=device.device.type, memory=float(memory_of(device.device)), bandwidth=2 * x.nbytes / seconds,
-        peaks=peaks, achievable=1.0, bandwidth_fraction=1.0, launch=call, dispatch=call, source="measured here and now",
+        peaks=peaks, achievable=1.0, bandwidth_fraction=1.0, launch=0.0, dispatch=CALLS_OF_AUTOGRAD * call,
+        functions=NUMBERS_OF_GELU / gelu, source="measured here and now",
     )  # fmt: skip
 
 
