@@ -94,9 +94,7 @@ def devices(file: Path | str | None = None) -> dict[str, DeviceSpec]:
 def _device(file: str, name: str, entries: object) -> DeviceSpec:
     """A device from its table, in the units of the file."""
     if not isinstance(entries, dict):
-        raise ConfigError(
-            f"{file}: {name} is {entries!r}, wanted a table such as [{name}] with memory, bandwidth, peaks"
-        )
+        raise ConfigError(f"{file}: {name} is {entries!r}, wanted a table such as [{name}] with memory, bandwidth, peaks")
     known = {each.name for each in fields(DeviceSpec)}
     for key, value in entries.items():
         if key not in known:
