@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from glassformer.equations.scaling import training_flops
 from glassformer.errors import ConfigError
-from glassformer.planning.scaling_laws import LAWS, flops_of, scaling_law
+from glassformer.planning.scaling_laws import LAWS, budget_flops, flops_of, scaling_law
 
 GOPHER = 5.76e23  # operations, which Chinchilla was given too
 
@@ -57,3 +57,17 @@ def test_bad_budgets_are_named(arguments: tuple[float, float, int, float], words
 def test_an_unknown_law_names_the_nearest() -> None:
     with pytest.raises(ConfigError, match="there is no scaling law 'hofmann'; did you mean hoffmann"):
         scaling_law("hofmann")
+
+
+@pytest.mark.parametrize(
+    ("budget", "flops"),
+    [("6e21", 6e21), ("1000", 1000.0), ("2h", 2 * 3600 * 4e14), ("1.5 d", 36 * 3600 * 4e14), ("30m", 1800 * 4e14)],
+)
+def test_a_budget_is_operations_or_a_time(budget: str, flops: float) -> None:
+    assert budget_flops(budget, 1e15, utilization=0.4) == pytest.approx(flops)
+
+
+@pytest.mark.parametrize("budget", ["", "0", "-1", "nan", "1e999", "3w", "h", "ten"])
+def test_other_budgets_are_named(budget: str) -> None:
+    with pytest.raises(ConfigError, match="wanted operations such as 6e21, or a time such as 30m, 12h or 3d"):
+        budget_flops(budget, 1e15)

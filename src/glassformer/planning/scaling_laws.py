@@ -1,5 +1,7 @@
 """Published scaling laws of language models, and the best size and data for a budget of compute or of hours."""
 
+import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -9,6 +11,8 @@ from glassformer.errors import ConfigError
 from glassformer.suggestions import did_you_mean
 
 HOUR = 3600.0
+UNITS = {"m": 1 / 60, "h": 1.0, "d": 24.0}  # in hours
+BUDGET = re.compile(r"(?P<value>\d+(\.\d*)?([eE][+-]?\d+)?) ?(?P<unit>[mhd]?)")
 UTILIZATION = 0.4  # of the peak, where nothing better is known: what well-tuned training reaches on many devices
 
 
@@ -36,6 +40,7 @@ class ScalingLaw:
     B: float
     alpha: float
     beta: float
+    paper: str
     source: str
 
     def loss(self, parameters: float, tokens: float) -> float:
@@ -58,11 +63,13 @@ LAWS: Mapping[str, ScalingLaw] = MappingProxyType(
     {
         "besiroglu": ScalingLaw(
             E=1.8172, A=482.01, B=2085.43, alpha=0.3478, beta=0.3658,
-            source="Besiroglu et al., 2024, arXiv:2404.10102: the runs of Chinchilla, fitted again",
+            paper="Besiroglu et al., 2024",
+            source="arXiv:2404.10102: the runs of Chinchilla, fitted again",
         ),
         "hoffmann": ScalingLaw(
             E=1.69, A=406.4, B=410.7, alpha=0.34, beta=0.28,
-            source="Hoffmann et al., 2022, arXiv:2203.15556, approach 3, as printed",
+            paper="Hoffmann et al., 2022",
+            source="arXiv:2203.15556, approach 3, the constants as printed",
         ),
     }
 )  # fmt: skip
@@ -84,3 +91,14 @@ def flops_of(hours: float, flops_per_second: float, devices: int = 1, utilizatio
     if not 0 < utilization <= 1:
         raise ConfigError(f"utilization is {utilization}, wanted a fraction above 0, at most 1")
     return hours * HOUR * devices * flops_per_second * utilization
+
+
+def budget_flops(budget: str, flops_per_second: float, devices: int = 1, utilization: float = UTILIZATION) -> float:
+    """Operations of a budget in words: a number of them such as 6e21, or a time such as 12h or 3d on some devices."""
+    found = BUDGET.fullmatch(budget.strip())
+    value = float(found["value"]) if found else 0.0
+    if found is None or not 0 < value < math.inf:
+        raise ConfigError(f"budget is {budget!r}, wanted operations such as 6e21, or a time such as 30m, 12h or 3d")
+    if not found["unit"]:
+        return value
+    return flops_of(value * UNITS[found["unit"]], flops_per_second, devices, utilization)
