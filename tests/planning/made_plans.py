@@ -25,7 +25,7 @@ def made_plan(
     weights, activations = 4 * parameters, peak - 16 * parameters
     memory = Memory(
         weights=weights, gradients=weights, optimizer=2 * weights, activations=activations,
-        activations_checkpointed=activations // 4, overhead=0, replicated=peak, sharded=peak // 2, kv_cache=0,
+        activations_checkpointed=activations // 4, overhead=0, replicated=peak, sharded=peak // 2,
     )  # fmt: skip
     return Plan(
         name="made", architecture="gpt", device=DEVICE, workload=Workload(batch=4, length=1000, devices=devices),
