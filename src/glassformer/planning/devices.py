@@ -31,7 +31,7 @@ class DeviceSpec:
 
     `achievable` is the fraction of the peak rate that large matrix products reach, `attention` that of fused attention
     kernels, `bandwidth_fraction` the fraction of the bandwidth that copies reach. `launch` is the seconds that starting
-    a kernel takes on the device, `dispatch` those of a call on the host, which matter where nothing is compiled.
+    a kernel takes on the device, `dispatch` those of a call from Python, which matter where nothing is compiled.
     `functions` are exponentials and the like per second. `price` is US dollars per hour at the date `checked`, 0 where
     it is not rented.
     """
@@ -48,7 +48,7 @@ class DeviceSpec:
     attention: float = 0.36
     bandwidth_fraction: float = 0.88
     launch: float = 3e-6
-    dispatch: float = 9e-6
+    dispatch: float = 40e-6
     functions: float = math.inf
     source: str = ""
     checked: str = ""

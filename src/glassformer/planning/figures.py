@@ -69,7 +69,7 @@ class Operations:
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """Bytes on each device while training, and those of the KV cache.
+    """Bytes on each device while training; those of a KV cache are in `Generation`.
 
     `peak` is the most that is held at once; `peak_checkpointed` the same where each block keeps only its input and
     computes the rest again in the backward pass. `replicated` and `sharded` are the peak with DDP and with FSDP over
@@ -84,7 +84,6 @@ class Memory:
     overhead: int
     replicated: int
     sharded: int
-    kv_cache: int
 
     @property
     def peak(self) -> int:

@@ -21,7 +21,6 @@ from glassformer.torch_private import KernelRecorder, pretending
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 ONE_ROW = 0.5  # fraction of the bandwidth that attention of one row reaches on a GPU
-FORWARD_ONLY = 2  # a call costs the host less where autograd records nothing, by this factor
 CACHED = ("write_slots", "repeat_kv")  # equations that work on the KV cache in place
 
 
@@ -38,7 +37,7 @@ def plan_generation(model: Model, device: DeviceSpec, batch: int, length: int) -
     size = torch.empty((), dtype=DTYPES[dtype]).element_size()
     weights = sum(weight.numel() for weight in model.parameters()) * size
     seconds = _step_seconds(step, device, dtype, batch, cache)
-    kernels, host = zip(eager(prefill)[0], prefill.repeats, strict=True), device.dispatch / FORWARD_ONLY
+    kernels, host = zip(eager(prefill)[0], prefill.repeats, strict=True), device.dispatch
     return Generation(
         batch=batch,
         length=length,
@@ -56,7 +55,7 @@ def _step_seconds(step: RecordedStep, device: DeviceSpec, dtype: str, batch: int
     times = step.repeats
     if not device.compiles:
         kernels = [(kernel, times[kernel.at]) for kernel in map(_without_cache, eager(step)[0])]
-        return total_time(kernels, device, dtype, device.dispatch / FORWARD_ONLY).seconds + cache / device.copy_rate
+        return total_time(kernels, device, dtype, device.dispatch).seconds + cache / device.copy_rate
     found = [(_without_cache(kernel), times[kernel.at]) for kernel in fused(step)[0]]
     if batch <= FEW_TEXTS:  # the Triton kernels of a few texts take norms, activations and sums into the products
         found = [(kernel, repeats) for kernel, repeats in found if kernel.kind != "other"]

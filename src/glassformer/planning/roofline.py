@@ -5,7 +5,9 @@ from dataclasses import dataclass
 
 from glassformer.planning.devices import DeviceSpec
 from glassformer.planning.kernels import Kernel
+from glassformer.planning.recorded_step import FORWARD
 
+WITHOUT_PYTHON = 0.25  # of the seconds of a call from Python
 FUNCTIONS = ("gelu", "tanh", "exp", "erf", "softmax", "sigmoid", "silu", "log", "pow", "sin", "cos", "bernoulli")
 
 
@@ -45,14 +47,15 @@ def total_time(kernels: Iterable[tuple[Kernel, int]], device: DeviceSpec, dtype:
     """The time of kernels, each as often as it is repeated; `host` is the seconds of a call from Python, 0 compiled.
 
     A device that runs asynchronously waits for the host only where the host takes longer in all; a CPU is its own host.
+    The backward pass calls kernels without Python.
     """
     found = {"compute": 0.0, "memory": 0.0}
-    count = calls = 0
+    count, calls = 0, 0.0
     for kernel, repeats in kernels:
         time = kernel_time(kernel, device, dtype)
         found[time.limit] += repeats * (time.seconds - device.launch)
         count += repeats
-        calls += repeats * len(kernel.names)
+        calls += repeats * len(kernel.names) * (1.0 if kernel.tag.phase == FORWARD else WITHOUT_PYTHON)
     launches = count * device.launch
     busy, calling = sum(found.values()) + launches, calls * host
     seconds = busy + calling if device.kind == "cpu" else max(busy, calling)
