@@ -1,6 +1,7 @@
 """Calls to private torch functions, each with a fallback for versions without it."""
 
 import importlib
+import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -196,6 +197,26 @@ class KernelRecorder(TorchDispatchMode):
         self.died[self._known.pop(key)] = len(self.calls)
 
 
+class KernelTimer(TorchDispatchMode):
+    """Measures, while inside, the seconds of every kernel call, summed by what `tag` says of each."""
+
+    def __init__(self, tag: Callable[[object], str], wait: Callable[[], object]) -> None:
+        super().__init__()
+        self.seconds: dict[str, float] = {}
+        self._tag, self._wait = tag, wait
+
+    def __torch_dispatch__(
+        self, func: Callable[..., object], types: object, args: tuple[object, ...] = (), kwargs: object = None
+    ) -> object:
+        node = torch._C._current_autograd_node()  # pyright: ignore[reportAttributeAccessIssue]
+        began = time.perf_counter()
+        out = func(*args, **(kwargs if isinstance(kwargs, dict) else {}))
+        self._wait()
+        label = self._tag(getattr(node, "metadata", None))
+        self.seconds[label] = self.seconds.get(label, 0.0) + time.perf_counter() - began
+        return out
+
+
 def tensors_within(value: object) -> list[Tensor]:
     """Every tensor in nested lists, tuples and mappings."""
     if isinstance(value, Tensor):
@@ -241,7 +262,7 @@ def _causal(func: Callable[..., object], args: tuple[object, ...], kwargs: dict[
 
 
 def label_nodes(tensors: Iterable[Tensor], label: object) -> None:
-    """Mark the autograd nodes behind tensors up to those that are marked already, so that a backward pass names them."""
+    """Label the autograd nodes behind tensors up to those that have a label, so that a backward pass names them."""
     found = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     while found:
         node = found.pop()

@@ -30,10 +30,10 @@ class DeviceSpec:
     """What a device can do. Rates are operations per second by dtype, bandwidths bytes per second, memory bytes.
 
     `achievable` is the fraction of the peak rate that large matrix products reach, `attention` that of fused attention
-    kernels, `bandwidth_fraction` the fraction of the bandwidth that copies reach. `launch` is the seconds that starting
-    a kernel takes on the device, `dispatch` those of a call from Python, which matter where nothing is compiled.
-    `functions` are exponentials and the like per second. `price` is US dollars per hour at the date `checked`, 0 where
-    it is not rented.
+    kernels, `bandwidth_fraction` and `pointwise` those of the bandwidth that copies and fused elementwise kernels
+    reach. `launch` is the seconds that starting a kernel takes on the device, `dispatch` those of a call from Python,
+    which matter where nothing is compiled. `functions` are exponentials and the like per second. `price` is US dollars
+    per hour at the date `checked`, 0 where it is not rented.
     """
 
     name: str
@@ -44,9 +44,10 @@ class DeviceSpec:
     interconnect: float = 0.0
     power: float = 0.0
     price: float = 0.0
-    achievable: float = 0.78
-    attention: float = 0.36
+    achievable: float = 0.76
+    attention: float = 0.245
     bandwidth_fraction: float = 0.88
+    pointwise: float = 0.66
     launch: float = 3e-6
     dispatch: float = 40e-6
     functions: float = math.inf
@@ -94,7 +95,9 @@ def devices(file: Path | str | None = None) -> dict[str, DeviceSpec]:
 def _device(file: str, name: str, entries: object) -> DeviceSpec:
     """A device from its table, in the units of the file."""
     if not isinstance(entries, dict):
-        raise ConfigError(f"{file}: {name} is {entries!r}, wanted a table such as [{name}] with memory, bandwidth, peaks")
+        raise ConfigError(
+            f"{file}: {name} is {entries!r}, wanted a table such as [{name}] with memory, bandwidth, peaks"
+        )
     known = {each.name for each in fields(DeviceSpec)}
     for key, value in entries.items():
         if key not in known:
@@ -116,7 +119,7 @@ def _device(file: str, name: str, entries: object) -> DeviceSpec:
 
 
 def find_device(name: str = "auto", file: Path | str | None = None) -> DeviceSpec:
-    """A device by name; "auto" is the GPU of this machine if there is one, "cpu" and "cuda" are those of this machine."""
+    """A device by name; "auto" is this machine's GPU if it has one, "cpu" and "cuda" are this machine's."""
     known = devices(file)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -160,8 +163,8 @@ def _measured(device: Device, name: str) -> DeviceSpec:
         peaks["bfloat16"] = Device(device.device, bf16=True).peak()
     return DeviceSpec(
         name=name, kind=device.device.type, memory=float(memory_of(device.device)), bandwidth=2 * x.nbytes / seconds,
-        peaks=peaks, achievable=1.0, bandwidth_fraction=1.0, launch=0.0, dispatch=CALLS_OF_AUTOGRAD * call,
-        functions=NUMBERS_OF_GELU / gelu, source="measured here and now",
+        peaks=peaks, achievable=1.0, bandwidth_fraction=1.0, pointwise=1.0, launch=0.0,
+        dispatch=CALLS_OF_AUTOGRAD * call, functions=NUMBERS_OF_GELU / gelu, source="measured here and now",
     )  # fmt: skip
 
 

@@ -77,7 +77,9 @@ class _Fusion:
     def __init__(self, step: RecordedStep, by_block: bool) -> None:
         self.step, self.by_block, calls = step, by_block, step.calls
         self.middle = next((n for n, tag in enumerate(step.tags) if tag.phase == BACKWARD), len(calls))
-        self.makers = {number: at for at in range(len(calls)) for number, _ in calls[at].writes if step.born[number] == at}
+        self.makers = {
+            number: at for at in range(len(calls)) for number, _ in calls[at].writes if step.born[number] == at
+        }
         self.uses: dict[int, list[int]] = {}
         for at, call in enumerate(calls):
             for number, _ in call.reads:
@@ -85,6 +87,7 @@ class _Fusion:
         self.groups = self._groups()
         self.group_of = {at: index for index, group in enumerate(self.groups) for at in group}
         self.sources = self._sources()
+        self.kept = frozenset().union(*self.sources.values()) if self.sources else frozenset()
 
     def _groups(self) -> list[list[int]]:
         """Runs of fusible calls in one phase; every other call alone."""
@@ -107,8 +110,10 @@ class _Fusion:
         wanted = [n for n, at in self.makers.items() if at < self.middle and self.uses.get(n, [-1])[-1] >= self.middle]
         firm = frozenset(number for number in wanted if not self._again(number))
         found: dict[int, frozenset[int]] = {}
+        there = set(firm)
         for number in sorted(wanted, key=lambda number: self.makers[number]):
-            found[number] = self._kept(number, firm, found)
+            found[number] = self._kept(number, there, found)
+            there |= found[number]
         return found
 
     def _again(self, number: int) -> bool:
@@ -120,24 +125,27 @@ class _Fusion:
         pointwise = call.kind == FUSIBLE and 4 * self.step.sizes[number] >= largest
         return pointwise and not any(word in call.name for word in NOT_AGAIN)
 
-    def _kept(self, number: int, firm: frozenset[int], found: dict[int, frozenset[int]]) -> frozenset[int]:
+    def _kept(self, number: int, there: set[int], found: dict[int, frozenset[int]]) -> frozenset[int]:
         """What must be kept so that a tensor is there in the backward pass: itself, or what it is computed from."""
-        if number not in self.makers or number in firm or not self._again(number):
+        if number not in self.makers or not self._again(number):
             return frozenset([number] if number in self.makers else [])
         call, size = self.step.calls[self.makers[number]], self.step.sizes[number]
         if any(word in call.name for word in RANDOM):
             return frozenset()
         reads = [each for each, _ in call.reads if each in self.makers and SMALL * self.step.sizes[each] > size]
         if len(reads) == 1:
-            only = found.get(reads[0]) or self._kept(reads[0], firm, found)
+            only = found.get(reads[0]) or self._kept(reads[0], there, found)
             return only if sum(self.step.sizes[each] for each in only) <= size else frozenset([number])
-        there = firm.union(*found.values()) if found else firm
-        parts = frozenset().union(*(self._kept(each, firm, found) for each in reads)) if reads else frozenset()
+        parts = (
+            frozenset().union(*(found.get(each) or self._kept(each, there, found) for each in reads))
+            if reads
+            else frozenset()
+        )
         return parts if parts <= there else frozenset([number])
 
     def result(self) -> tuple[list[Kernel], Lifetimes]:
         """The kernels, and what is in memory while they run."""
-        kept = frozenset().union(*self.sources.values()) if self.sources else frozenset()
+        kept = self.kept
         numbers, born, died, sizes = [], [], [], []
         kernels: list[Kernel] = []
         again: set[int] = set()
@@ -183,8 +191,7 @@ class _Fusion:
         later = [use for use in self.uses.get(number, []) if self.group_of[use] != index]
         if at < self.middle and number in self.sources and number not in self.sources[number]:
             later = [use for use in later if use < self.middle]
-        kept = any(number in sources for sources in self.sources.values()) if at < self.middle else False
-        return bool(later) or kept
+        return bool(later) or (at < self.middle and number in self.kept)
 
     def _instead(self, reads: dict[int, int], kept: frozenset[int]) -> dict[int, int]:
         """What a group of the backward pass reads where it computes tensors again."""
@@ -208,7 +215,7 @@ class _Fusion:
 
 
 def checkpointed(step: RecordedStep, lifetimes: Lifetimes) -> Lifetimes:
-    """Lifetimes with activation checkpointing: a block keeps its input, and computes the rest again before going back."""
+    """Lifetimes with activation checkpointing: a block keeps its input and computes the rest again."""
     middle = next((n for n, tag in enumerate(step.tags) if tag.phase == BACKWARD), len(step.calls))
     back = {tag.block: number for number, tag in reversed(list(enumerate(step.tags))) if tag.phase == BACKWARD}
     reads: dict[int, list[int]] = {}

@@ -28,7 +28,7 @@ def as_run(step: RecordedStep, objective: Objective, device: DeviceSpec) -> tupl
 
 @dataclass(frozen=True)
 class Weights:
-    """Bytes of weights: all of them, those that are trained, those of the largest block, and those outside of blocks."""
+    """Bytes of weights: of all, of the trained ones, of the largest block, and of those outside of blocks."""
 
     whole: int
     trained: int

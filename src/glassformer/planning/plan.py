@@ -14,10 +14,11 @@ from glassformer.planning.devices import DeviceSpec, find_device
 from glassformer.planning.example_batch import longest, usual_length
 from glassformer.planning.figures import Limits, Memory, Parameters, Plan, Workload
 from glassformer.planning.generating import plan_generation, writes_text
-from glassformer.planning.limits import crossover, limits
+from glassformer.planning.limits import MOST, crossover, least_bytes, limits
 from glassformer.planning.memory import Weights, as_run, memory, weights_of
 from glassformer.planning.operations import forward_costs, operations
 from glassformer.planning.recorded_step import RecordedStep, record_step
+from glassformer.planning.resized import Sizes
 from glassformer.planning.step_time import step_time
 from glassformer.planning.subject import Subject, subject
 from glassformer.training.recipe import MOMENTS
@@ -25,6 +26,7 @@ from glassformer.training.recipe import MOMENTS
 DTYPES = ("float32", "bfloat16")
 STRATEGIES = ("ddp", "fsdp")
 USUAL_BATCH = 8
+SHORTEST = 8  # tokens from which shorter inputs tell how a step grows with the length
 MOST_WORDS = 3  # of the name of a part, as in stack.blocks.attention
 
 
@@ -46,7 +48,11 @@ def plan(
     """
     spec, planned = find_device(device) if isinstance(device, str) else device, subject(model)
     given = {"batch": batch, "length": length, "optimizer": optimizer}
-    chosen = {"batch": USUAL_BATCH, **planned.usual, **{key: value for key, value in given.items() if value is not None}}
+    chosen = {
+        "batch": USUAL_BATCH,
+        **planned.usual,
+        **{key: value for key, value in given.items() if value is not None},
+    }
     if "length" not in chosen:
         chosen["length"] = usual_length(planned.model, planned.objective)
     workload = Workload(
@@ -95,10 +101,6 @@ class _Planning:
         model, objective = self.subject.model, self.subject.objective
         return record_step(model, objective, workload.batch, workload.length, workload.dtype)
 
-    def memory_of(self, workload: Workload) -> Memory:
-        """The memory of a step of a size."""
-        return self._memory(workload, self.record(workload))
-
     def _memory(self, workload: Workload, step: RecordedStep) -> Memory:
         objective = self.subject.objective
         lifetimes = as_run(step, objective, self.device)[1]
@@ -127,13 +129,37 @@ class _Planning:
         )
 
     def _limits(self, step: RecordedStep) -> Limits:
-        model, workload = self.subject.model, self.workload
+        model, workload, room = self.subject.model, self.workload, self.device.memory
         context = 0 if model.loops or isinstance(model, DALLE) else longest(model)
-        half = workload.length // 2
-        crossing = None
-        if half and context != 0:
-            crossing = crossover(step, self.record(replace(workload, length=half)), 2 * half)
-        return limits(self.memory_of, workload, self.device.memory, self.weights, context, crossing)
+        shorter = {} if context == 0 else self._shorter(step)
+        half = max(shorter, default=0)
+        crossing = crossover(step, shorter[half], workload.length, half) if shorter else None
+        if least_bytes(workload, self.weights) > room:
+            return Limits(batch=0, batch_checkpointed=0, length=0, length_checkpointed=0, crossover=crossing)
+        double = 2 * workload.batch
+        more = self.record(replace(workload, batch=double))
+        sizes = {"batch": Sizes("batch", workload, [(workload.batch, step), (double, more)], self.record)}
+        if shorter:
+            lengths = [(workload.length, step), *shorter.items()]
+            sizes["length"] = Sizes("length", workload, lengths, self.record)
+
+        def memory_of(name: str, size: int) -> Memory:
+            return self._memory(workload, sizes[name].at(size))
+
+        most = {"batch": MOST, **({"length": context or MOST} if shorter else {})}
+        return limits(memory_of, workload, room, most, crossing)
+
+    def _shorter(self, step: RecordedStep) -> dict[int, RecordedStep]:
+        """The step at a half and a quarter of the length; nothing where it is too short for that."""
+        length = self.workload.length
+        if length < SHORTEST:
+            return {}
+        found = (
+            [length // 2]
+            if least_bytes(self.workload, self.weights) > self.device.memory
+            else [length // 2, length // 4]
+        )
+        return {each: self.record(replace(self.workload, length=each)) for each in found}
 
 
 def parameters(model: Model) -> Parameters:
@@ -146,7 +172,9 @@ def parameters(model: Model) -> Parameters:
             seen.add(id(weight))
             parts[_part(f"{module_name}.{name}" if module_name else name)] += weight.numel()
             embeddings += weight.numel() if isinstance(module, Embedding | LearnedPositions) else 0
-    return Parameters(total=sum(parts.values()), by_part=dict(parts), without_embeddings=sum(parts.values()) - embeddings)
+    return Parameters(
+        total=sum(parts.values()), by_part=dict(parts), without_embeddings=sum(parts.values()) - embeddings
+    )
 
 
 def _part(name: str) -> str:

@@ -1,5 +1,6 @@
 """Seconds of kernels on a device: what limits each, arithmetic or memory, plus the start of every kernel."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -7,6 +8,7 @@ from glassformer.planning.devices import DeviceSpec
 from glassformer.planning.kernels import Kernel
 from glassformer.planning.recorded_step import FORWARD
 
+HALF = 0.5  # of the scores is left by a causal mask
 WITHOUT_PYTHON = 0.25  # of the seconds of a call from Python
 FUNCTIONS = ("gelu", "tanh", "exp", "erf", "softmax", "sigmoid", "silu", "log", "pow", "sin", "cos", "bernoulli")
 
@@ -20,16 +22,24 @@ class KernelTime:
 
 
 def kernel_time(kernel: Kernel, device: DeviceSpec, dtype: str) -> KernelTime:
-    """Seconds of a kernel by roofline: the larger of its arithmetic and its traffic (Williams et al., 2009)."""
-    moving = kernel.bytes / device.copy_rate
-    if kernel.kind == "matmul":
-        computing = kernel.flops / device.matmul_rate(dtype)
-    elif kernel.kind == "attention":
-        computing = kernel.flops * (0.5 if kernel.causal else 1.0) / device.attention_rate(dtype)
-    else:
-        functions = sum(any(word in name for word in FUNCTIONS) for name in kernel.names)
-        computing = functions * kernel.numbers / device.functions
-    return KernelTime(max(moving, computing) + device.launch, "compute" if computing > moving else "memory")
+    """Seconds of a kernel by roofline: the larger of its arithmetic and its traffic (Williams et al., 2009).
+
+    A matrix product near the corner of the roofline reaches neither limit: there both add up like the sides of a right
+    triangle.
+    """
+    moving = kernel.bytes / (
+        device.bandwidth * (device.pointwise if kernel.kind == "other" else device.bandwidth_fraction)
+    )
+    functions = sum(any(word in name for word in FUNCTIONS) for name in kernel.names)
+    match kernel.kind:
+        case "matmul":
+            computing = kernel.flops / device.matmul_rate(dtype)
+        case "attention":
+            computing = kernel.flops * (HALF if kernel.causal else 1.0) / device.attention_rate(dtype)
+        case _:
+            computing = functions * kernel.numbers / device.functions
+    together = math.hypot(moving, computing) if kernel.kind == "matmul" else max(moving, computing)
+    return KernelTime(together + device.launch, "compute" if computing > moving else "memory")
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, build, presets
+from glassformer.planning.example_batch import objective_of
 from glassformer.suggestions import did_you_mean
 from glassformer.training.config import resolve
 from glassformer.training.objective import Objective
 from glassformer.training.registry import TASKS
-from glassformer.planning.example_batch import objective_of
 
 BATCH = ("batch_size", "pairs_per_batch")  # settings of data that say how many rows a batch has
 LENGTH = ("max_length", "length", "context")  # and how many tokens each has
@@ -67,7 +67,8 @@ def _of_settings(path: Path) -> Subject:
         config = replace(config, vocab=settings.tokenizer.vocab_size)
     usual: dict[str, int | str] = {"optimizer": settings.recipe.optimizer}
     for key, names in (("batch", BATCH), ("length", LENGTH)):
-        usual.update({key: data[name] for name in names if isinstance(data.get(name), int)})
+        if found := [data[name] for name in names if isinstance(data.get(name), int)]:
+            usual[key] = found[0]
     if "batch" not in usual and "tokens_per_batch" in data and "length" in usual:
         usual["batch"] = max(data["tokens_per_batch"] // int(usual["length"]), 1)
     return Subject(str(path), build(config, device="meta"), task.objective, usual)

@@ -1,6 +1,5 @@
 """The memory of a whole step over time, from a recording in which one block stands for many."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
