@@ -223,7 +223,9 @@ def main() -> None:
     if given.out is not None:
         data = {**result, "seconds": seconds, "text_tokens": tokens, "fit": found.as_data()}
         given.out.write_text(json.dumps({**data, "runs": [asdict(run) for run in runs]}, indent=1), encoding="utf-8")
-        given.out.with_suffix(".svg").write_text(law_chart(found, [large.point]), encoding="utf-8")
+        given.out.with_suffix(".svg").write_text(
+            law_chart(found, [(large.parameters, large.tokens)], [large.point]), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.output_files import require_free
 from glassformer.cli.report import Flag, Json, MaybePath, talk, write, write_json, write_table
+from glassformer.cli.scaling_options import RunOptions, run_report
 
 if TYPE_CHECKING:
     from glassformer.planning.figures import Plan
@@ -65,15 +66,18 @@ class Size:
     optimizer: str | None = None
 
 
-HERE, USUAL = Target(), Size()
+HERE, USUAL, ONE_STEP = Target(), Size(), RunOptions()
 
 
 def plan(
-    model: Annotated[str, Parameter(help="Preset, folder of a model or a run, or TOML file of settings.")],
+    model: Annotated[
+        str | None, Parameter(help="Preset, folder of a model or a run, or TOML file of settings.")
+    ] = None,
     /,
     *,
     target: Target = HERE,
     size: Size = USUAL,
+    run: RunOptions = ONE_STEP,
     measure: Flag = False,
     svg: MaybePath = None,
     json: Json = False,
@@ -92,7 +96,12 @@ def plan(
     from glassformer.planning.devices import find_device
     from glassformer.planning.plan import plan as make_plan
 
+    run.require_sound(model is not None)
     require_free([(svg, CHART_MARK)])
+    if model is None:
+        device = None if run.budget is None else find_device(target.device, target.devices_file)
+        alone = run_report(run, None, None, device, target.devices)
+        return write_json(alone.as_data()) if json else alone.write()
     spec = find_device(target.device, target.devices_file)
     found = make_plan(
         model, device=spec, batch=size.batch, length=size.length, dtype=size.dtype, optimizer=size.optimizer,
@@ -104,12 +113,14 @@ def plan(
 
         svg.write_text(plan_charts(model, found), encoding="utf-8")
         talk(f"wrote {svg}")
+    asked = run_report(run, model, found, spec, target.devices)
     if json:
-        write_json({"plan": found, "measured": measured})
+        write_json({"plan": found, "measured": measured, **asked.as_data()})
         return
     _show(found)
     if measured is not None:
         _show_measured(found, measured)
+    asked.write()
 
 
 def _measured(model: str, found: "Plan") -> "Measured":

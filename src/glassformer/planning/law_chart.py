@@ -16,23 +16,27 @@ from glassformer.charts import (
     svg_picture,
     svg_text,
 )
+from glassformer.equations.scaling import training_flops
 from glassformer.planning.fit import FinishedRun, Fit
 
 HEIGHT, POINTS = 360, 40
 FEWEST_TICKS = 3  # on the axis of losses, which is often short
 
 
-def law_chart(fit: Fit, predicted: Sequence[FinishedRun] = (), title: str = "") -> str:
-    """An SVG picture of the runs, a fitted curve for each size, and larger runs beside their predicted losses.
+def law_chart(
+    fit: Fit, predicted: Sequence[tuple[float, float]] = (), measured: Sequence[FinishedRun] = (), title: str = ""
+) -> str:
+    """An SVG picture of the runs, a fitted curve for each size, and predicted losses of other runs.
 
-    A predicted run has a vertical line for its interval, a dot for its prediction, and one for its own loss.
+    `predicted` has parameters and tokens: each gets a line for its interval and a dot for its loss. `measured` are runs
+    that the law was not fitted to.
     """
-    intervals = [(run, fit.predict(run.parameters, run.tokens)) for run in predicted]
+    intervals = [(training_flops(*size), fit.predict(*size)) for size in predicted]
     spots = [Curve("runs", "one", [(run.flops, run.loss) for run in fit.runs])]
-    spots += [Curve("predicted", "two", [(run.flops, at.value) for run, at in intervals])] if intervals else []
-    spots += [Curve("measured", "three", [(run.flops, run.loss) for run in predicted])] if predicted else []
+    spots += [Curve("predicted", "two", [(x, at.value) for x, at in intervals])] if intervals else []
+    spots += [Curve("measured", "three", [(run.flops, run.loss) for run in measured])] if measured else []
     lines = [Curve(f"{size:,.0f} parameters", "one", _along(fit, size)) for size in _sizes(fit)]
-    lines += [Curve("interval", "two", [(run.flops, at.low), (run.flops, at.high)]) for run, at in intervals]
+    lines += [Curve("interval", "two", [(x, at.low), (x, at.high)]) for x, at in intervals]
     xs = [x for curve in [*spots, *lines] for x, _ in curve.points]
     ys = [y for curve in [*spots, *lines] for _, y in curve.points]
     across = Scale(min(xs) / 1.3, max(xs) * 1.3, MARGIN_LEFT, WIDTH - MARGIN_RIGHT, logarithmic=True)
