@@ -131,21 +131,12 @@ def run_report(
         if not runs.runs:
             raise UsageError(f"no finished run to fit a law to\n{runs.words}")
         fitted = fit(runs.runs, law=options.law, floor=options.floor)
-        larger = _larger(model, options.tokens)
+        if found is not None and options.tokens is not None:
+            larger = float(found.parameters.without_embeddings), options.tokens
         if options.law_svg is not None:
             _draw(fitted, larger, options.law_svg)
     alternatives = _what_if(model, found) if options.what_if and model is not None and found is not None else ()
     return RunReport(cost, flops, runs, fitted, larger, alternatives)
-
-
-def _larger(model: str | None, tokens: float | None) -> tuple[float, float] | None:
-    """The size of the model, as laws count it, and the tokens."""
-    if model is None or tokens is None:
-        return None
-    from glassformer.planning.subject import subject
-    from glassformer.planning.training_runs import parameters_without_embeddings
-
-    return float(parameters_without_embeddings(subject(model).model)), tokens
 
 
 def _draw(fit: "Fit", larger: tuple[float, float] | None, path: Path) -> None:
@@ -158,7 +149,7 @@ def _draw(fit: "Fit", larger: tuple[float, float] | None, path: Path) -> None:
 def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
     """Plans of changed configurations for the device and the workload of the plan."""
     from glassformer.planning.plan import plan
-    from glassformer.planning.subject import subject
+    from glassformer.planning.planned_model import planned_model
     from glassformer.planning.what_if import what_if
 
     workload = found.workload
@@ -169,4 +160,4 @@ def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
             optimizer=workload.optimizer, strategy=workload.strategy, devices=workload.devices,
         )  # fmt: skip
 
-    return what_if(subject(model).model.config, workload.length, planned)
+    return what_if(planned_model(model).model.config, workload.length, planned)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from glassformer.training.step import Log
 
 MEGABYTE = 1e6
+WORTH_A_PLAN = 60  # seconds of a run from which its end compares it with its plan
 
 
 @Parameter(name="*")
@@ -234,6 +235,10 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
         early = f" of {run.settings.recipe.steps:,}, stopped early" if last.step < run.settings.recipe.steps else ""
         write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
         write(f"{folder}: {_kept(run, folder)}")
+        if last.seconds >= WORTH_A_PLAN:
+            from glassformer.planning.beside_run import beside_run
+
+            talk(beside_run(run, last))
     talk(f"next: {next_command(run.model, run.tokenizer, folder, task)}")
 
 

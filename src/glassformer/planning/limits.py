@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 
 from glassformer.planning.figures import Limits, Memory, Workload
-from glassformer.planning.memory import Weights, required
+from glassformer.planning.memory import WeightBytes, required
 from glassformer.planning.recorded_step import FORWARD, RecordedStep
 from glassformer.training.recipe import MOMENTS
 
@@ -37,7 +37,7 @@ def limits(
     )
 
 
-def least_bytes(workload: Workload, weights: Weights) -> int:
+def least_bytes(workload: Workload, weights: WeightBytes) -> int:
     """What weights, gradients and optimizer take on each device, whatever the batch."""
     held = weights.whole + weights.trained * (1 + MOMENTS[workload.optimizer])
     return -(-held // workload.devices) if workload.strategy == "fsdp" else held

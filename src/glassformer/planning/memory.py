@@ -27,7 +27,7 @@ def as_run(step: RecordedStep, objective: Objective, device: DeviceSpec) -> tupl
 
 
 @dataclass(frozen=True)
-class Weights:
+class WeightBytes:
     """Bytes of weights: of all, of the trained ones, of the largest block, and of those outside of blocks."""
 
     whole: int
@@ -36,13 +36,13 @@ class Weights:
     outside: int
 
 
-def weights_of(model: Model) -> Weights:
+def weights_of(model: Model) -> WeightBytes:
     """The bytes of a model's weights, shared ones counted once."""
     blocks = [part for part in model.modules() if isinstance(part, Block)]
     inside = {id(weight): weight.nbytes for block in blocks for weight in block.parameters()}
     whole = _bytes(model)
     trained = sum(weight.nbytes for weight in model.parameters() if weight.requires_grad)
-    return Weights(whole, trained, max(map(_bytes, blocks), default=0), whole - sum(inside.values()))
+    return WeightBytes(whole, trained, max(map(_bytes, blocks), default=0), whole - sum(inside.values()))
 
 
 def _bytes(module: nn.Module) -> int:
@@ -50,7 +50,7 @@ def _bytes(module: nn.Module) -> int:
 
 
 def memory(
-    weights: Weights, step: RecordedStep, lifetimes: Lifetimes, workload: Workload, device: DeviceSpec, uneven: bool
+    weights: WeightBytes, step: RecordedStep, lifetimes: Lifetimes, workload: Workload, device: DeviceSpec, uneven: bool
 ) -> Memory:
     """What training holds at its peak, on one device and on each of several."""
     activations, less = (

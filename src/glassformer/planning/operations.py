@@ -1,6 +1,6 @@
 """Operations of a training step by equation: forward by each equation's own cost, backward as autograd runs it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -45,7 +45,8 @@ def operations(
     dtype: str,
 ) -> Operations:
     """Operations of a step, in total and by equation, with the seconds of each equation's kernels."""
-    matmul, backward, seconds = Counter[str](), Counter[str](), Counter[str]()
+    matmul, backward = Counter[str](), Counter[str]()
+    seconds: dict[str, float] = defaultdict(float)
     for call, tag, times in zip(step.calls, step.tags, step.repeats, strict=True):
         matmul[tag.phase] += times * call.flops
         if tag.phase == BACKWARD:

@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 
 from glassformer.errors import ConfigError
-from glassformer.layers.basic import Embedding, LearnedPositions
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.dalle import DALLE
@@ -15,12 +14,13 @@ from glassformer.planning.example_batch import longest, usual_length
 from glassformer.planning.figures import Limits, Memory, Parameters, Plan, Workload
 from glassformer.planning.generating import plan_generation, writes_text
 from glassformer.planning.limits import MOST, crossover, least_bytes, limits
-from glassformer.planning.memory import Weights, as_run, memory, weights_of
+from glassformer.planning.memory import WeightBytes, as_run, memory, weights_of
 from glassformer.planning.operations import forward_costs, operations
+from glassformer.planning.planned_model import PlannedModel, planned_model
 from glassformer.planning.recorded_step import RecordedStep, record_step
 from glassformer.planning.resized import Sizes
 from glassformer.planning.step_time import step_time
-from glassformer.planning.subject import Subject, subject
+from glassformer.planning.training_runs import parameters_without_embeddings
 from glassformer.training.recipe import MOMENTS
 
 DTYPES = ("float32", "bfloat16")
@@ -46,7 +46,7 @@ def plan(
     `batch` counts the sequences, pictures or rows of each device, `length` their tokens; `dtype` is float32, or
     bfloat16 by autocast with weights in float32. Nothing is allocated or computed.
     """
-    spec, planned = find_device(device) if isinstance(device, str) else device, subject(model)
+    spec, planned = find_device(device) if isinstance(device, str) else device, planned_model(model)
     given = {"batch": batch, "length": length, "optimizer": optimizer}
     chosen = {
         "batch": USUAL_BATCH,
@@ -85,39 +85,39 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
 
 @dataclass(frozen=True)
 class _Planning:
-    """A subject on a device with a workload, on its way to a plan."""
+    """A model on a device with a workload, on its way to a plan."""
 
-    subject: Subject
+    planned: PlannedModel
     device: DeviceSpec
     workload: Workload
 
     @cached_property
-    def weights(self) -> Weights:
+    def weights(self) -> WeightBytes:
         """The bytes of the model's weights."""
-        return weights_of(self.subject.model)
+        return weights_of(self.planned.model)
 
     def record(self, workload: Workload) -> RecordedStep:
         """One step of a size."""
-        model, objective = self.subject.model, self.subject.objective
+        model, objective = self.planned.model, self.planned.objective
         return record_step(model, objective, workload.batch, workload.length, workload.dtype)
 
     def _memory(self, workload: Workload, step: RecordedStep) -> Memory:
-        objective = self.subject.objective
+        objective = self.planned.objective
         lifetimes = as_run(step, objective, self.device)[1]
         return memory(self.weights, step, lifetimes, workload, self.device, objective.uneven)
 
     def plan(self) -> Plan:
         """The plan."""
-        model, workload, device = self.subject.model, self.workload, self.device
-        forward = forward_costs(model, self.subject.objective, workload.batch, workload.length)
+        model, workload, device = self.planned.model, self.workload, self.device
+        forward = forward_costs(model, self.planned.objective, workload.batch, workload.length)
         step = self.record(workload)
         times = step.repeats
-        kernels = [(kernel, times[kernel.at]) for kernel in as_run(step, self.subject.objective, device)[0]]
+        kernels = [(kernel, times[kernel.at]) for kernel in as_run(step, self.planned.objective, device)[0]]
         counted = operations(forward, step, kernels, device, workload.dtype)
         length = max(workload.length, 1)
         return Plan(
-            name=self.subject.name,
-            architecture=self.subject.architecture,
+            name=self.planned.name,
+            architecture=self.planned.architecture,
             device=device,
             workload=workload,
             parameters=parameters(model),
@@ -129,7 +129,7 @@ class _Planning:
         )
 
     def _limits(self, step: RecordedStep) -> Limits:
-        model, workload, room = self.subject.model, self.workload, self.device.memory
+        model, workload, room = self.planned.model, self.workload, self.device.memory
         context = 0 if model.loops or isinstance(model, DALLE) else longest(model)
         shorter = {} if context == 0 else self._shorter(step)
         half = max(shorter, default=0)
@@ -164,16 +164,15 @@ class _Planning:
 
 def parameters(model: Model) -> Parameters:
     """The parameters of a model by its parts, shared ones counted in the first part that has them."""
-    parts, seen, embeddings = Counter[str](), set[int](), 0
+    parts, seen = Counter[str](), set[int]()
     for module_name, module in model.named_modules():
         for name, weight in module.named_parameters(recurse=False):
             if id(weight) in seen:
                 continue
             seen.add(id(weight))
             parts[_part(f"{module_name}.{name}" if module_name else name)] += weight.numel()
-            embeddings += weight.numel() if isinstance(module, Embedding | LearnedPositions) else 0
     return Parameters(
-        total=sum(parts.values()), by_part=dict(parts), without_embeddings=sum(parts.values()) - embeddings
+        total=sum(parts.values()), by_part=dict(parts), without_embeddings=parameters_without_embeddings(model)
     )
 
 

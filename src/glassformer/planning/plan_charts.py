@@ -10,7 +10,7 @@ from glassformer.layers.model import Model
 from glassformer.planning.example_batch import longest
 from glassformer.planning.figures import Plan
 from glassformer.planning.plan import plan
-from glassformer.planning.subject import subject
+from glassformer.planning.planned_model import planned_model
 
 FACTORS = (0.25, 0.5, 1.0, 2.0)
 GIGA, MILLI = 1e9, 1e-3
@@ -18,10 +18,10 @@ GIGA, MILLI = 1e9, 1e-3
 
 def plan_charts(model: Model | Config | str | Path, planned: Plan) -> str:
     """A picture of memory and step time against the length, the batch and the width, around what was planned."""
-    config, workload = subject(model).model.config, planned.workload
+    config, workload = planned_model(model).model.config, planned.workload
     rows: list[tuple[str, list[tuple[int, Plan]]]] = [("batch", _plans(planned, config, "batch", workload.batch))]
     if workload.length:
-        lengths = _plans(planned, config, "length", workload.length, longest(subject(model).model))
+        lengths = _plans(planned, config, "length", workload.length, longest(planned_model(model).model))
         rows.insert(0, ("length", lengths))
     if isinstance(vars(config).get("dim"), int):
         rows.append(("width", _widths(planned, config)))

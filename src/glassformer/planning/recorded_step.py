@@ -13,7 +13,7 @@ from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.planning.example_batch import example_batch
-from glassformer.planning.shortened import Run, shorten
+from glassformer.planning.shortened import EqualBlocks, shorten
 from glassformer.torch_private import LABEL, KernelCall, KernelRecorder, label_nodes, pretending
 from glassformer.training.objective import LossModule, Objective
 
@@ -43,7 +43,7 @@ class RecordedStep:
     sizes: Sequence[int]
     born: Sequence[int]
     died: Sequence[int]
-    runs: Sequence[Run]
+    runs: Sequence[EqualBlocks]
     tokens: int
 
     @property
@@ -128,7 +128,7 @@ def record_step(
     return recorded(recorder, runs, batch * objective.tokens(model, one))
 
 
-def recorded(recorder: KernelRecorder, runs: Sequence[Run], tokens: int) -> RecordedStep:
+def recorded(recorder: KernelRecorder, runs: Sequence[EqualBlocks], tokens: int) -> RecordedStep:
     """What a recorder saw of a model with these runs of equal blocks."""
     calls, last = recorder.calls, len(recorder.calls)
     died = [recorder.died.get(number, last) for number in range(len(recorder.bytes))]

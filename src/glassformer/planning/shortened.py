@@ -10,7 +10,7 @@ KEPT = 4  # blocks of a run: the first, one that stands for those in between, th
 
 
 @dataclass(frozen=True)
-class Run:
+class EqualBlocks:
     """Consecutive equal blocks: their names as kept, the path of their list, and how many there are in the model."""
 
     path: str
@@ -24,9 +24,9 @@ class Run:
         return self.count - len(self.names) + 1
 
 
-def shorten(model: nn.Module) -> list[Run]:
+def shorten(model: nn.Module) -> list[EqualBlocks]:
     """Leave at most four of each run of equal blocks in a model, and say where they are."""
-    runs: list[Run] = []
+    runs: list[EqualBlocks] = []
     for path, part in list(model.named_modules()):
         if not isinstance(part, nn.ModuleList) or not all(isinstance(each, Block) for each in part):
             continue
@@ -35,7 +35,7 @@ def shorten(model: nn.Module) -> list[Run]:
             left = group if len(group) <= KEPT else [*group[:2], *group[-2:]]
             if len(left) == KEPT:
                 names = tuple(f"{path}.{len(kept) + each}" for each in range(KEPT))
-                runs.append(Run(path, names, len(kept), len(group)))
+                runs.append(EqualBlocks(path, names, len(kept), len(group)))
             kept += left
         part._modules = {str(number): each for number, each in enumerate(kept)}
     return runs

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from glassformer.planning.devices import DeviceSpec
 from glassformer.planning.figures import Operations, StepTime, Workload
 from glassformer.planning.kernels import Kernel
-from glassformer.planning.memory import Weights
+from glassformer.planning.memory import WeightBytes
 from glassformer.planning.recorded_step import BACKWARD
 from glassformer.planning.roofline import total_time
 from glassformer.training.recipe import MOMENTS
@@ -15,7 +15,11 @@ DIRECTIONS = 2  # an interconnect's bandwidth counts both
 
 
 def step_time(
-    kernels: Sequence[tuple[Kernel, int]], counted: Operations, weights: Weights, workload: Workload, device: DeviceSpec
+    kernels: Sequence[tuple[Kernel, int]],
+    counted: Operations,
+    weights: WeightBytes,
+    workload: Workload,
+    device: DeviceSpec,
 ) -> StepTime:
     """The time of one step, and how much of the device's peak it uses."""
     host = 0.0 if device.compiles else device.dispatch
@@ -47,7 +51,7 @@ def update_bytes(trained: int, workload: Workload) -> int:
     return each * (NORM + CLIP + 1 + 2 * (1 + moments))
 
 
-def exchange_seconds(weights: Weights, workload: Workload, device: DeviceSpec) -> float:
+def exchange_seconds(weights: WeightBytes, workload: Workload, device: DeviceSpec) -> float:
     """Seconds that gradients, and with FSDP weights too, take between devices, while the step goes on.
 
     A ring sends each byte of an all-reduce twice; FSDP gathers the weights twice and scatters the gradients once.

@@ -7,7 +7,7 @@ from jaxtyping import Int64
 
 from glassformer.planning.kernels import Lifetimes
 from glassformer.planning.recorded_step import BACKWARD, FORWARD, RecordedStep
-from glassformer.planning.shortened import Run
+from glassformer.planning.shortened import EqualBlocks
 
 Times = Int64[np.ndarray, " copies"]
 
@@ -43,7 +43,7 @@ class _Segment:
 class _Unrolled:
     """A run of equal blocks: the segments of those that were recorded, and where the copies of the second one go."""
 
-    def __init__(self, step: RecordedStep, run: Run) -> None:
+    def __init__(self, step: RecordedStep, run: EqualBlocks) -> None:
         self.repeats = run.repeats
         self.copies = np.arange(run.repeats, dtype=np.int64)
         self.forward = [_segment(step, name, FORWARD) for name in run.names]

@@ -20,7 +20,7 @@ LENGTH = ("max_length", "length", "context")  # and how many tokens each has
 
 
 @dataclass(frozen=True)
-class Subject:
+class PlannedModel:
     """A model with its name and what it is trained on; `usual` has the batch, length and optimizer of its settings."""
 
     name: str
@@ -34,7 +34,7 @@ class Subject:
         return architecture_of(self.model.config)
 
 
-def subject(model: Model | Config | str | Path) -> Subject:
+def planned_model(model: Model | Config | str | Path) -> PlannedModel:
     """The model to plan; nothing of it is allocated."""
     if isinstance(model, Model):
         return _of(type(model).__name__, model)
@@ -54,11 +54,11 @@ def subject(model: Model | Config | str | Path) -> Subject:
     raise ConfigError(f"there is no preset, folder or file {name!r}; {hint}")
 
 
-def _of(name: str, model: Model) -> Subject:
-    return Subject(name, model, objective_of(model))
+def _of(name: str, model: Model) -> PlannedModel:
+    return PlannedModel(name, model, objective_of(model))
 
 
-def _of_settings(path: Path) -> Subject:
+def _of_settings(path: Path) -> PlannedModel:
     """The model that a file of settings trains, with the sizes of its batches."""
     resolved = resolve(file=path)
     settings, task = resolved.settings, TASKS[resolved.task]
@@ -71,4 +71,4 @@ def _of_settings(path: Path) -> Subject:
             usual[key] = found[0]
     if "batch" not in usual and "tokens_per_batch" in data and "length" in usual:
         usual["batch"] = max(data["tokens_per_batch"] // int(usual["length"]), 1)
-    return Subject(str(path), build(config, device="meta"), task.objective, usual)
+    return PlannedModel(str(path), build(config, device="meta"), task.objective, usual)
