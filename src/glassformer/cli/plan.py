@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from glassformer.cli.output_files import require_free
 from glassformer.cli.report import Flag, Json, MaybePath, talk, write, write_json, write_table
-from glassformer.cli.scaling_options import RunOptions, run_report
+from glassformer.cli.scaling_options import WholeRun, run_report
 
 if TYPE_CHECKING:
     from glassformer.planning.figures import Plan
@@ -66,7 +66,7 @@ class Size:
     optimizer: str | None = None
 
 
-HERE, USUAL, ONE_STEP = Target(), Size(), RunOptions()
+HERE, USUAL, ONE_STEP = Target(), Size(), WholeRun()
 
 
 def plan(
@@ -77,7 +77,7 @@ def plan(
     *,
     target: Target = HERE,
     size: Size = USUAL,
-    run: RunOptions = ONE_STEP,
+    run: WholeRun = ONE_STEP,
     measure: Flag = False,
     svg: MaybePath = None,
     json: Json = False,

@@ -23,7 +23,7 @@ CHART_MARK = "<title>Loss against compute"
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
+class WholeRun:
     """A whole training run.
 
     Parameters
@@ -112,7 +112,7 @@ class RunReport:
 
 
 def run_report(
-    options: RunOptions, model: str | None, found: "Plan | None", device: "DeviceSpec | None", devices: int
+    options: WholeRun, model: str | None, found: "Plan | None", device: "DeviceSpec | None", devices: int
 ) -> RunReport:
     """What was asked, computed; a chart is written if one was asked for."""
     from glassformer.planning.fit import fit

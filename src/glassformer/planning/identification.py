@@ -25,7 +25,7 @@ SAME = 0.02  # sizes whose logarithms are closer than this count as one
 MOST_ALIGNED = 0.975  # correlation of log N and log D above which their effects cannot be told apart
 
 
-class Run(Protocol):
+class SizedRun(Protocol):
     """A run as far as its size and its data go."""
 
     @property
@@ -39,7 +39,7 @@ class Run(Protocol):
         ...
 
 
-def variables(law: Law, runs: Sequence[Run]) -> Float[Tensor, "runs powers"]:
+def variables(law: Law, runs: Sequence[SizedRun]) -> Float[Tensor, "runs powers"]:
     """What the loss is a power of, for each run."""
     rows = {
         "full": lambda run: (run.parameters, run.tokens),
@@ -50,7 +50,7 @@ def variables(law: Law, runs: Sequence[Run]) -> Float[Tensor, "runs powers"]:
     return torch.tensor([rows[law](run) for run in runs], dtype=torch.float64)
 
 
-def choose_law(runs: Sequence[Run], asked: Law | Literal["auto"], floor_fixed: bool) -> tuple[Law, str]:
+def choose_law(runs: Sequence[SizedRun], asked: Law | Literal["auto"], floor_fixed: bool) -> tuple[Law, str]:
     """The law asked for, or the largest one that the runs determine, and why; raises if they do not determine it."""
     lacking = {law: _lacks(runs, law, floor_fixed) for law in LAW_WORDS}
     if asked != "auto":
@@ -76,7 +76,7 @@ def choose_law(runs: Sequence[Run], asked: Law | Literal["auto"], floor_fixed: b
     return reduced, f"{LAW_WORDS['full']} is not determined: {lacking['full']}; {LAW_WORDS[reduced]} is, and {holds}"
 
 
-def _lacks(runs: Sequence[Run], law: Law, floor_fixed: bool) -> str:
+def _lacks(runs: Sequence[SizedRun], law: Law, floor_fixed: bool) -> str:
     """What the runs lack to determine a law, in words; empty if nothing."""
     values = 2 if floor_fixed else 3  # of each variable: an exponent and a height, and the floor
     names = {"full": ("parameters", "tokens"), "size": ("parameters",), "data": ("tokens",), "compute": ()}[law]
@@ -93,7 +93,7 @@ def _lacks(runs: Sequence[Run], law: Law, floor_fixed: bool) -> str:
     return " and ".join(few)
 
 
-def _distinct(runs: Sequence[Run], name: str) -> int:
+def _distinct(runs: Sequence[SizedRun], name: str) -> int:
     values = [run.parameters if name == "parameters" else run.tokens for run in runs]
     return _clusters(values)
 
@@ -107,13 +107,13 @@ def _clusters(values: Sequence[float]) -> int:
     return found
 
 
-def _alignment(runs: Sequence[Run]) -> float:
+def _alignment(runs: Sequence[SizedRun]) -> float:
     """The absolute correlation of log N and log D."""
     x = variables("full", runs).log()
     return float(torch.corrcoef(x.T)[0, 1].abs())
 
 
-def _counted(runs: Sequence[Run]) -> str:
+def _counted(runs: Sequence[SizedRun]) -> str:
     sizes, amounts = (_distinct(runs, name) for name in ("parameters", "tokens"))
     return (
         f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} with {sizes} distinct {'size' if sizes == 1 else 'sizes'} "
