@@ -31,7 +31,7 @@ from glassformer.models.llama import LlamaConfig
 from glassformer.models.registry import build
 from glassformer.planning.fit import FinishedRun, Fit, fit
 from glassformer.planning.law_chart import law_chart
-from glassformer.planning.training_runs import parameters_without_embeddings
+from glassformer.planning.non_embedding import parameters_without_embeddings
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.device import choose_device
 from glassformer.training.loop import train

@@ -11,11 +11,11 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from glassformer.equations.algebra import linear
+from glassformer.equations.huber import huber_loss
 from glassformer.equations.information import cross_entropy_between
 from glassformer.equations.losses import (
     bits_per_byte,
     cross_entropy,
-    huber_loss,
     label_smoothing,
     mean_squared_error,
     perplexity,

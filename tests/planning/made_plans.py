@@ -1,6 +1,6 @@
 """Plans with figures that a test chooses."""
 
-from glassformer.planning.devices import DeviceSpec
+from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import (
     Generation,
     Limits,

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from glassformer.equations.losses import huber_loss
+from glassformer.equations.huber import huber_loss
 from glassformer.equations.scaling import compute_law_loss, scaling_law_loss, training_flops
 from glassformer.errors import FitError
 from glassformer.planning.fit import DELTA, FinishedRun, fit

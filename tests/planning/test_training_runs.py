@@ -9,7 +9,8 @@ from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG
 from glassformer.errors import FitError
 from glassformer.models.registry import build
-from glassformer.planning.training_runs import finished_runs, parameters_without_embeddings
+from glassformer.planning.non_embedding import parameters_without_embeddings
+from glassformer.planning.training_runs import finished_runs
 from glassformer.training.config import resolve, to_toml
 from glassformer.training.recorded_run import CONFIG
 from glassformer.training.run import train_task

@@ -1,6 +1,7 @@
 """`glassformer plan`: parameters, operations, memory, time and what fits, before anything is run."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
@@ -108,11 +109,7 @@ def plan(
         strategy=target.strategy, devices=target.devices,
     )  # fmt: skip
     measured = _measured(model, found) if measure else None
-    if svg is not None:
-        from glassformer.planning.plan_charts import plan_charts
-
-        svg.write_text(plan_charts(model, found), encoding="utf-8")
-        talk(f"wrote {svg}")
+    _draw(model, found, svg)
     asked = run_report(run, model, found, spec, target.devices)
     if json:
         write_json({"plan": found, "measured": measured, **asked.as_data()})
@@ -123,10 +120,22 @@ def plan(
     asked.write()
 
 
+def _draw(model: str, found: "Plan", path: Path | None) -> None:
+    """Draw memory and time against sizes around those of the plan, if that was asked for."""
+    if path is None:
+        return
+    from glassformer.planning.plan import plans_around, what_is
+    from glassformer.planning.plan_charts import plan_charts
+
+    path.write_text(plan_charts(found, plans_around(what_is(model).model, found)), encoding="utf-8")
+    talk(f"wrote {path}")
+
+
 def _measured(model: str, found: "Plan") -> "Measured":
     from glassformer.planning.measure import measure
+    from glassformer.planning.plan import what_is
 
-    return measure(model, found)
+    return measure(what_is(model), found)
 
 
 def _show(found: "Plan") -> None:

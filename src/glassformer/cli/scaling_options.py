@@ -11,7 +11,7 @@ from glassformer.cli.report import Flag, MaybePath, UsageError, talk
 
 if TYPE_CHECKING:
     from glassformer.layers.config import Config
-    from glassformer.planning.devices import DeviceSpec
+    from glassformer.planning.device_spec import DeviceSpec
     from glassformer.planning.figures import Plan
     from glassformer.planning.fit import Fit
     from glassformer.planning.training_cost import TrainingCost
@@ -148,8 +148,7 @@ def _draw(fit: "Fit", larger: tuple[float, float] | None, path: Path) -> None:
 
 def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
     """Plans of changed configurations for the device and the workload of the plan."""
-    from glassformer.planning.plan import plan
-    from glassformer.planning.planned_model import planned_model
+    from glassformer.planning.plan import plan, what_is
     from glassformer.planning.what_if import what_if
 
     workload = found.workload
@@ -160,4 +159,4 @@ def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
             optimizer=workload.optimizer, strategy=workload.strategy, devices=workload.devices,
         )  # fmt: skip
 
-    return what_if(planned_model(model).model.config, workload.length, planned)
+    return what_if(what_is(model).model.config, workload.length, planned)

@@ -14,6 +14,7 @@ from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
 from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm, line
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
+from glassformer.equations.huber import huber_loss
 from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, one_hot, softmax_jacobian
 from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.interventions import intervene
@@ -22,7 +23,6 @@ from glassformer.equations.losses import (
     balanced_class_weights,
     bits_per_byte,
     cross_entropy,
-    huber_loss,
     label_smoothing,
     mean_squared_error,
     perplexity,

@@ -337,31 +337,3 @@ def _where_needed(log_p: Tensor, y: Tensor) -> Tensor:
 
 def _how_many(log_probs: Tensor, mask: Tensor | None) -> Tensor | int:
     return log_probs.numel() if mask is None else mask.sum().clamp_min(1)
-
-
-@equation(
-    r"L_i = \begin{cases} \frac{1}{2} x_i^2 & |x_i| \le \delta \\ "
-    r"\delta \left(|x_i| - \frac{1}{2} \delta\right) & \text{otherwise} \end{cases}",
-    meaning="Small errors count by their square, large ones in proportion, so that no outlier rules.",
-    intuition="A jury that weighs each opinion, and shouting louder past a point adds no more weight.",
-    symbols={"x": "residuals", r"delta=\delta": "δ, where the loss turns into a line", "L": "losses"},
-    flops=lambda batch: 5 * batch,
-    where={"delta": positive},
-)
-def huber_loss(x: Float[Tensor, "*batch"], delta: float) -> Float[Tensor, "*batch"]:
-    """Huber loss of residuals (Huber, 1964), by which scaling laws are fitted."""
-    size = x.abs()
-    return torch.where(size <= delta, x**2 / 2, delta * (size - delta / 2))
-
-
-huber_loss.def_gradient(r"\bar x_i = \bar L_i \max(-\delta, \min(\delta, x_i))")(
-    lambda L_bar, x, delta: L_bar * x.clamp(-delta, delta)
-)
-
-
-@huber_loss.def_cell
-def _huber_loss_cell(index: tuple[int, ...], x: Tensor, delta: float) -> str:
-    size = abs(float(x[index]))
-    if size <= delta:
-        return f"{number(size)}^2 / 2"
-    return f"{number(delta)}·({number(size)} − {number(delta)} / 2)"

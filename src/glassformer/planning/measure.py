@@ -3,20 +3,19 @@
 import statistics
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import torch
 
 from glassformer.data.batches import Batch
 from glassformer.equation import no_checks
 from glassformer.errors import ConfigError
-from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
 from glassformer.planning.example_batch import example_batch
 from glassformer.planning.figures import Plan
-from glassformer.planning.planned_model import planned_model
-from glassformer.planning.recorded_step import BACKWARD, Labels, block_names
+from glassformer.planning.kernel_data import BACKWARD
+from glassformer.planning.planned_model import PlannedModel
+from glassformer.planning.recorded_step import Labels, block_names
 from glassformer.torch_private import KernelTimer, MemoryMeter, uncompile
 from glassformer.training.device import Device, choose_device
 from glassformer.training.objective import LossModule, Objective
@@ -46,9 +45,9 @@ class Measured:
     by_equation: tuple[EquationSeconds, ...]
 
 
-def measure(model: Model | Config | str | Path, planned: Plan) -> Measured:
+def measure(found: PlannedModel, planned: Plan) -> Measured:
     """Take a few steps of a planned training run on this machine, with random weights on a batch of zeros."""
-    found, workload = planned_model(model), planned.workload
+    workload = planned.workload
     device = choose_device(
         "cuda" if planned.device.kind == "cuda" else "cpu",
         "bfloat16" if workload.dtype == "bfloat16" else "float32",

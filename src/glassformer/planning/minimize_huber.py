@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from glassformer.equations.losses import huber_loss
+from glassformer.equations.huber import huber_loss
 from glassformer.equations.softmax import logsumexp, softmax
 
 STEPS, PATIENCE = 400, 1e-12  # at most so many steps; a relative improvement below this is none

@@ -8,11 +8,10 @@ import torch
 from glassformer.equation import no_checks
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
-from glassformer.planning.devices import DeviceSpec
+from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.example_batch import example_batch
 from glassformer.planning.figures import EquationCost, Operations
-from glassformer.planning.kernels import Kernel
-from glassformer.planning.recorded_step import BACKWARD, FORWARD, RecordedStep
+from glassformer.planning.kernel_data import BACKWARD, FORWARD, Kernel, RecordedStep
 from glassformer.planning.roofline import kernel_time
 from glassformer.planning.shortened import shorten
 from glassformer.recording import Tape

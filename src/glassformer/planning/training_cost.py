@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from glassformer.equations.scaling import training_energy, training_hours
 from glassformer.errors import ConfigError
-from glassformer.planning.devices import DeviceSpec
+from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import Plan
 
 PUE = 1.1  # power usage effectiveness of a large data center (Patterson et al., 2021); at home it is 1

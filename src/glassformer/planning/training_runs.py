@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-from torch import nn
 
 from glassformer.errors import CheckpointError, ConfigError, FitError, RunFolderError
-from glassformer.layers.basic import Embedding, LearnedPositions
 from glassformer.layers.config import Config
-from glassformer.layers.model import Model, TokenPredictor
 from glassformer.models.registry import build
 from glassformer.planning.fit import FinishedRun
+from glassformer.planning.non_embedding import parameters_without_embeddings
 from glassformer.training.begun import read_config
 from glassformer.training.config import resolve
 from glassformer.training.recorded_run import CONFIG, read_log
@@ -43,15 +41,6 @@ class FoundRuns:
         if self.skipped:
             lines[0] += f", {len(self.skipped)} left out:"
         return "\n".join([*lines, *(f"  {name}: {why}" for name, why in self.skipped.items())])
-
-
-def parameters_without_embeddings(model: Model) -> int:
-    """Parameters without the tables of tokens and of positions and without the output layer over the vocabulary."""
-    tables: list[nn.Module] = [part for part in model.modules() if isinstance(part, Embedding | LearnedPositions)]
-    if isinstance(model, TokenPredictor) and model.output is not None:
-        tables.append(model.output)
-    left_out = {id(weight) for part in tables for weight in part.parameters()}
-    return sum(weight.numel() for weight in model.parameters() if id(weight) not in left_out)
 
 
 def finished_runs(folders: Sequence[Path | str]) -> FoundRuns:

@@ -35,8 +35,3 @@ def perplexity(draw: Draw) -> dict[str, object]:
 def bits_per_byte(draw: Draw) -> dict[str, object]:
     """A loss and a length."""
     return {"nats": draw.number(0, 1e4), "bytes": draw.integer(1, 10000)}
-
-
-def huber_loss(draw: Draw) -> dict[str, object]:
-    """Residuals on both sides of the bend."""
-    return {"x": draw.normal(*draw.lead()), "delta": draw.choose(1e-3, 0.5, 2.0)}
