@@ -11,8 +11,10 @@ from glassformer.cli.report import Flag, Json, MaybePath, talk, write, write_jso
 from glassformer.cli.scaling_options import WholeRun, run_report
 
 if TYPE_CHECKING:
+    from glassformer.layers.config import Config
     from glassformer.planning.figures import Plan
     from glassformer.planning.measure import Measured
+    from glassformer.planning.what_if import Alternative
 
 CHART_MARK = "<title>Plan of "
 SHOWN = 12  # equations of the table, those that take longest first
@@ -101,7 +103,7 @@ def plan(
     require_free([(svg, CHART_MARK)])
     if model is None:
         device = None if run.budget is None else find_device(target.device, target.devices_file)
-        alone = run_report(run, None, None, device, target.devices)
+        alone = run_report(run, None, device, target.devices)
         return write_json(alone.as_data()) if json else alone.write()
     spec = find_device(target.device, target.devices_file)
     found = make_plan(
@@ -110,7 +112,7 @@ def plan(
     )  # fmt: skip
     measured = _measured(model, found) if measure else None
     _draw(model, found, svg)
-    asked = run_report(run, model, found, spec, target.devices)
+    asked = run_report(run, found, spec, target.devices, lambda: _what_if(model, found))
     if json:
         write_json({"plan": found, "measured": measured, **asked.as_data()})
         return
@@ -118,6 +120,22 @@ def plan(
     if measured is not None:
         _show_measured(found, measured)
     asked.write()
+
+
+def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
+    """Plans of changed configurations for the device and the workload of the plan."""
+    from glassformer.planning.plan import plan, what_is
+    from glassformer.planning.what_if import what_if
+
+    workload = found.workload
+
+    def planned(config: "Config", length: int) -> "Plan":
+        return plan(
+            config, device=found.device, batch=workload.batch, length=length, dtype=workload.dtype,
+            optimizer=workload.optimizer, strategy=workload.strategy, devices=workload.devices,
+        )  # fmt: skip
+
+    return what_if(what_is(model).model.config, workload.length, planned)
 
 
 def _draw(model: str, found: "Plan", path: Path | None) -> None:

@@ -1,5 +1,6 @@
 """Options of `glassformer plan` on a whole training run: a fitted law, a budget, the cost of tokens, what-ifs."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -10,7 +11,6 @@ from glassformer.cli.output_files import require_free
 from glassformer.cli.report import Flag, MaybePath, UsageError, talk
 
 if TYPE_CHECKING:
-    from glassformer.layers.config import Config
     from glassformer.planning.device_spec import DeviceSpec
     from glassformer.planning.figures import Plan
     from glassformer.planning.fit import Fit
@@ -112,9 +112,13 @@ class RunReport:
 
 
 def run_report(
-    options: WholeRun, model: str | None, found: "Plan | None", device: "DeviceSpec | None", devices: int
+    options: WholeRun,
+    found: "Plan | None",
+    device: "DeviceSpec | None",
+    devices: int,
+    what_if: "Callable[[], tuple[Alternative, ...]]" = tuple,
 ) -> RunReport:
-    """What was asked, computed; a chart is written if one was asked for."""
+    """What was asked, computed; a chart is written if one was asked for. `what_if` plans changed configurations."""
     from glassformer.planning.fit import fit
     from glassformer.planning.scaling_laws import budget_flops
     from glassformer.planning.training_cost import training_cost
@@ -135,8 +139,7 @@ def run_report(
             larger = float(found.parameters.without_embeddings), options.tokens
         if options.law_svg is not None:
             _draw(fitted, larger, options.law_svg)
-    alternatives = _what_if(model, found) if options.what_if and model is not None and found is not None else ()
-    return RunReport(cost, flops, runs, fitted, larger, alternatives)
+    return RunReport(cost, flops, runs, fitted, larger, what_if() if options.what_if else ())
 
 
 def _draw(fit: "Fit", larger: tuple[float, float] | None, path: Path) -> None:
@@ -144,19 +147,3 @@ def _draw(fit: "Fit", larger: tuple[float, float] | None, path: Path) -> None:
 
     path.write_text(law_chart(fit, [] if larger is None else [larger]), encoding="utf-8")
     talk(f"wrote {path}")
-
-
-def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
-    """Plans of changed configurations for the device and the workload of the plan."""
-    from glassformer.planning.plan import plan, what_is
-    from glassformer.planning.what_if import what_if
-
-    workload = found.workload
-
-    def planned(config: "Config", length: int) -> "Plan":
-        return plan(
-            config, device=found.device, batch=workload.batch, length=length, dtype=workload.dtype,
-            optimizer=workload.optimizer, strategy=workload.strategy, devices=workload.devices,
-        )  # fmt: skip
-
-    return what_if(what_is(model).model.config, workload.length, planned)

@@ -12,10 +12,7 @@ from glassformer.models.registry import build
 from glassformer.planning.fit import FinishedRun
 from glassformer.planning.non_embedding import parameters_without_embeddings
 from glassformer.training.begun import read_config
-from glassformer.training.config import resolve
-from glassformer.training.recorded_run import CONFIG, read_log
-from glassformer.training.registry import task_of
-from glassformer.training.settings import Settings
+from glassformer.training.recorded_run import CONFIG, RecordedSettings, read_log, recorded_settings
 
 TASKS = ("gpt", "masked")  # whose losses are nats per token of running text
 
@@ -69,23 +66,22 @@ def finished_runs(folders: Sequence[Path | str]) -> FoundRuns:
     return FoundRuns(runs=tuple(runs), skipped=skipped)
 
 
-def _begun(folder: Path) -> tuple[Settings, Config]:
+def _begun(folder: Path) -> tuple[RecordedSettings, Config]:
     """The settings a run was begun with, and the configuration of its model."""
     if not (folder / CONFIG).is_file():
         raise RunFolderError(f"{folder}: is not the folder of a training run, there is no {CONFIG} in it")
-    settings = resolve(file=folder / CONFIG).settings
-    return settings, read_config(folder)
+    return recorded_settings(folder), read_config(folder)
 
 
-def _kind(settings: Settings, config: Config) -> str:
+def _kind(settings: RecordedSettings, config: Config) -> str:
     """What the losses of a run are about: comparable runs have the same."""
     vocab = vars(config)["vocab"]
-    return f"a run of {task_of(settings)} with a vocabulary of {vocab:,}"
+    return f"a run of {settings.task} with a vocabulary of {vocab:,}"
 
 
-def _unfit(folder: Path, settings: Settings) -> str:
+def _unfit(folder: Path, settings: RecordedSettings) -> str:
     """Why a run is no point of a scaling law; empty if it is one."""
-    task, steps = task_of(settings), settings.recipe.steps
+    task, steps = settings.task, settings.recipe.steps
     if task not in TASKS:
         return f"a run of {task}; scaling laws are for running text: {' or '.join(TASKS)}"
     if settings.run.init:
