@@ -86,6 +86,12 @@ class RunFolderWarning(UserWarning):
     """Something in a run folder was skipped or moved aside; work continues."""
 
 
+class FitError(GlassformerError, ValueError):
+    """Runs do not determine a scaling law, or cannot be compared."""
+
+    status = BAD_USE
+
+
 class TrainingError(GlassformerError, RuntimeError):
     """A training run cannot continue."""
 

@@ -46,7 +46,7 @@ ROADMAP = [
     ),
     *("training-step", "adam", "regularization", "fine-tuning-and-few-shot"),
     *("patches", "contrastive", "images-as-tokens"),
-    *("decoding", "complexity", "flash-attention", "pitfalls", "errata"),
+    *("decoding", "complexity", "flash-attention", "planning", "pitfalls", "errata"),
 ]
 SLOW = (
     "descent",
@@ -248,6 +248,7 @@ BROKEN = [
     ("feed-forward", "gelu", relu, "about half"),
     ("decoding", "top_p", lambda z, p: z.clone(), "one fewer would not"),
     ("complexity", "sliding_window_mask", lambda n, keys, w, dtype=None: causal_mask(n, dtype=dtype), "fewer pairs"),
+    ("planning", "training_hours", lambda flops, rate, devices: 1.0, "half the time"),
     ("flash-attention", "logsumexp", lambda z: z.amax(-1), "sum of the exponentials"),
     ("pitfalls", "layer_norm_outside", layer_norm, "more than five times"),
 ]

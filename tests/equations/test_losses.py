@@ -11,6 +11,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from glassformer.equations.algebra import linear
+from glassformer.equations.huber import huber_loss
 from glassformer.equations.information import cross_entropy_between
 from glassformer.equations.losses import (
     bits_per_byte,
@@ -284,3 +285,15 @@ def test_bad_input_of_cross_entropy_is_named(arguments: dict, message: str) -> N
 def test_bad_input_of_the_others_is_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(EquationError, match=message):
         call()
+
+
+@pytest.mark.parametrize("delta", [0.5, 1.0, 3.0])
+def test_huber_loss_is_that_of_torch(delta: float) -> None:
+    x = torch.linspace(-4, 4, 33, dtype=torch.float64)
+    wanted = functional.huber_loss(x, torch.zeros_like(x), reduction="none", delta=delta)
+    assert torch.allclose(huber_loss(x, delta), wanted)
+
+
+def test_the_bend_of_huber_loss_must_be_above_zero() -> None:
+    with pytest.raises(EquationError, match="delta is 0"):
+        huber_loss(torch.ones(2), 0)

@@ -17,6 +17,7 @@ from glassformer.equations import (
     attention_macs,
     attention_parameters,
     cache_bytes,
+    compute_law_loss,
     compute_optimal_size,
     crossover_length,
     feed_forward_parameters,
@@ -27,7 +28,9 @@ from glassformer.equations import (
     projection_macs,
     quadratic_fraction,
     scaling_law_loss,
+    training_energy,
     training_flops,
+    training_hours,
 )
 from glassformer.errors import EquationError
 
@@ -177,6 +180,21 @@ def test_more_of_either_lowers_the_loss_but_not_below_the_floor(N: float, D: flo
     assert loss > scaling_law_loss(N * more, D) > 1.69 and loss > scaling_law_loss(N, D * more) > 1.69
 
 
+def test_where_tokens_are_in_proportion_to_the_size_the_loss_is_a_power_of_the_compute() -> None:
+    law = {"E": 1.7, "A": 400.0, "alpha": 0.3, "B": 500.0, "beta": 0.3}
+    whole = (400 + 500 * 20**-0.3) * 120**0.15  # C = 6·N·20N
+    for N in (1e7, 1e9, 1e11):
+        loss = compute_law_loss(training_flops(N, 20 * N), 1.7, whole, 0.15)
+        assert loss == pytest.approx(scaling_law_loss(N, 20 * N, **law), rel=1e-12)
+
+
+def test_hours_and_energy_of_gpt3_are_the_published_ones() -> None:
+    """Patterson et al. (2021): 3.14e23 FLOPs at 24.6 TFLOP/s, 330 W and a PUE of 1.1 are 1,287 MWh, 14.8 days."""
+    hours = training_hours(3.14e23, 24.6e12, devices=10_000)
+    assert hours / 24 == pytest.approx(14.8, rel=0.005)
+    assert training_energy(hours, 330.0, devices=10_000, pue=1.1) / 1000 == pytest.approx(1287, rel=0.005)
+
+
 def test_a_cache_is_what_it_holds() -> None:
     keys = torch.zeros(3, 32, 8, 100, 128, dtype=torch.bfloat16)  # batch, layers, heads, tokens, width
     assert cache_bytes(32, 8, 128, 100, batch=3) == 2 * keys.numel() * keys.element_size()
@@ -225,6 +243,12 @@ def test_intensity_is_work_over_traffic() -> None:
         (lambda: compute_optimal_size(0), "flops is 0"),
         (lambda: compute_optimal_size(math.inf), "flops is inf"),
         (lambda: compute_optimal_size(1, beta=-0.1), "beta is -0.1"),
+        (lambda: compute_law_loss(0, 1, 1, 1), "C is 0"),
+        (lambda: compute_law_loss(1, 1, 1, 0), "a is 0"),
+        (lambda: training_hours(1, 0), "flops_per_second is 0"),
+        (lambda: training_hours(1, 1, 0), "devices is 0"),
+        (lambda: training_energy(1, 0), "watts is 0"),
+        (lambda: training_energy(1, 1, pue=0.9), "pue is 0.9, wanted at least 1"),
         (lambda: arithmetic_intensity(1, 0), "bytes is 0"),
         (lambda: arithmetic_intensity(-1, 1), "flops is -1"),
         (lambda: cache_bytes(0, 1, 1, 1), "layers is 0"),

@@ -1,16 +1,20 @@
 """`glassformer plan`: parameters, operations, memory, time and what fits, before anything is run."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
 from glassformer.cli.output_files import require_free
 from glassformer.cli.report import Flag, Json, MaybePath, talk, write, write_json, write_table
+from glassformer.cli.scaling_options import WholeRun, run_report
 
 if TYPE_CHECKING:
+    from glassformer.layers.config import Config
     from glassformer.planning.figures import Plan
     from glassformer.planning.measure import Measured
+    from glassformer.planning.what_if import Alternative
 
 CHART_MARK = "<title>Plan of "
 SHOWN = 12  # equations of the table, those that take longest first
@@ -65,15 +69,18 @@ class Size:
     optimizer: str | None = None
 
 
-HERE, USUAL = Target(), Size()
+HERE, USUAL, ONE_STEP = Target(), Size(), WholeRun()
 
 
 def plan(
-    model: Annotated[str, Parameter(help="Preset, folder of a model or a run, or TOML file of settings.")],
+    model: Annotated[
+        str | None, Parameter(help="Preset, folder of a model or a run, or TOML file of settings.")
+    ] = None,
     /,
     *,
     target: Target = HERE,
     size: Size = USUAL,
+    run: WholeRun = ONE_STEP,
     measure: Flag = False,
     svg: MaybePath = None,
     json: Json = False,
@@ -91,26 +98,55 @@ def plan(
     """
     from glassformer.planning.devices import find_device
     from glassformer.planning.plan import plan as make_plan
-    from glassformer.planning.plan import plans_around, what_is
 
+    run.require_sound(model is not None)
     require_free([(svg, CHART_MARK)])
+    if model is None:
+        device = None if run.budget is None else find_device(target.device, target.devices_file)
+        alone = run_report(run, None, device, target.devices)
+        return write_json(alone.as_data()) if json else alone.write()
     spec = find_device(target.device, target.devices_file)
     found = make_plan(
         model, device=spec, batch=size.batch, length=size.length, dtype=size.dtype, optimizer=size.optimizer,
         strategy=target.strategy, devices=target.devices,
     )  # fmt: skip
     measured = _measured(model, found) if measure else None
-    if svg is not None:
-        from glassformer.planning.plan_charts import plan_charts
-
-        svg.write_text(plan_charts(found, plans_around(what_is(model).model, found)), encoding="utf-8")
-        talk(f"wrote {svg}")
+    _draw(model, found, svg)
+    asked = run_report(run, found, spec, target.devices, lambda: _what_if(model, found))
     if json:
-        write_json({"plan": found, "measured": measured})
+        write_json({"plan": found, "measured": measured, **asked.as_data()})
         return
     _show(found)
     if measured is not None:
         _show_measured(found, measured)
+    asked.write()
+
+
+def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
+    """Plans of changed configurations for the device and the workload of the plan."""
+    from glassformer.planning.plan import plan, what_is
+    from glassformer.planning.what_if import what_if
+
+    workload = found.workload
+
+    def planned(config: "Config", length: int) -> "Plan":
+        return plan(
+            config, device=found.device, batch=workload.batch, length=length, dtype=workload.dtype,
+            optimizer=workload.optimizer, strategy=workload.strategy, devices=workload.devices,
+        )  # fmt: skip
+
+    return what_if(what_is(model).model.config, workload.length, planned)
+
+
+def _draw(model: str, found: "Plan", path: Path | None) -> None:
+    """Draw memory and time against sizes around those of the plan, if that was asked for."""
+    if path is None:
+        return
+    from glassformer.planning.plan import plans_around, what_is
+    from glassformer.planning.plan_charts import plan_charts
+
+    path.write_text(plan_charts(found, plans_around(what_is(model).model, found)), encoding="utf-8")
+    talk(f"wrote {path}")
 
 
 def _measured(model: str, found: "Plan") -> "Measured":

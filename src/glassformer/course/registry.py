@@ -41,6 +41,7 @@ COURSE: dict[str, tuple[str, ...]] = {
     "Training": ("training-step", "adam", "regularization", "fine-tuning-and-few-shot"),
     "Pictures": ("patches", "contrastive", "images-as-tokens"),
     "Inference": ("decoding", "complexity", "flash-attention"),
+    "Scale": ("planning",),
     "Pitfalls": ("pitfalls", "errata"),
 }
 

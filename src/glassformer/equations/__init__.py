@@ -15,6 +15,7 @@ from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu
 from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm, line
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
+from glassformer.equations.huber import huber_loss
 from glassformer.equations.information import cross_entropy_between, entropy, kl_divergence, one_hot, softmax_jacobian
 from glassformer.equations.initialization import normal, scaled_normal
 from glassformer.equations.interventions import intervene
@@ -103,9 +104,12 @@ from glassformer.equations.sampling import (
 from glassformer.equations.scaling import (
     arithmetic_intensity,
     cache_bytes,
+    compute_law_loss,
     compute_optimal_size,
     scaling_law_loss,
+    training_energy,
     training_flops,
+    training_hours,
 )
 from glassformer.equations.schedules import (
     cosine_schedule,
@@ -186,6 +190,7 @@ __all__ = [
     "code_ids",
     "code_levels",
     "combine_masks",
+    "compute_law_loss",
     "compute_optimal_size",
     "concat",
     "contrastive_logits",
@@ -221,6 +226,7 @@ __all__ = [
     "greedy",
     "group_norm",
     "he_normal",
+    "huber_loss",
     "inner_product",
     "int4_linear",
     "int8_linear",
@@ -336,7 +342,9 @@ __all__ = [
     "tiled_attention",
     "top_k",
     "top_p",
+    "training_energy",
     "training_flops",
+    "training_hours",
     "transpose",
     "tree_mask",
     "truncated_normal",

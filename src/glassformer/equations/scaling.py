@@ -83,6 +83,78 @@ def compute_optimal_size(
 
 
 @equation(
+    r"L(C) = E + \frac{A}{C^a}",
+    meaning="Where size and data grow together, the loss falls as a power of the compute.",
+    intuition="A house gets warmer with every log on the fire, each a little less than the one before.",
+    symbols={
+        "C": "FLOPs of training",
+        "E": "loss that stays, the entropy of text",
+        "A": "what little compute loses",
+        "a": "how fast compute helps",
+        "L": "loss in nats per token",
+    },
+    where={"C a": positive, "E A": not_negative},
+)
+def compute_law_loss(C: float, E: float, A: float, a: float) -> float:
+    """Predict the loss from the compute alone, for runs of one ratio of tokens to parameters (Kaplan et al., 2020)."""
+    return E + A / C**a
+
+
+compute_law_loss.def_cell(lambda index, C, E, A, a: f"{number(E)} + {number(A)}/{number(C)}^{number(a)}")
+
+
+@equation(
+    r"t = \frac{C}{3600 \, n R}",
+    meaning="Training takes as long as its operations at the speed that all devices reach together.",
+    intuition="A field, and how many mowers at what pace: the hours follow.",
+    symbols={
+        "flops=C": "C, FLOPs of the run",
+        "flops_per_second=R": "R, FLOPs per second that one device reaches in training",
+        "devices=n": "n, devices",
+        "t": "hours",
+    },
+    where={"flops": not_negative, "flops_per_second": positive, "devices": whole},
+)
+def training_hours(flops: float, flops_per_second: float, devices: int = 1) -> float:
+    """Hours that training takes on some devices, at the speed each of them reaches."""
+    return flops / (3600.0 * devices * flops_per_second)
+
+
+training_hours.def_cell(
+    lambda index, flops, flops_per_second, devices: f"{number(flops)} / (3600·{devices}·{number(flops_per_second)})"
+)
+
+
+@equation(
+    r"W = \frac{n P t}{1000} \, \text{PUE}",
+    meaning="A run uses the power of its devices for as long as it lasts, and the data center adds its own share.",
+    intuition="An oven's watts times the hours it is on, and the kitchen fan on top.",
+    symbols={
+        "hours=t": "t, hours of training",
+        "watts=P": "P, power of one device under load",
+        "devices=n": "n, devices",
+        r"pue=\text{PUE}": "power usage effectiveness: all power of the data center over that of its computers",
+        "W": "kilowatt-hours",
+    },
+    where={"hours": not_negative, "watts pue": positive, "devices": whole},
+)
+def training_energy(hours: float, watts: float, devices: int = 1, pue: float = 1.0) -> float:
+    """Energy of a training run in kilowatt-hours, cooling included (Patterson et al., 2021)."""
+    return devices * watts * hours / 1000.0 * pue
+
+
+training_energy.def_cell(
+    lambda index, hours, watts, devices, pue: f"{devices}·{number(watts)}·{number(hours)} / 1000 · {number(pue)}"
+)
+
+
+@training_energy.def_check
+def _training_energy_check(pue: float) -> None:
+    require = training_energy.require
+    require(pue >= 1, "pue", pue, "at least 1: a data center uses all that its computers use")
+
+
+@equation(
     r"I = \frac{\text{FLOPs}}{\text{bytes}}",
     meaning="How many floating-point operations are done for each byte that is moved.",
     intuition="A cook who fetches one carrot at a time spends the day walking; one who fetches a crate can cook.",

@@ -6,7 +6,6 @@ from functools import cached_property
 from pathlib import Path
 
 from glassformer.errors import ConfigError
-from glassformer.layers.basic import Embedding, LearnedPositions
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.dalle import DALLE
@@ -19,6 +18,7 @@ from glassformer.planning.generating import plan_generation, writes_text
 from glassformer.planning.kernel_data import RecordedStep
 from glassformer.planning.limits import MOST, crossover, least_bytes, limits
 from glassformer.planning.memory import as_run, memory, weights_of
+from glassformer.planning.non_embedding import parameters_without_embeddings
 from glassformer.planning.operations import forward_costs, operations
 from glassformer.planning.planned_model import PlannedModel, planned_model
 from glassformer.planning.recorded_step import record_step
@@ -219,16 +219,15 @@ class _Planning:
 
 def parameters(model: Model) -> Parameters:
     """The parameters of a model by its parts, shared ones counted in the first part that has them."""
-    parts, seen, embeddings = Counter[str](), set[int](), 0
+    parts, seen = Counter[str](), set[int]()
     for module_name, module in model.named_modules():
         for name, weight in module.named_parameters(recurse=False):
             if id(weight) in seen:
                 continue
             seen.add(id(weight))
             parts[_part(f"{module_name}.{name}" if module_name else name)] += weight.numel()
-            embeddings += weight.numel() if isinstance(module, Embedding | LearnedPositions) else 0
     return Parameters(
-        total=sum(parts.values()), by_part=dict(parts), without_embeddings=sum(parts.values()) - embeddings
+        total=sum(parts.values()), by_part=dict(parts), without_embeddings=parameters_without_embeddings(model)
     )
 
 

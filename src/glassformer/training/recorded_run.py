@@ -13,11 +13,18 @@ from glassformer.training.run_folder import LOG
 CONFIG = "config.toml"  # in the folder of a run
 
 
+class RecordedStart(msgspec.Struct, frozen=True):
+    """What a run started from: the folder of a model to fine-tune, or nothing."""
+
+    init: str = ""
+
+
 class RecordedSettings(msgspec.Struct, frozen=True):
     """What the settings of a run say about its training."""
 
     task: str
     recipe: Recipe
+    run: RecordedStart = RecordedStart()
 
 
 def recorded_settings(folder: Path) -> RecordedSettings:

@@ -63,3 +63,19 @@ def cache_bytes(draw: Draw) -> dict:
     sizes = {"layers": draw.integer(1, 96), "kv_heads": draw.integer(1, 96), "head_dim": draw.integer(1, 128)}
     memory = {"length": draw.integer(1, 8192), "bytes_per_number": draw.choose(1, 2, 4)}
     return sizes | memory | {"batch": draw.integer(1, 8)}
+
+
+def compute_law_loss(draw: Draw) -> dict:
+    law = {"E": draw.number(0.0, 3.0), "A": draw.number(0.0, 1e4), "a": draw.number(0.05, 0.5)}
+    return {"C": draw.number(1e12, 1e26)} | law
+
+
+def training_hours(draw: Draw) -> dict:
+    return {
+        "flops": draw.number(0.0, 1e26), "flops_per_second": draw.number(1e9, 1e15), "devices": draw.integer(1, 4096)
+    }  # fmt: skip
+
+
+def training_energy(draw: Draw) -> dict:
+    power = {"watts": draw.number(1.0, 1e3), "devices": draw.integer(1, 4096), "pue": draw.number(1.0, 2.0)}
+    return {"hours": draw.number(0.0, 1e4)} | power
