@@ -51,8 +51,8 @@ function mount() {
   document.title = `${view.title} · Glassformer Studio`;
   const body = made("div", { class: "body" });
   const tools = [new CopyMenu(app, body), new Help(app, view)];
-  const head = made("div", { class: "view-head" }, made("h1", {}, view.heading ?? view.title), made("div", { class: "view-tools" }, tools.map((each) => each.root)));
-  main.replaceChildren(head, made("p", { class: "sentence" }, view.sentence), body);
+  const head = made("div", { class: "view-head" }, made("h1", {}, view.heading ?? view.title), made("p", { class: "sentence" }, view.sentence), made("div", { class: "view-tools" }, tools.map((each) => each.root)));
+  main.replaceChildren(head, body);
   if (shown) scrollTo(0, 0); // another view begins at its top
   shown = { view, tools, mounted: view.mount(body, app) };
 }
