@@ -24,6 +24,7 @@ from glassformer.studio import (
 )
 from glassformer.studio.answers import answer, fault
 from glassformer.studio.guard import Access, Guard
+from glassformer.studio.lesson_pages import LessonPages
 from glassformer.studio.run_folders import CheckpointModels
 from glassformer.studio.sessions import Sessions
 
@@ -54,5 +55,6 @@ def studio_app(sessions: Sessions, access: Access) -> Starlette:
     app = Starlette(routes=routes, middleware=[Middleware(Guard, access=access)], exception_handlers=faults)
     app.state.sessions = sessions
     sessions.open_other = CheckpointModels(lambda folder, step: load(folder, step=step)).open
+    app.state.lesson_pages = LessonPages()
     app.state.lessons = lesson_routes.lessons_by_equation
     return app

@@ -13,7 +13,7 @@ export class Comparison {
     this.asked = 0;
     this.key = "";
     this.position = made("select", { id: "whatif-position", onchange: () => app.state.set({ token: Number(this.position.value) }, { replace: true }) });
-    this.where = made("p", { class: "compared-where" }, made("label", { for: "whatif-position" }, "Prediction at "), this.position);
+    this.where = made("p", { class: "compared-where" }, made("label", { for: "whatif-position" }, "Prediction at "), this.position, (this.why = made("span", { class: "faint" })));
     this.lead = made("p", { class: "compared-lead", "aria-live": "polite" });
     this.figures = made("dl", { class: "compared-figures" });
     this.rows = made("tbody");
@@ -54,6 +54,7 @@ export class Comparison {
 
   show(found, run) {
     if (found.position !== null) this.position.value = String(found.position);
+    this.why.textContent = found.least_sure ? " where the model is least sure" : "";
     const best = (rank) => found.candidates.find((each) => each[rank] === 0);
     const [old, now] = [best("rank_before"), best("rank_after")];
     const name = (each) => made("code", {}, tokenText(each.text));

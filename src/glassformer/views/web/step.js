@@ -227,12 +227,13 @@ class StepView {
     }
     const step = source.step(now.step);
     if (!step) {
-      if (now.step) this.app.say(`There is no step ${now.step} in this run.`);
+      if (now.step) this.#misread(`there is no step ${now.step} in this run`);
       const name = firstStep(source.run);
       if (name) this.state.set({ step: name, index: source.step(name).shape.map((size) => size - 1) }, { replace: true });
       return;
     }
     const index = fitting(step, now.index);
+    if (now.index && now.index.join() !== index.join()) this.#misread(`${step.name} has the shape ${step.shape.join(" × ")}, so ${indexText(now.index)} is shown at ${indexText(index)}`);
     this.step = step;
     this.equation = source.equation(step);
     this.direction = now.direction === "backward" && step.gradient ? "backward" : "forward";
@@ -247,6 +248,11 @@ class StepView {
   unmount() {
     clearTimeout(this.timer);
     this.scheme?.layout?.stop();
+  }
+
+  #misread(text) {
+    if (this.app.misread) this.app.misread(text);
+    else this.app.say(`In the address: ${text}.`);
   }
 
   /** Draw what the step needs anew: nothing on a change of row or column. */
@@ -308,7 +314,7 @@ class StepView {
     const rule = direction === "backward" && equation.rule_mathml;
     this.parts.formula.data = rule ? { mathml: equation.rule_mathml, symbols: [...equation.symbols, ...bars] } : { mathml: equation.mathml, symbols: equation.symbols };
     const facts = [`${step.equation}`, `${step.operations.toLocaleString("en")} operations`, equation.file ? `${equation.file}:${equation.line}` : null].filter(Boolean).join(" · ");
-    const lesson = equation.lesson ? made("a", { href: this.state.link({ view: "lesson", step: equation.lesson, index: null }) }, "Lesson") : null;
+    const lesson = equation.lesson ? made("a", { href: `/lessons/${equation.lesson}` }, "Lesson") : null;
     const back = direction === "backward" ? [made("p", {}, rule ? "The rule sends the gradient of the output back to each input: gradient in on the output, gradient out on the inputs." : "This equation goes backward through its parts.")] : [];
     this.parts.about.replaceChildren(made("p", { class: "meaning" }, equation.meaning), ...back);
     this.parts.facts.replaceChildren(equation.intuition ? made("p", { class: "faint" }, equation.intuition) : "", made("p", { class: "facts faint" }, facts, lesson ? " · " : "", lesson ?? ""));
