@@ -16,6 +16,7 @@ from glassformer.studio import (
     lesson_routes,
     map_routes,
     page_files,
+    picture_routes,
     prediction_routes,
     run_routes,
     training_routes,
@@ -40,6 +41,7 @@ GROUPS = (
     beam_routes,
     first_model_routes,
     lesson_routes,
+    picture_routes,
 )
 
 

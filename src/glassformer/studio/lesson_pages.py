@@ -31,7 +31,7 @@ class LessonInProgress:
         try:
             self.walk.run()
             self.page = lesson_page(self.lesson, self.walk, links=True)
-        except Exception as error:  # noqa: BLE001 - the thread has nobody else to tell
+        except Exception as error:
             self.fault = f"{type(error).__name__}: {error}"
         finally:
             self.ended.set()

@@ -164,7 +164,7 @@ async def reading_(request: Request) -> Response:
     """What a model reads, for the page before its first run."""
     loaded = await run_in_threadpool(sessions_of(request).model, request.query_params.get("model"))
     equations = {equation.name: _equation_data(equation) for equation in EQUATIONS}
-    return answer(ReadingData(reading(loaded), equations))
+    return answer(ReadingData(reading(loaded, sessions_of(request).pictures), equations))
 
 
 def _query(request: Request, kind: type[S]) -> S:

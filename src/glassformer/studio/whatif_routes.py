@@ -62,7 +62,9 @@ def compared(before: "KeptRun", after: "KeptRun", position: int | None) -> Compa
     unsure = least_sure(_predictor(before)) if position is None else None
     found = compare(_predictor(before), _predictor(after), unsure if position is None else position, CANDIDATES)
     kl = found.kl if found.kl < float("inf") else "Infinity"
-    return ComparisonData(found.position, unsure is not None, kl, found.candidates, _number(before.trace.loss), _number(after.trace.loss))
+    return ComparisonData(
+        found.position, unsure is not None, kl, found.candidates, _number(before.trace.loss), _number(after.trace.loss)
+    )
 
 
 def _predictor(kept: "KeptRun") -> Predictor:

@@ -74,7 +74,7 @@ class Run {
     this.sampling.equations = found.equations;
     const { text } = this.app.state.get();
     if (!this.app.source) this.app.say("");
-    if (!text) this.app.state.set({ text: found.reading.example }, { replace: true });
+    if (!text && found.reading.example) this.app.state.set({ text: found.reading.example }, { replace: true });
   }
 
   async predict() {
