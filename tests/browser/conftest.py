@@ -63,13 +63,14 @@ def studio(chromium: object) -> Iterator[OpenPage]:
         with served(studio_app(sessions, access), listening):
             yield access.address
 
-    def open_page(model: LoadedModel, state: str = "", **options: object) -> object:
+    def open_page(model: LoadedModel, state: str = "", refused: bool = False, **options: object) -> object:
+        """`refused` says that the server refuses a request on purpose, which the browser logs."""
         manager = running(model)
         address = manager.__enter__()
         page = chromium.new_page(**options)
         opened.append((manager, page))
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda said: faults.append(said.text) if said.type == "error" and not refused else None)
         page.goto(address + state)
         page.wait_for_selector("body[data-ready=yes]")
         return page

@@ -16,7 +16,7 @@ def test_a_text_is_run_and_a_step_is_shown_at_its_address(studio: OpenPage) -> N
 
 
 def test_results_of_an_older_text_are_gray_and_said_to_be_old(studio: OpenPage) -> None:
-    page = studio(small_model("gpt"), "#/run?text=I%20love%20AI")
+    page = studio(small_model("gpt"), "#/run?text=I%20love%20AI", refused=True)
     page.wait_for_selector(".bars [data-probability]")
     page.get_by_label("Text", exact=True).fill("I love AI " * 100)
     page.get_by_role("button", name="Run").click()
@@ -48,12 +48,12 @@ def test_what_of_an_address_says_nothing_is_said_in_one_line(studio: OpenPage, a
     page.wait_for_function("!document.getElementById('trouble').hidden")
     said = page.locator("#trouble").text_content()
     assert said.startswith("In the address: ") and words in said and said.endswith(".")
-    page.get_by_role("link", name="Map").click()
+    page.get_by_role("link", name="Map", exact=True).click()
     page.wait_for_function("document.getElementById('trouble').hidden")
 
 
 def test_a_whole_address_has_no_complaint(studio: OpenPage) -> None:
-    page = studio(small_model("gpt"), "#/step/layers.0.attention.weights/0,1,1,0?text=I&token=0&head=1&layer=0")
+    page = studio(small_model("gpt"), "#/step/layers.0.attention.weights/0,1,1,0?text=I%20love&token=0&head=1&layer=0")
     page.wait_for_selector(".step-reading[data-read]")
     assert page.locator("#trouble").is_hidden()
 

@@ -185,8 +185,12 @@ def test_nan_is_typed_as_a_number_and_the_first_bad_step_is_named(studio: OpenPa
         page.get_by_label("New number").fill(typed)
         page.get_by_role("button", name="Replace").click()
         page.wait_for_selector(".whatif-all .run-bad:not([hidden])")
-        settled(page, 1)
+        page.wait_for_function("() => document.querySelectorAll('.changes li').length === 1")
         assert changes_of(page)[0]["value"] == change
+        if typed == "NaN":
+            page.wait_for_function(
+                "() => document.querySelector('.compared-lead').textContent.includes('no prediction')"
+            )
         assert "first bad step is embedding" in page.locator(".run-bad").text_content()
         page.get_by_role("button", name="Clear all").click()
         settled(page, 0)

@@ -3,6 +3,7 @@
 import io
 import threading
 import time
+import zlib
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -61,10 +62,11 @@ def test_a_picture_that_is_sent_is_read_in_the_models_size() -> None:
 def test_what_is_no_picture_or_too_large_is_refused_before_it_is_decoded() -> None:
     client, _ = opened(vit=vit())
     bomb = bytearray(file_of(1, 1))
-    bomb[16:24] = (60_000).to_bytes(4, "big") * 2  # the size in its header
+    bomb[16:24] = (60_000).to_bytes(4, "big") * 2  # the size in its header, with its checksum
+    bomb[29:33] = zlib.crc32(bomb[12:29]).to_bytes(4, "big")
     for data, words in [
         (b"no picture", "is not an image"),
-        (bytes(bomb), "too many pixels|pixels, wanted at most"),
+        (bytes(bomb), "exceeds limit|pixels, wanted at most"),
         (file_of(5, 5)[:40], "cannot|not an image"),
         (b"x" * 1_000_001, "over 1,000,000 bytes"),
     ]:

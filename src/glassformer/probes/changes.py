@@ -69,9 +69,12 @@ def _edits(
     model: nn.Module | TextModel, outline: Trace, changes: Sequence[RunChange], read: ReadText | None
 ) -> dict[str, Edit]:
     def donor(text: str, second: str | None) -> Trace:
-        if read is None and not isinstance(model, TextModel):
+        if read is not None:
+            other = read(text, second)
+        elif isinstance(model, TextModel):
+            other = model.inputs(text, second)
+        else:
             raise TapeError(f"{type(model).__name__} is a bare model and reads no text: use what gf.load returns")
-        other = (read or model.inputs)(text, second)
         return trace(other.model, other.values)
 
     found: dict[str, list[Edit]] = {}

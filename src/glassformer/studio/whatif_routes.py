@@ -21,6 +21,7 @@ from glassformer.decoding.comparison import (
 from glassformer.decoding.predictions import Predictor
 from glassformer.probes.edits import residual_modules
 from glassformer.studio.answers import answer, on_run, sessions_of, whole_number, whole_numbers
+from glassformer.studio.prediction_routes import explained
 from glassformer.studio.snippet import Selected, snippet
 
 if TYPE_CHECKING:
@@ -94,7 +95,7 @@ async def parts(request: Request) -> Response:
 async def comparison(request: Request) -> Response:
     """A run beside the same run without its changes, which is computed if it is not kept."""
     position, before = _position(request), await _before(request)
-    return answer(await on_run(request, lambda kept: compared(before, kept, position)))
+    return answer(await on_run(request, lambda kept: explained(lambda: compared(before, kept, position))))
 
 
 async def ablations_(request: Request) -> Response:

@@ -31,13 +31,20 @@ export class Comparison {
     const asked = ++this.asked;
     try {
       const found = await this.app.api.get(`/runs/${source.id}/comparison`, { position: now.token });
-      if (asked === this.asked) this.show(found, source.run);
+      if (asked !== this.asked) return;
+      if (found.problem) this.refuse(found.problem);
+      else this.show(found, source.run);
     } catch (error) {
       if (error.status !== 400 || asked !== this.asked) throw error;
-      this.lead.textContent = error.message;
-      this.rows.replaceChildren();
-      this.figures.replaceChildren();
+      this.refuse(error.message);
     }
+  }
+
+  /** Say why there is nothing to compare. */
+  refuse(words) {
+    this.lead.textContent = `${words[0].toUpperCase()}${words.slice(1)}.`;
+    this.rows.replaceChildren();
+    this.figures.replaceChildren();
   }
 
   stop() {

@@ -90,6 +90,7 @@ export function weightStep(app) {
     for (const row of parts.letters.children) row.toggleAttribute("data-lit", row.dataset.letter === detail.symbol);
   });
   parts.take.addEventListener("click", take);
+  parts.weight.addEventListener("change", () => { parts.weight.dataset.chosen = "yes"; }); // until then it is the usual one
   parts.next.addEventListener("click", () => {
     parts.taken.value = Math.min(Number(parts.taken.value) + 1, Number(parts.taken.max));
     take();
@@ -114,7 +115,7 @@ export function weightStep(app) {
 
 function requestOf(parts, run) {
   const settings = Object.fromEntries(SETTINGS.map(([name]) => [name, Number(parts[name].value)]));
-  return { run, weight: parts.weight.value || null, taken: Number(parts.taken.value), optimizer: parts.optimizer.value, ...settings };
+  return { run, weight: parts.weight.dataset.chosen ? parts.weight.value : null, taken: Number(parts.taken.value), optimizer: parts.optimizer.value, ...settings };
 }
 
 /** An index of the weight from a cell of its matrix: a vector is one row, and leading axes are rows. */
