@@ -204,7 +204,7 @@ def test_attention_is_drawn_over_the_patches_of_a_picture(studio: OpenPage, tmp_
     assert found.startswith("patch 0, 2 attends most to ")
     inputs = run_inputs(model, "3", None, None)
     weights = trace(inputs.model, inputs.values)["layers.0.attention.weights"].output[0, 0, 3]
-    assert names[int(weights.argmax())] in found
+    assert f"to {names[int(weights.argmax())]} " in found
     assert "token=3" in page.url
     page.get_by_role("link", name="Run").click()
     file = tmp_path / "mine.png"

@@ -84,7 +84,7 @@ export class Comparison {
     const mark = Math.abs(points) < 0.005 ? "" : points > 0 ? "▲ " : "▼ ";
     return made("tr", { "data-id": each.id }, made("th", { scope: "row" }, made("code", {}, tokenText(each.text))),
       bar("before", each.before, each.rank_before), bar("after", each.after, each.rank_after),
-      made("td", { class: `difference ${points > 0 ? "up" : "down"}` }, mark ? `${mark}${signed(points, numberText(points, 3))}` : "="));
+      made("td", { class: `difference ${!mark ? "" : points > 0 ? "up" : "down"}` }, mark ? `${mark}${signed(points, numberText(points, 3))}` : "="));
   }
 
   figure(name, value, words) {

@@ -4,8 +4,10 @@ import { bar } from "glassformer/bars.js";
 import { made, numberText, tokenText } from "glassformer/dom.js";
 import { examplesFor, leastSure } from "glassformer/examples.js";
 import { FirstTraining } from "glassformer/first_training.js";
+import { pictureCanvas } from "glassformer/picture_canvas.js";
 import { tour } from "glassformer/tour.js";
 
+const SIDE = 84; // pixels of a picture
 const BARS = 5;
 const AGAIN = 700; // milliseconds between looks at the training
 const TOUR = "From a text to a prediction, and back to one training step. Arrow keys lead on, Esc leaves.";
@@ -116,6 +118,8 @@ class Home {
       const where = `It was least sure ${before ? `after “${before}”` : "at the first word"}, where it expected:`;
       return [made("span", { class: "faint" }, now.text, " → "), made("strong", {}, written.text || "(nothing)"), made("span", { class: "home-where" }, where)];
     }
+    const picture = this.reading.pictures.find(({ text }) => text === now.text);
+    if (picture) return [pictureCanvas(picture.rows, this.reading.patches, SIDE)];
     const best = found?.candidates[0];
     if (!best || found.target !== "next") return [];
     return [made("span", { class: "faint" }, now.text), made("strong", {}, tokenText(best.text))];

@@ -1,7 +1,9 @@
 // The text to run: a field, a second one for translators and pairs, pictures where the model reads those, and a loss.
 
 import { made, tokenText } from "glassformer/dom.js";
+import { pictureCanvas } from "glassformer/picture_canvas.js";
 
+const SIDE = 72; // pixels of a picture
 const SECOND = { target: "Target (empty: its own translation)", pair: "Second text (optional)", caption: "Caption" };
 const ASKED = { text: "Text", ids: "Token ids", numbers: "Numbers" };
 const LARGEST_FILE = 1_000_000; // bytes, as the server has it
@@ -94,22 +96,9 @@ export class RunForm {
   }
 
   picture({ text, label, rows }, patches) {
-    const side = 72;
-    const canvas = made("canvas", { width: side, height: side, "aria-hidden": "true" });
-    const context = canvas.getContext("2d");
-    const pixel = side / rows.length;
-    rows.forEach((row, y) => row.forEach((value, x) => {
-      context.fillStyle = `rgb(${(Array.isArray(value) ? value : [value, value, value]).join(" ")})`;
-      context.fillRect(x * pixel, y * pixel, pixel, pixel);
-    }));
-    context.fillStyle = "rgb(255 180 84)";
-    for (let line = 1; line < patches; line += 1) {
-      context.fillRect((line * side) / patches - 0.5, 0, 1, side);
-      context.fillRect(0, (line * side) / patches - 0.5, side, 1);
-    }
     const words = patches ? `${label}, in ${patches * patches} patches` : label;
     return made("button", { type: "button", "data-at": text, "aria-label": `Picture ${text}: ${words}`, "aria-pressed": "false",
-      onclick: () => this.app.state.set({ text }) }, canvas, made("span", {}, label));
+      onclick: () => this.app.state.set({ text }) }, pictureCanvas(rows, patches, SIDE), made("span", {}, label));
   }
 
   losses(now, reading, prediction) {
@@ -118,7 +107,7 @@ export class RunForm {
     const best = prediction?.candidates[0];
     if (best && prediction.target === "label") choices.push(...prediction.candidates.map((each) => [`class:${each.id}`, `the loss of the label ${each.text}`]));
     else if (best) choices.push([`token:${best.id}@${prediction.position}`, `the loss of ${tokenText(best.text)} at position ${prediction.position}`]);
-    if (now.backward && !choices.some(([value]) => value === now.backward)) choices.push([now.backward, now.backward]);
+    if (now.backward && !choices.some(([value]) => value === now.backward)) choices.push([now.backward, now.backward.replace(/^class:(\d+)$/, "the loss of class $1")]);
     const key = JSON.stringify([choices, now.backward]);
     if (key === this.lossKey) return;
     this.lossKey = key;

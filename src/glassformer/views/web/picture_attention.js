@@ -6,17 +6,17 @@ const SIDE = 252; // pixels of a picture on the page
 const DIM = 0.12; // brightness of a patch without any weight
 const NAMED = 4; // patches that the read-out names
 
-/** The name of a token of a picture of `patches` by `patches`, with `extra` tokens before the first patch. */
-export function patchName(at, patches, extra) {
+/** The whole name of a token of a picture of `patches` by `patches`, with `extra` tokens before the first patch. */
+function patchName(at, patches, extra) {
   if (at < extra) return "class token";
   const patch = at - extra;
   return `patch ${Math.floor(patch / patches)}, ${patch % patches}`;
 }
 
-/** The names of all tokens, or null if there are not as many as the picture has. */
+/** Names of all tokens, `0,1` for a patch by row and column, or null if there are not as many as the picture has. */
 export function patchNames(picture, count) {
   const extra = picture?.patches ? count - picture.patches ** 2 : -1;
-  return extra === 0 || extra === 1 ? Array.from({ length: count }, (_, at) => patchName(at, picture.patches, extra)) : null;
+  return extra === 0 || extra === 1 ? Array.from({ length: count }, (_, at) => (at < extra ? "class" : patchName(at, picture.patches, extra).replace(/patch | /g, ""))) : null;
 }
 
 /** The picture as a canvas of its own size, which is drawn larger. */
@@ -52,10 +52,11 @@ export class PictureAttention {
   show(picture, data, row) {
     this.element.hidden = !picture || !data;
     if (this.element.hidden) return;
-    const names = data.rows;
+    const named = Array.from({ length: data.rows.length }, (_, at) => patchName(at, picture.patches, data.rows.length - picture.patches ** 2));
+    this.names = named;
     if (picture !== this.picture) this.bitmap = bitmap(picture);
-    Object.assign(this, { picture, data, row: row ?? 0, extra: names.length - picture.patches ** 2 });
-    this.select.replaceChildren(...names.map((name, at) => made("option", { value: at, selected: at === this.row }, name)));
+    Object.assign(this, { picture, data, row: row ?? 0, extra: named.length - picture.patches ** 2 });
+    this.select.replaceChildren(...named.map((name, at) => made("option", { value: at, selected: at === this.row }, name)));
     this.#draw();
   }
 
@@ -89,7 +90,7 @@ export class PictureAttention {
       }
     }
     const best = own.map((weight, at) => [weight, at]).sort((a, b) => b[0] - a[0]).slice(0, NAMED);
-    this.said.textContent = `${this.data.rows[this.row]} attends most to ${best.map(([weight, at]) => `${columns[at]} ${numberText(weight, 3)}`).join(" · ")}. Click a patch of the left picture to choose another.`;
+    this.said.textContent = `${this.names[this.row]} attends most to ${best.map(([weight, at]) => `${this.names[at]} ${numberText(weight, 3)}`).join(" · ")}. Click a patch of the left picture to choose another.`;
   }
 
   #click(event) {
