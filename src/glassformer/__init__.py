@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from glassformer.interface import LoadedModel, load
     from glassformer.layers.config import Config
     from glassformer.models.registry import build, presets
+    from glassformer.planning.figures import Plan
+    from glassformer.planning.plan import plan
     from glassformer.probes.trace import trace
     from glassformer.recording import Tape as tape  # noqa: N813 - reads as a word: `with gf.tape() as tape:`
     from glassformer.training.evaluate import evaluate
@@ -25,8 +27,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Classification", "Config", "ConfigError", "Equation", "EquationError", "GenerationConfig", "GlassformerError",
-    "LoadedModel", "ModelError", "TapeError", "build", "catalog", "equations", "evaluate", "generate", "load",
-    "load_vectors", "parity", "presets", "probes", "save", "tape", "trace", "train", "translate",
+    "LoadedModel", "ModelError", "Plan", "TapeError", "build", "catalog", "equations", "evaluate", "generate", "load",
+    "load_vectors", "parity", "plan", "presets", "probes", "save", "tape", "trace", "train", "translate",
 ]  # fmt: skip
 
 # The public names of each module; one is loaded on first use, so that `import glassformer` needs no torch.
@@ -43,6 +45,8 @@ _MODULES = {
     "interface": ("LoadedModel", "load"),
     "layers.config": ("Config",),
     "models.registry": ("build", "presets"),
+    "planning.figures": ("Plan",),
+    "planning.plan": ("plan",),
     "probes.trace": ("trace",),
     "recording": ("tape",),
     "training.evaluate": ("evaluate",),

@@ -175,6 +175,33 @@ def training_curves(records: Sequence[Record], logarithmic: bool = False) -> str
     return svg_picture(WIDTH, height, _summary(records), parts)
 
 
+@dataclass(frozen=True)
+class Panel:
+    """A plot among others: its title and its curves."""
+
+    title: str
+    curves: Sequence[Curve]
+
+
+def panels(title: str, found: Sequence[Panel]) -> str:
+    """Plots below each other, each with its own two axes, both from zero."""
+    parts, top = [svg_text(MARGIN_LEFT, TOP - 16, title, "start", "title")], TOP + GAP
+    for panel in found:
+        bottom, points = top + HEIGHTS[0] / 2, [point for curve in panel.curves for point in curve.points]
+        across = Scale(0, max([x for x, _ in points], default=1) * 1.05, MARGIN_LEFT, WIDTH - MARGIN_RIGHT)
+        upwards = Scale(0, max([y for _, y in points], default=0) * 1.05 or 1.0, bottom, top)
+        parts.append(svg_text(MARGIN_LEFT, top - 8, panel.title, "start", "title"))
+        parts += svg_legend(panel.curves, WIDTH - MARGIN_RIGHT, top - 8) if len(panel.curves) > 1 else []
+        for tick in upwards.ticks():
+            parts.append(svg_grid(MARGIN_LEFT, upwards.pixel(tick), WIDTH - MARGIN_RIGHT, upwards.pixel(tick)))
+            parts.append(svg_text(MARGIN_LEFT - 6, upwards.pixel(tick) + 4, f"{tick:.6g}", "end", "value"))
+        for tick in across.ticks():
+            parts.append(svg_text(across.pixel(tick), bottom + 16, f"{tick:,.6g}", "middle", "value"))
+        parts += [part for curve in panel.curves for part in svg_curve(curve, across, upwards)]
+        top = bottom + GAP + BOTTOM
+    return svg_picture(WIDTH, round(top), title, parts)
+
+
 def _points(records: Sequence[Record], key: str) -> list[tuple[float, float]]:
     """Step and value of every record with a finite value under a key."""
     found = [(record.get("step"), record.get(key)) for record in records]

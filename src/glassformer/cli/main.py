@@ -29,6 +29,7 @@ COMMANDS = {
     "summarize": "Summarize documents, or a file or standard input line by line.",
     "answer": "Answer questions about a text: each answer, its probability, and where in the text it is.",
     "parity": "Compare every intermediate of a model with Hugging Face transformers, and name the first divergence.",
+    "plan": "Plan a model: parameters, operations, memory, time and what fits, on a device you have or not.",
     "convert": "Convert a checkpoint to the Hugging Face or the native format.",
     "trace": "Show every equation of one forward pass: its formula, values, cost and, with --backward, gradients.",
     "studio": "Open a page on this machine that shows every number of a model beside the equation that made it.",

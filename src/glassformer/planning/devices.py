@@ -1,0 +1,173 @@
+"""Devices by name: memory, bandwidth, peak rates, interconnect, power and price; this machine's CPU is measured."""
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+import msgspec
+import torch
+from torch.nn import functional
+
+from glassformer.errors import ConfigError
+from glassformer.suggestions import did_you_mean
+from glassformer.training.device import CPU, Device
+from glassformer.training.estimate import memory_of
+
+BUILT_IN = "devices.toml"
+TRIAL, TRIES, CALLS = 2**24, 5, 1000  # numbers of a copy, how often it is timed, and small calls that are timed
+NUMBERS_OF_GELU = 2**22  # numbers of an activation that is timed
+CALLS_OF_AUTOGRAD = 3  # times that a call takes longer where autograd records it and goes back through it
+TERA, GIGA, MICRO = 1e12, 1e9, 1e-6
+NUMBERS = {"memory": GIGA, "bandwidth": GIGA, "interconnect": GIGA, "launch": MICRO, "dispatch": MICRO}  # units
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceSpec:
+    """What a device can do. Rates are operations per second by dtype, bandwidths bytes per second, memory bytes.
+
+    `achievable` is the fraction of the peak rate that large matrix products reach, `attention` that of fused attention
+    kernels, `bandwidth_fraction` and `pointwise` those of the bandwidth that copies and fused elementwise kernels
+    reach. `launch` is the seconds that starting a kernel takes on the device, `dispatch` those of a call from Python,
+    which matter where nothing is compiled. `functions` are exponentials and the like per second. `price` is US dollars
+    per hour at the date `checked`, 0 where it is not rented.
+    """
+
+    name: str
+    kind: str
+    memory: float
+    bandwidth: float
+    peaks: Mapping[str, float]
+    interconnect: float = 0.0
+    power: float = 0.0
+    price: float = 0.0
+    achievable: float = 0.76
+    attention: float = 0.245
+    bandwidth_fraction: float = 0.88
+    pointwise: float = 0.66
+    launch: float = 3e-6
+    dispatch: float = 40e-6
+    functions: float = math.inf
+    source: str = ""
+    checked: str = ""
+
+    def peak(self, dtype: str) -> float:
+        """Operations per second of a dtype at the device's peak; float32 where the dtype has no faster units."""
+        return self.peaks.get(dtype, self.peaks["float32"])
+
+    def matmul_rate(self, dtype: str) -> float:
+        """Operations per second that large matrix products reach."""
+        return self.achievable * self.peak(dtype)
+
+    def attention_rate(self, dtype: str) -> float:
+        """Operations per second that fused attention reaches."""
+        return self.attention * self.peak(dtype)
+
+    @property
+    def copy_rate(self) -> float:
+        """Bytes per second that copies reach."""
+        return self.bandwidth_fraction * self.bandwidth
+
+    @property
+    def compiles(self) -> bool:
+        """Whether training compiles the model there by default."""
+        return self.kind == "cuda"
+
+
+def devices(file: Path | str | None = None) -> dict[str, DeviceSpec]:
+    """The known devices by name; those of a TOML file of the same form are added, or replace known ones."""
+    table = tomllib.loads(files("glassformer.planning").joinpath(BUILT_IN).read_text(encoding="utf-8"))
+    known = {name: _device(BUILT_IN, name, entries) for name, entries in table.items()}
+    if file is None:
+        return known
+    try:
+        own = tomllib.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{file}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:
+        raise ConfigError(f"{file}: is not valid TOML: {error}") from error
+    return {**known, **{name: _device(str(file), name, entries) for name, entries in own.items()}}
+
+
+def _device(file: str, name: str, entries: object) -> DeviceSpec:
+    """A device from its table, in the units of the file."""
+    if not isinstance(entries, dict):
+        raise ConfigError(
+            f"{file}: {name} is {entries!r}, wanted a table such as [{name}] with memory, bandwidth, peaks"
+        )
+    known = {each.name for each in fields(DeviceSpec)}
+    for key, value in entries.items():
+        if key not in known:
+            raise ConfigError(f"{file}: {name} has no {key}; {did_you_mean(key, known)}")
+        if key in NUMBERS and (not isinstance(value, int | float) or not 0 <= value < math.inf):
+            raise ConfigError(f"{file}: {name}.{key} is {value!r}, wanted a number, 0 or more")
+    scaled = {key: value * NUMBERS.get(key, 1) if key in NUMBERS else value for key, value in entries.items()}
+    peaks = entries.get("peaks")
+    if not isinstance(peaks, dict) or "float32" not in peaks:
+        raise ConfigError(f"{file}: {name}.peaks is {peaks!r}, wanted TFLOP/s by dtype, float32 among them")
+    try:
+        scaled["peaks"] = {dtype: float(rate) * TERA for dtype, rate in peaks.items()}
+        found = msgspec.convert({"name": name, "kind": "cuda", **scaled}, DeviceSpec)
+    except (msgspec.ValidationError, TypeError, ValueError) as error:
+        raise ConfigError(f"{file}: {name}: {error}") from None
+    if not min(found.memory, found.bandwidth, *found.peaks.values()) > 0:
+        raise ConfigError(f"{file}: {name} has a memory, a bandwidth or a peak of 0, wanted more")
+    return found
+
+
+def find_device(name: str = "auto", file: Path | str | None = None) -> DeviceSpec:
+    """A device by name; "auto" is this machine's GPU if it has one, "cpu" and "cuda" are this machine's."""
+    known = devices(file)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cpu":
+        return this_cpu()
+    if name == "cuda" and torch.cuda.is_available():
+        return _this_gpu(known)
+    if name in known:
+        return known[name]
+    if name == "cuda":
+        raise ConfigError(f"device is cuda, and this machine has no CUDA device; wanted cpu or {', '.join(known)}")
+    hint = did_you_mean(name, [*known, "auto", "cpu", "cuda"])
+    raise ConfigError(f"device is {name!r}, wanted auto, cpu, cuda or one of {', '.join(known)}; {hint}")
+
+
+def _this_gpu(known: Mapping[str, DeviceSpec]) -> DeviceSpec:
+    """The known device that this machine's GPU is, with the memory that it really has; else the GPU as measured."""
+    properties = torch.cuda.get_device_properties(0)
+    for name, spec in known.items():
+        if name.upper() in properties.name.upper().replace(" ", ""):
+            return replace(spec, memory=float(properties.total_memory))
+    return _measured(Device(torch.device("cuda"), bf16=True, compile=True), properties.name)
+
+
+@cache
+def this_cpu() -> DeviceSpec:
+    """The CPU of this machine: its rate in large products, its bandwidth and its calls, measured in about a second."""
+    return _measured(Device(CPU), f"this machine's CPU, {torch.get_num_threads()} threads")
+
+
+def _measured(device: Device, name: str) -> DeviceSpec:
+    """A device from what it does now."""
+    x = torch.ones(TRIAL, device=device.device)
+    y = torch.zeros_like(x)  # written already: the first touch of memory takes much longer than the next
+    seconds = min(device.timed(lambda: torch.add(x, 1, out=y)) for _ in range(TRIES))
+    small = torch.ones(8, device=device.device)
+    call = min(device.timed(lambda: [torch.add(small, 1) for _ in range(CALLS)]) for _ in range(TRIES)) / CALLS
+    gelu = min(device.timed(lambda: functional.gelu(x[:NUMBERS_OF_GELU])) for _ in range(TRIES))
+    peaks = {"float32": Device(device.device).peak()}
+    if device.device.type == "cuda" or _bf16_units():
+        peaks["bfloat16"] = Device(device.device, bf16=True).peak()
+    return DeviceSpec(
+        name=name, kind=device.device.type, memory=float(memory_of(device.device)), bandwidth=2 * x.nbytes / seconds,
+        peaks=peaks, achievable=1.0, bandwidth_fraction=1.0, pointwise=1.0, launch=0.0,
+        dispatch=CALLS_OF_AUTOGRAD * call, functions=NUMBERS_OF_GELU / gelu, source="measured here and now",
+    )  # fmt: skip
+
+
+def _bf16_units() -> bool:
+    units = torch.cpu.get_capabilities()
+    return bool(units.get("amx_bf16") or units.get("avx512_bf16"))

@@ -1,0 +1,93 @@
+"""A batch as a model is trained on, with shapes and no contents, for every architecture."""
+
+import inspect
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from glassformer.data.batches import Batch
+from glassformer.errors import ConfigError
+from glassformer.layers.image_classifier import ImageClassifier
+from glassformer.layers.model import Model
+from glassformer.models.dalle import DALLE
+from glassformer.training.objective import Objective
+from glassformer.training.registry import TASKS, tasks_for
+
+CANDIDATES = 6  # a neighbor and the negatives of a skip-gram batch, by its default settings
+USUAL_LENGTH, RECURRENT_LENGTH = 512, 64  # tokens where the model has no context
+TEXT_INPUTS = ("ids", "source", "attention_mask")
+
+
+def objective_of(model: Model) -> Objective:
+    """What the first task that trains such a model trains it on; else the sum of its outputs."""
+    if tasks := tasks_for(model):
+        return TASKS[tasks[0]].objective
+    names = [
+        name
+        for name, parameter in inspect.signature(model.forward).parameters.items()
+        if parameter.default is inspect.Parameter.empty
+    ]
+    return Objective(inputs=tuple(names), targets=names[0], loss=sum_of_outputs, baseline=None)
+
+
+def sum_of_outputs(
+    model: Model,
+    inputs: Sequence[Tensor],
+    targets: Tensor,
+    weights: Tensor | None,
+    label_smoothing: float,
+    r_drop: float,
+) -> tuple[Tensor, Tensor]:
+    """The sum of what a model returns, where no task says what it should return."""
+    del weights, label_smoothing, r_drop
+    return model(*inputs).sum(), torch.tensor(len(targets), device=targets.device)
+
+
+def longest(model: Model) -> int | None:
+    """The longest input of a model in tokens, or None if it reads no tokens or has no limit."""
+    config = vars(model.config)
+    return config.get("context")
+
+
+def usual_length(model: Model, objective: Objective) -> int:
+    """The length to plan for where none is given: the context, at most 1024 by default; 0 without tokens."""
+    if not set(objective.inputs) & set(TEXT_INPUTS):
+        return 0
+    if isinstance(model, DALLE):
+        return model.config.context
+    return min(longest(model) or (RECURRENT_LENGTH if model.loops else USUAL_LENGTH), 4 * USUAL_LENGTH)
+
+
+def example_batch(model: Model, objective: Objective, batch: int, length: int) -> Batch:
+    """Zeros in the shapes of a batch, on the device where torch puts new tensors."""
+    limit = longest(model)
+    if limit is not None and length > limit:
+        raise ConfigError(f"length is {length}, wanted at most {limit}, the model's context")
+    found = {name: _made(name, model, batch, length) for name in objective.inputs}
+    found[objective.targets] = _targets(objective, model, batch, length, found)
+    return found
+
+
+def _made(name: str, model: Model, batch: int, length: int) -> Tensor:
+    config = vars(model.config)
+    makers: dict[str, Callable[[], Tensor]] = {
+        "attention_mask": lambda: torch.ones(batch, length, dtype=torch.bool),
+        "pixel_values": lambda: torch.zeros(batch, config["channels"], config["image_size"], config["image_size"]),
+        "x": lambda: torch.zeros(batch, config["inputs"]),
+        "centers": lambda: torch.zeros(batch, 1, dtype=torch.long),
+        "candidates": lambda: torch.zeros(batch, CANDIDATES, dtype=torch.long),
+    }
+    return makers.get(name, lambda: torch.zeros(batch, length, dtype=torch.long))()
+
+
+def _targets(objective: Objective, model: Model, batch: int, length: int, inputs: Batch) -> Tensor:
+    """The targets: one for each token, row or number, as the objective reads them."""
+    if objective.targets in inputs:
+        return inputs[objective.targets]
+    if objective.targets == "y":
+        return torch.zeros(batch, model.config.outputs)
+    if objective.targets == "targets":
+        return torch.zeros(batch, length, dtype=torch.long)
+    spans = "token_types" in objective.inputs and not isinstance(model, ImageClassifier)
+    return torch.zeros(batch, 2, dtype=torch.long) if spans else torch.zeros(batch, dtype=torch.long)

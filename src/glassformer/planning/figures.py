@@ -1,0 +1,169 @@
+"""What a plan says: parameters, operations, memory, time, generation and limits, as plain data."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from glassformer.planning.devices import DeviceSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What the model is planned for.
+
+    `batch` counts sequences, pictures or rows on each device; `length` is the tokens of each, 0 where it reads none.
+    `strategy` is ddp or fsdp, and matters from two devices on.
+    """
+
+    batch: int
+    length: int
+    dtype: str = "float32"
+    optimizer: str = "adamw"
+    strategy: str = "ddp"
+    devices: int = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """Trainable numbers, shared ones counted once, and how they are spread over the parts of the model."""
+
+    total: int
+    by_part: Mapping[str, int]
+    without_embeddings: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EquationCost:
+    """One equation of the catalog in one training step: its calls, operations and seconds."""
+
+    name: str
+    calls: int
+    forward: int
+    backward: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operations:
+    """Floating-point operations of one training step on one device; a multiply-add is two.
+
+    `matmul_forward` and `matmul_backward` are those of matrix products alone, as `torch.utils.flop_counter` counts.
+    """
+
+    forward: int
+    backward: int
+    matmul_forward: int
+    matmul_backward: int
+    tokens: int
+    by_equation: tuple[EquationCost, ...]
+
+    @property
+    def step(self) -> int:
+        """Operations of the forward and the backward pass together."""
+        return self.forward + self.backward
+
+    @property
+    def per_token(self) -> float:
+        """Operations per token, forward and backward."""
+        return self.step / max(self.tokens, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory:
+    """Bytes on each device while training; those of a KV cache are in `Generation`.
+
+    `peak` is the most that is held at once; `peak_checkpointed` the same where each block keeps only its input and
+    computes the rest again in the backward pass. `replicated` and `sharded` are the peak with DDP and with FSDP over
+    the devices of the workload.
+    """
+
+    weights: int
+    gradients: int
+    optimizer: int
+    activations: int
+    activations_checkpointed: int
+    overhead: int
+    replicated: int
+    sharded: int
+
+    @property
+    def peak(self) -> int:
+        """All of it together, on a single device."""
+        return self.weights + self.gradients + self.optimizer + self.activations + self.overhead
+
+    @property
+    def peak_checkpointed(self) -> int:
+        """The peak with activation checkpointing."""
+        return self.peak - self.activations + self.activations_checkpointed
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepTime:
+    """Seconds of one training step on each device, and where they go.
+
+    `compute` and `memory` are the seconds of kernels that arithmetic limits and of those that memory bandwidth limits;
+    `launches` those between kernels; `update` those of the optimizer; `communication` those of exchanging gradients.
+    """
+
+    seconds: float
+    compute: float
+    memory: float
+    launches: float
+    update: float
+    communication: float
+    kernels: int
+    tokens_per_second: float
+    utilization: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generation:
+    """One decoding step for `batch` sequences with `length` tokens in the KV cache, and the prefill before it."""
+
+    batch: int
+    length: int
+    dtype: str
+    weights: int
+    kv_cache: int
+    prefill_seconds: float
+    seconds_per_step: float
+    tokens_per_second: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The largest batch at the length of the workload and the longest context at its batch that fit; 0 if none does.
+
+    `batch_checkpointed` and `length_checkpointed` are those with activation checkpointing, None where there is no
+    length. `crossover` is the length from which attention takes more operations than the projections and feed-forward
+    layers, None where nothing attends.
+    """
+
+    batch: int
+    batch_checkpointed: int
+    length: int | None
+    length_checkpointed: int | None
+    crossover: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What a model takes on a device: `gf.plan` returns it."""
+
+    name: str
+    architecture: str
+    device: DeviceSpec
+    workload: Workload
+    parameters: Parameters
+    operations: Operations
+    memory: Memory
+    time: StepTime
+    limits: Limits
+    generation: Generation | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def fits(self) -> bool:
+        """Whether training fits into the memory of the device, sharded where the workload asks for it."""
+        workload = self.workload
+        used = self.memory.sharded if workload.strategy == "fsdp" and workload.devices > 1 else self.memory.replicated
+        return used <= self.device.memory

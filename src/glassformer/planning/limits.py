@@ -1,0 +1,69 @@
+"""The largest batch and the longest context that fit, and the length from which attention costs more than the rest."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from glassformer.planning.figures import Limits, Memory, Workload
+from glassformer.planning.memory import WeightBytes, required
+from glassformer.planning.recorded_step import FORWARD, RecordedStep
+from glassformer.training.recipe import MOMENTS
+
+MOST = 2**20  # rows or tokens beyond which nothing is looked for
+PRECISION = 64  # a limit is found to one part in this many
+BATCH, LENGTH = "batch", "length"
+MemoryOf = Callable[[str, int], Memory]  # by the name of a size and its value
+
+
+def limits(
+    memory_of: MemoryOf, workload: Workload, room: float, most: Mapping[str, int], crossing: int | None
+) -> Limits:
+    """What fits into `room` bytes; `most` is the largest batch and, for a model that reads tokens, length to try."""
+    known = cache(memory_of)
+
+    def largest(name: str, less: bool) -> int:
+        def needed(size: int) -> int:
+            found = known(name, size)
+            saved = found.activations - found.activations_checkpointed if less else 0
+            return required(found, workload) - saved
+
+        return _largest(needed, vars(workload)[name], room, most[name])
+
+    return Limits(
+        batch=largest(BATCH, False),
+        batch_checkpointed=largest(BATCH, True),
+        length=largest(LENGTH, False) if LENGTH in most else None,
+        length_checkpointed=largest(LENGTH, True) if LENGTH in most else None,
+        crossover=crossing,
+    )
+
+
+def least_bytes(workload: Workload, weights: WeightBytes) -> int:
+    """What weights, gradients and optimizer take on each device, whatever the batch."""
+    held = weights.whole + weights.trained * (1 + MOMENTS[workload.optimizer])
+    return -(-held // workload.devices) if workload.strategy == "fsdp" else held
+
+
+def _largest(needed: Callable[[int], int], start: int, room: float, most: int) -> int:
+    """The largest size that fits, to one part in 64; 0 if one does not."""
+    low, high, size = 0, most + 1, min(start, most)
+    while True:
+        if needed(size) <= room:
+            low = size
+        else:
+            high = size
+        if high - low <= max(1, low // PRECISION):
+            return low
+        size = min(2 * low, most) if high > most else (low + high) // 2
+
+
+def crossover(whole: RecordedStep, part: RecordedStep, length: int, shorter: int) -> int | None:
+    """The length from which what grows with its square in the blocks takes more operations than what grows with it."""
+    full, less = _inside_blocks(whole) / length, _inside_blocks(part) / shorter
+    slope = (full - less) / (length - shorter)  # a + b·n operations for each of n tokens
+    straight = full - slope * length
+    return round(straight / slope) if slope > 0 and straight > 0 else None
+
+
+def _inside_blocks(step: RecordedStep) -> int:
+    calls = zip(step.calls, step.tags, step.repeats, strict=True)
+    return sum(times * call.flops for call, tag, times in calls if tag.block and tag.phase == FORWARD)

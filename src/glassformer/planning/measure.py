@@ -1,0 +1,126 @@
+"""A few real training steps beside the plan of them: seconds, peak memory, and the seconds of each equation."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from glassformer.data.batches import Batch
+from glassformer.equation import no_checks
+from glassformer.errors import ConfigError
+from glassformer.layers.config import Config
+from glassformer.layers.model import Model
+from glassformer.models.registry import build
+from glassformer.planning.example_batch import example_batch
+from glassformer.planning.figures import Plan
+from glassformer.planning.planned_model import planned_model
+from glassformer.planning.recorded_step import BACKWARD, Labels, block_names
+from glassformer.torch_private import KernelTimer, MemoryMeter, uncompile
+from glassformer.training.device import Device, choose_device
+from glassformer.training.objective import LossModule, Objective
+from glassformer.training.optimizer import Optimizers
+from glassformer.training.recipe import Recipe
+from glassformer.training.step import compile_loss_module
+
+WARM_UP, STEPS = 2, 5
+LEARNING_RATE = 1e-4
+
+
+@dataclass(frozen=True, kw_only=True)
+class EquationSeconds:
+    """The seconds of an equation in one step that is not compiled, forward and backward: predicted and measured."""
+
+    name: str
+    predicted: float
+    measured: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """What real steps took: seconds of one, the most bytes of tensors at once, and the seconds of each equation."""
+
+    seconds: float
+    peak: int
+    by_equation: tuple[EquationSeconds, ...]
+
+
+def measure(model: Model | Config | str | Path, planned: Plan) -> Measured:
+    """Take a few steps of a planned training run on this machine, with random weights on a batch of zeros."""
+    found, workload = planned_model(model), planned.workload
+    device = choose_device("cuda" if planned.device.kind == "cuda" else "cpu", workload.dtype, "auto")
+    if planned.memory.peak > planned.device.memory:
+        most = f"the largest batch that fits is {planned.limits.batch}"
+        raise ConfigError(f"batch is {workload.batch}, which needs more memory than there is; {most}")
+    real = build(found.model.config, device="cpu").to(device.device)
+    batch = example_batch(real, found.objective, workload.batch, workload.length)
+    batch = {name: value.to(device.device) for name, value in batch.items()}
+    step = _stepper(real, found.objective, batch, device, Recipe(optimizer=workload.optimizer, steps=1, warmup_steps=0))
+    seconds, peak = _timed(step, device), _peak(step, real, device)
+    uncompile(real)
+    timed = _by_equation(real, found.objective, batch, device)
+    rows = [
+        EquationSeconds(name=row.name, predicted=row.seconds, measured=timed.get(row.name, 0.0))
+        for row in planned.operations.by_equation
+    ]
+    return Measured(seconds=seconds, peak=peak, by_equation=tuple(rows))
+
+
+def _stepper(model: Model, objective: Objective, batch: Batch, device: Device, recipe: Recipe) -> Callable[[], None]:
+    """A function that takes one training step."""
+    module = LossModule(model, objective).train()
+    if device.compile:
+        compile_loss_module(module)
+    optimizers = Optimizers(model, recipe)
+
+    def step() -> None:
+        with no_checks(), device.autocast():
+            loss, _ = module(batch)
+        loss.backward()
+        optimizers.update(LEARNING_RATE)
+
+    return step
+
+
+def _timed(step: Callable[[], None], device: Device) -> float:
+    """The median seconds of a step after a warm-up."""
+    for _ in range(WARM_UP):
+        device.timed(step)
+    return statistics.median(device.timed(step) for _ in range(STEPS))
+
+
+def _peak(step: Callable[[], None], model: Model, device: Device) -> int:
+    """The most bytes of tensors during a step: as the GPU's allocator counts them, or as they are made on a CPU."""
+    if device.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+        step()
+        return torch.cuda.max_memory_allocated()
+    with MemoryMeter() as meter:  # it counts weights and optimizer states too, once something reads or writes them
+        step()
+    del model
+    return meter.peak
+
+
+def _by_equation(model: Model, objective: Objective, batch: Batch, device: Device) -> dict[str, float]:
+    """Seconds of each equation's kernels in a forward and a backward pass that is not compiled."""
+    module, labels = LossModule(model, objective).train(), Labels()
+
+    def tag(metadata: object) -> str:
+        return labels.tag(metadata).equation
+
+    wait = torch.cuda.synchronize if device.device.type == "cuda" else _nothing
+    for timer in (KernelTimer(tag, wait), KernelTimer(tag, wait)):  # the first one warms up
+        labels.phase = "forward"
+        with no_checks(), labels.on(model, block_names(model)), timer:
+            with device.autocast():
+                loss, _ = module(batch)
+            labels.phase = BACKWARD
+            loss.backward()
+        model.zero_grad(set_to_none=True)
+        seconds = timer.seconds
+    return seconds
+
+
+def _nothing() -> None:
+    """A CPU has computed when a call returns."""

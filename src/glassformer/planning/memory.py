@@ -1,0 +1,81 @@
+"""Bytes of a training step on each device: what every strategy holds, and what of a step is alive at once."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from glassformer.layers.block import Block
+from glassformer.layers.model import Model
+from glassformer.planning.devices import DeviceSpec
+from glassformer.planning.figures import Memory, Workload
+from glassformer.planning.kernels import Kernel, Lifetimes, checkpointed, eager, fused
+from glassformer.planning.recorded_step import RecordedStep
+from glassformer.planning.timeline import peak
+from glassformer.training.estimate import FRAGMENTATION, KERNELS, LIBRARIES
+from glassformer.training.objective import Objective
+from glassformer.training.recipe import MOMENTS
+
+WORKSPACE = 100_000_000  # bytes that the libraries of a GPU take from torch's memory for their own use
+GATHERED = 2  # blocks whose weights are whole at once with FSDP: the one that computes, and the next
+
+
+def as_run(step: RecordedStep, objective: Objective, device: DeviceSpec) -> tuple[list[Kernel], Lifetimes]:
+    """The kernels of a step as training runs them there, and what is in memory meanwhile."""
+    if not device.compiles:
+        return eager(step)
+    return fused(step, by_block=objective.uneven and any(tag.block for tag in step.tags))
+
+
+@dataclass(frozen=True)
+class WeightBytes:
+    """Bytes of weights: of all, of the trained ones, of the largest block, and of those outside of blocks."""
+
+    whole: int
+    trained: int
+    block: int
+    outside: int
+
+
+def weights_of(model: Model) -> WeightBytes:
+    """The bytes of a model's weights, shared ones counted once."""
+    blocks = [part for part in model.modules() if isinstance(part, Block)]
+    inside = {id(weight): weight.nbytes for block in blocks for weight in block.parameters()}
+    whole = _bytes(model)
+    trained = sum(weight.nbytes for weight in model.parameters() if weight.requires_grad)
+    return WeightBytes(whole, trained, max(map(_bytes, blocks), default=0), whole - sum(inside.values()))
+
+
+def _bytes(module: nn.Module) -> int:
+    return sum(weight.nbytes for weight in module.parameters())
+
+
+def memory(
+    weights: WeightBytes, step: RecordedStep, lifetimes: Lifetimes, workload: Workload, device: DeviceSpec, uneven: bool
+) -> Memory:
+    """What training holds at its peak, on one device and on each of several."""
+    activations, less = (
+        max(peak(step, each) - weights.trained, 0) for each in (lifetimes, checkpointed(step, lifetimes))
+    )
+    optimizer = weights.trained * MOMENTS[workload.optimizer]
+    held = weights.whole + weights.trained + optimizer
+    overhead = WORKSPACE
+    if device.kind == "cpu":
+        overhead = int(FRAGMENTATION[uneven] * (held + activations)) + LIBRARIES + KERNELS
+    alone, devices = held + activations + overhead, workload.devices
+    gathered = weights.outside + GATHERED * weights.block
+    return Memory(
+        weights=weights.whole,
+        gradients=weights.trained,
+        optimizer=optimizer,
+        activations=activations,
+        activations_checkpointed=less,
+        overhead=overhead,
+        replicated=alone + (weights.trained if devices > 1 else 0),  # the buckets in which DDP exchanges gradients
+        sharded=alone - held + -(-held // devices) + (gathered if devices > 1 else 0),
+    )
+
+
+def required(memory: Memory, workload: Workload) -> int:
+    """The bytes that the workload's strategy takes on each device."""
+    sharded = workload.strategy == "fsdp" and workload.devices > 1
+    return memory.sharded if sharded else memory.replicated

@@ -1,0 +1,73 @@
+"""Operations of a training step by equation: forward by each equation's own cost, backward as autograd runs it."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from glassformer.equation import no_checks
+from glassformer.layers.lora import add_lora_like
+from glassformer.layers.model import Model
+from glassformer.planning.devices import DeviceSpec
+from glassformer.planning.example_batch import example_batch
+from glassformer.planning.figures import EquationCost, Operations
+from glassformer.planning.kernels import Kernel
+from glassformer.planning.recorded_step import BACKWARD, FORWARD, RecordedStep
+from glassformer.planning.roofline import kernel_time
+from glassformer.planning.shortened import shorten
+from glassformer.recording import Tape
+from glassformer.training.objective import LossModule, Objective
+
+
+def forward_costs(model: Model, objective: Objective, batch: int, length: int) -> Mapping[str, tuple[int, int]]:
+    """Calls and operations of each equation in one forward pass, loss included, from a tape on the device "meta"."""
+    with torch.device("meta"):
+        same = model.rebuilt()
+        add_lora_like(same, model)
+        runs = shorten(same)
+        inputs = example_batch(same, objective, batch, length)
+    with torch.no_grad(), no_checks(), Tape() as tape:
+        LossModule(same, objective).train()(inputs)
+    repeats = {f"model.{run.names[1]}": run.repeats for run in runs}
+    calls, flops = Counter[str](), Counter[str]()
+    for step in tape.steps:
+        times = next((many for name, many in repeats.items() if f"{step.module}.".startswith(f"{name}.")), 1)
+        calls[step.equation.name] += times
+        flops[step.equation.name] += times * step.equation.cost(**step.inputs).flops
+    return {name: (calls[name], flops[name]) for name in calls}
+
+
+def operations(
+    forward: Mapping[str, tuple[int, int]],
+    step: RecordedStep,
+    kernels: Sequence[tuple[Kernel, int]],
+    device: DeviceSpec,
+    dtype: str,
+) -> Operations:
+    """Operations of a step, in total and by equation, with the seconds of each equation's kernels."""
+    matmul, backward, seconds = Counter[str](), Counter[str](), Counter[str]()
+    for call, tag, times in zip(step.calls, step.tags, step.repeats, strict=True):
+        matmul[tag.phase] += times * call.flops
+        if tag.phase == BACKWARD:
+            backward[tag.equation] += times * (call.flops or call.numbers)
+    for kernel, times in kernels:
+        seconds[kernel.tag.equation] += times * kernel_time(kernel, device, dtype).seconds
+    names = sorted({*forward, *(name for name in backward if name)}, key=lambda name: -seconds[name])
+    rows = [
+        EquationCost(
+            name=name,
+            calls=forward.get(name, (0, 0))[0],
+            forward=forward.get(name, (0, 0))[1],
+            backward=backward[name],
+            seconds=seconds[name],
+        )
+        for name in names
+    ]
+    return Operations(
+        forward=sum(flops for _, flops in forward.values()),
+        backward=sum(backward.values()),
+        matmul_forward=matmul[FORWARD],
+        matmul_backward=matmul[BACKWARD],
+        tokens=step.tokens,
+        by_equation=tuple(rows),
+    )

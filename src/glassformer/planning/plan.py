@@ -1,0 +1,183 @@
+"""`gf.plan`: parameters, operations, memory and time of a model on a device, before anything is run."""
+
+from collections import Counter
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from glassformer.errors import ConfigError
+from glassformer.layers.basic import Embedding, LearnedPositions
+from glassformer.layers.config import Config
+from glassformer.layers.model import Model
+from glassformer.models.dalle import DALLE
+from glassformer.planning.devices import DeviceSpec, find_device
+from glassformer.planning.example_batch import longest, usual_length
+from glassformer.planning.figures import Limits, Memory, Parameters, Plan, Workload
+from glassformer.planning.generating import plan_generation, writes_text
+from glassformer.planning.limits import MOST, crossover, least_bytes, limits
+from glassformer.planning.memory import WeightBytes, as_run, memory, weights_of
+from glassformer.planning.operations import forward_costs, operations
+from glassformer.planning.planned_model import PlannedModel, planned_model
+from glassformer.planning.recorded_step import RecordedStep, record_step
+from glassformer.planning.resized import Sizes
+from glassformer.planning.step_time import step_time
+from glassformer.training.recipe import MOMENTS
+
+DTYPES = ("float32", "bfloat16")
+STRATEGIES = ("ddp", "fsdp")
+USUAL_BATCH = 8
+SHORTEST = 8  # tokens from which shorter inputs tell how a step grows with the length
+MOST_WORDS = 3  # of the name of a part, as in stack.blocks.attention
+
+
+def plan(
+    model: Model | Config | str | Path,
+    *,
+    device: DeviceSpec | str = "auto",
+    batch: int | None = None,
+    length: int | None = None,
+    dtype: str = "auto",
+    optimizer: str | None = None,
+    strategy: str = "ddp",
+    devices: int = 1,
+) -> Plan:
+    """What a model, a configuration, a preset, a run folder or a TOML file of settings takes on a device.
+
+    `batch` counts the sequences, pictures or rows of each device, `length` their tokens; `dtype` is float32, or
+    bfloat16 by autocast with weights in float32. Nothing is allocated or computed.
+    """
+    spec, planned = find_device(device) if isinstance(device, str) else device, planned_model(model)
+    given = {"batch": batch, "length": length, "optimizer": optimizer}
+    chosen = {
+        "batch": USUAL_BATCH,
+        **planned.usual,
+        **{key: value for key, value in given.items() if value is not None},
+    }
+    if "length" not in chosen:
+        chosen["length"] = usual_length(planned.model, planned.objective)
+    workload = Workload(
+        batch=_whole("batch", chosen["batch"]),
+        length=_whole("length", chosen["length"], least=0),
+        dtype=_one_of("dtype", _usual_dtype(spec) if dtype == "auto" else dtype, DTYPES),
+        optimizer=_one_of("optimizer", str(chosen.get("optimizer", "adamw")), tuple(MOMENTS)),
+        strategy=_one_of("strategy", strategy, STRATEGIES),
+        devices=_whole("devices", devices),
+    )
+    return _Planning(planned, spec, workload).plan()
+
+
+def _usual_dtype(device: DeviceSpec) -> str:
+    """What training chooses by itself: bfloat16 where the device has units for it."""
+    return "bfloat16" if "bfloat16" in device.peaks else "float32"
+
+
+def _whole(name: str, value: object, least: int = 1) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ConfigError(f"{name} is {value!r}, wanted a whole number, {least} or more")
+    return value
+
+
+def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
+    if value not in known:
+        raise ConfigError(f"{name} is {value!r}, wanted {'auto, ' if name == 'dtype' else ''}{', '.join(known)}")
+    return value
+
+
+@dataclass(frozen=True)
+class _Planning:
+    """A model on a device with a workload, on its way to a plan."""
+
+    planned: PlannedModel
+    device: DeviceSpec
+    workload: Workload
+
+    @cached_property
+    def weights(self) -> WeightBytes:
+        """The bytes of the model's weights."""
+        return weights_of(self.planned.model)
+
+    def record(self, workload: Workload) -> RecordedStep:
+        """One step of a size."""
+        model, objective = self.planned.model, self.planned.objective
+        return record_step(model, objective, workload.batch, workload.length, workload.dtype)
+
+    def _memory(self, workload: Workload, step: RecordedStep) -> Memory:
+        objective = self.planned.objective
+        lifetimes = as_run(step, objective, self.device)[1]
+        return memory(self.weights, step, lifetimes, workload, self.device, objective.uneven)
+
+    def plan(self) -> Plan:
+        """The plan."""
+        model, workload, device = self.planned.model, self.workload, self.device
+        forward = forward_costs(model, self.planned.objective, workload.batch, workload.length)
+        step = self.record(workload)
+        times = step.repeats
+        kernels = [(kernel, times[kernel.at]) for kernel in as_run(step, self.planned.objective, device)[0]]
+        counted = operations(forward, step, kernels, device, workload.dtype)
+        length = max(workload.length, 1)
+        return Plan(
+            name=self.planned.name,
+            architecture=self.planned.architecture,
+            device=device,
+            workload=workload,
+            parameters=parameters(model),
+            operations=counted,
+            memory=self._memory(workload, step),
+            time=step_time(kernels, counted, self.weights, workload, device),
+            limits=self._limits(step),
+            generation=plan_generation(model, device, workload.batch, length) if writes_text(model) else None,
+        )
+
+    def _limits(self, step: RecordedStep) -> Limits:
+        model, workload, room = self.planned.model, self.workload, self.device.memory
+        context = 0 if model.loops or isinstance(model, DALLE) else longest(model)
+        shorter = {} if context == 0 else self._shorter(step)
+        half = max(shorter, default=0)
+        crossing = crossover(step, shorter[half], workload.length, half) if shorter else None
+        if least_bytes(workload, self.weights) > room:
+            return Limits(batch=0, batch_checkpointed=0, length=0, length_checkpointed=0, crossover=crossing)
+        double = 2 * workload.batch
+        more = self.record(replace(workload, batch=double))
+        sizes = {"batch": Sizes("batch", workload, [(workload.batch, step), (double, more)], self.record)}
+        if shorter:
+            lengths = [(workload.length, step), *shorter.items()]
+            sizes["length"] = Sizes("length", workload, lengths, self.record)
+
+        def memory_of(name: str, size: int) -> Memory:
+            return self._memory(workload, sizes[name].at(size))
+
+        most = {"batch": MOST, **({"length": context or MOST} if shorter else {})}
+        return limits(memory_of, workload, room, most, crossing)
+
+    def _shorter(self, step: RecordedStep) -> dict[int, RecordedStep]:
+        """The step at a half and a quarter of the length; nothing where it is too short for that."""
+        length = self.workload.length
+        if length < SHORTEST:
+            return {}
+        found = (
+            [length // 2]
+            if least_bytes(self.workload, self.weights) > self.device.memory
+            else [length // 2, length // 4]
+        )
+        return {each: self.record(replace(self.workload, length=each)) for each in found}
+
+
+def parameters(model: Model) -> Parameters:
+    """The parameters of a model by its parts, shared ones counted in the first part that has them."""
+    parts, seen, embeddings = Counter[str](), set[int](), 0
+    for module_name, module in model.named_modules():
+        for name, weight in module.named_parameters(recurse=False):
+            if id(weight) in seen:
+                continue
+            seen.add(id(weight))
+            parts[_part(f"{module_name}.{name}" if module_name else name)] += weight.numel()
+            embeddings += weight.numel() if isinstance(module, Embedding | LearnedPositions) else 0
+    return Parameters(
+        total=sum(parts.values()), by_part=dict(parts), without_embeddings=sum(parts.values()) - embeddings
+    )
+
+
+def _part(name: str) -> str:
+    """The part of a model that a parameter belongs to: what is the same in every block, under one name."""
+    words = [word for word in name.split(".")[:-1] if not word.isdigit()]
+    return ".".join(words[:MOST_WORDS]) or name

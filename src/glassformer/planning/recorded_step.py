@@ -1,0 +1,146 @@
+"""One training step of a model as the kernels it calls, recorded from tensors that have shapes only."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import nn
+
+from glassformer.equation import MODE, AnyEquation, no_checks, tensors_in
+from glassformer.layers.block import Block
+from glassformer.layers.lora import add_lora_like
+from glassformer.layers.model import Model
+from glassformer.planning.example_batch import example_batch
+from glassformer.planning.shortened import EqualBlocks, shorten
+from glassformer.torch_private import LABEL, KernelCall, KernelRecorder, label_nodes, pretending
+from glassformer.training.objective import LossModule, Objective
+
+FORWARD, BACKWARD = "forward", "backward"
+HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Tag:
+    """Where a kernel belongs: its equation, its phase, and its block, "" outside of all."""
+
+    equation: str
+    phase: str
+    block: str
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """The kernels of a step in order, and the storages they use: bytes, when made and when freed.
+
+    Times count calls; a storage that lives to the end has the number of all calls, weights and inputs are made at -1.
+    `runs` says which blocks stand for others that are equal.
+    """
+
+    calls: Sequence[KernelCall]
+    tags: Sequence[Tag]
+    sizes: Sequence[int]
+    born: Sequence[int]
+    died: Sequence[int]
+    runs: Sequence[EqualBlocks]
+    tokens: int
+
+    @property
+    def repeats(self) -> list[int]:
+        """How often each call happens in the whole model."""
+        times = {run.names[1]: run.repeats for run in self.runs}
+        return [times.get(tag.block, 1) for tag in self.tags]
+
+
+class Labels:
+    """Runs equations by their kernels, and knows which one runs."""
+
+    def __init__(self) -> None:
+        self.equation = self.block = ""
+        self.phase = FORWARD
+        self.last = ""  # block of the last kernel, to which the engine's own sums belong
+
+    def record(self, equation: AnyEquation, args: Sequence[object], kwargs: Mapping[str, object]) -> object:
+        """Run an equation's kernel, and mark what goes back through it."""
+        outer, self.equation = self.equation, self.equation or equation.name
+        MODE.dispatcher = None
+        try:
+            result = equation.kernel(*args, **kwargs)
+        finally:
+            MODE.dispatcher = self
+            self.equation = outer
+        label_nodes(tensors_in(result), (equation.name, self.block))
+        return result
+
+    def tag(self, metadata: object) -> Tag:
+        """The tag of the kernel that runs now, by the autograd node that runs it."""
+        if self.phase == FORWARD:
+            return Tag(self.equation, FORWARD, self.block)
+        equation, block = metadata.get(LABEL, ("", self.last)) if isinstance(metadata, dict) else ("", self.last)
+        self.last = block
+        return Tag(equation, BACKWARD, block)
+
+    @contextmanager
+    def on(self, model: nn.Module, blocks: Sequence[str]) -> Iterator[None]:
+        """Label equations, and the blocks they run in, while inside."""
+        modules = dict(model.named_modules(remove_duplicate=False))
+        ids: dict[int, list[str]] = {}
+        for name in blocks:
+            ids.setdefault(id(modules[name]), []).append(name)
+        with ExitStack() as stack:
+            for key, names in ids.items():
+                module = next(modules[name] for name in names if id(modules[name]) == key)
+                enter, leave = partial(self._enter, iter(names)), self._leave
+                stack.callback(module.register_forward_pre_hook(enter).remove)
+                stack.callback(module.register_forward_hook(leave).remove)
+            before, MODE.dispatcher = MODE.dispatcher, self
+            stack.callback(setattr, MODE, "dispatcher", before)
+            yield
+
+    def _enter(self, names: Iterator[str], *_: object) -> None:
+        self.block = next(names)
+
+    def _leave(self, _module: nn.Module, _args: object, result: object) -> None:
+        label_nodes(tensors_in(result), ("", self.block))
+        self.block = ""
+
+
+def record_step(
+    model: Model, objective: Objective, batch: int, length: int, dtype: str, whole: bool = False
+) -> RecordedStep:
+    """Forward and backward pass of a model on a batch; of many equal blocks only four run, unless it is `whole`."""
+    one = example_batch(model, objective, 1, length)
+    with pretending(torch.device("cpu")):
+        same = model.rebuilt()
+        add_lora_like(same, model)
+        for weight, real in zip(same.parameters(), model.parameters(), strict=True):
+            weight.requires_grad_(real.requires_grad)
+        runs = [] if whole else shorten(same)
+        inputs = example_batch(same, objective, batch, length)
+        module, labels = LossModule(same, objective).train(), Labels()
+        with no_checks(), labels.on(same, block_names(same)), KernelRecorder(labels.tag) as recorder:
+            with _autocast(dtype):
+                loss = module(inputs)[0]
+            labels.phase = BACKWARD
+            loss.backward()
+            del loss
+    return recorded(recorder, runs, batch * objective.tokens(model, one))
+
+
+def recorded(recorder: KernelRecorder, runs: Sequence[EqualBlocks], tokens: int) -> RecordedStep:
+    """What a recorder saw of a model with these runs of equal blocks."""
+    calls, last = recorder.calls, len(recorder.calls)
+    died = [recorder.died.get(number, last) for number in range(len(recorder.bytes))]
+    tags = [call.tag for call in calls if isinstance(call.tag, Tag)]
+    return RecordedStep(calls, tags, recorder.bytes, recorder.born, died, runs, tokens)
+
+
+def block_names(model: nn.Module) -> list[str]:
+    """The blocks of a model by name, those with shared weights once for each place."""
+    return [name for name, part in model.named_modules(remove_duplicate=False) if isinstance(part, Block)]
+
+
+def _autocast(dtype: str) -> torch.autocast:
+    half = HALF_DTYPES.get(dtype)
+    return torch.autocast("cpu", half or torch.bfloat16, enabled=half is not None)

@@ -1,0 +1,72 @@
+"""Seconds of kernels on a device: what limits each, arithmetic or memory, plus the start of every kernel."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from glassformer.planning.devices import DeviceSpec
+from glassformer.planning.kernels import Kernel
+from glassformer.planning.recorded_step import FORWARD
+
+HALF = 0.5  # of the scores is left by a causal mask
+WITHOUT_PYTHON = 0.25  # of the seconds of a call from Python
+FUNCTIONS = ("gelu", "tanh", "exp", "erf", "softmax", "sigmoid", "silu", "log", "pow", "sin", "cos", "bernoulli")
+
+
+@dataclass(frozen=True)
+class KernelTime:
+    """The seconds of one kernel, and what limits it."""
+
+    seconds: float
+    limit: str
+
+
+def kernel_time(kernel: Kernel, device: DeviceSpec, dtype: str) -> KernelTime:
+    """Seconds of a kernel by roofline: the larger of its arithmetic and its traffic (Williams et al., 2009).
+
+    A matrix product near the corner of the roofline reaches neither limit: there both add up like the sides of a right
+    triangle.
+    """
+    moving = kernel.bytes / (
+        device.bandwidth * (device.pointwise if kernel.kind == "other" else device.bandwidth_fraction)
+    )
+    functions = sum(any(word in name for word in FUNCTIONS) for name in kernel.names)
+    match kernel.kind:
+        case "matmul":
+            computing = kernel.flops / device.matmul_rate(dtype)
+        case "attention":
+            computing = kernel.flops * (HALF if kernel.causal else 1.0) / device.attention_rate(dtype)
+        case _:
+            computing = functions * kernel.numbers / device.functions
+    together = math.hypot(moving, computing) if kernel.kind == "matmul" else max(moving, computing)
+    return KernelTime(together + device.launch, "compute" if computing > moving else "memory")
+
+
+@dataclass(frozen=True)
+class Timed:
+    """The time of kernels together: limited by arithmetic, by memory, by starts, and by the host that calls them."""
+
+    seconds: float
+    compute: float
+    memory: float
+    launches: float
+    kernels: int
+
+
+def total_time(kernels: Iterable[tuple[Kernel, int]], device: DeviceSpec, dtype: str, host: float) -> Timed:
+    """The time of kernels, each as often as it is repeated; `host` is the seconds of a call from Python, 0 compiled.
+
+    A device that runs asynchronously waits for the host only where the host takes longer in all; a CPU is its own host.
+    The backward pass calls kernels without Python.
+    """
+    found = {"compute": 0.0, "memory": 0.0}
+    count, calls = 0, 0.0
+    for kernel, repeats in kernels:
+        time = kernel_time(kernel, device, dtype)
+        found[time.limit] += repeats * (time.seconds - device.launch)
+        count += repeats
+        calls += repeats * len(kernel.names) * (1.0 if kernel.tag.phase == FORWARD else WITHOUT_PYTHON)
+    launches = count * device.launch
+    busy, calling = sum(found.values()) + launches, calls * host
+    seconds = busy + calling if device.kind == "cpu" else max(busy, calling)
+    return Timed(seconds, found["compute"], found["memory"], seconds - sum(found.values()), count)

@@ -1,0 +1,148 @@
+"""Counts of parameters and operations: published, counted by torch, and the same for a shortened model."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch.utils.flop_counter import FlopCounterMode
+
+from glassformer.equation import no_checks
+from glassformer.layers.config import Config
+from glassformer.models.gpt import GPTConfig
+from glassformer.models.registry import PRESETS, build
+from glassformer.planning.example_batch import example_batch, objective_of, usual_length
+from glassformer.planning.figures import Plan
+from glassformer.planning.kernels import checkpointed, eager, fused
+from glassformer.planning.operations import forward_costs
+from glassformer.planning.plan import parameters, plan
+from glassformer.planning.recorded_step import record_step
+from glassformer.planning.timeline import peak
+from glassformer.torch_private import MemoryMeter, pretending
+from glassformer.training.objective import LossModule, operations_per_token
+from tests.models.zoo import ZOO
+
+PUBLISHED = {
+    "gpt2": 124_439_808,  # Radford et al., 2019, as counted in the public checkpoint
+    "gpt2-xl": 1_557_611_200,
+    "gpt3": 174_604_259_328,
+    "llama-7b": 6_738_415_616,
+    "t5-small": 60_506_624,
+    "vit-b16": 86_567_656,
+    "bert-base": 109_482_240,
+    "clip-vit-b32": 151_277_313,
+}
+LAYERS = 6  # of the models that are recorded whole and shortened
+SHORT = 12  # tokens
+DEEP = GPTConfig(vocab=31, context=16, dim=16, layers=LAYERS, heads=2)
+
+
+def few_layers(config: Config) -> Config:
+    """A preset with at most six layers, which says as much of its counts."""
+    fields = {name: value for name, value in vars(config).items() if name.endswith("layers") and value}
+    return replace(config, **{name: min(value, LAYERS) for name, value in fields.items()})
+
+
+CONFIGS = {**{name: few_layers(config) for name, config in PRESETS.items()}, **ZOO}
+
+
+def lengths(config: Config) -> int:
+    model = build(config, device="meta")
+    usual = usual_length(model, objective_of(model))
+    return usual if type(config).__name__ == "DALLEConfig" else min(usual, SHORT)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_parameters_are_those_that_were_published(name: str) -> None:
+    assert parameters(build(name, device="meta")).total == PUBLISHED[name]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_every_parameter_belongs_to_a_part(name: str) -> None:
+    model = build(CONFIGS[name], device="meta")
+    found = parameters(model)
+    assert found.total == sum(found.by_part.values()) == model.parameter_count()
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_products_are_those_that_torch_counts(name: str) -> None:
+    model = build(CONFIGS[name], device="meta")
+    objective, length = objective_of(model), lengths(CONFIGS[name])
+    step = record_step(model, objective, 2, length, "float32")
+    with pretending(torch.device("cpu")):
+        same = model.rebuilt()
+        for weight, real in zip(same.parameters(), model.parameters(), strict=True):
+            weight.requires_grad_(real.requires_grad)
+        batch = example_batch(same, objective, 2, length)
+        with no_checks(), FlopCounterMode(display=False) as counter:
+            LossModule(same, objective).train()(batch)[0].backward()
+    counted = zip(step.calls, step.repeats, strict=True)
+    assert sum(times * call.flops for call, times in counted if call.kind == "matmul") == counter.get_total_flops()
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5-small", "transformer-base", "vit-tiny", "clip-vit-b32", "llama-7b"])
+def test_operations_of_the_forward_pass_are_those_of_the_whole_tape(name: str) -> None:
+    model = build(CONFIGS[name], device="meta")
+    objective, length = objective_of(model), lengths(CONFIGS[name])
+    found = sum(flops for _, flops in forward_costs(model, objective, 2, length).values())
+    module, batch = LossModule(model, objective).train(), example_batch(model, objective, 2, length)
+    assert 3 * found == pytest.approx(operations_per_token(module, batch) * objective.tokens(model, batch), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5-small", "clip-vit-b32", "transformer-base", "bert-base"])
+def test_a_shortened_model_takes_what_the_whole_one_takes(name: str) -> None:
+    model = build(CONFIGS[name], device="meta")
+    steps = [
+        record_step(model, objective_of(model), 2, lengths(CONFIGS[name]), "bfloat16", each) for each in (False, True)
+    ]
+    assert len(steps[0].calls) < len(steps[1].calls)
+    for compiler in (eager, fused, lambda step: fused(step, by_block=True)):
+        short, whole = ((*compiler(step), step) for step in steps)
+        for lives in (lambda s, found: found, checkpointed):
+            assert peak(short[2], lives(short[2], short[1])) == peak(whole[2], lives(whole[2], whole[1]))
+        assert sum(short[2].repeats[kernel.at] * kernel.bytes for kernel in short[0]) == sum(k.bytes for k in whole[0])
+
+
+def test_the_peak_is_that_of_the_meter() -> None:
+    model = build(DEEP, device="meta")
+    objective = objective_of(model)
+    step = record_step(model, objective, 3, 16, "float32")
+    with pretending(torch.device("cpu")):
+        same = model.rebuilt()
+        batch = example_batch(same, objective, 3, 16)
+        with MemoryMeter() as meter, no_checks():
+            LossModule(same, objective).train()(batch)[0].backward()
+    weights = 4 * model.parameter_count()
+    outside = sum(value.nbytes for value in batch.values())  # the meter counts what it sees, weights and inputs too
+    assert abs(peak(step, eager(step)[1]) + weights + outside - meter.peak) <= 0.02 * meter.peak
+
+
+def test_a_compiler_keeps_less_and_checkpointing_less_still() -> None:
+    model = build(DEEP, device="meta")
+    step = record_step(model, objective_of(model), 64, 16, "bfloat16")
+    plain, compiled = peak(step, eager(step)[1]), peak(step, fused(step)[1])
+    assert peak(step, checkpointed(step, fused(step)[1])) < compiled < plain
+    assert len(fused(step)[0]) < len(eager(step)[0])
+
+
+def planned(**sizes: int) -> Plan:
+    chosen = {"batch": 2, "length": 8, **sizes}
+    return plan(DEEP, device="h200", batch=chosen["batch"], length=chosen["length"])
+
+
+@settings(max_examples=5, deadline=None)
+@given(batch=st.integers(1, 8), length=st.integers(8, 16))
+def test_twice_the_batch_is_twice_the_operations(batch: int, length: int) -> None:
+    one, two = (planned(batch=size, length=length) for size in (batch, 2 * batch))
+    assert two.operations.matmul_forward == 2 * one.operations.matmul_forward
+    assert two.operations.matmul_backward == 2 * one.operations.matmul_backward
+    assert two.parameters == one.parameters
+    assert two.memory.activations >= one.memory.activations
+    assert two.time.seconds >= one.time.seconds
+    assert two.generation is not None and one.generation is not None
+    assert two.generation.kv_cache == 2 * one.generation.kv_cache
+
+
+def test_attention_overtakes_at_six_times_the_width() -> None:
+    assert planned().limits.crossover == 6 * DEEP.dim

@@ -1,0 +1,130 @@
+"""`gf.plan`: devices, limits, what does not fit, memory beside a real run, and the command."""
+
+import json
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import glassformer as gf
+from glassformer.cli.main import main
+from glassformer.errors import ConfigError
+from glassformer.models.gpt import GPTConfig
+from glassformer.models.vit import ViTConfig
+from glassformer.planning.devices import DeviceSpec, devices, find_device
+from glassformer.planning.measure import measure
+from glassformer.planning.plan import plan
+
+TINY = GPTConfig(vocab=61, context=32, dim=32, layers=2, heads=2)
+HERE = DeviceSpec(name="here", kind="cpu", memory=8e9, bandwidth=1e10, peaks={"float32": 1e11})
+
+
+def test_a_model_of_175_billion_parameters_is_planned_in_seconds() -> None:
+    began = time.process_time()
+    found = plan("gpt3", device="h200", batch=1)
+    assert time.process_time() - began < 8  # below two seconds on a machine that has nothing else to do
+    assert found.parameters.total == 174_604_259_328 and not found.fits
+    assert found.limits.batch == 0
+
+
+def test_every_device_has_a_source() -> None:
+    for name, spec in devices().items():
+        assert spec.source and spec.bandwidth > 1e10 and spec.memory > 1e9, name
+        assert spec.checked or not spec.price
+    assert find_device("h200").peak("bfloat16") == pytest.approx(989.4e12)
+    assert find_device("t4").peak("bfloat16") == find_device("t4").peak("float32")
+
+
+def test_devices_of_a_file_are_added(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text("[mine]\nmemory = 10\nbandwidth = 100\npeaks = { float32 = 1 }\n", encoding="utf-8")
+    assert find_device("mine", path).memory == 10e9
+    assert "h200" in devices(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("mine = 3", "wanted a table"),
+        ("[mine]\nmemroy = 1", "did you mean memory"),
+        ("[mine]\nmemory = -1", "wanted a number, 0 or more"),
+        ("[mine]\nmemory = 1\nbandwidth = 1", "wanted TFLOP/s by dtype"),
+        ("[mine]\nbandwidth = 1\npeaks = { float32 = 1 }", "memory"),
+        ("[mine]\nmemory = 0\nbandwidth = 1\npeaks = { float32 = 1 }", "wanted more"),
+        ("[mine", "is not valid TOML"),
+    ],
+)
+def test_a_wrong_file_of_devices_is_explained(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=said):
+        devices(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"device": "h300"}, "did you mean"),
+        ({"batch": 0}, "batch is 0, wanted a whole number, 1 or more"),
+        ({"length": 33}, "length is 33, wanted at most 32"),
+        ({"dtype": "int3"}, "wanted auto, float32, bfloat16"),
+        ({"optimizer": "sdg"}, "optimizer is 'sdg', wanted adamw"),
+        ({"strategy": "magic"}, "wanted ddp, fsdp"),
+        ({"devices": 0}, "devices is 0"),
+    ],
+)
+def test_bad_use_says_what_is_wanted(given: dict[str, str | int], said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
+        plan(TINY, **{"device": HERE, **given})  # pyright: ignore[reportArgumentType]
+
+
+def test_an_unknown_model_says_which_is_near() -> None:
+    with pytest.raises(ConfigError, match="did you mean gpt2"):
+        plan("gpt22", device=HERE)
+
+
+def test_the_largest_batch_fits_and_twice_as_many_do_not() -> None:
+    small = replace(HERE, memory=1e8)
+    limits = plan(TINY, device=small).limits
+    assert 0 < limits.batch <= limits.batch_checkpointed
+    assert plan(TINY, device=small, batch=limits.batch).fits
+    assert not plan(TINY, device=small, batch=2 * limits.batch).fits
+
+
+def test_shards_take_less_than_copies() -> None:
+    memory = plan("gpt2-xl", device="h200", batch=1, length=64, strategy="fsdp", devices=8).memory
+    assert memory.sharded < memory.peak < memory.replicated
+
+
+def test_a_model_of_pictures_has_no_length() -> None:
+    config = ViTConfig(image_size=8, channels=1, patch_size=4, dim=16, layers=2, heads=2, ffn_dim=32, classes=3)
+    config = replace(config, image_mean=(0.5,), image_std=(0.5,)) if config.channels == 1 else config
+    found = plan(config, device=HERE)
+    assert found.workload.length == 0 and found.limits.length is None and found.generation is None
+
+
+def test_the_memory_of_a_real_step_is_near_its_plan() -> None:
+    found = plan(TINY, device=HERE, batch=16)
+    measured = measure(TINY, found)
+    held = found.memory.peak - found.memory.overhead
+    assert measured.peak == pytest.approx(held, rel=0.35)
+    assert measured.seconds > 0 and any(row.measured > 0 for row in measured.by_equation)
+
+
+def test_it_is_public() -> None:
+    assert gf.plan is plan and isinstance(gf.plan(TINY, device=HERE), gf.Plan)
+
+
+def test_the_command_prints_json_and_draws(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "plan.svg"
+    given = ["plan", "mlp-xor", "--device", "l4", "--batch", "4", "--json", "--svg", str(path)]
+    assert main(given) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["plan"]["parameters"]["total"] > 0 and found["measured"] is None
+    assert path.read_text(encoding="utf-8").startswith("<svg")
+
+
+def test_the_command_says_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "llama-7b", "--device", "t4", "--batch", "1", "--length", "16"]) == 0
+    assert "does not fit into 16 GB" in capsys.readouterr().out
