@@ -15,7 +15,7 @@ from tests.models.zoo import ZOO
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OpenPage: TypeAlias = Callable[..., object]
-VIEWS = ["home", "run", "map", "step", "path", "attention", "whatif", "translate", "learn"]
+VIEWS = ["home", "run", "map", "step", "path", "attention", "whatif", "translate", "learn", "plan"]
 WORDS = ["The cat sat on the mat.", "I love AI", "you are welcome", "a small dog runs home"]
 
 

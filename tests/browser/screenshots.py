@@ -31,6 +31,7 @@ STATES = {
     "whatif": "whatif?backward=next",
     "translate": "translate",
     "learn": "learn?backward=next",
+    "plan": "plan",
 }
 STOPS = 6
 IN_README = ("step", "attention", "path", "translate")

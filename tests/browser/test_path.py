@@ -82,7 +82,7 @@ def test_type_of_the_projector_stays_in_its_boxes(studio: OpenPage) -> None:
     assert page.evaluate(out) == 0
     before = page.locator(".path-tree .node rect").first.bounding_box()["width"]
     page.keyboard.press("p")
-    page.wait_for_function("!document.documentElement.classList.contains('projector')")
+    page.wait_for_function("() => !document.documentElement.classList.contains('projector')")
     page.wait_for_timeout(100)
     assert page.evaluate(out) == 0
     assert page.locator(".path-tree .node rect").first.bounding_box()["width"] < before

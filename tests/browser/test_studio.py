@@ -4,6 +4,7 @@ import pytest
 
 from glassformer.interface import LoadedModel
 from glassformer.models.registry import build
+from glassformer.planning.plan import plan
 from tests.browser.conftest import OpenPage, small_model
 from tests.models.zoo import ZOO
 
@@ -11,7 +12,7 @@ from tests.models.zoo import ZOO
 def test_a_text_is_run_and_a_step_is_shown_at_its_address(studio: OpenPage) -> None:
     model = small_model("gpt")
     page = studio(model, "#/step/layers.0.attention.weights/0,0,2,1?text=I%20love%20AI")
-    page.wait_for_function("document.querySelector('main').textContent.includes('=')")
+    page.wait_for_function("() => document.querySelector('main').textContent.includes('=')")
     assert page.title() == "Step · Glassformer Studio"
 
 
@@ -45,11 +46,11 @@ def test_results_of_an_older_text_are_gray_and_said_to_be_old(studio: OpenPage) 
 )
 def test_what_of_an_address_says_nothing_is_said_in_one_line(studio: OpenPage, address: str, words: str) -> None:
     page = studio(small_model("gpt"), address)
-    page.wait_for_function("!document.getElementById('trouble').hidden")
+    page.wait_for_function("() => !document.getElementById('trouble').hidden")
     said = page.locator("#trouble").text_content()
     assert said.startswith("In the address: ") and words in said and said.endswith(".")
     page.get_by_role("link", name="Map", exact=True).click()
-    page.wait_for_function("document.getElementById('trouble').hidden")
+    page.wait_for_function("() => document.getElementById('trouble').hidden")
 
 
 def test_a_whole_address_has_no_complaint(studio: OpenPage) -> None:
@@ -86,3 +87,19 @@ def test_a_model_that_reads_no_text_says_what_there_is(studio: OpenPage, name: s
         page.get_by_text("0.5 1.0 → ").wait_for()
         page.get_by_role("link", name="Step", exact=True).click()
         page.wait_for_selector(".step-reading[data-read]")
+
+
+def test_a_plan_follows_its_sliders_and_explains_each_number(studio: OpenPage) -> None:
+    page = studio(small_model("gpt"), "#/plan?plan=base%3Dgpt2,length%3D256,device%3Dh100")
+    page.get_by_text("124 million parameters").wait_for()
+    assert plan("gpt2", device="h100", length=256).parameters.total == 124_439_808
+    assert all(text for text in page.locator(".plan-groups td.faint").all_text_contents())
+    assert "It fits." in page.locator(".plan-words").text_content()
+    slider = page.get_by_label("Layers")
+    slider.focus()
+    page.keyboard.press("ArrowRight")
+    page.wait_for_function("() => location.hash.includes('layers%3D16')")
+    page.get_by_text("153 million parameters").wait_for()
+    page.get_by_label("Begin with").select_option("the open model")
+    page.wait_for_function("() => !document.querySelector('.plan-words').textContent.includes('million')")
+    assert page.get_by_label("Layers").get_attribute("aria-valuetext") == "2"

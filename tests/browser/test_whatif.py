@@ -180,7 +180,7 @@ def test_nan_is_typed_as_a_number_and_the_first_bad_step_is_named(studio: OpenPa
     page.get_by_role("button", name="Number", exact=True).click()
     page.get_by_label("New number").fill("one")
     page.get_by_role("button", name="Replace").click()
-    page.wait_for_function("document.getElementById('status').textContent.includes('not a number')")
+    page.wait_for_function("() => document.getElementById('status').textContent.includes('not a number')")
     for typed, change in (("NaN", "NaN"), ("−∞", "-Infinity")):
         page.get_by_label("New number").fill(typed)
         page.get_by_role("button", name="Replace").click()

@@ -17,6 +17,7 @@ from glassformer.studio import (
     map_routes,
     page_files,
     picture_routes,
+    planning_routes,
     prediction_routes,
     run_routes,
     training_routes,
@@ -42,6 +43,7 @@ GROUPS = (
     first_model_routes,
     lesson_routes,
     picture_routes,
+    planning_routes,
 )
 
 

@@ -18,6 +18,7 @@ const DOORS = [
   ["translate", "How does it translate?", "Word by word, and beam search as a tree."],
   ["whatif", "What if a head were gone?", "Switch parts off and compare two predictions."],
   ["learn", "How does it learn?", "One training step, from the loss to the new weight."],
+  ["plan", "What would it take?", "Parameters, memory and time of a model, on any device."],
 ];
 
 class Home {

@@ -1,6 +1,6 @@
 // The one selection: what every view shows and every view sets. It is in the address, so that Back and links work.
 
-const WORDS = ["text", "second", "backward", "model", "direction", "projector", "written", "sampling", "beam"];
+const WORDS = ["text", "second", "backward", "model", "direction", "projector", "written", "sampling", "beam", "plan"];
 const NUMBERS = ["token", "head", "layer"];
 const listeners = new Set();
 
