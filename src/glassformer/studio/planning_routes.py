@@ -1,6 +1,7 @@
 """The route of the Plan view: what a model of some size takes on a device, with each number explained."""
 
 from dataclasses import fields, replace
+from functools import lru_cache
 from typing import Annotated
 
 import msgspec
@@ -21,6 +22,7 @@ from glassformer.studio.sessions import Sessions
 SIZES = ("layers", "dim", "heads")
 PRESETS = ("gpt2", "modern", "bert-base", "transformer-base", "llama-7b")
 OPEN = "the open model"
+KEPT = 64  # plans
 BYTES = 4  # of a weight, which stays float32
 MOMENTS = {0: "keeps no moments", 1: "keeps one moment of each", 2: "keeps two moments of each"}
 Whole = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
@@ -83,8 +85,12 @@ def planned(sessions: Sessions, query: PlanQuery, model: str | None) -> PlanData
     length = query.length
     if length is None and vars(config).get("context"):
         length = min(vars(config)["context"], 1024)
-    found = plan(config, device=query.device, batch=query.batch, length=length, dtype=query.dtype)
-    return _data(found, config, base, list(known))
+    return _data(_plan(config, query.device, query.batch, length, query.dtype), config, base, list(known))
+
+
+@lru_cache(KEPT)
+def _plan(config: Config, device: str, batch: int, length: int | None, dtype: str) -> Plan:
+    return plan(config, device=device, batch=batch, length=length, dtype=dtype)
 
 
 def _sized(config: Config, query: PlanQuery) -> Config:
