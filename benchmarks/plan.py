@@ -21,10 +21,11 @@ from glassformer.inference.prepare import for_inference
 from glassformer.layers.config import Config
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import PRESETS, build
-from glassformer.planning.devices import DeviceSpec, find_device
+from glassformer.planning.device_spec import DeviceSpec
+from glassformer.planning.devices import find_device
 from glassformer.planning.generating import plan_generation
 from glassformer.planning.measure import measure
-from glassformer.planning.plan import plan
+from glassformer.planning.plan import plan, what_is
 from glassformer.text.learn_tokenizer import learn_tokenizer
 
 TRAINING = (  # name, batches, length
@@ -62,7 +63,7 @@ def training(spec: DeviceSpec, tiny: bool, only: str) -> Iterator[dict[str, obje
             model: Config | str = TINY if tiny else name
             found = plan(model, device=spec, batch=batch, length=length)
             try:
-                took = measure(model, found)
+                took = measure(what_is(model), found)
             except torch.OutOfMemoryError as error:
                 print(f"| {name} {batch} × {length} | out of memory | {found.memory.peak / 1e9:.1f} GB | {error} | |")
                 continue

@@ -266,7 +266,8 @@ def label_nodes(tensors: Iterable[Tensor], label: object) -> None:
     found = [tensor.grad_fn for tensor in tensors if tensor.grad_fn is not None]
     while found:
         node = found.pop()
-        if node is None or LABEL in node.metadata or "AccumulateGrad" in node.name():
+        metadata: object = node.metadata
+        if not isinstance(metadata, dict) or LABEL in metadata or "AccumulateGrad" in node.name():
             continue
-        node.metadata[LABEL] = label
+        metadata[LABEL] = label
         found.extend(next for next, _ in node.next_functions if next is not None)

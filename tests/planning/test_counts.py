@@ -12,11 +12,12 @@ from glassformer.equation import no_checks
 from glassformer.layers.config import Config
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import PRESETS, build
-from glassformer.planning.example_batch import example_batch, objective_of, usual_length
+from glassformer.planning.example_batch import example_batch, usual_length
 from glassformer.planning.figures import Plan
 from glassformer.planning.kernels import checkpointed, eager, fused
 from glassformer.planning.operations import forward_costs
 from glassformer.planning.plan import parameters, plan
+from glassformer.planning.planned_model import objective_of
 from glassformer.planning.recorded_step import record_step
 from glassformer.planning.timeline import peak
 from glassformer.torch_private import MemoryMeter, pretending

@@ -12,9 +12,10 @@ from glassformer.cli.main import main
 from glassformer.errors import ConfigError
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.vit import ViTConfig
-from glassformer.planning.devices import DeviceSpec, devices, find_device
+from glassformer.planning.device_spec import DeviceSpec
+from glassformer.planning.devices import devices, find_device
 from glassformer.planning.measure import measure
-from glassformer.planning.plan import plan
+from glassformer.planning.plan import plan, what_is
 
 TINY = GPTConfig(vocab=61, context=32, dim=32, layers=2, heads=2)
 HERE = DeviceSpec(name="here", kind="cpu", memory=8e9, bandwidth=1e10, peaks={"float32": 1e11})
@@ -106,7 +107,7 @@ def test_a_model_of_pictures_has_no_length() -> None:
 
 def test_the_memory_of_a_real_step_is_near_its_plan() -> None:
     found = plan(TINY, device=HERE, batch=16)
-    measured = measure(TINY, found)
+    measured = measure(what_is(TINY), found)
     held = found.memory.peak - found.memory.overhead
     assert measured.peak == pytest.approx(held, rel=0.35)
     assert measured.seconds > 0 and any(row.measured > 0 for row in measured.by_equation)

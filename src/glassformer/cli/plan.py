@@ -91,6 +91,7 @@ def plan(
     """
     from glassformer.planning.devices import find_device
     from glassformer.planning.plan import plan as make_plan
+    from glassformer.planning.plan import plans_around, what_is
 
     require_free([(svg, CHART_MARK)])
     spec = find_device(target.device, target.devices_file)
@@ -102,7 +103,7 @@ def plan(
     if svg is not None:
         from glassformer.planning.plan_charts import plan_charts
 
-        svg.write_text(plan_charts(model, found), encoding="utf-8")
+        svg.write_text(plan_charts(found, plans_around(what_is(model).model, found)), encoding="utf-8")
         talk(f"wrote {svg}")
     if json:
         write_json({"plan": found, "measured": measured})
@@ -114,8 +115,9 @@ def plan(
 
 def _measured(model: str, found: "Plan") -> "Measured":
     from glassformer.planning.measure import measure
+    from glassformer.planning.plan import what_is
 
-    return measure(model, found)
+    return measure(what_is(model), found)
 
 
 def _show(found: "Plan") -> None:

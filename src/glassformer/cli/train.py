@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from glassformer.training.step import Log
 
 MEGABYTE = 1e6
+WORTH_A_PLAN = 60  # seconds of a run from which its end compares it with its plan
 
 
 @Parameter(name="*")
@@ -234,7 +235,35 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
         early = f" of {run.settings.recipe.steps:,}, stopped early" if last.step < run.settings.recipe.steps else ""
         write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
         write(f"{folder}: {_kept(run, folder)}")
+        if last.seconds >= WORTH_A_PLAN:
+            talk(_beside_plan(run, last))
     talk(f"next: {next_command(run.model, run.tokenizer, folder, task)}")
+
+
+def _beside_plan(run: "Run", last: "Log") -> str:
+    """Tokens per second of a run, and on a GPU the memory of its largest batch: planned and measured."""
+    import torch
+
+    from glassformer.planning.plan import plan
+    from glassformer.training.estimate import largest_batch, readable
+
+    batch = largest_batch(run.data.batches, run.objective)
+    first, settings = batch[run.objective.inputs[0]], run.settings
+    found = plan(
+        run.model.config,
+        device=run.device.device.type,
+        batch=len(first),
+        length=None if first.is_floating_point() else first.shape[-1],
+        dtype="bfloat16" if run.device.bf16 else "float32",
+        optimizer=settings.recipe.optimizer,
+        strategy=settings.run.strategy,
+        devices=run.data.batches.world,
+    )
+    speed = f"{found.time.tokens_per_second:,.0f} tokens/s planned, {last.speed:,.0f} measured"
+    if run.device.device.type != "cuda":
+        return f"plan: {speed}"
+    peak = torch.cuda.max_memory_allocated(run.device.device)
+    return f"plan: {speed}; peak memory {readable(found.memory.peak)} planned, {readable(peak)} measured"
 
 
 def _kept(run: "Run", folder: Path) -> str:

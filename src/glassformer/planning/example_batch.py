@@ -1,7 +1,6 @@
 """A batch as a model is trained on, with shapes and no contents, for every architecture."""
 
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -12,36 +11,10 @@ from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
 from glassformer.models.dalle import DALLE
 from glassformer.training.objective import Objective
-from glassformer.training.registry import TASKS, tasks_for
 
 CANDIDATES = 6  # a neighbor and the negatives of a skip-gram batch, by its default settings
 USUAL_LENGTH, RECURRENT_LENGTH = 512, 64  # tokens where the model has no context
 TEXT_INPUTS = ("ids", "source", "attention_mask")
-
-
-def objective_of(model: Model) -> Objective:
-    """What the first task that trains such a model trains it on; else the sum of its outputs."""
-    if tasks := tasks_for(model):
-        return TASKS[tasks[0]].objective
-    names = [
-        name
-        for name, parameter in inspect.signature(model.forward).parameters.items()
-        if parameter.default is inspect.Parameter.empty
-    ]
-    return Objective(inputs=tuple(names), targets=names[0], loss=sum_of_outputs, baseline=None)
-
-
-def sum_of_outputs(
-    model: Model,
-    inputs: Sequence[Tensor],
-    targets: Tensor,
-    weights: Tensor | None,
-    label_smoothing: float,
-    r_drop: float,
-) -> tuple[Tensor, Tensor]:
-    """The sum of what a model returns, where no task says what it should return."""
-    del weights, label_smoothing, r_drop
-    return model(*inputs).sum(), torch.tensor(len(targets), device=targets.device)
 
 
 def longest(model: Model) -> int | None:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from glassformer.planning.devices import DeviceSpec
+from glassformer.planning.device_spec import DeviceSpec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +65,16 @@ class Operations:
     def per_token(self) -> float:
         """Operations per token, forward and backward."""
         return self.step / max(self.tokens, 1)
+
+
+@dataclass(frozen=True)
+class WeightBytes:
+    """Bytes of weights: of all, of the trained ones, of the largest block, and of those outside of blocks."""
+
+    whole: int
+    trained: int
+    block: int
+    outside: int
 
 
 @dataclass(frozen=True, kw_only=True)

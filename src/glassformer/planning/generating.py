@@ -11,10 +11,11 @@ from glassformer.layers.cache import DecoderState, KVCache, LayerKV, RecurrentSt
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
-from glassformer.planning.devices import DeviceSpec
+from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import Generation
-from glassformer.planning.kernels import Kernel, eager, fused
-from glassformer.planning.recorded_step import Labels, RecordedStep, block_names, recorded
+from glassformer.planning.kernel_data import Kernel, RecordedStep
+from glassformer.planning.kernels import eager, fused
+from glassformer.planning.recorded_step import Labels, block_names, recorded
 from glassformer.planning.roofline import total_time
 from glassformer.planning.shortened import shorten
 from glassformer.torch_private import KernelRecorder, pretending

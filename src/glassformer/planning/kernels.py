@@ -1,39 +1,15 @@
 """The kernels of a recorded step as they run: one for each call, or fused as a compiler fuses them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from glassformer.planning.recorded_step import BACKWARD, RecordedStep, Tag
+from glassformer.planning.kernel_data import BACKWARD, Kernel, Lifetimes, RecordedStep, Tag
 from glassformer.torch_private import KernelCall
 
 FUSIBLE = "other"  # kind of the kernels that memory bandwidth limits, which a compiler fuses with their neighbors
 NOT_AGAIN = ("embedding", "cumsum", "sort", "topk", "scatter", "index", "gather", "fft")  # not computed a second time
 RANDOM = ("bernoulli", "rand", "dropout")  # drawn again from the same seed
 SMALL = 8  # a tensor with a fraction of an eighth or less of another's bytes costs nothing to keep
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """A kernel on the device: what it computes and moves, the calls it stands for, and the time of the first."""
-
-    at: int
-    kind: str
-    flops: int
-    bytes: int
-    numbers: int
-    causal: bool
-    tag: Tag
-    names: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Lifetimes:
-    """Storages in memory: number, bytes, the call that makes each, and the number of calls when it is freed."""
-
-    numbers: Sequence[int]
-    sizes: Sequence[int]
-    born: Sequence[int]
-    died: Sequence[int]
 
 
 def eager(step: RecordedStep) -> tuple[list[Kernel], Lifetimes]:

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from glassformer.planning.figures import Limits, Memory, Workload
-from glassformer.planning.memory import WeightBytes, required
-from glassformer.planning.recorded_step import FORWARD, RecordedStep
+from glassformer.planning.figures import Limits, Memory, WeightBytes, Workload
+from glassformer.planning.kernel_data import FORWARD, RecordedStep
+from glassformer.planning.memory import required
 from glassformer.training.recipe import MOMENTS
 
 MOST = 2**20  # rows or tokens beyond which nothing is looked for

@@ -2,21 +2,20 @@
 
 import statistics
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import torch
 
 from glassformer.data.batches import Batch
 from glassformer.equation import no_checks
 from glassformer.errors import ConfigError
-from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
 from glassformer.planning.example_batch import example_batch
 from glassformer.planning.figures import Plan
-from glassformer.planning.planned_model import planned_model
-from glassformer.planning.recorded_step import BACKWARD, Labels, block_names
+from glassformer.planning.kernel_data import BACKWARD
+from glassformer.planning.planned_model import PlannedModel
+from glassformer.planning.recorded_step import Labels, block_names
 from glassformer.torch_private import KernelTimer, MemoryMeter, uncompile
 from glassformer.training.device import Device, choose_device
 from glassformer.training.objective import LossModule, Objective
@@ -46,17 +45,23 @@ class Measured:
     by_equation: tuple[EquationSeconds, ...]
 
 
-def measure(model: Model | Config | str | Path, planned: Plan) -> Measured:
+def measure(found: PlannedModel, planned: Plan) -> Measured:
     """Take a few steps of a planned training run on this machine, with random weights on a batch of zeros."""
-    found, workload = planned_model(model), planned.workload
-    device = choose_device("cuda" if planned.device.kind == "cuda" else "cpu", workload.dtype, "auto")
+    workload = planned.workload
+    device = choose_device(
+        "cuda" if planned.device.kind == "cuda" else "cpu",
+        "bfloat16" if workload.dtype == "bfloat16" else "float32",
+        "auto",
+    )
     if planned.memory.peak > planned.device.memory:
         most = f"the largest batch that fits is {planned.limits.batch}"
         raise ConfigError(f"batch is {workload.batch}, which needs more memory than there is; {most}")
     real = build(found.model.config, device="cpu").to(device.device)
     batch = example_batch(real, found.objective, workload.batch, workload.length)
     batch = {name: value.to(device.device) for name, value in batch.items()}
-    step = _stepper(real, found.objective, batch, device, Recipe(optimizer=workload.optimizer, steps=1, warmup_steps=0))
+    step = _stepper(
+        real, found.objective, batch, device, replace(Recipe(steps=1, warmup_steps=0), optimizer=workload.optimizer)
+    )
     seconds, peak = _timed(step, device), _peak(step, real, device)
     uncompile(real)
     timed = _by_equation(real, found.objective, batch, device)

@@ -1,15 +1,13 @@
 """Bytes of a training step on each device: what every strategy holds, and what of a step is alive at once."""
 
-from dataclasses import dataclass
-
 from torch import nn
 
 from glassformer.layers.block import Block
 from glassformer.layers.model import Model
-from glassformer.planning.devices import DeviceSpec
-from glassformer.planning.figures import Memory, Workload
-from glassformer.planning.kernels import Kernel, Lifetimes, checkpointed, eager, fused
-from glassformer.planning.recorded_step import RecordedStep
+from glassformer.planning.device_spec import DeviceSpec
+from glassformer.planning.figures import Memory, WeightBytes, Workload
+from glassformer.planning.kernel_data import Kernel, Lifetimes, RecordedStep
+from glassformer.planning.kernels import checkpointed, eager, fused
 from glassformer.planning.timeline import peak
 from glassformer.training.estimate import FRAGMENTATION, KERNELS, LIBRARIES
 from glassformer.training.objective import Objective
@@ -24,16 +22,6 @@ def as_run(step: RecordedStep, objective: Objective, device: DeviceSpec) -> tupl
     if not device.compiles:
         return eager(step)
     return fused(step, by_block=objective.uneven and any(tag.block for tag in step.tags))
-
-
-@dataclass(frozen=True)
-class WeightBytes:
-    """Bytes of weights: of all, of the trained ones, of the largest block, and of those outside of blocks."""
-
-    whole: int
-    trained: int
-    block: int
-    outside: int
 
 
 def weights_of(model: Model) -> WeightBytes:

@@ -1,6 +1,6 @@
 """Operations of a training step by equation: forward by each equation's own cost, backward as autograd runs it."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -8,11 +8,10 @@ import torch
 from glassformer.equation import no_checks
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
-from glassformer.planning.devices import DeviceSpec
+from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.example_batch import example_batch
 from glassformer.planning.figures import EquationCost, Operations
-from glassformer.planning.kernels import Kernel
-from glassformer.planning.recorded_step import BACKWARD, FORWARD, RecordedStep
+from glassformer.planning.kernel_data import BACKWARD, FORWARD, Kernel, RecordedStep
 from glassformer.planning.roofline import kernel_time
 from glassformer.planning.shortened import shorten
 from glassformer.recording import Tape
@@ -45,7 +44,8 @@ def operations(
     dtype: str,
 ) -> Operations:
     """Operations of a step, in total and by equation, with the seconds of each equation's kernels."""
-    matmul, backward, seconds = Counter[str](), Counter[str](), Counter[str]()
+    matmul, backward = Counter[str](), Counter[str]()
+    seconds: dict[str, float] = defaultdict(float)
     for call, tag, times in zip(step.calls, step.tags, step.repeats, strict=True):
         matmul[tag.phase] += times * call.flops
         if tag.phase == BACKWARD:

@@ -10,22 +10,31 @@ from glassformer.layers.basic import Embedding, LearnedPositions
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.dalle import DALLE
-from glassformer.planning.devices import DeviceSpec, find_device
+from glassformer.models.registry import build
+from glassformer.planning.device_spec import DeviceSpec
+from glassformer.planning.devices import find_device
 from glassformer.planning.example_batch import longest, usual_length
-from glassformer.planning.figures import Limits, Memory, Parameters, Plan, Workload
+from glassformer.planning.figures import Limits, Memory, Parameters, Plan, WeightBytes, Workload
 from glassformer.planning.generating import plan_generation, writes_text
+from glassformer.planning.kernel_data import RecordedStep
 from glassformer.planning.limits import MOST, crossover, least_bytes, limits
-from glassformer.planning.memory import WeightBytes, as_run, memory, weights_of
+from glassformer.planning.memory import as_run, memory, weights_of
 from glassformer.planning.operations import forward_costs, operations
 from glassformer.planning.planned_model import PlannedModel, planned_model
-from glassformer.planning.recorded_step import RecordedStep, record_step
+from glassformer.planning.recorded_step import record_step
 from glassformer.planning.resized import Sizes
 from glassformer.planning.step_time import step_time
+from glassformer.training.config import resolve
 from glassformer.training.recipe import MOMENTS
+from glassformer.training.registry import TASKS
 
 DTYPES = ("float32", "bfloat16")
+BATCH = ("batch_size", "pairs_per_batch")  # settings of data that say how many rows a batch has
+LENGTH = ("max_length", "length", "context")  # and how many tokens each has
 STRATEGIES = ("ddp", "fsdp")
 USUAL_BATCH = 8
+FACTORS = (0.25, 0.5, 1.0, 2.0)  # of a size, around which others are planned
+WIDTHS = ("dim", "heads", "kv_heads", "ffn_dim")  # fields that grow with the width of a model
 SHORTEST = 8  # tokens from which shorter inputs tell how a step grows with the length
 MOST_WORDS = 3  # of the name of a part, as in stack.blocks.attention
 
@@ -46,7 +55,7 @@ def plan(
     `batch` counts the sequences, pictures or rows of each device, `length` their tokens; `dtype` is float32, or
     bfloat16 by autocast with weights in float32. Nothing is allocated or computed.
     """
-    spec, planned = find_device(device) if isinstance(device, str) else device, planned_model(model)
+    spec, planned = find_device(device) if isinstance(device, str) else device, what_is(model)
     given = {"batch": batch, "length": length, "optimizer": optimizer}
     chosen = {
         "batch": USUAL_BATCH,
@@ -64,6 +73,52 @@ def plan(
         devices=_whole("devices", devices),
     )
     return _Planning(planned, spec, workload).plan()
+
+
+def what_is(model: Model | Config | str | Path) -> PlannedModel:
+    """The model to plan, of a file of settings too."""
+    if isinstance(model, str | Path) and str(model).endswith(".toml") and Path(model).is_file():
+        return _of_settings(Path(model))
+    return planned_model(model)
+
+
+def _of_settings(path: Path) -> PlannedModel:
+    """The model that a file of settings trains, with the sizes of its batches."""
+    resolved = resolve(file=path)
+    settings, task = resolved.settings, TASKS[resolved.task]
+    config, data = settings.model, vars(settings.data)
+    if task.reads_text and "vocab" in vars(config):  # the size of a tokenizer that is not trained yet
+        config = replace(config, vocab=settings.tokenizer.vocab_size)
+    usual: dict[str, int | str] = {"optimizer": settings.recipe.optimizer}
+    for key, names in (("batch", BATCH), ("length", LENGTH)):
+        if found := [data[name] for name in names if isinstance(data.get(name), int)]:
+            usual[key] = found[0]
+    if "batch" not in usual and "tokens_per_batch" in data and "length" in usual:
+        usual["batch"] = max(data["tokens_per_batch"] // int(usual["length"]), 1)
+    return PlannedModel(str(path), build(config, device="meta"), task.objective, usual)
+
+
+def plans_around(model: Model, planned: Plan) -> dict[str, list[tuple[int, Plan]]]:
+    """Plans at a quarter, a half, the whole and the double of the length, the batch and the width of one, by name."""
+    config, workload, context = model.config, planned.workload, longest(model) or MOST
+    found: dict[str, list[tuple[int, Plan]]] = {}
+    if workload.length and not isinstance(model, DALLE):
+        sizes = sorted({min(max(round(workload.length * factor), 1), context) for factor in FACTORS})
+        found["length"] = [(size, _again(planned, config, replace(workload, length=size))) for size in sizes]
+    sizes = sorted({max(round(workload.batch * factor), 1) for factor in FACTORS})
+    found["batch"] = [(size, _again(planned, config, replace(workload, batch=size))) for size in sizes]
+    for factor in FACTORS if isinstance(vars(config).get("dim"), int) else ():
+        numbers = {name: value for name, value in vars(config).items() if name in WIDTHS and isinstance(value, int)}
+        wider = {name: max(round(value * factor), 1) for name, value in numbers.items()}
+        try:
+            found.setdefault("width", []).append((wider["dim"], _again(planned, replace(config, **wider), workload)))
+        except ConfigError:  # a width that the heads do not divide
+            continue
+    return found
+
+
+def _again(planned: Plan, config: Config, workload: Workload) -> Plan:
+    return plan(config, device=planned.device, **vars(workload))
 
 
 def _usual_dtype(device: DeviceSpec) -> str:

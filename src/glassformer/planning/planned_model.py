@@ -1,22 +1,21 @@
 """What a plan is of: a model on the device "meta", by its preset, configuration, run folder or file of settings."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+
+import torch
+from torch import Tensor
 
 from glassformer.checkpoints.load import load
 from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.registry import architecture_of, build, presets
-from glassformer.planning.example_batch import objective_of
 from glassformer.suggestions import did_you_mean
-from glassformer.training.config import resolve
 from glassformer.training.objective import Objective
-from glassformer.training.registry import TASKS
-
-BATCH = ("batch_size", "pairs_per_batch")  # settings of data that say how many rows a batch has
-LENGTH = ("max_length", "length", "context")  # and how many tokens each has
+from glassformer.training.registry import TASKS, tasks_for
 
 
 @dataclass(frozen=True)
@@ -41,11 +40,9 @@ def planned_model(model: Model | Config | str | Path) -> PlannedModel:
     if isinstance(model, Config):
         return _of(architecture_of(model), build(model, device="meta"))
     if not isinstance(model, str | Path) or not str(model):
-        wanted = "wanted a model, a configuration, a preset, a run folder or a .toml file"
+        wanted = "wanted a model, a configuration, a preset, a run folder or a .toml file of settings"
         raise ConfigError(f"model is {model!r:.60}, {wanted}")
     name, path = str(model), Path(model)
-    if path.suffix == ".toml" and path.is_file():
-        return _of_settings(path)
     if path.exists():
         return _of(name, load(path, "meta").model)
     if name in presets():
@@ -58,17 +55,26 @@ def _of(name: str, model: Model) -> PlannedModel:
     return PlannedModel(name, model, objective_of(model))
 
 
-def _of_settings(path: Path) -> PlannedModel:
-    """The model that a file of settings trains, with the sizes of its batches."""
-    resolved = resolve(file=path)
-    settings, task = resolved.settings, TASKS[resolved.task]
-    config, data = settings.model, vars(settings.data)
-    if task.reads_text and "vocab" in vars(config):  # the size of a tokenizer that is not trained yet
-        config = replace(config, vocab=settings.tokenizer.vocab_size)
-    usual: dict[str, int | str] = {"optimizer": settings.recipe.optimizer}
-    for key, names in (("batch", BATCH), ("length", LENGTH)):
-        if found := [data[name] for name in names if isinstance(data.get(name), int)]:
-            usual[key] = found[0]
-    if "batch" not in usual and "tokens_per_batch" in data and "length" in usual:
-        usual["batch"] = max(data["tokens_per_batch"] // int(usual["length"]), 1)
-    return PlannedModel(str(path), build(config, device="meta"), task.objective, usual)
+def objective_of(model: Model) -> Objective:
+    """What the first task that trains such a model trains it on; else the sum of its outputs."""
+    if tasks := tasks_for(model):
+        return TASKS[tasks[0]].objective
+    names = [
+        name
+        for name, parameter in inspect.signature(model.forward).parameters.items()
+        if parameter.default is inspect.Parameter.empty
+    ]
+    return Objective(inputs=tuple(names), targets=names[0], loss=sum_of_outputs, baseline=None)
+
+
+def sum_of_outputs(
+    model: Model,
+    inputs: Sequence[Tensor],
+    targets: Tensor,
+    weights: Tensor | None,
+    label_smoothing: float,
+    r_drop: float,
+) -> tuple[Tensor, Tensor]:
+    """The sum of what a model returns, where no task says what it should return."""
+    del weights, label_smoothing, r_drop
+    return model(*inputs).sum(), torch.tensor(len(targets), device=targets.device)

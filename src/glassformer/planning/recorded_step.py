@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 
 import torch
@@ -13,44 +12,12 @@ from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.planning.example_batch import example_batch
-from glassformer.planning.shortened import EqualBlocks, shorten
-from glassformer.torch_private import LABEL, KernelCall, KernelRecorder, label_nodes, pretending
+from glassformer.planning.kernel_data import BACKWARD, FORWARD, EqualBlocks, RecordedStep, Tag
+from glassformer.planning.shortened import shorten
+from glassformer.torch_private import LABEL, KernelRecorder, label_nodes, pretending
 from glassformer.training.objective import LossModule, Objective
 
-FORWARD, BACKWARD = "forward", "backward"
 HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
-
-
-@dataclass(frozen=True)
-class Tag:
-    """Where a kernel belongs: its equation, its phase, and its block, "" outside of all."""
-
-    equation: str
-    phase: str
-    block: str
-
-
-@dataclass(frozen=True)
-class RecordedStep:
-    """The kernels of a step in order, and the storages they use: bytes, when made and when freed.
-
-    Times count calls; a storage that lives to the end has the number of all calls, weights and inputs are made at -1.
-    `runs` says which blocks stand for others that are equal.
-    """
-
-    calls: Sequence[KernelCall]
-    tags: Sequence[Tag]
-    sizes: Sequence[int]
-    born: Sequence[int]
-    died: Sequence[int]
-    runs: Sequence[EqualBlocks]
-    tokens: int
-
-    @property
-    def repeats(self) -> list[int]:
-        """How often each call happens in the whole model."""
-        times = {run.names[1]: run.repeats for run in self.runs}
-        return [times.get(tag.block, 1) for tag in self.tags]
 
 
 class Labels:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from glassformer.planning.figures import Workload
-from glassformer.planning.recorded_step import RecordedStep
+from glassformer.planning.kernel_data import RecordedStep
 
 Record = Callable[[Workload], RecordedStep]
 

@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from glassformer.planning.devices import DeviceSpec
-from glassformer.planning.kernels import Kernel
-from glassformer.planning.recorded_step import FORWARD
+from glassformer.planning.device_spec import DeviceSpec
+from glassformer.planning.kernel_data import FORWARD, Kernel
 
 HALF = 0.5  # of the scores is left by a causal mask
 WITHOUT_PYTHON = 0.25  # of the seconds of a call from Python

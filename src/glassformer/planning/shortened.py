@@ -1,27 +1,11 @@
 """A model with at most four of each run of equal blocks: what is recorded of them holds for all."""
 
-from dataclasses import dataclass
-
 from torch import nn
 
 from glassformer.layers.block import Block
+from glassformer.planning.kernel_data import EqualBlocks
 
 KEPT = 4  # blocks of a run: the first, one that stands for those in between, the one after it, and the last
-
-
-@dataclass(frozen=True)
-class EqualBlocks:
-    """Consecutive equal blocks: their names as kept, the path of their list, and how many there are in the model."""
-
-    path: str
-    names: tuple[str, ...]
-    first: int
-    count: int
-
-    @property
-    def repeats(self) -> int:
-        """How often the second block that was kept stands in the whole model."""
-        return self.count - len(self.names) + 1
 
 
 def shorten(model: nn.Module) -> list[EqualBlocks]:

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-from glassformer.planning.devices import DeviceSpec
-from glassformer.planning.figures import Operations, StepTime, Workload
-from glassformer.planning.kernels import Kernel
-from glassformer.planning.memory import WeightBytes
-from glassformer.planning.recorded_step import BACKWARD
+from glassformer.planning.device_spec import DeviceSpec
+from glassformer.planning.figures import Operations, StepTime, WeightBytes, Workload
+from glassformer.planning.kernel_data import BACKWARD, Kernel
 from glassformer.planning.roofline import total_time
 from glassformer.training.recipe import MOMENTS
 

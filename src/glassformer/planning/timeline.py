@@ -5,9 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from glassformer.planning.kernels import Lifetimes
-from glassformer.planning.recorded_step import BACKWARD, FORWARD, RecordedStep
-from glassformer.planning.shortened import EqualBlocks
+from glassformer.planning.kernel_data import BACKWARD, FORWARD, EqualBlocks, Lifetimes, RecordedStep
 
 Times = Int64[np.ndarray, " copies"]
 

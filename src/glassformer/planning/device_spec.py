@@ -1,0 +1,57 @@
+"""A device as a plan knows it: memory, bandwidth, peak rates and the fractions of them that kernels reach."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeviceSpec:
+    """What a device can do. Rates are operations per second by dtype, bandwidths bytes per second, memory bytes.
+
+    `achievable` is the fraction of the peak rate that large matrix products reach, `attention` that of fused attention
+    kernels, `bandwidth_fraction` and `pointwise` those of the bandwidth that copies and fused elementwise kernels
+    reach. `launch` is the seconds that starting a kernel takes on the device, `dispatch` those of a call from Python,
+    which matter where nothing is compiled. `functions` are exponentials and the like per second. `price` is US dollars
+    per hour at the date `checked`, 0 where it is not rented.
+    """
+
+    name: str
+    kind: str
+    memory: float
+    bandwidth: float
+    peaks: Mapping[str, float]
+    interconnect: float = 0.0
+    power: float = 0.0
+    price: float = 0.0
+    achievable: float = 0.76
+    attention: float = 0.245
+    bandwidth_fraction: float = 0.88
+    pointwise: float = 0.66
+    launch: float = 3e-6
+    dispatch: float = 40e-6
+    functions: float = math.inf
+    source: str = ""
+    checked: str = ""
+
+    def peak(self, dtype: str) -> float:
+        """Operations per second of a dtype at the device's peak; float32 where the dtype has no faster units."""
+        return self.peaks.get(dtype, self.peaks["float32"])
+
+    def matmul_rate(self, dtype: str) -> float:
+        """Operations per second that large matrix products reach."""
+        return self.achievable * self.peak(dtype)
+
+    def attention_rate(self, dtype: str) -> float:
+        """Operations per second that fused attention reaches."""
+        return self.attention * self.peak(dtype)
+
+    @property
+    def copy_rate(self) -> float:
+        """Bytes per second that copies reach."""
+        return self.bandwidth_fraction * self.bandwidth
+
+    @property
+    def compiles(self) -> bool:
+        """Whether training compiles the model there by default."""
+        return self.kind == "cuda"
