@@ -48,6 +48,7 @@ def small_model(name: str) -> LoadedModel:
 @pytest.fixture
 def studio(chromium: object) -> Iterator[OpenPage]:
     """Open a Studio on a model: `page = studio(model, "#/step")`; errors of the page fail the test."""
+    from glassformer.planning.plan import plan
     from glassformer.studio.app import studio_app
     from glassformer.studio.guard import Access
     from glassformer.studio.serving import listen, served
@@ -60,7 +61,7 @@ def studio(chromium: object) -> Iterator[OpenPage]:
         sessions, listening = Sessions(), listen(0)
         sessions.add_model("model", model)
         access = Access(listening.getsockname()[1])
-        with served(studio_app(sessions, access), listening):
+        with served(studio_app(sessions, access, plan), listening):
             yield access.address
 
     def open_page(model: LoadedModel, state: str = "", refused: bool = False, **options: object) -> object:

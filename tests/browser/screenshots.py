@@ -43,7 +43,7 @@ def running(model: gf.LoadedModel) -> Iterator[str]:
     sessions, listening = Sessions(), listen(0)
     sessions.add_model("model", model)
     access = Access(listening.getsockname()[1])
-    with served(studio_app(sessions, access), listening):
+    with served(studio_app(sessions, access, gf.plan), listening):
         yield access.address
 
 

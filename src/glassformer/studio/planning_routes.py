@@ -1,8 +1,9 @@
 """The route of the Plan view: what a model of some size takes on a device, with each number explained."""
 
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -15,7 +16,6 @@ from glassformer.layers.config import Config
 from glassformer.models.registry import presets
 from glassformer.planning.devices import devices
 from glassformer.planning.figures import Plan
-from glassformer.planning.plan import plan
 from glassformer.studio.answers import answer, sessions_of
 from glassformer.studio.sessions import Sessions
 
@@ -26,6 +26,9 @@ KEPT = 64  # plans
 BYTES = 4  # of a weight, which stays float32
 MOMENTS = {0: "keeps no moments", 1: "keeps one moment of each", 2: "keeps two moments of each"}
 Whole = Annotated[int, msgspec.Meta(ge=1, le=100_000)]
+
+
+MakePlan: TypeAlias = Callable[[Config, str, int, int | None, str], Plan]  # device, batch, length and dtype
 
 
 class PlanQuery(msgspec.Struct, frozen=True):
@@ -69,7 +72,16 @@ class PlanData(msgspec.Struct, frozen=True):
     limits: list[Figure]
 
 
-def planned(sessions: Sessions, query: PlanQuery, model: str | None) -> PlanData:
+def kept(plan: Callable[..., Plan]) -> MakePlan:
+    """A function that plans, such as `gf.plan`, which remembers its last plans."""
+
+    def make(config: Config, device: str, batch: int, length: int | None, dtype: str) -> Plan:
+        return plan(config, device=device, batch=batch, length=length, dtype=dtype)
+
+    return lru_cache(KEPT)(make)
+
+
+def planned(make: MakePlan, sessions: Sessions, query: PlanQuery, model: str | None) -> PlanData:
     """The plan of a model of these sizes."""
     known = {name: presets()[name] for name in PRESETS}
     try:
@@ -85,12 +97,7 @@ def planned(sessions: Sessions, query: PlanQuery, model: str | None) -> PlanData
     length = query.length
     if length is None and vars(config).get("context"):
         length = min(vars(config)["context"], 1024)
-    return _data(_plan(config, query.device, query.batch, length, query.dtype), config, base, list(known))
-
-
-@lru_cache(KEPT)
-def _plan(config: Config, device: str, batch: int, length: int | None, dtype: str) -> Plan:
-    return plan(config, device=device, batch=batch, length=length, dtype=dtype)
+    return _data(make(config, query.device, query.batch, length, query.dtype), config, base, list(known))
 
 
 def _sized(config: Config, query: PlanQuery) -> Config:
@@ -204,7 +211,10 @@ async def plan_(request: Request) -> Response:
     given = dict(request.query_params)
     model = given.pop("model", None)
     query = msgspec.convert(given, PlanQuery, strict=False)
-    return answer(await run_in_threadpool(planned, sessions_of(request), query, model))
+    make = request.app.state.make_plan
+    if make is None:
+        raise GlassformerError("this server was started without plans: start `glassformer studio`")
+    return answer(await run_in_threadpool(planned, make, sessions_of(request), query, model))
 
 
 routes = [Route("/plan", plan_)]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import torch
 
 from glassformer.asking.picture_inputs import pixel_values, read_pixels
-from glassformer.asking.reading import device_of
 from glassformer.data.images import Pixels
 from glassformer.errors import ModelError
 from glassformer.layers.causal_lm import CausalLM
@@ -39,7 +38,8 @@ def run_inputs(
     if isinstance(model, READS_PICTURES):
         return _picture_inputs(loaded, picture(text), second)
     if isinstance(model, Regressor):
-        return ModelInputs(model, {"x": torch.tensor([row_of_numbers(model, text)], device=device_of(model))})
+        row = torch.tensor([row_of_numbers(model, text)], device=next(model.parameters()).device)
+        return ModelInputs(model, {"x": row})
     more = token_ids(written or "")
     first: Tokens = text if loaded.tokenizer is not None else token_ids(text)
     other: Tokens | None = second if loaded.tokenizer is not None or second is None else token_ids(second)
@@ -102,5 +102,5 @@ def _picture_inputs(loaded: "LoadedModel", pixels: Pixels, caption: str | None) 
     else:
         ids = loaded.tokenizer.encode_prompts([caption or EXAMPLE_CAPTION])[0]
     named = str if loaded.tokenizer is None else loaded.tokenizer.token
-    values["ids"] = torch.tensor([ids], device=device_of(model))
+    values["ids"] = torch.tensor([ids], device=next(model.parameters()).device)
     return ModelInputs(model, values, {"ids": [named(id) for id in ids]})

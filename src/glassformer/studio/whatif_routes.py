@@ -21,7 +21,7 @@ from glassformer.decoding.comparison import (
 from glassformer.decoding.predictions import Predictor
 from glassformer.probes.edits import residual_modules
 from glassformer.studio.answers import answer, on_run, sessions_of, whole_number, whole_numbers
-from glassformer.studio.prediction_routes import explained
+from glassformer.studio.explained import explained
 from glassformer.studio.snippet import Selected, snippet
 
 if TYPE_CHECKING:
