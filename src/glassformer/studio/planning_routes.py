@@ -136,9 +136,14 @@ def _data(found: Plan, config: Config, base: str, bases: list[str]) -> PlanData:
 
 def _parameters(found: Plan) -> list[Figure]:
     parts = sorted(found.parameters.by_part.items(), key=lambda part: -part[1])
-    rows = [Figure(name, count, "", f"{count / found.parameters.total:.1%} of all") for name, count in parts]
+    rows = [Figure(_words(name), n, "", f"{n / found.parameters.total:.1%} of all") for name, n in parts]
     whole = "Trainable numbers; one that is used twice counts once."
     return [Figure("Parameters", found.parameters.total, "", whole), *rows]
+
+
+def _words(part: str) -> str:
+    """The name of a part, such as `stack.blocks.feed_forward`, in words."""
+    return part.removeprefix("stack.").replace(".", ", ").replace("_", " ")
 
 
 def _memory(found: Plan) -> list[Figure]:
@@ -148,12 +153,7 @@ def _memory(found: Plan) -> list[Figure]:
     workload = found.workload
     what = f"{workload.batch} × {workload.length:,} tokens" if workload.length else f"a batch of {workload.batch}"
     return [
-        Figure(
-            "Peak",
-            memory.peak,
-            "bytes",
-            f"The most that is held at once; {found.device.name} has room for more or less.",
-        ),
+        Figure("Peak", memory.peak, "bytes", "The most that is held at once: the sum of what stands below."),
         Figure("Weights", memory.weights, "bytes", f"{count} parameters of {BYTES} bytes each."),
         Figure("Gradients", memory.gradients, "bytes", "One number for each weight, until the optimizer has used it."),
         Figure("Optimizer", memory.optimizer, "bytes", f"{workload.optimizer} {kept}."),

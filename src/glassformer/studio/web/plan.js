@@ -13,6 +13,7 @@ const GROUPS = [["parameters", "Parameters"], ["memory", "Memory in training"], 
 
 /** A number with a unit that suits its size. */
 export function quantity(value, unit) {
+  if (unit === "" && value < 1e6) return Math.round(value).toLocaleString("en");
   const [size, name] = UNITS[unit].find(([least]) => value >= least) ?? UNITS[unit].at(-1);
   return `${numberText(value / size, 3)} ${name}`.trim();
 }
@@ -22,7 +23,7 @@ const settingsOf = (text) => Object.fromEntries((text ?? "").split(",").map((pai
 
 class PlanView {
   constructor(root, app) {
-    Object.assign(this, { app, asked: 0, key: null });
+    Object.assign(this, { root, app, asked: 0, key: null, waiting: false });
     const field = (name, label, control) => made("div", { class: "plan-field" }, made("label", { for: `plan-${name}` }, label), control);
     this.choices = Object.fromEntries(["base", "device", "dtype"].map((name) => [name, made("select", { id: `plan-${name}`, onchange: () => this.chosen(name) })]));
     this.sliders = Object.fromEntries(Object.entries(STEPS).map(([name, steps]) => {
@@ -61,10 +62,12 @@ class PlanView {
 
   async update(now) {
     const key = JSON.stringify([now.plan, now.model]);
-    if (key === this.key) return;
+    if (key === this.key || this.waiting) return; // one plan at a time; the last one wanted follows it
     this.key = key;
     const asked = ++this.asked;
-    this.words.textContent = "Planning…";
+    this.words.textContent = "Planning… Every equation of a training step is counted, which takes some seconds for a model of many layers.";
+    this.root.classList.add("waiting");
+    this.waiting = true;
     try {
       const found = await this.app.api.get("/plan", { ...settingsOf(now.plan), model: now.model });
       if (asked === this.asked) this.show(found);
@@ -72,6 +75,10 @@ class PlanView {
       if (asked !== this.asked) return;
       this.words.textContent = `${error.message} What stands below is still of the plan before.`;
       if (error.status !== 400) throw error;
+    } finally {
+      this.waiting = false;
+      this.root.classList.remove("waiting");
+      if (asked === this.asked) this.update(this.app.state.get());
     }
   }
 
