@@ -15,7 +15,7 @@ from tests.models.zoo import ZOO
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 OpenPage: TypeAlias = Callable[..., object]
-VIEWS = ["home", "run", "map", "step", "path", "attention", "whatif", "translate", "learn"]
+VIEWS = ["home", "run", "map", "step", "path", "attention", "whatif", "translate", "learn", "plan"]
 WORDS = ["The cat sat on the mat.", "I love AI", "you are welcome", "a small dog runs home"]
 
 
@@ -48,6 +48,7 @@ def small_model(name: str) -> LoadedModel:
 @pytest.fixture
 def studio(chromium: object) -> Iterator[OpenPage]:
     """Open a Studio on a model: `page = studio(model, "#/step")`; errors of the page fail the test."""
+    from glassformer.planning.plan import plan
     from glassformer.studio.app import studio_app
     from glassformer.studio.guard import Access
     from glassformer.studio.serving import listen, served
@@ -60,16 +61,17 @@ def studio(chromium: object) -> Iterator[OpenPage]:
         sessions, listening = Sessions(), listen(0)
         sessions.add_model("model", model)
         access = Access(listening.getsockname()[1])
-        with served(studio_app(sessions, access), listening):
+        with served(studio_app(sessions, access, plan), listening):
             yield access.address
 
-    def open_page(model: LoadedModel, state: str = "", **options: object) -> object:
+    def open_page(model: LoadedModel, state: str = "", refused: bool = False, **options: object) -> object:
+        """`refused` says that the server refuses a request on purpose, which the browser logs."""
         manager = running(model)
         address = manager.__enter__()
         page = chromium.new_page(**options)
         opened.append((manager, page))
         page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("console", lambda said: faults.append(said.text) if said.type == "error" else None)
+        page.on("console", lambda said: faults.append(said.text) if said.type == "error" and not refused else None)
         page.goto(address + state)
         page.wait_for_selector("body[data-ready=yes]")
         return page

@@ -31,6 +31,7 @@ STATES = {
     "whatif": "whatif?backward=next",
     "translate": "translate",
     "learn": "learn?backward=next",
+    "plan": "plan",
 }
 STOPS = 6
 IN_README = ("step", "attention", "path", "translate")
@@ -42,7 +43,7 @@ def running(model: gf.LoadedModel) -> Iterator[str]:
     sessions, listening = Sessions(), listen(0)
     sessions.add_model("model", model)
     access = Access(listening.getsockname()[1])
-    with served(studio_app(sessions, access), listening):
+    with served(studio_app(sessions, access, gf.plan), listening):
         yield access.address
 
 

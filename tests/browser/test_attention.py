@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,6 +10,8 @@ import torch
 from glassformer.interface import LoadedModel
 from glassformer.models.registry import build
 from glassformer.probes.interventions import head_attribution
+from glassformer.probes.trace import trace
+from glassformer.studio.run_inputs import run_inputs
 from tests.browser.conftest import OpenPage, small_model
 from tests.models.zoo import ZOO
 
@@ -183,3 +186,31 @@ def test_thumbnails_show_the_maps(studio: OpenPage, scheme: str) -> None:
         return [at(1, 1), at(button.offsetWidth - 2, 1), color];
     }""")
     assert found[1] == found[2] != found[0]
+
+
+def test_attention_is_drawn_over_the_patches_of_a_picture(studio: OpenPage, tmp_path: Path) -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
+    config = replace(ZOO["vit"], image_size=8, channels=1, classes=10, image_mean=(0.5,), image_std=(0.5,))
+    model = LoadedModel(build(config).eval())
+    page = studio(model, "#/attention?text=3")
+    page.wait_for_selector(".picture-attention:not([hidden])")
+    names = page.locator("#picture-query option").all_text_contents()
+    assert names == ["class token", *(f"patch {row}, {column}" for row in range(4) for column in range(4))]
+    box = page.locator(".picture-both canvas").first.bounding_box()
+    page.mouse.click(box["x"] + box["width"] * 0.6, box["y"] + box["height"] * 0.1)
+    page.wait_for_function("() => document.getElementById('picture-query').value === '3'")
+    found = page.evaluate("document.querySelector('.picture-said').textContent")
+    assert found.startswith("patch 0, 2 attends most to ")
+    inputs = run_inputs(model, "3", None, None)
+    weights = trace(inputs.model, inputs.values)["layers.0.attention.weights"].output[0, 0, 3]
+    assert f"to {names[int(weights.argmax())]} " in found
+    assert "token=3" in page.url
+    page.get_by_role("link", name="Run").click()
+    file = tmp_path / "mine.png"
+    image.new("RGB", (30, 20), (250, 10, 10)).save(file)
+    page.locator("#run-file").set_input_files(file)
+    page.wait_for_selector(".run-pictures button[data-at^=sent-][aria-pressed=true]")
+    assert "text=sent-" in page.url
+    page.get_by_role("link", name="Attention").click()
+    page.wait_for_selector(".picture-attention:not([hidden])")

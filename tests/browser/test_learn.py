@@ -205,3 +205,33 @@ def test_axes_have_round_numbers_and_the_nearest_point_is_read(studio: OpenPage)
     assert logarithmic == pytest.approx([0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2])
     assert positive == pytest.approx([10 / 1.1, 1100]) and nothing is None
     assert near == [1, 1, 10, 11, 11, 11] and none is None
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "more"), [("seq2seq", "translate", ""), ("llama", "gpt", "model.family = llama")]
+)
+def test_a_training_from_nothing_is_of_the_kind_that_is_open(studio: OpenPage, name: str, task: str, more: str) -> None:
+    page = studio(small_model(name), "#/learn?text=I%20love%20AI")
+    page.wait_for_function("() => document.querySelector('#learn-task').options.length > 5")
+    page.wait_for_function("task => document.querySelector('#learn-task').value === task", arg=task)
+    page.wait_for_timeout(300)
+    assert page.locator("#learn-task").input_value() == task
+    assert page.locator(".learn-form details textarea").input_value() == more
+    page.locator("#learn-from").select_option("model")
+    assert page.locator("#learn-task").input_value() == ""
+
+
+@pytest.mark.parametrize("optimizer", ["muon", "rmsprop"])
+def test_a_step_of_muon_and_of_rmsprop_is_shown(studio: OpenPage, optimizer: str) -> None:
+    page = studio(small_model("gpt"), "#/learn?text=I%20love%20AI")
+    page.wait_for_selector(".stages:not(.waiting)")
+    page.locator(".learn-step select.short").select_option(optimizer)
+    page.wait_for_function(
+        "name => document.querySelector('.learn-step [role=status]').textContent.includes(name)", arg=optimizer
+    )
+    last = "Orthogonalized, round 5" if optimizer == "muon" else "Second moment"
+    page.wait_for_function("last => document.querySelector('.rail').textContent.includes(last)", arg=last)
+    titles = page.locator(".rail button span").all_text_contents()
+    assert titles[0] == "Loss" and titles[-1] == "New weight"
+    ends = page.locator(".ends").evaluate("({ dataset }) => [dataset.shown, dataset.actual].map(Number)")
+    assert ends[0] == pytest.approx(ends[1], abs=1e-3)

@@ -67,3 +67,22 @@ def test_edges_are_as_wide_as_their_shares(studio: OpenPage) -> None:
         share = float(text.removesuffix(" %").replace("−", "-").replace("+", "")) / 100
         assert width == pytest.approx(max(1.5, 18 * abs(share)), abs=0.1)
         assert lowers == (share < 0)
+
+
+def test_type_of_the_projector_stays_in_its_boxes(studio: OpenPage) -> None:
+    page = studio(small_model("gpt"), "#/path?text=I%20love%20AI&projector=1", viewport={"width": 1280, "height": 800})
+    page.wait_for_selector(".path-tree .node")
+    out = """[...document.querySelectorAll('.path-tree .node')].filter((node) => {
+      const box = node.querySelector('rect').getBoundingClientRect();
+      return [...node.querySelectorAll('text')].some((text) => {
+        const { left, right, top, bottom } = text.getBoundingClientRect();
+        return left < box.left || right > box.right || top < box.top - 1 || bottom > box.bottom + 1;
+      });
+    }).length"""
+    assert page.evaluate(out) == 0
+    before = page.locator(".path-tree .node rect").first.bounding_box()["width"]
+    page.keyboard.press("p")
+    page.wait_for_function("() => !document.documentElement.classList.contains('projector')")
+    page.wait_for_timeout(100)
+    assert page.evaluate(out) == 0
+    assert page.locator(".path-tree .node rect").first.bounding_box()["width"] < before

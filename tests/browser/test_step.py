@@ -3,14 +3,19 @@
 import math
 import random
 import re
+from dataclasses import replace
 from urllib.parse import quote
 
 import pytest
 from torch import Tensor
 
 from glassformer.arithmetic import number
+from glassformer.interface import LoadedModel
+from glassformer.models.registry import build
 from glassformer.probes.trace import Trace
-from tests.browser.conftest import OpenPage, small_model
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from tests.browser.conftest import WORDS, OpenPage, small_model
+from tests.models.zoo import ZOO
 from tests.probes.intervals import Interval, work_out
 
 TEXT, SECOND = "I love AI", "you are welcome"
@@ -186,3 +191,72 @@ def test_another_head_is_chosen_and_a_run_goes_backward(studio: OpenPage) -> Non
     assert "(from layers.1.attention.apply_mask)" in page.locator(".reading-text").text_content()
     page.get_by_role("button", name="next step").click()
     until(page, "location.hash.includes('causal_mask')")
+
+
+def many_tokens() -> LoadedModel:
+    """A model with heads of 16 numbers that reads a token for each letter or two."""
+    tokenizer = learn_tokenizer(WORDS, "bpe", 300)
+    config = replace(ZOO["gpt"], vocab=tokenizer.vocab_size, context=64, dim=64, heads=4)
+    return LoadedModel(build(config).eval(), tokenizer)
+
+
+LONG = "The cat sat on the mat and then it ran"
+BOXES = """() => Object.fromEntries([...document.querySelectorAll('.letter-figure .matrix-scroll, .step-reading')]
+  .map(each => {
+  const { top, bottom, left, right } = each.getBoundingClientRect();
+  const hidden = each.scrollWidth > each.clientWidth + 1 || each.scrollHeight > each.clientHeight + 1;
+  return [each.closest('.letter-figure')?.dataset.symbol ?? 'reading', { top, bottom, left, right, hidden }];
+}))"""
+
+
+def test_operands_product_and_arithmetic_are_above_the_fold(studio: OpenPage) -> None:
+    model = many_tokens()
+    assert 16 <= len(model.required_tokenizer().encode(LONG)) <= 32
+    page = studio(model, address("step", SCORES, (0, 0, 2, 1), text=LONG), viewport={"width": 1280, "height": 800})
+    page.wait_for_selector(".step-reading[data-read]")
+    boxes = page.evaluate(BOXES)
+    assert set(boxes) == {"q", "k", "s", "reading"}
+    for name, box in boxes.items():
+        assert box["top"] >= 0 and box["bottom"] <= 800 and not box["hidden"], name
+    assert max(boxes[name]["bottom"] for name in "qks") <= boxes["reading"]["top"]
+
+
+MIDDLES = """([symbol, way]) => {
+  const matrix = document.querySelector(`.letter-figure[data-symbol=${symbol}] glass-matrix`);
+  const box = matrix.querySelector('canvas').getBoundingClientRect();
+  const { x, y, cell, columns, rows } = matrix.drawn;
+  const [from, to, size, count] = way === 'x' ? [box.left, x, cell.width, columns] : [box.top, y, cell.height, rows];
+  return Array.from({ length: count }, (_, at) => from + to(at) + size / 2);
+}"""
+
+
+@pytest.mark.parametrize("width", [900, 1280, 1600])
+def test_the_columns_of_a_product_stand_under_each_other(studio: OpenPage, width: int) -> None:
+    page = studio(
+        many_tokens(), address("step", SCORES, (0, 0, 2, 1), text=LONG), viewport={"width": width, "height": 800}
+    )
+    page.wait_for_selector(".step-reading[data-read]")
+    page.wait_for_timeout(200)
+    assert page.evaluate(MIDDLES, ["k", "x"]) == page.evaluate(MIDDLES, ["s", "x"])
+    assert page.evaluate(MIDDLES, ["q", "y"]) == page.evaluate(MIDDLES, ["s", "y"])
+    for _ in range(4):
+        page.locator('.letter-figure[data-symbol="s"]').get_by_role("button", name="larger cells").click()
+    page.locator('.letter-figure[data-symbol="s"] .matrix-scroll').evaluate(
+        "each => { each.scrollLeft = 9999; each.scrollTop = 50; }"
+    )
+    page.wait_for_timeout(200)
+    assert page.evaluate(MIDDLES, ["k", "x"]) == page.evaluate(MIDDLES, ["s", "x"])
+    assert page.evaluate(MIDDLES, ["q", "y"]) == page.evaluate(MIDDLES, ["s", "y"])
+
+
+def test_a_long_sum_is_shown_whole_when_asked_for(studio: OpenPage) -> None:
+    page = studio(
+        many_tokens(), address("step", SCORES, (0, 0, 2, 1), text=LONG), viewport={"width": 390, "height": 800}
+    )
+    page.wait_for_selector(".step-reading[data-read]")
+    cut = "(({ scrollHeight, clientHeight }) => scrollHeight - clientHeight)(document.querySelector('.reading-text'))"
+    assert page.evaluate(cut) > 1
+    page.get_by_role("button", name="Whole sum").click()
+    assert page.evaluate(cut) <= 1
+    page.get_by_role("button", name="Less").click()
+    assert page.evaluate(cut) > 1

@@ -11,7 +11,7 @@ from tests.browser.conftest import OpenPage, small_model
 
 TEXT, MODULE = "I love AI", "layers.0.attention"
 HEAD_OFF = [{"kind": "head", "module": MODULE, "head": 1}]
-RUN = f"text={quote(TEXT)}&backward=next"
+RUN = f"text={quote(TEXT)}&backward=next&token=8"  # the last
 
 
 def spread_model(name: str) -> LoadedModel:
@@ -157,3 +157,41 @@ def test_what_is_seen_can_be_copied_and_explained(studio: OpenPage) -> None:
     )
     page.keyboard.press("Escape")
     assert not help_.is_visible()
+
+
+def test_it_opens_where_the_model_is_least_sure_and_the_first_suggestion_changes_something(studio: OpenPage) -> None:
+    model = spread_model("gpt")
+    likely = torch.softmax(model.trace(TEXT).output[0], -1)
+    flattest = 1 + int(torch.special.entr(likely[1:]).sum(-1).argmax())
+    page = studio(model, f"#/whatif?text={quote(TEXT)}")
+    settled(page, 0)
+    assert page.locator("#whatif-position").input_value() == str(flattest)
+    assert "least sure" in page.locator(".compared-where").text_content()
+    page.locator(".change-quick button").first.click()
+    settled(page, 1)
+    page.wait_for_function("() => !document.querySelector('.compared-lead').textContent.includes('Nothing')")
+    assert page.locator("#whatif-position").input_value() == str(flattest)
+    assert page.locator(".compared .up, .compared .down").filter(has_text="▲").count() > 0
+
+
+def test_nan_is_typed_as_a_number_and_the_first_bad_step_is_named(studio: OpenPage) -> None:
+    page = studio(small_model("gpt"), f"#/whatif/embedding/0,1,2?text={quote(TEXT)}")
+    settled(page, 0)
+    page.get_by_role("button", name="Number", exact=True).click()
+    page.get_by_label("New number").fill("one")
+    page.get_by_role("button", name="Replace").click()
+    page.wait_for_function("() => document.getElementById('status').textContent.includes('not a number')")
+    for typed, change in (("NaN", "NaN"), ("−∞", "-Infinity")):
+        page.get_by_label("New number").fill(typed)
+        page.get_by_role("button", name="Replace").click()
+        page.wait_for_selector(".whatif-all .run-bad:not([hidden])")
+        page.wait_for_function("() => document.querySelectorAll('.changes li').length === 1")
+        assert changes_of(page)[0]["value"] == change
+        if typed == "NaN":
+            page.wait_for_function(
+                "() => document.querySelector('.compared-lead').textContent.includes('no prediction')"
+            )
+        assert "first bad step is embedding" in page.locator(".run-bad").text_content()
+        page.get_by_role("button", name="Clear all").click()
+        settled(page, 0)
+        page.wait_for_selector(".whatif-all .run-bad[hidden]", state="attached")

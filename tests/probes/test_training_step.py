@@ -98,7 +98,7 @@ def test_what_it_cannot_do_it_says() -> None:
     before = [p.detach().clone() for p in parameters]
     with pytest.raises(TapeError, match=r"no parameter is called 'qkv.weight'; did you mean .*qkv.weight"):
         training_step(case.model, Adam(parameters), ask, "qkv.weight")
-    with pytest.raises(TapeError, match="no equation for Adagrad; wanted Adam, AdamW, SGD or Muon"):
+    with pytest.raises(TapeError, match="no equation for Adagrad; wanted Adam, AdamW, SGD, RMSprop or Muon"):
         training_step(case.model, Adagrad(parameters), ask, WEIGHT)
     with pytest.raises(TapeError, match="with weight decay in the gradient"):
         training_step(case.model, Adam(parameters, weight_decay=0.1), ask, WEIGHT)

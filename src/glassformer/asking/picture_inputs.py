@@ -10,13 +10,13 @@ from glassformer.data.image_arrays import labeled_arrays
 from glassformer.data.image_batches import normalize_pixels
 from glassformer.data.images import Pixels, fitted, read_image
 from glassformer.errors import DataError, ModelError
-from glassformer.layers.image_classifier import ImageClassifier
+from glassformer.layers.model import Model
 
 # A path, bytes [height, width] or [height, width, channels], or normalized pixel values.
 PictureInput: TypeAlias = str | Path | np.ndarray | Tensor
 
 
-def read_pixels(model: ImageClassifier, picture: PictureInput) -> Pixels | Tensor:
+def read_pixels(model: Model, picture: PictureInput) -> Pixels | Tensor:
     """The pixels of an image file or an array in the model's size; a tensor of pixel values stays as it is."""
     size, channels = model.config.image_size, model.config.channels
     if isinstance(picture, str | Path):
@@ -32,11 +32,12 @@ def read_pixels(model: ImageClassifier, picture: PictureInput) -> Pixels | Tenso
         raise ModelError(str(error)) from None
 
 
-def pixel_values(model: ImageClassifier, pixels: Pixels | Tensor) -> Tensor:
+def pixel_values(model: Model, pixels: Pixels | Tensor) -> Tensor:
     """What the model reads for a picture, [1, channels, height, width]."""
     if isinstance(pixels, Tensor):
         found = pixels if pixels.dim() == 4 else pixels[None]
     else:
-        found = normalize_pixels(pixels[None], model.config.image_mean, model.config.image_std)
+        values = vars(model.config)  # an autoencoder reads fractions of the brightest as they are
+        found = normalize_pixels(pixels[None], values.get("image_mean", (0.0,)), values.get("image_std", (1.0,)))
     like = next(model.parameters())
     return found.to(like.device, like.dtype)

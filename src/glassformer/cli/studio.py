@@ -41,6 +41,7 @@ def studio(
         listening = listen(port)
     except OSError as error:
         raise UsageError(f"port {port} cannot be used ({error.strerror}): choose another with --port") from None
+    from glassformer.planning.plan import plan
     from glassformer.studio.app import studio_app
     from glassformer.studio.guard import Access
     from glassformer.studio.sessions import Sessions
@@ -52,7 +53,7 @@ def studio(
     if not no_browser and _on_a_desktop():
         Timer(BROWSER_DELAY, webbrowser.open, (access.address,)).start()
     try:
-        serve(studio_app(sessions, access), listening)
+        serve(studio_app(sessions, access, plan), listening)
     finally:
         if sessions.first is not None:
             sessions.first.stop()

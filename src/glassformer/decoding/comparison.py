@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from glassformer.equations.information import kl_divergence
+from glassformer.equations.softmax import softmax
 from glassformer.errors import TapeError
+from glassformer.layers.causal_lm import CausalLM
 from glassformer.probes.attention_steps import attention_steps
 from glassformer.probes.interventions import head_attribution, on_head, patch
 from glassformer.probes.loss_targets import LossTarget
@@ -76,6 +78,19 @@ def compare(before: "Predictor", after: "Predictor", position: int | None = None
     ]
     found.sort(key=lambda each: (-max(each.before, each.after), each.id))
     return Comparison(before.at(position, count=1).position, _divergence(old, new), found)
+
+
+def least_sure(run: "Predictor") -> int | None:
+    """The position of the flattest prediction, where a change shows most; None if the run predicts no next tokens.
+
+    The first token of a language model is left out where there are others: nothing stands before it.
+    """
+    if run.target != "next" or not run.positions:
+        return None
+    skipped = 1 if isinstance(run.trace.model, CausalLM) and len(run.positions) > 1 else 0
+    logits = run.logits[skipped:].float()
+    entropy = torch.special.entr(softmax(logits)).sum(-1)
+    return int(entropy.nan_to_num(-1.0).argmax()) + skipped
 
 
 def attention_parts(trace: Trace) -> list[AttentionPart]:

@@ -1,6 +1,7 @@
 """A run with changes: what is downstream of them is computed anew, and every step can be looked at."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -25,18 +26,22 @@ from glassformer.probes.trace import (
 from glassformer.recording import Tape, substitute
 from glassformer.steps import Step
 
+ReadText: TypeAlias = Callable[[str, str | None], ModelInputs]
+
 
 def apply_changes(
     model: nn.Module | TextModel,
     inputs: Inputs | ModelInputs,
     changes: Sequence[RunChange],
     backward: str | LossTarget | None = None,
+    read: ReadText | None = None,
 ) -> Trace:
     """Trace a model whose intermediates are changed as it runs.
 
     Behind each step whose result is changed stands an `intervene` step, which takes over its name; the step as it was
     computed is called `NAME.before`. So every number of the run is still the result of its arithmetic, and
-    gradients are those of the changed run: none flows back through a number that was replaced.
+    gradients are those of the changed run: none flows back through a number that was replaced. `read` gives the inputs
+    of another text, where that is not what the model reads by itself.
     """
     run = inputs if isinstance(inputs, ModelInputs) else read_inputs(model, inputs)
     if not changes:
@@ -45,7 +50,7 @@ def apply_changes(
     weights = sum(p.numel() * p.element_size() for p in run.model.parameters())
     kept = value_bytes(step for top in outline.tape.steps for step in top.walk())
     require_memory(run.model, kept if backward is None else 2 * kept + weights)
-    tape = ChangedTape(_edits(model, outline, changes))
+    tape = ChangedTape(_edits(model, outline, changes, read))
     with torch.no_grad(), tape:
         output = run.model(**untouched(run.values))
         loss = None if backward is None else loss_of(backward, output, run.values)
@@ -60,11 +65,16 @@ def _outline(run: ModelInputs) -> Trace:
     return Trace(run.model, tape, Names(run.model, tape), run.values, None)
 
 
-def _edits(model: nn.Module | TextModel, outline: Trace, changes: Sequence[RunChange]) -> dict[str, Edit]:
+def _edits(
+    model: nn.Module | TextModel, outline: Trace, changes: Sequence[RunChange], read: ReadText | None
+) -> dict[str, Edit]:
     def donor(text: str, second: str | None) -> Trace:
-        if not isinstance(model, TextModel):
+        if read is not None:
+            other = read(text, second)
+        elif isinstance(model, TextModel):
+            other = model.inputs(text, second)
+        else:
             raise TapeError(f"{type(model).__name__} is a bare model and reads no text: use what gf.load returns")
-        other = model.inputs(text, second)
         return trace(other.model, other.values)
 
     found: dict[str, list[Edit]] = {}

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 import torch
@@ -51,11 +51,11 @@ class TokenOff(msgspec.Struct, tag="token", tag_field="kind", frozen=True, forbi
 
 
 class NewValue(msgspec.Struct, tag="cell", tag_field="kind", frozen=True, forbid_unknown_fields=True):
-    """Another number at one index of a step's output."""
+    """Another number at one index of a step's output; those that JSON cannot write are given by name."""
 
     step: str
     index: tuple[int, ...]
-    value: float
+    value: float | Literal["NaN", "Infinity", "-Infinity"]
 
 
 class Patched(msgspec.Struct, tag="patch", tag_field="kind", frozen=True, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ def edits_of(outline: "Trace", change: RunChange, donor: Donor) -> Iterator[tupl
             yield from _score_steps(outline, change)
         case NewValue():
             name, value = change.step, _float_output(outline, change.step)
-            yield outline.names.path(name), _at(full_index(name, value, change.index), change.value)
+            yield outline.names.path(name), _at(full_index(name, value, change.index), float(change.value))
         case Patched():
             other = donor(change.text, change.second)[change.step].step.output.detach()
             old = _float_output(outline, change.step)

@@ -9,6 +9,7 @@ from torch import Tensor
 from glassformer.arithmetic import number, times, total
 from glassformer.equation import AnyEquation
 from glassformer.equations.algebra import linear
+from glassformer.equations.embedding import embed
 from glassformer.equations.gradients import global_norm
 from glassformer.errors import TapeError
 from glassformer.probes.trace import TraceStep
@@ -20,6 +21,9 @@ TITLES = {
     "weight_decay": "Weight decay",
     "exponential_moving_average": "First moment",
     "moving_mean_square": "Second moment",
+    "frobenius_normalize": "Scaled to norm one",
+    "newton_schulz": "Orthogonalized, round 1",
+    **{f"newton_schulz.{n}": f"Orthogonalized, round {n}" for n in range(2, 11)},
     "bias_correction": "Corrected first moment",
     "bias_correction.2": "Corrected second moment",
 }
@@ -62,7 +66,7 @@ class Stage:
     def arithmetic(self, index: tuple[int, ...]) -> str:
         """How that number was made, written out."""
         if self.rule:
-            return _matrix_gradient(self.step, self.value, index)
+            return _gradient_sum(self.step, self.value, index)
         if not self.equation.has_cell:
             return ""
         if self.equation is global_norm:  # of every gradient of the model: too many to write out
@@ -100,14 +104,26 @@ def _stages(step: TrainingStep) -> Iterator[Stage]:
         yield Stage(each.name, TITLES.get(each.name, each.equation.name), each, each.output.detach())
 
 
-def _matrix_gradient(reader: TraceStep, gradient: Tensor, index: tuple[int, ...]) -> str:
-    """The gradient of a matrix that one linear map reads: its input times the gradient of its output, by position."""
+def _gradient_sum(reader: TraceStep, gradient: Tensor, index: tuple[int, ...]) -> str:
+    """The gradient of an entry as a sum over positions, where a linear map or an embedding reads the weight."""
     output = reader.trace.gradient_of(reader.output)
-    if reader.equation is not linear or output is None or len(index) != len(gradient.shape) or gradient.dim() != 2:
+    if output is None or len(index) != gradient.dim():
         return ""
-    x = torch.as_tensor(reader.step.inputs["x"]).flatten(0, -2)[:, index[0]].tolist()
-    y_bar = output.flatten(0, -2)[:, index[1]].tolist()
-    products = [a * b for a, b in zip(x, y_bar, strict=True)]
+    y_bar, inputs = output.flatten(0, -2)[:, index[-1]], reader.step.inputs
+    match reader.equation:
+        case equation if equation is linear and gradient.dim() == 2:  # the input times the gradient of the output
+            x = torch.as_tensor(inputs["x"]).flatten(0, -2)[:, index[0]].tolist()
+            terms = [(times(a, b), a * b) for a, b in zip(x, y_bar.tolist(), strict=True)]
+        case equation if equation is linear and gradient.dim() == 1:  # a bias is added at every position
+            terms = [(number(b), b) for b in y_bar.tolist()]
+        case equation if equation is embed:  # the row of a token is read wherever the token stands
+            read = torch.as_tensor(inputs["ids"]).flatten() == index[0]
+            terms = [(number(b), b) for b in y_bar[read].tolist()]
+        case _:
+            return ""
+    products = [product for _, product in terms]
     if abs(sum(products) - float(gradient[index])) > SUM_NOISE * sum(map(abs, products)):
         return ""  # the weight is read more than once, as a tied embedding is: this is only one part
-    return f"{total([times(a, b) for a, b in zip(x, y_bar, strict=True)], products)} = {number(gradient[index])}"
+    if not terms:
+        return "0: the text does not have this token"
+    return f"{total([text for text, _ in terms], products)} = {number(gradient[index])}"

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
-from torch.optim import SGD, Adam, Muon, Optimizer
+from torch.optim import SGD, Adam, Muon, Optimizer, RMSprop
 
-from glassformer.equations.adam import adam
+from glassformer.equations.adam import adam, rmsprop
 from glassformer.equations.gradients import clip_gradient, global_norm
 from glassformer.equations.muon import muon
 from glassformer.equations.optimizers import gradient_descent, momentum, weight_decay
@@ -97,13 +97,13 @@ def _update(optimizer: Optimizer, parameter: Tensor, theta: Tensor, g: Tensor, s
     """The new weight by the equation of the optimizer."""
     group = next((g for g in optimizer.param_groups if any(p is parameter for p in g["params"])), None)
     if group is None:
-        raise TapeError("the optimizer does not hold this weight")
+        raise TapeError(f"{type(optimizer).__name__} does not hold this weight")
     if group.get("maximize") or group.get("amsgrad"):
         raise TapeError("there is no equation for maximize or amsgrad")
     for kind, update in _UPDATES.items():
         if isinstance(optimizer, kind):
             return update(theta, g, group, state)
-    raise TapeError(f"there is no equation for {type(optimizer).__name__}; wanted Adam, AdamW, SGD or Muon")
+    raise TapeError(f"there is no equation for {type(optimizer).__name__}; wanted Adam, AdamW, SGD, RMSprop or Muon")
 
 
 def _adam_update(theta: Tensor, g: Tensor, group: OptimizerState, state: OptimizerState) -> Tensor:
@@ -138,7 +138,14 @@ def _muon_update(theta: Tensor, g: Tensor, group: OptimizerState, state: Optimiz
     return muon(theta, g, buffer, rate * stretch, beta, decay, bool(group["nesterov"]), rounds)[0]
 
 
-_UPDATES = {Adam: _adam_update, SGD: _sgd_update, Muon: _muon_update}
+def _rmsprop_update(theta: Tensor, g: Tensor, group: OptimizerState, state: OptimizerState) -> Tensor:
+    if group["weight_decay"] or group["momentum"] or group["centered"]:
+        raise TapeError("there is no equation for RMSprop with weight decay, momentum or a mean that is subtracted")
+    rate, decay, eps = (float(str(group[name])) for name in ("lr", "alpha", "eps"))
+    return rmsprop(theta, g, _state(state, "square_avg", g), rate, decay, eps)[0]
+
+
+_UPDATES = {Adam: _adam_update, SGD: _sgd_update, Muon: _muon_update, RMSprop: _rmsprop_update}
 
 
 def _state(state: OptimizerState, role: str, like: Tensor) -> Tensor:

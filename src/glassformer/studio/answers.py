@@ -36,12 +36,17 @@ def sessions_of(request: Request) -> "Sessions":
 
 async def read_body(request: Request, kind: type[S]) -> S:
     """The body of a request, or an error that says what is wrong with it."""
+    return msgspec.json.decode(await read_bytes(request), type=kind)
+
+
+async def read_bytes(request: Request) -> bytes:
+    """The body of a request as it is, or an error where it is too large."""
     body = bytearray()
     async for chunk in request.stream():  # its length need not be said
         body += chunk
         if len(body) > BODY_LIMIT:
             raise GlassformerError(TOO_LARGE)
-    return msgspec.json.decode(body, type=kind)
+    return bytes(body)
 
 
 def whole_numbers(request: Request, name: str) -> tuple[int, ...]:

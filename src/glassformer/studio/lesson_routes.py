@@ -1,4 +1,4 @@
-"""The lessons, computed when they are first opened; they hold no data of the user."""
+"""The lessons, each computed once, when it is first opened; they hold no data of the user."""
 
 from functools import cache
 
@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from glassformer.course.contents import contents_page, lesson_page
-from glassformer.course.registry import lesson_called, lessons
+from glassformer.course.contents import contents_page
+from glassformer.course.registry import lessons
 from glassformer.equation import Equation
 
 FRAME = {"content-security-policy": "frame-ancestors 'self'"}  # the page itself says what it may load
@@ -26,21 +26,15 @@ def lessons_by_equation() -> dict[str, str]:
     return found | {name: called[name] for name in found if name in called}
 
 
-@cache
-def _page(name: str) -> str:
-    lesson = lesson_called(name)
-    return lesson_page(lesson, lesson.run(), links=True)
-
-
 async def contents(_request: Request) -> Response:
     """Where to begin, a search, and all lessons."""
     return Response(await run_in_threadpool(contents_page), media_type="text/html", headers=FRAME)
 
 
 async def lesson(request: Request) -> Response:
-    """One lesson."""
-    name = request.path_params["name"].removesuffix(".html")
-    return Response(await run_in_threadpool(_page, name), media_type="text/html", headers=FRAME)
+    """One lesson, or how far it is."""
+    name, pages = request.path_params["name"].removesuffix(".html"), request.app.state.lesson_pages
+    return Response(await run_in_threadpool(pages.page, name), media_type="text/html", headers=FRAME)
 
 
 routes = [Route("/lessons/", contents), Route("/lessons/index.html", contents), Route("/lessons/{name}", lesson)]

@@ -1,6 +1,5 @@
 """Routes of predictions: what a model reads, what a run predicts at a position, and at every depth."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
@@ -11,14 +10,14 @@ from starlette.routing import Route
 from torch import Tensor
 
 from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.predictions import NoPredictionError, Prediction, PredictionCandidate, Predictor, SamplingStep
+from glassformer.decoding.predictions import Prediction, PredictionCandidate, Predictor, SamplingStep
 from glassformer.equation import Equation
 from glassformer.equations.sampling import greedy, min_p, temperature, top_k, top_p
 from glassformer.equations.softmax import softmax
-from glassformer.errors import NonFiniteError, TapeError
 from glassformer.probes.cells import written as arithmetic
 from glassformer.probes.readout import residual_stream
 from glassformer.studio.answers import answer, on_run, sessions_of
+from glassformer.studio.explained import explained
 from glassformer.studio.reading import Reading, reading
 from glassformer.studio.run_inputs import token_ids
 from glassformer.views.mathml import marked_mathml
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 EQUATIONS = (temperature, top_k, top_p, min_p, softmax, greedy)  # of the settings, in the order they are applied
 NAMED = 6  # of the tokens that a setting removes
 S = TypeVar("S", bound=msgspec.Struct)
-T = TypeVar("T")
 
 
 class PredictionQuery(msgspec.Struct, frozen=True):
@@ -140,14 +138,6 @@ def _equation_data(equation: Equation[..., Tensor]) -> dict[str, object]:
     return {"mathml": latex, "meaning": equation.meaning, "symbols": symbols}
 
 
-def explained(compute: Callable[[], T]) -> T | dict[str, object]:
-    """What is computed, or in words why a run of this kind has nothing to show."""
-    try:
-        return compute()
-    except (NoPredictionError, NonFiniteError, TapeError) as error:
-        return {"problem": str(error), "candidates": []}
-
-
 async def predictions(request: Request) -> Response:
     """What a run predicts at a position."""
     query = _query(request, PredictionQuery)
@@ -164,7 +154,7 @@ async def reading_(request: Request) -> Response:
     """What a model reads, for the page before its first run."""
     loaded = await run_in_threadpool(sessions_of(request).model, request.query_params.get("model"))
     equations = {equation.name: _equation_data(equation) for equation in EQUATIONS}
-    return answer(ReadingData(reading(loaded), equations))
+    return answer(ReadingData(reading(loaded, sessions_of(request).pictures), equations))
 
 
 def _query(request: Request, kind: type[S]) -> S:

@@ -56,7 +56,9 @@ async def models(request: Request) -> Response:
 
 def _described(kept: sessions.KeptRun, lessons: Mapping[str, str]) -> dict[str, object]:
     data = run_data(kept.trace, lessons)
-    return {"id": kept.request.id, "request": kept.request, "model": kept.loaded.name, "data": data}
+    pictures = "pixel_values" in kept.trace.inputs
+    named = {"id": kept.request.id, "request": kept.request, "model": kept.loaded.name}
+    return {**named, "pictures": pictures, "data": data}
 
 
 def _tensor(request: Request) -> TensorName:

@@ -12,8 +12,10 @@ import msgspec
 from glassformer.errors import GlassformerError
 from glassformer.probes.changes import apply_changes
 from glassformer.probes.edits import RunChange
+from glassformer.probes.inputs import ModelInputs
 from glassformer.probes.trace import Trace
 from glassformer.studio.faults import UnknownRunError
+from glassformer.studio.pictures import Pictures
 from glassformer.studio.run_inputs import run_inputs
 
 if TYPE_CHECKING:
@@ -47,6 +49,7 @@ class KeptRun:
     request: Request
     loaded: "LoadedModel"
     trace: Trace
+    built_in: bool = False  # it is the translator that Studio trains
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -56,6 +59,7 @@ class Sessions:
     def __init__(self) -> None:
         self._models: dict[str, Callable[[], LoadedModel] | LoadedModel] = {}
         self.first: FirstModel | None = None  # the built-in translator, where no model was given
+        self.pictures = Pictures()
         self.open_other: Callable[[str], LoadedModel | None] = lambda name: None  # a checkpoint by its name, say
         self._runs: OrderedDict[str, KeptRun] = OrderedDict()
         self._lock = threading.Lock()  # of the two above
@@ -98,9 +102,14 @@ class Sessions:
                 if request.id in self._runs:
                     self._runs.move_to_end(request.id)
                     return self._runs[request.id]
-            run = run_inputs(loaded, request.text, request.second, request.written)
-            found = apply_changes(loaded, run, request.changes, request.backward)
-            kept = KeptRun(request, loaded, found)
+
+            def read(text: str, second: str | None, written: str | None = None) -> ModelInputs:
+                return run_inputs(loaded, text, second, written, self.pictures.pixels)
+
+            run = read(request.text, request.second, request.written)
+            found = apply_changes(loaded, run, request.changes, request.backward, read)
+            built_in = self.first is not None and request.model in (None, *self.models[:1])
+            kept = KeptRun(request, loaded, found, built_in)
             with self._lock:
                 self._runs[request.id] = kept
                 while len(self._runs) > KEPT:

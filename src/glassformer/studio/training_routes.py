@@ -10,11 +10,13 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from glassformer.errors import GlassformerError
+from glassformer.models.registry import architecture_of
 from glassformer.studio.answers import answer, read_body, sessions_of
 from glassformer.studio.run_folders import RUNS, list_runs, run_checkpoints, run_curves
+from glassformer.studio.sessions import Sessions
 from glassformer.studio.training import BusyError, Trainer, event_stream
 from glassformer.studio.training_events import Command, TrainingRequest
-from glassformer.training.registry import TASKS
+from glassformer.training.registry import TASKS, defaults, families, tasks_for
 
 CONFLICT = 409
 
@@ -66,6 +68,30 @@ async def runs(request: Request) -> Response:
     return answer({"runs": found, "tasks": list(TASKS)})
 
 
+class Proposal(msgspec.Struct, frozen=True):
+    """The task that trains such a model as is open, and its family where the task would take another."""
+
+    task: str
+    family: str | None
+
+
+def proposed(sessions: Sessions, name: str | None) -> Proposal:
+    """What to train beside the model that is open: one of its kind; a language model where there is none yet."""
+    try:
+        model = sessions.model(name).model
+    except GlassformerError:  # it is being trained, or the name is of no model
+        return Proposal("translate" if sessions.first is not None else "gpt", None)
+    task = next(iter(tasks_for(model)), "gpt")
+    family = architecture_of(model.config)
+    usual = architecture_of(defaults(task).model)
+    return Proposal(task, family if family != usual and family in families(task) else None)
+
+
+async def proposal(request: Request) -> Response:
+    """What to train beside the model that is open."""
+    return answer(await run_in_threadpool(proposed, sessions_of(request), request.query_params.get("model")))
+
+
 async def curves(request: Request) -> Response:
     """The curves of a run."""
     return answer(await run_in_threadpool(run_curves, request.path_params["name"]))
@@ -80,6 +106,7 @@ routes = [
     Route("/training", events),
     Route("/training", start, methods=["POST"]),
     Route("/training/runs", runs),
+    Route("/training/proposal", proposal),
     Route("/training/runs/{name:path}/curves", curves),
     Route("/training/runs/{name:path}/checkpoints", checkpoints),
     *(Route(f"/training/{word}", command, methods=["POST"]) for word in get_args(Command)),

@@ -36,7 +36,11 @@ if TYPE_CHECKING:
 
 KEPT = 4  # steps that the page can go back to
 MOST_TAKEN = 50  # steps before the one that is shown
-OptimizerName = Literal["adamw", "adam", "momentum", "sgd"]
+OptimizerName = Literal["adamw", "adam", "muon", "momentum", "rmsprop", "sgd"]
+FUSED = (
+    "{} holds several matrices in one, and Muon updates each of them by itself: choose another weight, such as {}, "
+    "or another optimizer"
+)
 
 
 class StepRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -129,14 +133,24 @@ class TakenSteps:
         if not 0 <= request.taken <= MOST_TAKEN:
             raise ConfigError(f"taken is {request.taken}, wanted 0 to {MOST_TAKEN} steps before this one")
         model = copy.deepcopy(kept.loaded.model).eval().requires_grad_(True)  # the copy may train what is frozen
-        recipe, optimizer, before = _optimizer(model, kept, request)
+        recipe, optimizers, before = _optimizers(model, kept, request)
         names = Names(model, Tape())
         weights = [WeightName(n, names.readable(n), list(p.shape)) for n, p in model.named_parameters()]
         loss = _Loss(model, kept)
         with torch.enable_grad():
             for _ in range(request.taken):
-                _plain_step(model, optimizer, loss, recipe.gradient_limit)
-            weight = request.weight or _usual_weight(weights)
+                _plain_step(model, optimizers, loss, recipe)
+            held = {name for each in optimizers.optimizers for name in _held(model, each)}
+            weight = request.weight or _usual_weight([each for each in weights if each.name in held])
+            optimizer = next((o for o in optimizers.optimizers if weight in _held(model, o)), None)
+            if optimizer is None and weight in dict(model.named_parameters()):
+                raise ConfigError(
+                    FUSED.format(
+                        names.readable(weight),
+                        names.readable(_usual_weight([each for each in weights if each.name in held])),
+                    )
+                )
+            optimizer = optimizer or optimizers.optimizers[0]  # which says that there is no such weight
             taken = training_step(model, optimizer, loss, weight, recipe.max_grad_norm or None)
         found = KeptStep(secrets.token_hex(6), taken, stages(taken))
         self._keep(found)
@@ -175,22 +189,20 @@ class _Loss:
         return next_token_loss(output, self.inputs)
 
 
-def _optimizer(model: Model, kept: "KeptRun", request: StepRequest) -> tuple[Recipe, Optimizer, int]:
-    """The recipe, the optimizer and the steps before: those of a checkpoint, or fresh ones."""
+def _optimizers(model: Model, kept: "KeptRun", request: StepRequest) -> tuple[Recipe, Optimizers, int]:
+    """The recipe, the optimizers and the steps before: those of a checkpoint, or fresh ones."""
     checkpoint = split_checkpoint(kept.request.model or "")
     if checkpoint is None:
-        decay = request.weight_decay if request.optimizer == "adamw" else 0.0
+        decay = request.weight_decay if request.optimizer in ("adamw", "muon") else 0.0
         recipe = Recipe(
             optimizer=request.optimizer,
             learning_rate=request.learning_rate,
             weight_decay=decay,
             max_grad_norm=request.max_grad_norm,
         )
-        return recipe, Optimizers(model, recipe).optimizers[0], 0
+        return recipe, Optimizers(model, recipe), 0
     folder, step = checkpoint
     recipe = recorded_settings(folder).recipe
-    if recipe.optimizer not in ("adamw", "adam", "momentum", "sgd"):
-        raise ConfigError(f"the run uses {recipe.optimizer}: a step is shown for adamw, adam, momentum and sgd")
     snapshot = RunFolder(folder).load(step)
     if set(snapshot.model) != set(model.state_dict()):
         raise ConfigError(f"{folder}: its checkpoints hold LoRA updates: open the merged model instead")
@@ -198,17 +210,23 @@ def _optimizer(model: Model, kept: "KeptRun", request: StepRequest) -> tuple[Rec
     optimizers = Optimizers(model, recipe)
     optimizers.resume(snapshot.optimizer)
     rate = recipe.learning_rate_at(step + 1)
-    for group in optimizers.optimizers[0].param_groups:
+    for group in (group for each in optimizers.optimizers for group in each.param_groups):
         group["lr"] = rate
-    return replace(recipe, learning_rate=rate), optimizers.optimizers[0], step
+    return replace(recipe, learning_rate=rate), optimizers, step
 
 
-def _plain_step(model: Model, optimizer: Optimizer, loss: _Loss, limit: float) -> None:
-    """One step as torch takes it."""
-    optimizer.zero_grad(set_to_none=True)
+def _held(model: Model, optimizer: Optimizer) -> set[str]:
+    """The names of the weights that an optimizer updates whole."""
+    held = {id(parameter) for group in optimizer.param_groups for parameter in group["params"]}
+    return {name for name, parameter in model.named_parameters() if id(parameter) in held}
+
+
+def _plain_step(model: Model, optimizers: Optimizers, loss: _Loss, recipe: Recipe) -> None:
+    """One step as training takes it."""
+    model.zero_grad(set_to_none=True)
     loss().backward()
-    clip_grad_norm_(model.parameters(), limit)
-    optimizer.step()
+    clip_grad_norm_(model.parameters(), recipe.gradient_limit)
+    optimizers.update(recipe.learning_rate)
 
 
 def _usual_weight(weights: list[WeightName]) -> str:

@@ -16,10 +16,12 @@ from glassformer.decoding.comparison import (
     ablations,
     attention_parts,
     compare,
+    least_sure,
 )
 from glassformer.decoding.predictions import Predictor
 from glassformer.probes.edits import residual_modules
 from glassformer.studio.answers import answer, on_run, sessions_of, whole_number, whole_numbers
+from glassformer.studio.explained import explained
 from glassformer.studio.snippet import Selected, snippet
 
 if TYPE_CHECKING:
@@ -37,9 +39,13 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 class ComparisonData(msgspec.Struct, frozen=True):
-    """The predictions of a run without its changes and with them, and both losses."""
+    """The predictions of a run without its changes and with them, and both losses.
+
+    `least_sure` says that no position was asked for, and that this is where the run without its changes is least sure.
+    """
 
     position: int | None
+    least_sure: bool
     kl: float | str
     candidates: list[ComparedCandidate]
     loss_before: float | None
@@ -53,10 +59,13 @@ def parts_of(kept: "KeptRun") -> Parts:
 
 
 def compared(before: "KeptRun", after: "KeptRun", position: int | None) -> ComparisonData:
-    """The predictions of two runs."""
-    found = compare(_predictor(before), _predictor(after), position, CANDIDATES)
+    """The predictions of two runs, where no position is given at the one that the first is least sure of."""
+    unsure = least_sure(_predictor(before)) if position is None else None
+    found = compare(_predictor(before), _predictor(after), unsure if position is None else position, CANDIDATES)
     kl = found.kl if found.kl < float("inf") else "Infinity"
-    return ComparisonData(found.position, kl, found.candidates, _number(before.trace.loss), _number(after.trace.loss))
+    return ComparisonData(
+        found.position, unsure is not None, kl, found.candidates, _number(before.trace.loss), _number(after.trace.loss)
+    )
 
 
 def _predictor(kept: "KeptRun") -> Predictor:
@@ -71,6 +80,13 @@ def _position(request: Request) -> int | None:
     return whole_number(request, "position", 0) if "position" in request.query_params else None
 
 
+async def _before(request: Request) -> "KeptRun":
+    """The run without its changes."""
+    sessions = sessions_of(request)
+    after = sessions.run(request.path_params["id"])
+    return await run_in_threadpool(sessions.start, msgspec.structs.replace(after.request, changes=()))
+
+
 async def parts(request: Request) -> Response:
     """What a run has to switch off."""
     return answer(await on_run(request, parts_of))
@@ -78,18 +94,19 @@ async def parts(request: Request) -> Response:
 
 async def comparison(request: Request) -> Response:
     """A run beside the same run without its changes, which is computed if it is not kept."""
-    sessions, position = sessions_of(request), _position(request)
-    after = sessions.run(request.path_params["id"])
-    before = await run_in_threadpool(sessions.start, msgspec.structs.replace(after.request, changes=()))
-    return answer(await on_run(request, lambda kept: compared(before, kept, position)))
+    position, before = _position(request), await _before(request)
+    return answer(await on_run(request, lambda kept: explained(lambda: compared(before, kept, position))))
 
 
 async def ablations_(request: Request) -> Response:
     """What each head of an attention does to a prediction when it is switched off."""
     module, position = request.query_params.get("module", ""), _position(request)
+    before = await _before(request)
 
     def compute(kept: "KeptRun") -> list[Ablation]:
-        return list(ablations(_predictor(kept), module, position, kept.request.backward))
+        run = _predictor(kept)
+        at = least_sure(_predictor(before)) if position is None else position
+        return list(ablations(run, module, at, kept.request.backward))
 
     return answer({"ablations": await on_run(request, compute)})
 

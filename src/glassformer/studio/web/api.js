@@ -34,6 +34,8 @@ export const api = {
   /** Send JSON and get JSON. */
   post: async (path, body) =>
     (await asked(path, { method: "POST", headers: { ...headers, "content-type": "application/json" }, body: JSON.stringify(body) })).json(),
+  /** Send the bytes of a file and get JSON. */
+  send: async (path, query, file) => (await asked(address(path, query), { method: "POST", headers, body: file })).json(),
   /** Server-sent events, one after the other, until the result is called; a broken connection is taken up again. */
   events(path, listener) {
     const stop = new AbortController();

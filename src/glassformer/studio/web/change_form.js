@@ -2,6 +2,7 @@
 
 import { made, numberText, tokenText } from "glassformer/dom.js";
 
+const NAMED = { nan: "NaN", inf: "Infinity", infinity: "Infinity", "∞": "Infinity" }; // which JSON cannot write as numbers
 const KINDS = { head: "Head", module: "Layer or sublayer", token: "Token", cell: "Number", patch: "From another text" };
 const WORDS = {
   head: "The head's output is zero; the other heads and the residual stream stay.",
@@ -14,6 +15,15 @@ const WORDS = {
 function options(select, list, value) {
   select.replaceChildren(...list.map(([key, text]) => made("option", { value: key }, text)));
   if (list.some(([key]) => String(key) === String(value))) select.value = String(value);
+}
+
+/** A number as it was typed, NaN and ±∞ by name; null where it is none. */
+export function numberOf(typed) {
+  const [, sign, rest] = typed.trim().replace("−", "-").match(/^([-+]?)\s*(.*)$/);
+  const named = NAMED[rest.toLowerCase()];
+  if (named) return sign === "-" && named !== "NaN" ? `-${named}` : named;
+  const found = Number(`${sign}${rest.replace(",", ".")}`);
+  return rest === "" || !Number.isFinite(found) ? null : found;
 }
 
 /** What the selection stands for: its attention and head, its module and its token. */
@@ -65,7 +75,7 @@ export class ChangeForm {
       position: field("token", "Token", made("select")),
       step: field("cell patch", "Step", typed({ list: "whatif-steps" })),
       index: field("cell", "Index", typed({ placeholder: "0, 0, 2, 1", inputmode: "numeric" })),
-      number: field("cell", "New number", made("input", { type: "number", step: "any" })),
+      number: field("cell", "New number", typed({ placeholder: "0.5, NaN or −∞" })),
       text: field("patch", "Other text", typed()),
       second: field("patch", "Its target", typed()),
       at: field("patch", "Positions", made("select")),
@@ -133,6 +143,12 @@ export class ChangeForm {
     const text = parts.tokens[name]?.[chosen.token];
     if (text !== undefined) found.push(button(`Switch off token ${chosen.token} “${tokenText(text)}”`, () => this.add({ kind: "token", position: chosen.token, input: name })));
     if (now.step && now.index) found.push(button(`Type another number at [${now.index.join(", ")}]`, () => this.choose("cell", true)));
+    const first = parts.attentions[0]?.module ?? parts.modules[0];
+    if (!now.changes.length && first && !found.length) {
+      found.push(button(`Switch off ${first}`, () => this.add({ kind: "module", module: first })));
+      this.quick.replaceChildren(made("span", { class: "faint" }, "Try it: "), made("div", {}, ...found));
+      return;
+    }
     this.quick.replaceChildren(...(found.length ? [made("span", { class: "faint" }, now.step ? "Your selection: " : "Your token: "), now.step ? made("code", {}, now.step) : "",
       made("div", {}, ...found)] : [made("span", { class: "faint" }, "Select a number or a head in another view to change it from here, or choose below.")]));
   }
@@ -178,7 +194,7 @@ export class ChangeForm {
       head: () => ({ kind: "head", module: given("attention"), head: Number(given("head")) }),
       module: () => ({ kind: "module", module: given("module") }),
       token: () => ({ kind: "token", position: Number(given("position")), input: given("input") }),
-      cell: () => ({ kind: "cell", ...this.numberAt(), value: Number(given("number")) }),
+      cell: () => ({ kind: "cell", ...this.numberAt(), value: numberOf(given("number")) }),
       patch: () => ({ kind: "patch", step: given("step").trim(), text: given("text"), ...(given("second") ? { second: given("second") } : {}),
         ...(given("at") === "" ? {} : { token: Number(given("at")) }) }),
     }[this.kind]();
@@ -190,7 +206,10 @@ export class ChangeForm {
   /** What is missing, in words, or nothing. */
   problem(change) {
     if (change.step !== undefined && !this.source.step(change.step)) return `No step is called “${change.step}”.`;
-    if (change.kind === "cell" && this.fields.number.input.value === "") return "Type the new number.";
+    if (change.kind === "cell" && change.value === null) {
+      const typed = this.fields.number.input.value;
+      return typed === "" ? "Type the new number." : `“${typed}” is not a number; wanted one such as 0.5, 1e-3, NaN or −∞.`;
+    }
     if (change.kind === "patch" && !change.text) return "Type the other text.";
     return "";
   }

@@ -13,7 +13,7 @@ export class Comparison {
     this.asked = 0;
     this.key = "";
     this.position = made("select", { id: "whatif-position", onchange: () => app.state.set({ token: Number(this.position.value) }, { replace: true }) });
-    this.where = made("p", { class: "compared-where" }, made("label", { for: "whatif-position" }, "Prediction at "), this.position);
+    this.where = made("p", { class: "compared-where" }, made("label", { for: "whatif-position" }, "Prediction at "), this.position, (this.why = made("span", { class: "faint" })));
     this.lead = made("p", { class: "compared-lead", "aria-live": "polite" });
     this.figures = made("dl", { class: "compared-figures" });
     this.rows = made("tbody");
@@ -31,13 +31,20 @@ export class Comparison {
     const asked = ++this.asked;
     try {
       const found = await this.app.api.get(`/runs/${source.id}/comparison`, { position: now.token });
-      if (asked === this.asked) this.show(found, source.run);
+      if (asked !== this.asked) return;
+      if (found.problem) this.refuse(found.problem);
+      else this.show(found, source.run);
     } catch (error) {
       if (error.status !== 400 || asked !== this.asked) throw error;
-      this.lead.textContent = error.message;
-      this.rows.replaceChildren();
-      this.figures.replaceChildren();
+      this.refuse(error.message);
     }
+  }
+
+  /** Say why there is nothing to compare. */
+  refuse(words) {
+    this.lead.textContent = `${words[0].toUpperCase()}${words.slice(1)}.`;
+    this.rows.replaceChildren();
+    this.figures.replaceChildren();
   }
 
   stop() {
@@ -54,6 +61,7 @@ export class Comparison {
 
   show(found, run) {
     if (found.position !== null) this.position.value = String(found.position);
+    this.why.textContent = found.least_sure ? " where the model is least sure" : "";
     const best = (rank) => found.candidates.find((each) => each[rank] === 0);
     const [old, now] = [best("rank_before"), best("rank_after")];
     const name = (each) => made("code", {}, tokenText(each.text));
@@ -76,7 +84,7 @@ export class Comparison {
     const mark = Math.abs(points) < 0.005 ? "" : points > 0 ? "▲ " : "▼ ";
     return made("tr", { "data-id": each.id }, made("th", { scope: "row" }, made("code", {}, tokenText(each.text))),
       bar("before", each.before, each.rank_before), bar("after", each.after, each.rank_after),
-      made("td", { class: `difference ${points > 0 ? "up" : "down"}` }, mark ? `${mark}${signed(points, numberText(points, 3))}` : "="));
+      made("td", { class: `difference ${!mark ? "" : points > 0 ? "up" : "down"}` }, mark ? `${mark}${signed(points, numberText(points, 3))}` : "="));
   }
 
   figure(name, value, words) {

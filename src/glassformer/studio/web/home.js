@@ -1,11 +1,13 @@
 // Home: what this is in one sentence, a prediction at once, and the way into the tour and the views.
 
 import { bar } from "glassformer/bars.js";
-import { made, tokenText } from "glassformer/dom.js";
+import { made, numberText, tokenText } from "glassformer/dom.js";
 import { examplesFor, leastSure } from "glassformer/examples.js";
 import { FirstTraining } from "glassformer/first_training.js";
+import { pictureCanvas } from "glassformer/picture_canvas.js";
 import { tour } from "glassformer/tour.js";
 
+const SIDE = 84; // pixels of a picture
 const BARS = 5;
 const AGAIN = 700; // milliseconds between looks at the training
 const TOUR = "From a text to a prediction, and back to one training step. Arrow keys lead on, Esc leaves.";
@@ -16,6 +18,7 @@ const DOORS = [
   ["translate", "How does it translate?", "Word by word, and beam search as a tree."],
   ["whatif", "What if a head were gone?", "Switch parts off and compare two predictions."],
   ["learn", "How does it learn?", "One training step, from the loss to the new weight."],
+  ["plan", "What would it take?", "Parameters, memory and time of a model, on any device."],
 ];
 
 class Home {
@@ -68,11 +71,16 @@ class Home {
       if (first.state !== "failed") setTimeout(() => this.#again(), AGAIN);
       return;
     }
-    const more = texts.filter((text) => reading.reads !== "picture" && text);
-    this.tries.replaceChildren("Try: ", ...more.map((text) => made("button", { type: "button", class: "quiet", onclick: () => this.#ask(text) }, text)));
+    const pictures = reading.pictures.slice(0, texts.length).map(({ text, label }) => [text, `picture ${text}: ${label}`]);
+    const more = reading.reads === "picture" ? pictures : texts.filter(Boolean).map((text) => [text, text]);
+    this.tries.replaceChildren("Try: ", ...more.map(([text, words]) => made("button", { type: "button", class: "quiet", onclick: () => this.#ask(text) }, words)));
     this.tries.hidden = more.length < 2;
-    this.form.hidden = reading.reads === "picture";
-    if (!this.app.state.get().text) this.app.state.set({ text: texts[0] }, { replace: true });
+    const unread = reading.reads === "nothing";
+    this.form.hidden = unread || reading.reads === "picture";
+    this.bars.hidden = unread;
+    this.start.parentElement.hidden = unread;
+    if (unread) this.lead.textContent = reading.warnings.join(" ");
+    if (texts[0] && !this.app.state.get().text) this.app.state.set({ text: texts[0] }, { replace: true });
   }
 
   #again() {
@@ -93,8 +101,16 @@ class Home {
     if (this.shown !== source.id || !this.alive) return;
     this.bars.replaceChildren(...(found?.candidates ?? []).map((each) => bar(each)));
     this.lead.textContent = { next: translates ? "The model translates:" : "The model continues:", mask: "In the gap the model expects:", label: "The model sees:" }[found?.target]
-      ?? `The model turns the text into ${source.run.steps.length.toLocaleString("en")} steps of numbers.`;
-    this.result.replaceChildren(...this.#result(now, found, written));
+      ?? `The model turns ${{ picture: "the picture", numbers: "the numbers" }[this.reading.reads] ?? "the text"} into ${source.run.steps.length.toLocaleString("en")} steps of numbers.`;
+    this.result.replaceChildren(...(this.reading.reads === "numbers" ? await this.#numbers(source, now) : this.#result(now, found, written)));
+  }
+
+  /** What a regression makes of its numbers. */
+  async #numbers(source, now) {
+    const { output } = source.run;
+    const width = source.step(output).shape.at(-1);
+    const values = await source.slice({ step: output, symbol: "", direction: "forward", top: 0, left: 0, height: 1, width });
+    return [made("span", { class: "faint" }, now.text, " → "), made("strong", {}, [...values].map((each) => numberText(each)).join(", "))];
   }
 
   #result(now, found, written) {
@@ -103,6 +119,8 @@ class Home {
       const where = `It was least sure ${before ? `after “${before}”` : "at the first word"}, where it expected:`;
       return [made("span", { class: "faint" }, now.text, " → "), made("strong", {}, written.text || "(nothing)"), made("span", { class: "home-where" }, where)];
     }
+    const picture = this.reading.pictures.find(({ text }) => text === now.text);
+    if (picture) return [pictureCanvas(picture.rows, this.reading.patches, SIDE)];
     const best = found?.candidates[0];
     if (!best || found.target !== "next") return [];
     return [made("span", { class: "faint" }, now.text), made("strong", {}, tokenText(best.text))];

@@ -106,7 +106,7 @@ export function liveTraining(app) {
   });
   form.pause.addEventListener("click", () => ask(form.pause.textContent === "Pause" ? "/training/pause" : "/training/resume"));
   form.stop.addEventListener("click", () => ask("/training/stop"));
-  form.from.addEventListener("change", () => { form.task.value = form.from.value ? "" : "gpt"; });
+  form.from.addEventListener("change", () => propose(form));
   for (const select of [form.from, form.data]) select.addEventListener("change", () => fields(form));
   fields(form);
 
@@ -122,6 +122,10 @@ export function liveTraining(app) {
     list(notes, training.notes, (log) => made("li", {}, `Step ${log.step}: ${log.note}`));
   });
   offer(form, app);
+  app.api.get("/training/proposal", { model: app.state.get().model }).then((found) => {
+    form.proposal = found;
+    propose(form);
+  });
   return { element, unmount: off, tasks: (names) => tasks(form, names) };
 }
 
@@ -137,7 +141,16 @@ function tasks(form, names) {
   if (form.task.options.length) return;
   form.task.append(option("", OWN), ...names.map((name) => option(name)));
   form.task.options[0].disabled = form.from.value === "";
-  form.task.value = "gpt";
+  propose(form);
+}
+
+/** From nothing, what is proposed is a model of the kind that is open; a copy goes on with its own task. */
+function propose(form) {
+  const { task, family } = form.proposal ?? { task: "gpt", family: null };
+  form.task.value = form.from.value ? "" : task;
+  const line = `model.family = ${family}`;
+  const others = form.more.value.split("\n").filter((each) => each && !each.startsWith("model.family"));
+  form.more.value = [...(family && !form.from.value ? [line] : []), ...others].join("\n");
 }
 
 function fields(form) {

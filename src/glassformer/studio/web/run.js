@@ -1,5 +1,6 @@
 // Run: a text, its tokens, and what the model predicts: with every setting of sampling, and at every depth.
 
+import { badNumbers } from "glassformer/bad_numbers.js";
 import { made, tokenText } from "glassformer/dom.js";
 import { Lens } from "glassformer/lens.js";
 import { Predictions } from "glassformer/predictions.js";
@@ -30,13 +31,13 @@ class Run {
     this.model = undefined; // the model that `reading` is of
     this.asked = 0; // predictions asked for
     this.shown = { source: null, key: "" };
-    this.bad = made("p", { class: "run-bad", role: "alert", hidden: true });
+    this.bad = badNumbers(app);
     this.form = new RunForm(app);
     this.tokens = new Tokens(app);
     this.predictions = new Predictions(app, (id) => this.write(id), () => this.takeBack(), () => this.startOver());
     this.sampling = new Sampling(app);
     this.lens = new Lens(app);
-    root.append(this.form.root, this.bad, this.tokens.root,
+    root.append(this.form.root, this.bad.element, this.tokens.root,
       made("div", { class: "run-columns" }, made("div", {}, this.predictions.root, this.lens.root), this.sampling.root));
     this.predictSoon = later(60, () => this.predict());
   }
@@ -53,7 +54,7 @@ class Run {
       this.prediction = null;
       this.lens.start(source);
     }
-    this.warn(source.run);
+    this.bad.show(source.run);
     this.tokens.update(now, source.run, this.prediction);
     this.lens.update(now);
     const key = JSON.stringify([now.token, now.sampling]);
@@ -73,7 +74,7 @@ class Run {
     this.sampling.equations = found.equations;
     const { text } = this.app.state.get();
     if (!this.app.source) this.app.say("");
-    if (!text) this.app.state.set({ text: found.reading.example }, { replace: true });
+    if (!text && found.reading.example) this.app.state.set({ text: found.reading.example }, { replace: true });
   }
 
   async predict() {
@@ -103,16 +104,6 @@ class Run {
     this.tokens.update(now, run, found);
     this.lens.found(found);
     this.form.update(now, this.reading, found);
-  }
-
-  warn(run) {
-    const { bad } = run;
-    this.bad.hidden = !bad;
-    if (!bad) return;
-    const counts = [bad.nan && `${bad.nan.toLocaleString("en")} NaN`, bad.infinite && `${bad.infinite.toLocaleString("en")} infinite`];
-    const link = this.app.state.link({ view: "step", step: bad.step, index: null });
-    this.bad.replaceChildren(made("strong", {}, "Not every number is finite. "), "The first bad step is ",
-      made("a", { href: link }, bad.step), `: ${counts.filter(Boolean).join(" and ")} of its numbers.`);
   }
 
   /** Go on with a token: the run is repeated with its id at the end. */

@@ -1,9 +1,12 @@
 // The text to run: a field, a second one for translators and pairs, pictures where the model reads those, and a loss.
 
 import { made, tokenText } from "glassformer/dom.js";
+import { pictureCanvas } from "glassformer/picture_canvas.js";
 
-const SECOND = { target: "Target (empty: its own translation)", pair: "Second text (optional)" };
-const ASKED = { text: "Text", ids: "Token ids" };
+const SIDE = 72; // pixels of a picture
+const SECOND = { target: "Target (empty: its own translation)", pair: "Second text (optional)", caption: "Caption" };
+const ASKED = { text: "Text", ids: "Token ids", numbers: "Numbers" };
+const LARGEST_FILE = 1_000_000; // bytes, as the server has it
 
 /** The form above the tokens; submitting it changes the state, which starts the run. */
 export class RunForm {
@@ -16,6 +19,7 @@ export class RunForm {
     this.secondLabel = made("label", { for: "run-second" });
     this.secondField = made("div", { class: "field", hidden: true }, this.secondLabel, this.second);
     this.pictures = made("div", { class: "run-pictures", role: "group", "aria-label": "Built-in pictures", hidden: true });
+    this.file = made("input", { type: "file", id: "run-file", accept: "image/*", class: "visually-hidden", onchange: () => this.send() });
     this.loss = made("select", { id: "run-loss", onchange: () => this.lossChosen() });
     this.warnings = made("p", { class: "run-warning", role: "status", hidden: true });
     this.textField = made("div", { class: "field" }, this.label, this.text);
@@ -35,7 +39,8 @@ export class RunForm {
   }
 
   submit() {
-    this.app.state.set({ text: this.text.value, second: this.second.value || null, written: null, token: null, layer: null });
+    const picture = !this.pictures.hidden;
+    this.app.state.set({ text: picture ? this.app.state.get().text : this.text.value, second: this.second.value || null, written: null, token: null, layer: null });
   }
 
   lossChosen() {
@@ -55,37 +60,45 @@ export class RunForm {
 
   shape(now, reading) {
     const picture = reading.reads === "picture";
+    this.root.classList.toggle("unread", reading.reads === "nothing");
     this.label.textContent = ASKED[reading.reads] ?? "Text";
-    this.textField.hidden = picture;
-    this.button.hidden = picture;
+    this.textField.hidden = picture || reading.reads === "nothing";
+    this.button.hidden = (picture && !reading.second) || reading.reads === "nothing";
     this.secondField.hidden = !reading.second;
     this.secondLabel.textContent = SECOND[reading.second] ?? "";
     this.warnings.hidden = !reading.warnings.length;
     this.warnings.textContent = reading.warnings.join(" ");
     this.pictures.hidden = !picture;
     if (picture && !this.pictures.children.length) {
-      this.pictures.append(...reading.pictures.map((each, at) => this.picture(each, at, reading.patches)));
+      this.pictures.append(...reading.pictures.map((each) => this.picture(each, reading.patches)),
+        made("label", { for: "run-file", class: "run-own" }, this.file, made("span", {}, "+"), "Your own picture"));
     }
-    for (const each of this.pictures.children) each.setAttribute("aria-pressed", String(each.dataset.at === now.text));
+    this.patches = reading.patches;
+    for (const each of this.pictures.querySelectorAll("button")) each.setAttribute("aria-pressed", String(each.dataset.at === now.text));
   }
 
-  picture({ label, rows }, at, patches) {
-    const side = 72;
-    const canvas = made("canvas", { width: side, height: side, "aria-hidden": "true" });
-    const context = canvas.getContext("2d");
-    const pixel = side / rows.length;
-    rows.forEach((row, y) => row.forEach((value, x) => {
-      context.fillStyle = `rgb(${value} ${value} ${value})`;
-      context.fillRect(x * pixel, y * pixel, pixel, pixel);
-    }));
-    context.fillStyle = "rgb(255 180 84)";
-    for (let line = 1; line < patches; line += 1) {
-      context.fillRect((line * side) / patches - 0.5, 0, 1, side);
-      context.fillRect(0, (line * side) / patches - 0.5, side, 1);
+  /** Send a file of the reader's, which becomes a picture to choose. */
+  async send() {
+    const [file] = this.file.files;
+    this.file.value = "";
+    if (!file) return;
+    if (file.size > LARGEST_FILE) {
+      this.app.say(`${file.name} has ${file.size.toLocaleString("en")} bytes, wanted at most ${LARGEST_FILE.toLocaleString("en")}.`);
+      return;
     }
-    const words = patches ? `a ${label} in ${patches * patches} patches` : `a ${label}`;
-    return made("button", { type: "button", "data-at": at, "aria-label": `Picture ${at}: ${words}`, "aria-pressed": "false",
-      onclick: () => this.app.state.set({ text: String(at) }) }, canvas, made("span", {}, label));
+    try {
+      const found = await this.app.api.send("/pictures", { name: file.name }, file);
+      if (!this.pictures.querySelector(`[data-at="${found.text}"]`)) this.pictures.lastChild.before(this.picture(found, this.patches));
+      this.app.state.set({ text: found.text });
+    } catch (error) {
+      this.app.say(error.message);
+    }
+  }
+
+  picture({ text, label, rows }, patches) {
+    const words = patches ? `${label}, in ${patches * patches} patches` : label;
+    return made("button", { type: "button", "data-at": text, "aria-label": `Picture ${text}: ${words}`, "aria-pressed": "false",
+      onclick: () => this.app.state.set({ text }) }, pictureCanvas(rows, patches, SIDE), made("span", {}, label));
   }
 
   losses(now, reading, prediction) {
@@ -94,7 +107,7 @@ export class RunForm {
     const best = prediction?.candidates[0];
     if (best && prediction.target === "label") choices.push(...prediction.candidates.map((each) => [`class:${each.id}`, `the loss of the label ${each.text}`]));
     else if (best) choices.push([`token:${best.id}@${prediction.position}`, `the loss of ${tokenText(best.text)} at position ${prediction.position}`]);
-    if (now.backward && !choices.some(([value]) => value === now.backward)) choices.push([now.backward, now.backward]);
+    if (now.backward && !choices.some(([value]) => value === now.backward)) choices.push([now.backward, now.backward.replace(/^class:(\d+)$/, "the loss of class $1")]);
     const key = JSON.stringify([choices, now.backward]);
     if (key === this.lossKey) return;
     this.lossKey = key;

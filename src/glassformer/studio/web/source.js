@@ -5,7 +5,7 @@ import { api } from "glassformer/api.js";
 export class ServerSource {
   constructor(answer) {
     this.id = answer.id;
-    this.run = { ...answer.data, id: answer.id, model: answer.model, ...answer.request };
+    this.run = { ...answer.data, id: answer.id, model: answer.model, pictures: answer.pictures, ...answer.request };
     this.places = new Map(this.run.steps.map((step, place) => [step.name, place]));
   }
 
@@ -37,6 +37,11 @@ export class ServerSource {
   /** Python that computes the selection again. */
   async snippet({ index, ...which }) {
     return (await api.get(`/runs/${this.id}/snippet`, { ...which, index: index?.join(",") })).text;
+  }
+
+  /** The picture that the run reads. */
+  picture() {
+    return api.get(`/runs/${this.id}/picture`);
   }
 
   /** A number as a tree back to embeddings and weights. */

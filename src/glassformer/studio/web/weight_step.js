@@ -17,7 +17,7 @@ const field = (label, control) => made("label", { class: "field" }, made("span",
 
 function buildParts() {
   const parts = {
-    batch: made("input", { type: "text", autocomplete: "off" }), weight: made("select", { class: "long" }), optimizer: made("select", { class: "short" }, ["adamw", "adam", "momentum", "sgd"].map((name) => made("option", {}, name))),
+    batch: made("input", { type: "text", autocomplete: "off" }), weight: made("select", { class: "long" }), optimizer: made("select", { class: "short" }, ["adamw", "adam", "muon", "momentum", "rmsprop", "sgd"].map((name) => made("option", {}, name))),
     taken: made("input", { type: "number", value: "0", min: "0", max: "50", step: "1" }),
     take: made("button", { type: "button", hidden: true }, "Take the step"), next: made("button", { type: "button" }, "Take it, and show the next"),
     stage: made("input", { type: "range", min: 0, max: 0, value: 0, id: "stage" }),
@@ -90,6 +90,7 @@ export function weightStep(app) {
     for (const row of parts.letters.children) row.toggleAttribute("data-lit", row.dataset.letter === detail.symbol);
   });
   parts.take.addEventListener("click", take);
+  parts.weight.addEventListener("change", () => { parts.weight.dataset.chosen = "yes"; }); // until then it is the usual one
   parts.next.addEventListener("click", () => {
     parts.taken.value = Math.min(Number(parts.taken.value) + 1, Number(parts.taken.max));
     take();
@@ -114,7 +115,7 @@ export function weightStep(app) {
 
 function requestOf(parts, run) {
   const settings = Object.fromEntries(SETTINGS.map(([name]) => [name, Number(parts[name].value)]));
-  return { run, weight: parts.weight.value || null, taken: Number(parts.taken.value), optimizer: parts.optimizer.value, ...settings };
+  return { run, weight: parts.weight.dataset.chosen ? parts.weight.value : null, taken: Number(parts.taken.value), optimizer: parts.optimizer.value, ...settings };
 }
 
 /** An index of the weight from a cell of its matrix: a vector is one row, and leading axes are rows. */
@@ -139,7 +140,8 @@ function drawStep(parts, step, changes) {
   if (step.from_checkpoint) [parts.optimizer.value, parts.learning_rate.value] = [step.optimizer, step.learning_rate];
   const source = step.from_checkpoint ? " with the moments and the learning rate of the checkpoint" : "";
   const without = changes.length ? " The changes of What if are left out." : "";
-  parts.words.textContent = `Step ${step.step} of ${step.optimizer}${source}: the loss is ${numberText(step.loss)}.${without}`;
+  const rough = step.optimizer === "muon" ? " torch orthogonalizes in bfloat16, the equations in float32: so both ends differ a little." : "";
+  parts.words.textContent = `Step ${step.step} of ${step.optimizer}${source}: the loss is ${numberText(step.loss)}.${without}${rough}`;
   parts.stage.max = step.stages.length - 1;
   if (Number(parts.stage.value) >= step.stages.length) parts.stage.value = step.stages.length - 1;
 }

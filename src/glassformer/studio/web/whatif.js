@@ -1,5 +1,6 @@
 // What if: change the run, and see what becomes of the prediction.
 
+import { badNumbers } from "glassformer/bad_numbers.js";
 import { ChangeForm } from "glassformer/change_form.js";
 import { ChangeList } from "glassformer/change_list.js";
 import { Comparison } from "glassformer/comparison.js";
@@ -23,11 +24,12 @@ class WhatIf {
     this.nothing = made("p", { class: "whatif-nothing" }, "There is no run yet: ",
       made("a", { href: app.state.link({ view: "run" }) }, "type a text in Run"), ".");
     const add = (change) => this.add(change);
+    this.bad = badNumbers(app);
     this.list = new ChangeList(app, (changes, words) => this.set(changes, words));
     this.form = new ChangeForm(app, add);
     this.comparison = new Comparison(app);
     this.heads = new HeadTable(app, add);
-    this.all = made("div", { class: "whatif-all" },
+    this.all = made("div", { class: "whatif-all" }, this.bad.element,
       made("div", { class: "whatif-columns" }, made("div", {}, this.list.root, this.form.root, this.list.where), this.comparison.root), this.heads.root);
     root.append(this.nothing, this.all);
   }
@@ -44,6 +46,7 @@ class WhatIf {
       this.parts = parts;
     }
     if (!this.parts) return;
+    this.bad.show(source.run);
     this.list.update(now, source.run);
     this.form.update(now, source, this.parts);
     this.heads.update(now, source, this.parts);

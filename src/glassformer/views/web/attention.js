@@ -2,6 +2,7 @@
 
 import "glassformer/matrix.js";
 import { made, numberText } from "glassformer/dom.js";
+import { PictureAttention, patchNames } from "glassformer/picture_attention.js";
 import { ThumbnailSheet, attributionText, heads, mapTitle } from "glassformer/thumbnails.js";
 import { TokenRibbons } from "glassformer/token_ribbons.js";
 
@@ -25,6 +26,7 @@ class AttentionView {
     this.sheet = new ThumbnailSheet(({ map, head }) => this.#choose(map, head));
     this.ribbons = new TokenRibbons((place) => this.#pin(place));
     this.matrix = made("glass-matrix");
+    this.picture = new PictureAttention((place) => this.#pin(place));
     this.title = made("h2", { class: "attention-title" });
     this.facts = made("p", { class: "attention-facts" });
     this.empty = made("p", { class: "faint", hidden: true }, "No step of this run has attention weights.");
@@ -33,7 +35,7 @@ class AttentionView {
       made("section", { class: "attention-sheet", "aria-label": "All heads" }, this.order, this.sheet.element,
         made("p", { class: "faint" }, "Queries in rows, keys in columns; each row on its own scale, from 0 to its largest weight. Arrow keys move, Enter chooses."),
         (this.barNote = made("p", { class: "faint" }, "The bar: right, the loss would rise without the head; left, it would fall."))),
-      made("section", { class: "attention-head", "aria-label": "The chosen head" }, this.title, this.facts, this.#controls(), this.ribbons.element, this.matrix));
+      made("section", { class: "attention-head", "aria-label": "The chosen head" }, this.title, this.facts, this.picture.element, this.#controls(), this.ribbons.element, this.matrix));
     root.append(this.empty, this.body);
     this.matrix.addEventListener("cell-hover", ({ detail }) => this.ribbons.mark({ row: detail.row, column: detail.column }));
     this.matrix.addEventListener("cell-leave", () => this.ribbons.mark(null));
@@ -72,8 +74,9 @@ class AttentionView {
 
   async #read(source) {
     this.source = source;
-    const sheet = await readSheet(this.app);
+    const [sheet, pixels] = await Promise.all([readSheet(this.app), source.run.pictures ? source.picture?.() : null]);
     if (this.source !== source) return;
+    this.pixels = pixels ?? null;
     this.shown = null;
     this.heads = heads(sheet);
     const rated = this.heads.some((item) => item.rise !== null);
@@ -99,6 +102,7 @@ class AttentionView {
     const index = now.step === map.step && now.index?.at(-3) === head ? now.index : null;
     this.matrix.pinned = index ? index.slice(-2) : null;
     const query = index?.at(-2) ?? now.token;
+    this.picture.show(this.pixels, this.patched, query !== null && query < map.shape[0] ? query : 0);
     if (this.keyPinned && !index) return;
     this.keyPinned = false;
     this.ribbons.pinned = query === null || query === undefined || query >= map.shape[0] ? null : { row: query, column: index?.at(-1) ?? null };
@@ -111,7 +115,8 @@ class AttentionView {
     const step = source.step(map.step);
     const direction = now.direction === "backward" && step?.gradient ? "backward" : "forward";
     const [rows, columns] = map.shape;
-    const labels = [0, 1].map((side) => this.#tokens(step, side, map.shape[side]));
+    const labels = [0, 1].map((side) => this.#tokens(step, side, map.shape[side]) ?? patchNames(this.pixels, map.shape[side]));
+    const patched = Boolean(this.pixels && rows === columns && patchNames(this.pixels, rows) && !this.#tokens(step, 1, columns));
     this.title.textContent = `${mapTitle(map)}, head ${head}`;
     this.facts.textContent = [`${rows} queries × ${columns} keys`, attributionText(map, head)].filter(Boolean).join("; ");
     const at = { step: map.step, symbol: "", leading: [0, head] };
@@ -125,6 +130,7 @@ class AttentionView {
     if (this.shown !== key) return;
     const words = labels.map((each, side) => (each ?? Array.from({ length: map.shape[side] }, (_, i) => String(i))).slice(0, RIBBON_TOKENS));
     this.ribbons.show({ weights, rows: words[0], columns: words[1] });
+    this.patched = patched ? { weights, rows: words[0], columns: words[1] } : null;
   }
 
   #tokens(step, side, size) {

@@ -66,8 +66,8 @@ function update(now, before) {
     main.className = `view ${view.name}`;
     const body = made("div", { class: "body" });
     const tools = [new CopyMenu(app, body), new Help(app, view)];
-    const head = made("div", { class: "view-head" }, made("h2", {}, view.title), made("div", { class: "view-tools" }, tools.map((each) => each.root)));
-    main.replaceChildren(head, made("p", { class: "sentence" }, view.sentence), body);
+    const head = made("div", { class: "view-head" }, made("h2", {}, view.title), made("p", { class: "sentence" }, view.sentence), made("div", { class: "view-tools" }, tools.map((each) => each.root)));
+    main.replaceChildren(head, body);
     shown = { view, tools, mounted: view.mount(body, app) };
   }
   mark();

@@ -70,6 +70,18 @@ function upgradeKeys() {
   });
 }
 
+/** Where Studio was left in this tab, as a link; a lesson in a file of its own has none. */
+function linkBack() {
+  try {
+    const address = sessionStorage.getItem("glassformer-studio");
+    if (!address || !location.protocol.startsWith("http")) return;
+    document.body.prepend(made("nav", { class: "back", "aria-label": "Studio" }, made("a", { href: address }, "← Back to Studio")));
+  } catch {
+    // a frame in a notebook has no memory
+  }
+}
+
+linkBack();
 document.querySelectorAll("[data-symbols]").forEach(upgradeFormula);
 document.querySelectorAll("[data-matrix]").forEach(upgradeMatrix);
 document.querySelectorAll(".choice").forEach(upgradeChoice);

@@ -1,31 +1,18 @@
 // <glass-matrix>: the numbers of a matrix as colors, read with pointer, finger or keys.
 
 import { palette, scaleOf } from "glassformer/colors.js";
-import { made, tokenText } from "glassformer/dom.js";
-import { FONT, paint } from "glassformer/matrix_paint.js";
+import { made } from "glassformer/dom.js";
+import { paint } from "glassformer/matrix_paint.js";
+import { SIZES, extentOf, fittingLevel, sizesAt, widestOf } from "glassformer/matrix_sizes.js";
 import { cellParts, factsOf, labelOf, legendParts, tableOf } from "glassformer/matrix_words.js";
 import { Tiles } from "glassformer/tiles.js";
 
-// Sizes of a cell in pixels; the widest have room for their number.
-const SIZES = [2, 3, 4, 6, 8, 10, 12, 16, 20, 24].map((side) => ({ width: side, height: side }))
-  .concat([{ width: 52, height: 26 }, { width: 72, height: 34 }, { width: 96, height: 46 }]);
-const [READABLE, WITH_NUMBERS] = [6, 10]; // of these sizes: labels can be read; numbers stand in the cells
-const MOST_LABEL = 140; // pixels
 const STILL = 250; // milliseconds without panning after which that table is written anew
 const DRAGGED = 4; // pixels after which a press is a drag
 const HINT = "Point at a cell to read it; click, tap or press Enter to keep it.";
 
 const clamp = (value, least, most) => Math.max(least, Math.min(most, value));
 const same = (a, b) => a === b || (a !== null && b !== null && a[0] === b[0] && a[1] === b[1]);
-const ruler = document.createElement("canvas").getContext("2d");
-
-/** The width of the longest label of an axis, which has numbers for labels if it has no others. */
-function widestOf(labels, count) {
-  ruler.font = `600 ${FONT}`;
-  const texts = labels ? labels.map(tokenText) : [String((count ?? 1) - 1)];
-  return Math.ceil(texts.reduce((most, text) => Math.max(most, ruler.measureText(text).width), 0));
-}
-
 /** A matrix as a canvas with its legend and read-out; set `data`, listen to cell-hover, cell-leave, cell-pin. */
 class GlassMatrix extends HTMLElement {
   #data = null;
@@ -36,12 +23,13 @@ class GlassMatrix extends HTMLElement {
   #late = null; // what was told before its number was here
   #marks = {};
   #level = 0;
+  #frame = null; // sizes that are given from outside
   #chosen = false; // the reader chose the cell size
   #width = 0; // for which all was laid out
   #widest = { row: 0, column: 0 }; // labels
   #scale = scaleOf(0, 0);
   #colors = null;
-  #frame = 0;
+  #asked = 0; // the animation frame in which it is painted
   #still = 0;
   #press = null;
   #parts = null;
@@ -96,6 +84,17 @@ class GlassMatrix extends HTMLElement {
     this.#marks = marks ?? {};
     this.#paintSoon();
   }
+
+  /** Sizes from a layout of several matrices, null for its own: `{cell, gutter}`, the `width` and `height` that it may take, `numbered` columns. */
+  get frame() { return this.#frame; }
+  set frame(frame) {
+    this.#frame = frame;
+    this.#layout();
+    if (this.#pinned) this.reveal(this.#pinned);
+  }
+
+  /** The widths of the longest labels of rows and columns. */
+  get widest() { return this.#widest; }
 
   /** Scroll a cell into view. */
   reveal([row, column]) {
@@ -154,24 +153,10 @@ class GlassMatrix extends HTMLElement {
 
   // --- sizes
 
-  /** The size of a cell and of the room for labels, which depend on data and zoom alone. */
+  /** The size of a cell and of the room for labels, which depend on data and zoom alone, or are given. */
   #sizes(level = this.#level) {
-    const [rows, columns] = this.#data.shape;
-    const cell = SIZES[level];
-    const most = Math.floor(Math.min(MOST_LABEL, Math.max(48, this.clientWidth * 0.3)));
-    const upright = Boolean(this.#data.columnLabels) && this.#widest.column + 6 > cell.width;
-    const gutter = { width: Math.min(most, this.#widest.row + 14), upright };
-    gutter.height = upright ? Math.min(most, this.#widest.column + 14) : 26;
-    return { cell, gutter, width: gutter.width + columns * cell.width + 3, height: gutter.height + rows * cell.height + 3 };
-  }
-
-  /** The largest cells with which all is in view, or, where there are none, cells whose labels can be read. */
-  #fitting(width, height) {
-    for (let level = WITH_NUMBERS; level >= 4; level--) {
-      const sizes = this.#sizes(level);
-      if (sizes.width <= width && sizes.height <= height) return level;
-    }
-    return READABLE;
+    if (this.#frame) return { cell: this.#frame.cell, ...extentOf(this.#data.shape, this.#frame.cell, this.#frame.gutter) };
+    return sizesAt(level, this.#data, this.#widest, this.clientWidth);
   }
 
   #layout() {
@@ -182,22 +167,27 @@ class GlassMatrix extends HTMLElement {
     facts.textContent = factsOf(this.#data);
     scroller.setAttribute("aria-label", `${name ?? "matrix"}, ${rows} rows, ${columns} columns; arrow keys read its numbers, Enter keeps one`);
     this.#width = this.clientWidth;
-    const highest = Number.parseFloat(getComputedStyle(scroller).maxHeight) || 420;
-    if (!this.#chosen) this.#level = this.#fitting(this.clientWidth - 2, highest - 2);
+    const highest = this.#frame?.height ?? (Number.parseFloat(getComputedStyle(scroller).maxHeight) || 420);
+    const widest = this.#frame?.width ?? this.clientWidth;
+    if (!this.#chosen && !this.#frame) this.#level = fittingLevel((level) => this.#sizes(level), widest - 2, highest - 2);
     const { width, height } = this.#sizes();
     Object.assign(extent.style, { width: `${width}px`, height: `${height}px` });
     const bar = (length, room) => (length > room ? 12 : 0); // a scroll bar takes room from the other axis
     const border = 2;
-    scroller.style.width = `${Math.min(this.clientWidth, width + border + bar(height, highest - border))}px`;
-    scroller.style.height = `${Math.min(highest, height + border + bar(width, this.clientWidth - border))}px`;
-    smaller.disabled = this.#level === 0;
-    larger.disabled = this.#level === SIZES.length - 1;
+    scroller.style.width = `${Math.min(widest, width + border + bar(height, highest - border))}px`;
+    scroller.style.height = `${Math.min(highest, height + border + bar(width, widest - border))}px`;
+    smaller.disabled = this.#frame ? this.#frame.smallest : this.#level === 0;
+    larger.disabled = this.#frame ? this.#frame.largest : this.#level === SIZES.length - 1;
     this.#legend();
     this.#paintNow();
   }
 
   /** Larger or smaller cells, around the middle of what is in view. */
   #zoom(by) {
+    if (this.#frame) {
+      this.dispatchEvent(new CustomEvent("matrix-zoom", { bubbles: true, detail: { by } }));
+      return;
+    }
     const level = clamp(this.#level + by, 0, SIZES.length - 1);
     if (level === this.#level || !this.#data) return;
     const { scroller } = this.#parts;
@@ -226,12 +216,12 @@ class GlassMatrix extends HTMLElement {
   }
 
   #paintSoon() {
-    if (!this.#frame && this.isConnected) this.#frame = requestAnimationFrame(() => this.#paintNow());
+    if (!this.#asked && this.isConnected) this.#asked = requestAnimationFrame(() => this.#paintNow());
   }
 
   #paintNow() {
-    cancelAnimationFrame(this.#frame);
-    this.#frame = 0;
+    cancelAnimationFrame(this.#asked);
+    this.#asked = 0;
     if (!this.#parts || !this.#tiles) return;
     const { scroller, canvas } = this.#parts;
     const [width, height, ratio] = [scroller.clientWidth, scroller.clientHeight, window.devicePixelRatio || 1];
@@ -249,7 +239,8 @@ class GlassMatrix extends HTMLElement {
   #view(width, height, ratio) {
     const { scrollLeft, scrollTop } = this.#parts.scroller;
     const { cell, gutter } = this.#sizes();
-    const { shape: [rows, columns], rowLabels, columnLabels } = this.#data;
+    const { shape: [rows, columns], rowLabels } = this.#data;
+    const columnLabels = this.#frame?.numbered ? null : this.#data.columnLabels;
     const window = {
       top: clamp(Math.floor(scrollTop / cell.height), 0, rows), left: clamp(Math.floor(scrollLeft / cell.width), 0, columns),
       bottom: clamp(Math.ceil((scrollTop + height - gutter.height) / cell.height), 0, rows),

@@ -6,6 +6,7 @@ import { indexText, shareText } from "glassformer/step_reading.js";
 const SVG = "http://www.w3.org/2000/svg";
 const [DEPTH, WIDTH] = [3, 2]; // steps back and numbers of each kind that are drawn at first
 const [COLUMN, ROW, NODE, HEIGHT, WIDEST] = [304, 62, 230, 46, 18]; // pixels
+const EM = 16; // pixels of the type for which they are right
 
 const drawn = (tag, attributes, ...children) => {
   const element = document.createElementNS(SVG, tag);
@@ -40,6 +41,8 @@ class PathView {
     this.holder = made("div", { class: "path-tree", tabindex: 0, role: "region", "aria-label": "tree of operands" });
     this.legend = made("p", { class: "path-legend faint" }, "An edge is as wide as the share of the number in the one before it; a broken edge lowers it. Choose a number to go there, + to unfold it.");
     root.append(this.text, this.holder, this.legend);
+    this.type = new MutationObserver(() => this.tree && this.#draw()); // projector mode has a type of its own
+    this.type.observe(document.documentElement, { attributeFilter: ["class"] });
     this.holder.addEventListener("keydown", (event) => this.#key(event));
   }
 
@@ -106,7 +109,8 @@ class PathView {
       });
     };
     walk(this.tree, "0");
-    this.holder.replaceChildren(drawn("svg", { width, height, viewBox: `-8 -4 ${width} ${height}`, role: "group", "aria-label": `what ${keyOf(this.tree)} was computed from` }, ...edges, ...nodes));
+    const scale = Number.parseFloat(getComputedStyle(document.documentElement).fontSize) / EM; // larger type, larger boxes
+    this.holder.replaceChildren(drawn("svg", { width: width * scale, height: height * scale, viewBox: `-8 -4 ${width} ${height}`, role: "group", "aria-label": `what ${keyOf(this.tree)} was computed from` }, ...edges, ...nodes));
     if (focus) this.holder.querySelector(`[data-id="${focus}"]`)?.focus();
   }
 
@@ -175,6 +179,6 @@ export default {
   sentence: "One number as a tree of what it was computed from, back to the embeddings and weights.",
   mount(root, app) {
     const view = new PathView(root, app);
-    return { update: (now) => view.update(now) };
+    return { update: (now) => view.update(now), unmount: () => view.type.disconnect() };
   },
 };

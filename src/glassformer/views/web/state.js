@@ -1,37 +1,57 @@
 // The one selection: what every view shows and every view sets. It is in the address, so that Back and links work.
 
-const WORDS = ["text", "second", "backward", "model", "direction", "projector", "written", "sampling", "beam"];
+const WORDS = ["text", "second", "backward", "model", "direction", "projector", "written", "sampling", "beam", "plan"];
 const NUMBERS = ["token", "head", "layer"];
 const listeners = new Set();
 
 /** The state that an address such as `#/step/layers.0.attention.weights/0,0,6,4?text=…` says. */
-export function read(hash) {
+export const read = (hash) => understood(hash).state;
+
+/** The state that an address says, and in words what of it could not be read. */
+export function understood(hash) {
+  const problems = [];
   const [path, query = ""] = hash.replace(/^#\/?/, "").split("?");
-  const [view = "", step = "", index = ""] = path.split("/").map(decoded);
+  const [view = "", step = "", index = ""] = path.split("/").map((part) => decoded(part, problems));
   const given = new URLSearchParams(query);
-  const found = { view: view || "home", step: step || null, index: index ? index.split(",").map(Number) : null };
+  const found = { view: view || "home", step: step || null, index: wholeNumbers(index, problems) };
   for (const name of WORDS) found[name] = given.get(name);
-  for (const name of NUMBERS) found[name] = given.has(name) ? Number(given.get(name)) : null;
-  found.changes = parsed(given.get("changes"));
-  return found;
+  for (const name of NUMBERS) found[name] = given.has(name) ? wholeNumber(name, given.get(name), problems) : null;
+  found.changes = parsed(given.get("changes"), problems);
+  return { state: found, problems };
 }
 
 /** A part of an address; one that was cut in the middle of a letter says nothing. */
-function decoded(part) {
+function decoded(part, problems) {
   try {
     return decodeURIComponent(part);
   } catch {
+    problems.push(`“${part}” is cut in the middle of a letter`);
     return "";
   }
 }
 
-function parsed(text) {
+function wholeNumbers(text, problems) {
+  if (!text) return null;
+  if (/^\d+(,\d+)*$/.test(text)) return text.split(",").map(Number);
+  problems.push(`the index “${text}” is not whole numbers such as 0,0,2,1`);
+  return null;
+}
+
+function wholeNumber(name, text, problems) {
+  if (/^\d+$/.test(text)) return Number(text);
+  problems.push(`${name} is “${text}”, wanted a whole number`);
+  return null;
+}
+
+function parsed(text, problems) {
   try {
     const found = JSON.parse(text ?? "[]");
-    return Array.isArray(found) ? found : [];
+    if (Array.isArray(found)) return found;
   } catch {
-    return []; // an address that was cut short
+    // an address that was cut short
   }
+  problems.push("its changes cannot be read, so the run is shown without them");
+  return [];
 }
 
 /** The address of a state. */
@@ -47,10 +67,10 @@ export function written(state) {
   return `#/${parts.join("/")}${rest ? `?${rest}` : ""}`;
 }
 
-let now = read(location.hash);
+let { state: now, problems } = understood(location.hash);
 
-function told(before) {
-  for (const listener of [...listeners]) listener(now, before);
+function told(before, replaced = false) {
+  for (const listener of [...listeners]) listener(now, before, replaced);
 }
 
 function remember(address, replace) {
@@ -62,6 +82,8 @@ function remember(address, replace) {
 }
 
 export const state = {
+  /** What of the last address that was opened could not be read, in words. */
+  get problems() { return [...problems]; },
   /** The state as it is. */
   get: () => ({ ...now }),
   /** Change some of it; with `replace` without an entry in the history. */
@@ -70,10 +92,11 @@ export const state = {
     now = { ...now, ...changes };
     const address = written(now);
     if (address === written(before)) return;
+    if (!replace) problems = [];
     remember(address, replace);
-    told(before);
+    told(before, replace);
   },
-  /** Call a listener after every change with the state now and before; the result stops it. */
+  /** Call a listener after every change with the state now and before, and whether it was without an entry; the result stops it. */
   on(listener) {
     listeners.add(listener);
     return () => listeners.delete(listener);
@@ -84,7 +107,7 @@ export const state = {
 
 const moved = () => {
   const before = now;
-  now = read(location.hash);
+  ({ state: now, problems } = understood(location.hash));
   if (written(now) !== written(before)) told(before);
 };
 addEventListener("popstate", moved);

@@ -23,16 +23,17 @@ class StepView {
     Object.assign(this, { root, app, scheme: null, key: "", asked: 0, kept: 0, cell: null, shown: null, hovered: null });
     const section = (name, title, ...rest) => made("section", { class: name, "aria-label": title }, made("h2", {}, title), ...rest);
     this.parts = {
-      pick: made("div", { class: "step-pick" }), about: made("div", { class: "step-about" }), formula: made("glass-formula"),
+      pick: made("div", { class: "step-pick" }), about: made("div", { class: "step-about" }), facts: made("div"), formula: made("glass-formula"),
+      whole: made("button", { type: "button", class: "reading-whole", "aria-expanded": "false", hidden: true, onclick: () => this.#unfold() }),
       where: made("p", { class: "reading-where" }), text: made("div", { class: "reading-text", tabindex: 0, role: "region", "aria-label": "arithmetic" }),
       jumps: made("p", { class: "reading-jumps" }), scheme: made("div", { class: "step-scheme" }), letters: made("div"), operands: made("div"), goes: made("ul", { class: "goes" }),
     };
     const p = this.parts;
-    this.sections = { letters: section("step-letters", "Letters", p.letters), operands: section("step-operands", "Operands", p.operands), goes: section("step-goes", "Where it goes", p.goes) };
+    this.sections = { letters: section("step-letters", "Letters", p.letters), operands: section("step-operands", "Operands", p.operands), goes: section("step-goes", "Where it goes", p.goes), about: section("step-facts", "About the equation") };
     this.reading = made("section", { class: "step-reading", "aria-label": "the number" }, made("div", { class: "reading-top" }, p.where, p.jumps), p.text);
     this.head = made("div", { class: "step-head" }, p.formula, p.about);
     root.append(p.pick, p.scheme, this.reading,
-      made("div", { class: "step-more" }, this.sections.operands, made("div", {}, this.sections.letters, this.sections.goes)));
+      made("div", { class: "step-more" }, this.sections.operands, made("div", {}, this.sections.letters, this.sections.goes, this.sections.about)));
     this.#listen();
   }
 
@@ -161,9 +162,30 @@ class StepView {
     const by = cell.by !== cell.step ? [", computed by ", made("a", { href: this.state.link({ step: cell.by, index: cell.index }) }, cell.by)] : [];
     where.replaceChildren(cell.direction === "backward" ? "Gradient of the loss with respect to " : "", made("b", {}, `${cell.step}${indexText(cell.index)}`), tokens ? made("span", { class: "faint" }, ` ${tokens}`) : "", ...by);
     text.replaceChildren(...arithmeticParts(this.app, cell));
+    if (pinned) this.#fold();
     this.reading.dataset.value = numberText(cell.value);
     this.reading.dataset.index = cell.index.join(",");
     this.#mark(cell, pinned);
+  }
+
+  /** A long sum is cut to the height of the panel until it is asked for. */
+  #fold() {
+    const { text, whole } = this.parts;
+    text.style.removeProperty("height");
+    whole.hidden = text.scrollHeight <= text.clientHeight + 1;
+    whole.textContent = "Whole sum";
+    whole.setAttribute("aria-expanded", "false");
+  }
+
+  #unfold() {
+    const { text, whole } = this.parts;
+    if (whole.getAttribute("aria-expanded") === "true") {
+      this.#fold();
+      return;
+    }
+    text.style.setProperty("height", `${Math.min(text.scrollHeight, innerHeight / 2)}px`);
+    whole.textContent = "Less";
+    whole.setAttribute("aria-expanded", "true");
   }
 
   /** What stands below the number that is kept. */
@@ -173,6 +195,7 @@ class StepView {
     const sent = cell.sent.length ? [sentTable(this.app, cell)] : [];
     operands.replaceChildren(...sent, ...(cell.operands.length ? operandTable(this.app, cell) : [made("p", { class: "faint" }, cell.missing ?? "This number is given: no other was used for it.")]));
     this.#drawJumps(cell);
+    this.#fold();
   }
 
   /** Mark the entries that count in the number; a pinned number brings their matrices along. */
@@ -193,7 +216,7 @@ class StepView {
     } }, title);
     const next = heaviest?.step ? made("a", { class: "button heaviest", href: this.state.link({ step: heaviest.source, index: heaviest.index }) }, "Heaviest operand") : null;
     this.parts.jumps.replaceChildren(...[next, made("a", { class: "button", href: this.state.link({ view: "path" }) }, "Path back"),
-      jump("Operands", this.sections.operands), jump("Where it goes", this.sections.goes)].filter(Boolean));
+      this.parts.whole, jump("Operands", this.sections.operands), jump("Where it goes", this.sections.goes)].filter(Boolean));
   }
 
   update(now) {
@@ -204,12 +227,13 @@ class StepView {
     }
     const step = source.step(now.step);
     if (!step) {
-      if (now.step) this.app.say(`There is no step ${now.step} in this run.`);
+      if (now.step) this.#misread(`there is no step ${now.step} in this run`);
       const name = firstStep(source.run);
       if (name) this.state.set({ step: name, index: source.step(name).shape.map((size) => size - 1) }, { replace: true });
       return;
     }
     const index = fitting(step, now.index);
+    if (now.index && now.index.join() !== index.join()) this.#misread(`${step.name} has the shape ${step.shape.join(" × ")}, so ${indexText(now.index)} is shown at ${indexText(index)}`);
     this.step = step;
     this.equation = source.equation(step);
     this.direction = now.direction === "backward" && step.gradient ? "backward" : "forward";
@@ -221,19 +245,33 @@ class StepView {
     this.#read(index, true);
   }
 
+  unmount() {
+    clearTimeout(this.timer);
+    this.scheme?.layout?.stop();
+  }
+
+  #misread(text) {
+    if (this.app.misread) this.app.misread(text);
+    else this.app.say(`In the address: ${text}.`);
+  }
+
   /** Draw what the step needs anew: nothing on a change of row or column. */
   #draw(index) {
     const key = JSON.stringify([this.app.source.id, this.step.name, this.direction, leadingOf(index)]);
     if (key === this.key && this.source === this.app.source) return;
     [this.key, this.source] = [key, this.app.source];
     [this.cell, this.shown, this.hovered] = [null, null, null];
+    this.scheme?.layout?.stop();
     this.scheme = schemeOf(this.app, this.step, this.direction, index);
     this.parts.scheme.replaceChildren(...(this.scheme.corner ? [this.scheme.element] : [this.head, this.scheme.element]));
     this.scheme.corner?.append(this.head);
+    (this.scheme.corner ? this.sections.about : this.parts.about.parentNode).append(this.parts.facts);
+    this.sections.about.hidden = !this.scheme.corner;
     this.#drawPick(index);
     this.#drawAbout();
     this.#drawLetters();
     this.#drawGoes();
+    this.scheme.layout?.draw();
   }
 
   #drawPick(index) {
@@ -276,9 +314,10 @@ class StepView {
     const rule = direction === "backward" && equation.rule_mathml;
     this.parts.formula.data = rule ? { mathml: equation.rule_mathml, symbols: [...equation.symbols, ...bars] } : { mathml: equation.mathml, symbols: equation.symbols };
     const facts = [`${step.equation}`, `${step.operations.toLocaleString("en")} operations`, equation.file ? `${equation.file}:${equation.line}` : null].filter(Boolean).join(" · ");
-    const lesson = equation.lesson ? made("a", { href: this.state.link({ view: "lesson", step: equation.lesson, index: null }) }, "Lesson") : null;
+    const lesson = equation.lesson ? made("a", { href: `/lessons/${equation.lesson}` }, "Lesson") : null;
     const back = direction === "backward" ? [made("p", {}, rule ? "The rule sends the gradient of the output back to each input: gradient in on the output, gradient out on the inputs." : "This equation goes backward through its parts.")] : [];
-    this.parts.about.replaceChildren(made("p", { class: "meaning" }, equation.meaning), equation.intuition ? made("p", { class: "faint" }, equation.intuition) : "", ...back, made("p", { class: "facts faint" }, facts, lesson ? " · " : "", lesson ?? ""));
+    this.parts.about.replaceChildren(made("p", { class: "meaning" }, equation.meaning), ...back);
+    this.parts.facts.replaceChildren(equation.intuition ? made("p", { class: "faint" }, equation.intuition) : "", made("p", { class: "facts faint" }, facts, lesson ? " · " : "", lesson ?? ""));
   }
 
   #drawLetters() {
@@ -307,6 +346,6 @@ export default {
   sentence: "One equation of the run as matrices: point at a number to see every number that it was computed from.",
   mount(root, app) {
     const view = new StepView(root, app);
-    return { update: (now) => view.update(now), unmount: () => clearTimeout(view.timer) };
+    return { update: (now) => view.update(now), unmount: () => view.unmount() };
   },
 };

@@ -19,8 +19,9 @@ const target = (cell, operand) => ({ step: operand.source, index: operand.index,
 function operandLink(app, cell, operand, text, heaviest) {
   const where = `${operand.source || operand.symbol}${indexText(operand.index)}`;
   const shared = { "data-symbol": operand.symbol, title: `${operand.symbol}: ${where}`, "data-heaviest": heaviest, class: "operand" };
-  if (operand.step) return made("a", { ...shared, href: app.state.link(target(cell, operand)) }, nameParts(text));
-  return made("button", { ...shared, type: "button", "data-weight": where, "data-index": operand.index.join(","), "data-value": numberText(operand.value) }, nameParts(text));
+  const parts = /^[−\d]/.test(text) ? [text] : nameParts(text); // a number stays in one piece
+  if (operand.step) return made("a", { ...shared, href: app.state.link(target(cell, operand)) }, parts);
+  return made("button", { ...shared, type: "button", "data-weight": where, "data-index": operand.index.join(","), "data-value": numberText(operand.value) }, parts);
 }
 
 /** The operand with the largest share that is not fixed, or -1. */

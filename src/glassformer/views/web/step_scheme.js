@@ -3,6 +3,7 @@
 import "glassformer/matrix.js";
 import { made } from "glassformer/dom.js";
 import { formulaOf } from "glassformer/formula.js";
+import { ProductLayout } from "glassformer/product_layout.js";
 
 const MOST_CELLS = 256; // marked one by one
 const MATHML = "http://www.w3.org/1998/Math/MathML";
@@ -64,7 +65,8 @@ class LetterFigure {
       ? made("a", { href: app.state.link({ step: bound.source, index: this.shape.map(() => 0) }) }, bound.source)
       : made("span", {}, bound.source || equation.symbols.find((each) => each.name === symbol)?.meaning || symbol);
     this.link = bound.step && bound.source !== this.step.name ? link : null;
-    return made("figcaption", {}, letter, link);
+    this.at = made("span", { class: "letter-at faint" });
+    return made("figcaption", {}, letter, link, this.at);
   }
 
   /** Which tokens stand on each axis, and the names of the axes. */
@@ -85,6 +87,7 @@ class LetterFigure {
     this.leading = leading;
     const lead = shape.slice(0, Math.max(0, shape.length - 2)).map((size, axis) => Math.min(leading[axis] ?? 0, size - 1));
     this.leading = lead;
+    this.at.textContent = lead.length ? `[${lead.join(", ")}]` : "";
     const [rows, columns] = matrixShape(shape);
     const { row, column } = this.#axes();
     const load = async ({ top, left, height, width }) => {
@@ -159,7 +162,8 @@ export function schemeOf(app, step, direction, index) {
     const corner = made("div", { class: "corner" });
     const scheme = made("div", { class: "scheme product" }, corner, parts.right, parts.left, parts.output);
     const element = rest.length ? made("div", {}, scheme, made("div", { class: "scheme row" }, ...rest)) : scheme;
-    return { element, figures, output: out[0], corner };
+    const [left, right, output] = [product.left, product.right, out[0]].map((name) => figures.get(name));
+    return { element, figures, output: out[0], corner, layout: new ProductLayout(scheme, { left, right, output }) };
   }
   const inputs = letters.filter((each) => !out.includes(each.name)).map((each) => figure(each.name));
   const output = has(out[0]) ? [figure(out[0])] : [];
