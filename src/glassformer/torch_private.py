@@ -34,7 +34,7 @@ def lerp_all(tensors: list[Tensor], ends: list[Tensor], weight: float | Tensor) 
         torch._foreach_add_(tensors, ways)  # pyright: ignore
         return
     if hasattr(torch, "_foreach_lerp_"):
-        torch._foreach_lerp_(tensors, ends, weight)  # pyright: ignore[reportPrivateImportUsage]
+        torch._foreach_lerp_(tensors, ends, weight)  # pyright: ignore
         return
     for tensor, end in zip(tensors, ends, strict=True):
         tensor.lerp_(end, weight)

@@ -1,10 +1,25 @@
 """How far two results are from each other."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
 from torch import Tensor
 
 from glassformer.bench.measure import BenchError
 
 TOLERANCE = 1e-4  # of outputs in float32 with the same weights
+
+
+@contextmanager
+def exact_products() -> Iterator[None]:
+    """Products in float32 as they are written, while inside; TF32, which some peers switch on, has three digits."""
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def relative_distance(found: Tensor, wanted: Tensor) -> float:

@@ -121,7 +121,8 @@ class _InPieces(torch.autograd.Function):
             loss, gradients = pieces.run(h.to(dtype), targets, wanted)
         if wanted:
             h_bar, E_bar, b_bar = gradients
-            ctx.save_for_backward(h_bar.to(h.dtype), E_bar.to(E.dtype), b_bar.to(E.dtype) if b is not None else None)
+            saved = (h_bar.to(h.dtype), E_bar.to(E.dtype), None if b is None else b_bar.to(E.dtype))
+            ctx.save_for_backward(*saved)  # pyright: ignore[reportArgumentType] - None may be saved
         return loss
 
     @staticmethod

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from glassformer.equation import MODE
-from glassformer.layers.block import Attention, Bidirectional, Causal
+from glassformer.layers.block import Attention, Bidirectional, Causal, Separated
 from glassformer.layers.cache import AttentionContext, LayerKV
 
 
@@ -30,13 +30,14 @@ class FusedAttention(Attention):
         self,
         x: Tensor,
         encoder_output: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Tensor | Separated | None = None,
         bias: Tensor | None = None,
         kv: LayerKV | None = None,
         context: AttentionContext | None = None,
     ) -> Tensor:
         """Hidden states [batch, seq, dim] attend to each other, to cached tokens, or to the cached encoder output."""
-        if MODE.dispatcher is None and bias is None and not self.training and not torch.compiler.is_compiling():
+        direct = MODE.dispatcher is None and bias is None and not self.training and not torch.compiler.is_compiling()
+        if direct and (mask is None or isinstance(mask, Tensor)):
             if self.qkv is None:
                 if kv is not None and context is None:
                     query = self.query.forward(x).view(*x.shape[:2], self.shape.heads, -1).transpose(1, 2)

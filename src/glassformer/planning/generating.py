@@ -7,10 +7,11 @@ import torch
 from glassformer.equation import no_checks
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.inference.triton_decoder import FEW_TEXTS
-from glassformer.layers.cache import DecoderState, KVCache, LayerKV, RecurrentState
+from glassformer.layers.cache import DecoderState, KVCache, LayerKV
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
+from glassformer.layers.recurrent_state import RecurrentState
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import Generation
 from glassformer.planning.kernel_data import Kernel, RecordedStep

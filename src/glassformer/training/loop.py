@@ -73,8 +73,8 @@ class _Loop:
         self.began = self.logged = time.perf_counter()
         self.logged_tokens = 0
         self.peak = 0.0  # operations per second of the device
-        writes = folder is not None and self.process_group.first
-        self.saver = Saver(folder, training.device) if writes else None
+        first = self.process_group.first
+        self.saver = Saver(folder, training.device) if folder is not None and first else None
         self.best: dict[str, Tensor] | None = None  # the best weights so far, where no folder has them
 
     def run(self) -> Iterator[Log]:
