@@ -54,7 +54,7 @@ def _gpt(model: GPTConfig, rows: int, recipe: Recipe, **more: object) -> Languag
     return replace(row, **more)  # pyright: ignore[reportArgumentType]
 
 
-_GPT2 = GPTConfig(vocab=VOCAB)
+_GPT2 = GPTConfig(vocab=VOCAB, activation="gelu")  # nanoGPT has the exact one
 _LARGE = _recipe(6e-4, 0.95)
 _BOTH = (NANOGPT, HUGGING_FACE)
 TRAIN = {
@@ -62,7 +62,7 @@ TRAIN = {
     "350M": _gpt(replace(_GPT2, dim=1024, layers=24, heads=16), 32, _LARGE, default=False, steps=6),
     "1.5B": _gpt(replace(_GPT2, dim=1600, layers=48, heads=25), 8, _LARGE, default=False, steps=5),
 }
-_CHARACTERS = GPTConfig(vocab=65, context=256, dim=384, layers=6, heads=6, dropout=0.2)
+_CHARACTERS = GPTConfig(vocab=65, context=256, dim=384, layers=6, heads=6, dropout=0.2, activation="gelu")
 _MODERN = ModernConfig(vocab=65, context=256, dim=384, layers=6, heads=6, dropout=0.2)
 SMALL = {
     "characters": _gpt(_CHARACTERS, 64, _recipe(1e-3, 0.99), steps=100, warm_up=60),

@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import math
 from contextlib import nullcontext
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -64,8 +65,16 @@ def _linear_cross_entropy_fused(
     label_smoothing: float = 0.0,
     ignore_index: int | None = None,
 ) -> Tensor:
-    flat, left_out = targets.reshape(-1).long(), NOTHING if ignore_index is None else ignore_index
-    return _InPieces.apply(h.reshape(-1, h.shape[-1]), E, b, flat, label_smoothing, left_out).to(h.dtype)  # pyright: ignore
+    half = not h.is_meta and torch.is_autocast_enabled(h.device.type)
+    dtype = torch.get_autocast_dtype(h.device.type) if half else h.dtype
+    rows, flat = h.reshape(-1, h.shape[-1]), targets.reshape(-1).long()
+    layer = OutputLayer(E.shape[0], label_smoothing, NOTHING if ignore_index is None else ignore_index, dtype)
+    if torch.compiler.is_compiling():
+        wanted = torch.is_grad_enabled()
+        L = _in_one_call(rows, E, b, flat, label_smoothing, layer.left_out, dtype, wanted)[0]
+    else:
+        L = _InPieces.apply(rows, E, b, flat, layer)  # pyright: ignore[reportAssignmentType]
+    return L.to(E.dtype)
 
 
 @linear_cross_entropy.def_gradient(
@@ -97,93 +106,134 @@ def _linear_cross_entropy_check(E: Tensor, targets: Tensor, ignore_index: int | 
     linear_cross_entropy.require(not wrong.any(), "targets", got, f"classes from 0 to {E.shape[0] - 1}")
 
 
+@dataclass(frozen=True)
+class OutputLayer:
+    """How the loss of an output layer is computed: its classes, smoothing, the class left out, and the dtype."""
+
+    classes: int
+    smoothed: float
+    left_out: int
+    dtype: torch.dtype
+
+    def in_pieces(
+        self, h: Tensor, E: Tensor, b: Tensor | None, targets: Tensor, wanted: bool
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The loss, and the gradients of hidden states, weights and biases, empty unless they are wanted.
+
+        The logits of each piece are at hand just once, so that both come from one pass.
+        """
+        kind, exact = h.device.type, torch.promote_types(self.dtype, torch.float32)
+        with torch.autocast(kind, enabled=False) if kind in PIECE else nullcontext():
+            E_half, b_half = _padded(E.to(self.dtype), b if b is None else b.to(self.dtype))
+            loss = torch.zeros((), dtype=exact, device=h.device)
+            E_bar = torch.zeros(E_half.shape if wanted else (0, 0), dtype=exact, device=h.device)
+            b_bar = torch.zeros(len(E_bar) if b is not None else 0, dtype=exact, device=h.device)
+            h_bar = torch.empty(h.shape if wanted else (0, 0), dtype=h.dtype, device=h.device)
+            size = _rows(len(h), len(E_half), kind)
+            for at in range(0, len(h), size):
+                rows, y = h[at : at + size].to(self.dtype), targets[at : at + size]
+                z = functional.linear(rows, E_half, b_half)
+                if KERNEL and z.is_cuda:
+                    losses, z_bar = _losses_in_place(z, y, self.classes, self.smoothed, self.left_out), z
+                else:
+                    losses, z_bar = self._one(z, y, exact)
+                loss += losses.sum()
+                if wanted:
+                    h_bar[at : at + size] = z_bar @ E_half
+                    E_bar += z_bar.T @ rows
+                if wanted and b is not None:
+                    b_bar += z_bar.sum(0, dtype=exact)
+        classes = self.classes if wanted else 0
+        return loss, h_bar, E_bar[:classes].to(E.dtype), b_bar[:classes].to(E.dtype)
+
+    def _one(self, z: Tensor, y: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The losses of a piece of logits, and their gradients in their own dtype; padding has none."""
+        exact, smoothed, counts = z[:, : self.classes].to(dtype), self.smoothed, y != self.left_out
+        y = torch.where(counts, y, 0)[:, None]
+        lse, right = exact.logsumexp(-1, keepdim=True), exact.gather(1, y)
+        each = lse - (1 - smoothed) * right
+        each = each - smoothed * exact.mean(-1, keepdim=True) if smoothed else each
+        p = (exact - lse).exp()
+        p = (p - smoothed / self.classes if smoothed else p) * counts[:, None]
+        z_bar = functional.pad(p.to(z.dtype), (0, z.shape[1] - self.classes))
+        at_target = ((right - lse).exp() - smoothed / self.classes - (1 - smoothed)) * counts[:, None]
+        return each[:, 0] * counts, z_bar.scatter(1, y, at_target.to(z.dtype))
+
+
 class _InPieces(torch.autograd.Function):
-    """The loss and, since each piece of the logits is at hand just once, its gradients in the same pass."""
+    """The loss, which keeps its gradients for the backward pass."""
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx,
-        h: Tensor,
-        E: Tensor,
-        b: Tensor | None,
-        targets: Tensor,
-        label_smoothing: float,
-        left_out: int,
+        ctx: FunctionCtx, h: Tensor, E: Tensor, b: Tensor | None, targets: Tensor, layer: OutputLayer
     ) -> Tensor:
         """The summed loss."""
-        device = h.device.type
-        autocast = not h.is_meta and torch.is_autocast_enabled(device)
-        dtype = torch.get_autocast_dtype(device) if autocast else h.dtype
-        with torch.autocast(device, enabled=False) if autocast else nullcontext():
-            weights, biases = _padded(E.to(dtype), b if b is None else b.to(dtype))
-            pieces = _Pieces(weights, biases, E.shape[0], label_smoothing, left_out)
-            wanted = any(ctx.needs_input_grad)  # pyright: ignore[reportAttributeAccessIssue]
-            loss, gradients = pieces.run(h.to(dtype), targets, wanted)
-        if wanted:
-            h_bar, E_bar, b_bar = gradients
-            saved = (h_bar.to(h.dtype), E_bar.to(E.dtype), None if b is None else b_bar.to(E.dtype))
-            ctx.save_for_backward(*saved)  # pyright: ignore[reportArgumentType] - None may be saved
+        wanted = any(ctx.needs_input_grad)  # pyright: ignore[reportAttributeAccessIssue]
+        loss, *gradients = layer.in_pieces(h, E, b, targets, wanted)
+        ctx.save_for_backward(*gradients)
         return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: FunctionCtx, L_bar: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The gradients, times the cotangent of the sum."""
-        h_bar, E_bar, b_bar = ctx.saved_tensors  # pyright: ignore[reportAttributeAccessIssue]
-        scaled = [None if g is None else g * L_bar.to(g.dtype) for g in (h_bar, E_bar, b_bar)]
-        return *scaled, None, None, None
+        h_bar, E_bar, b_bar = (saved * L_bar.to(saved.dtype) for saved in ctx.saved_tensors)  # pyright: ignore
+        return h_bar, E_bar, b_bar if b_bar.numel() else None, None, None
 
 
-class _Pieces:
-    """An output layer with its targets, a few rows at a time."""
+# The compiler takes the loss and its gradients as one call: its own code for the pieces is slower than their kernel.
+@torch.library.custom_op("glassformer::linear_cross_entropy", mutates_args=())
+def _in_one_call(
+    h: Tensor,
+    E: Tensor,
+    b: Tensor | None,
+    targets: Tensor,
+    label_smoothing: float,
+    left_out: int,
+    dtype: torch.dtype,
+    wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return OutputLayer(E.shape[0], label_smoothing, left_out, dtype).in_pieces(h, E, b, targets, wanted)
 
-    def __init__(self, E: Tensor, b: Tensor | None, classes: int, label_smoothing: float, left_out: int) -> None:
-        self.E, self.b, self.classes, self.smoothing, self.left_out = E, b, classes, label_smoothing, left_out
 
-    def run(self, h: Tensor, targets: Tensor, wanted: bool) -> tuple[Tensor, tuple[Tensor, Tensor, Tensor]]:
-        """The loss, and the gradients of hidden states, weights and biases where they are wanted."""
-        exact = torch.promote_types(h.dtype, torch.float32)
-        loss = torch.zeros((), dtype=exact, device=h.device)
-        E_bar = torch.zeros(self.E.shape if wanted else (0, 0), dtype=exact, device=h.device)
-        b_bar = torch.zeros(len(E_bar), dtype=exact, device=h.device)
-        h_bar = []
-        for rows, y in zip(*(t.split(_rows(len(h), len(self.E), h.device.type)) for t in (h, targets)), strict=True):
-            z = functional.linear(rows, self.E, self.b)
-            if KERNEL and z.is_cuda:
-                losses, z_bar = _losses_in_place(z, y, self.classes, self.smoothing, self.left_out), z
-            else:
-                losses, z_bar = self._one(z, y, exact)
-            loss += losses.sum()
-            if wanted:
-                h_bar.append(z_bar @ self.E)
-                E_bar += z_bar.T @ rows
-                b_bar += z_bar.sum(0, dtype=exact)
-        gradients = (torch.cat(h_bar) if h_bar else h, E_bar[: self.classes], b_bar[: self.classes])
-        return loss, gradients
+@_in_one_call.register_fake
+def _in_one_call_shapes(
+    h: Tensor,
+    E: Tensor,
+    b: Tensor | None,
+    targets: Tensor,
+    label_smoothing: float,
+    left_out: int,
+    dtype: torch.dtype,
+    wanted: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    empty = h.new_empty((0, 0)), E.new_empty((0, 0)), E.new_empty(0)
+    biases = E.new_empty(0 if b is None else E.shape[0])
+    gradients = (torch.empty_like(h), torch.empty_like(E), biases) if wanted else empty
+    return h.new_empty((), dtype=torch.promote_types(dtype, torch.float32)), *gradients
 
-    def _one(self, z: Tensor, y: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """The losses of a piece of logits, and their gradients in their own dtype; padding has none."""
-        exact, smoothing, counts = z[:, : self.classes].to(dtype), self.smoothing, y != self.left_out
-        y = torch.where(counts, y, 0)[:, None]
-        lse, right = exact.logsumexp(-1, keepdim=True), exact.gather(1, y)
-        each = lse - (1 - smoothing) * right
-        each = each - smoothing * exact.mean(-1, keepdim=True) if smoothing else each
-        p = (exact - lse).exp()
-        p = (p - smoothing / self.classes if smoothing else p) * counts[:, None]
-        z_bar = functional.pad(p.to(z.dtype), (0, z.shape[1] - self.classes))
-        at_target = ((right - lse).exp() - smoothing / self.classes - (1 - smoothing)) * counts[:, None]
-        return each[:, 0] * counts, z_bar.scatter(1, y, at_target.to(z.dtype))
+
+def _keep_gradients(ctx: FunctionCtx, inputs: tuple[object, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(*output[1:])
+
+
+def _scale_gradients(ctx: FunctionCtx, L_bar: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
+    h_bar, E_bar, b_bar = (saved * L_bar.to(saved.dtype) for saved in ctx.saved_tensors)  # pyright: ignore
+    return h_bar, E_bar, b_bar if b_bar.shape[0] else None, None, None, None, None, None
+
+
+_in_one_call.register_autograd(_scale_gradients, setup_context=_keep_gradients)
 
 
 @torch.library.custom_op("glassformer::losses_in_place", mutates_args=("z",))
-def _losses_in_place(z: Tensor, targets: Tensor, classes: int, smoothing: float, left_out: int) -> Tensor:
+def _losses_in_place(z: Tensor, targets: Tensor, classes: int, smoothed: float, left_out: int) -> Tensor:
     """The loss of each row of logits by a Triton kernel, which turns the logits into their gradients."""
     kernel = importlib.import_module("glassformer.equations.cross_entropy_kernel")
-    return kernel.cross_entropy_rows(z, targets, classes, smoothing, left_out)
+    return kernel.cross_entropy_rows(z, targets, classes, smoothed, left_out)
 
 
 @_losses_in_place.register_fake
-def _losses_shape(z: Tensor, targets: Tensor, classes: int, smoothing: float, left_out: int) -> Tensor:
+def _losses_shape(z: Tensor, targets: Tensor, classes: int, smoothed: float, left_out: int) -> Tensor:
     return torch.empty(len(z), dtype=torch.float32, device=z.device)
 
 

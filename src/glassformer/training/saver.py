@@ -15,13 +15,13 @@ from glassformer.training.run_folder import RunFolder
 class Saver:
     """Writes the checkpoints of a run, one at a time and in order.
 
-    On a device that runs asynchronously a thread writes; `wait` raises what went wrong there. A CPU has no time to
+    On a GPU a thread writes; `wait` raises what went wrong there. A CPU has no time to
     spare for it, and its tensors would have to be copied: there `save` returns when the checkpoint is written.
     """
 
     def __init__(self, folder: RunFolder, device: Device) -> None:
-        self._folder, self._device = folder, device
-        self._thread = ThreadPoolExecutor(1, "checkpoints") if device.asynchronous else None
+        self._folder = folder
+        self._thread = ThreadPoolExecutor(1, "checkpoints") if device.device.type == "cuda" else None
         self._writing: Future[None] | None = None
 
     def save(self, snapshot: Snapshot, best: bool) -> None:

@@ -107,8 +107,7 @@ class Training:
         self._backward(parts, numbers.tokens)
         self.clip_gradients()
         bad = ~(self.norm.isfinite() & self.sums[0].isfinite()) & (self.first_bad == 0)
-        step = torch.as_tensor(numbers.step, device=bad.device).to(self.first_bad.dtype)
-        self.first_bad.copy_(torch.where(bad, step, self.first_bad))
+        self.first_bad.add_((bad * numbers.step).long())  # it was 0
         if not self.device.asynchronous:
             self.raise_if_nonfinite()
         skip = (self.first_bad > 0).float() if self.device.asynchronous else None
