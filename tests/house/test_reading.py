@@ -7,8 +7,8 @@ from tests.house.source import modules, runtime_imports
 
 DEPTH, MODEL_DEPTH = 14, 10
 GPT = "glassformer.models.gpt"
-GPT_LINES = 3500
-FILES, LINES = 15, 550
+GPT_LINES = 3650  # 3,500 before attention with dropout and sequences that share a row
+FILES, LINES = 15, 570  # 550 before them
 
 
 @cache

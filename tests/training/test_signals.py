@@ -77,10 +77,10 @@ def in_a_save(number: int, at: int) -> Iterator[None]:
     """Receive a signal when half of a checkpoint is written."""
     save = RunFolder.save
 
-    def hear(self: RunFolder, snapshot: object) -> object:
+    def hear(self: RunFolder, snapshot: object, log: int) -> object:
         chosen = getattr(snapshot, "step", 0) == at
         with Faults(9 if chosen else 0, lambda _: os.kill(os.getpid(), number)).armed():
-            return save(self, snapshot)  # pyright: ignore[reportArgumentType]
+            return save(self, snapshot, log)  # pyright: ignore[reportArgumentType]
 
     with patch.object(RunFolder, "save", hear):
         yield

@@ -3,13 +3,19 @@
 from glassformer.equations.activations import gelu, gelu_tanh, quick_gelu, relu, sigmoid, silu, squared_relu, tanh
 from glassformer.equations.adam import adam, adamw, bias_correction, moving_mean_square, normalized_descent, rmsprop
 from glassformer.equations.algebra import add, linear, multiply, residual, scale
-from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
+from glassformer.equations.attention import (
+    apply_mask,
+    attention,
+    attention_scores,
+    dropout_attention,
+    soft_cap,
+    weighted_sum,
+)
 from glassformer.equations.block_attention import block_attention
 from glassformer.equations.cache import write_slots
 from glassformer.equations.components import principal_components
 from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
 from glassformer.equations.convolution import conv2d, upsample
-from glassformer.equations.dropout_attention import dropout_attention
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.gated import geglu, swiglu

@@ -20,6 +20,7 @@ from glassformer.equations.ranges import below_one, same_dtype
 from glassformer.equations.softmax import softmax
 
 PIECE = {"cpu": 2**24, "cuda": 2**28}  # logits that exist at once, by the type of the device
+MOST_PIECES = 64  # a batch of more takes no less memory: its hidden states outgrow a piece of its logits
 ROWS = 128  # a piece has a multiple of these, which suits matrix products
 COLUMNS = 64  # on a GPU the classes are padded to a multiple of these: a product with an odd number of columns is slow
 KERNEL = importlib.util.find_spec("triton") is not None
@@ -245,5 +246,5 @@ def _padded(E: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor | None]:
 
 def _rows(rows: int, classes: int, device: str) -> int:
     """Rows of a piece: as equal as can be, so that one compiled program serves all but the last."""
-    pieces = math.ceil(rows * classes / PIECE.get(device, PIECE["cpu"]))
+    pieces = min(MOST_PIECES, math.ceil(rows * classes / PIECE.get(device, PIECE["cpu"])))
     return max(1, rows) if pieces <= 1 else -(-rows // (pieces * ROWS)) * ROWS

@@ -86,7 +86,9 @@ def rms_norm(
     return unit if gamma is None else gamma * unit
 
 
-rms_norm.def_fused(lambda x, gamma=None, eps=1e-06: functional.rms_norm(x, x.shape[-1:], gamma, eps))
+@rms_norm.def_fused
+def _rms_norm_fused(x: Tensor, gamma: Tensor | None = None, eps: float = 1e-6) -> Tensor:
+    return functional.rms_norm(x, x.shape[-1:], gamma if gamma is None else gamma.to(x.dtype), eps)
 
 
 @rms_norm.def_gradient(

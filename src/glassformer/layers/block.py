@@ -8,8 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equations.algebra import add, residual
-from glassformer.equations.attention import apply_mask, attention, attention_scores, soft_cap, weighted_sum
-from glassformer.equations.dropout_attention import dropout_attention
+from glassformer.equations.attention import (
+    apply_mask,
+    attention,
+    attention_scores,
+    dropout_attention,
+    soft_cap,
+    weighted_sum,
+)
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
 from glassformer.equations.masks import causal_mask, combine_masks, position_mask, relative_positions
 from glassformer.equations.regularization import dropout

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from glassformer.equation import MODE, no_checks
 from glassformer.equations.embedding import unembed
-from glassformer.equations.matrices import transpose
 from glassformer.errors import ModelError
 from glassformer.layers.basic import Embedding, Linear
 from glassformer.layers.config import Config
@@ -90,12 +89,12 @@ class TokenPredictor(Model):
         return unembed(x, self.embedding.weight) if self.output is None else self.output(x)
 
     def output_weights(self) -> tuple[Tensor, Tensor | None] | None:
-        """Weights [vocab, dim] and bias of the output layer, or None where logits are more than a linear layer."""
+        """Weights and bias of the output layer, or None where logits are more than a linear layer."""
         if type(self).unembed is not TokenPredictor.unembed:
             return None
         if self.output is None:
             return self.embedding.weight, None
-        return (transpose(self.output.weight), self.output.bias) if isinstance(self.output, Linear) else None
+        return (self.output.weight, self.output.bias) if isinstance(self.output, Linear) else None
 
 
 def _tree(name: str, module: nn.Module, depth: int) -> list[str]:

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterable
 
-from glassformer.equations.attention import attention, weighted_sum
+from glassformer.equations.attention import attention, dropout_attention, weighted_sum
 from glassformer.equations.block_attention import block_attention
-from glassformer.equations.dropout_attention import dropout_attention
 from glassformer.equations.window_attention import window_attention
 from glassformer.steps import Step
 

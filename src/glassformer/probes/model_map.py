@@ -9,9 +9,8 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from glassformer.equations.algebra import residual
-from glassformer.equations.attention import attention, weighted_sum
+from glassformer.equations.attention import attention, dropout_attention, weighted_sum
 from glassformer.equations.block_attention import block_attention
-from glassformer.equations.dropout_attention import dropout_attention
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.window_attention import window_attention
 from glassformer.probes.interventions import head_attribution, layer_attribution

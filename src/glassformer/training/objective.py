@@ -14,6 +14,7 @@ from glassformer.data.packed_pairs import BOUNDS, packed_tokens, unpacked
 from glassformer.equation import no_checks
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy
 from glassformer.equations.losses import cross_entropy, symmetric_kl
+from glassformer.equations.matrices import transpose
 from glassformer.equations.similarity import inner_product
 from glassformer.layers.model import Model, TokenPredictor
 from glassformer.recording import Tape
@@ -69,7 +70,8 @@ def _one_pass(
     output = model.output_weights() if isinstance(model, TokenPredictor) and weights is None else None
     if not isinstance(model, TokenPredictor) or output is None or output[0].dtype in HALF:
         return summed_cross_entropy(model(*inputs), targets, weights, label_smoothing)
-    return linear_cross_entropy(model.hidden_states(*inputs), output[0], targets, output[1], label_smoothing, IGNORE)
+    weight, bias = (output[0] if model.output is None else transpose(output[0])), output[1]
+    return linear_cross_entropy(model.hidden_states(*inputs), weight, targets, bias, label_smoothing, IGNORE)
 
 
 def _twice(value: Input) -> Input:
