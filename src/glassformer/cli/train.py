@@ -244,10 +244,11 @@ def _beside_plan(run: "Run", last: "Log") -> str:
     """Tokens per second of a run, and on a GPU the memory of its largest batch: planned and measured."""
     import torch
 
+    from glassformer.data.packed_pairs import unpacked
     from glassformer.planning.plan import plan
     from glassformer.training.estimate import largest_batch, readable
 
-    batch = largest_batch(run.data.batches, run.objective)
+    batch = unpacked(largest_batch(run.data.batches, run.objective))
     first, settings = batch[run.objective.inputs[0]], run.settings
     found = plan(
         run.model.config,
