@@ -41,6 +41,12 @@ class GraphedStep:
         self._seen: dict[Shapes, int] = {}
         self._captured: dict[Shapes, tuple[torch.cuda.CUDAGraph, list[Batch]]] = {}
         self.problem: str | None = None  # why nothing is captured any more
+        self._unsaid: str | None = None  # the same, until it has been said
+
+    def take_problem(self) -> str | None:
+        """Why nothing is captured any more, once."""
+        found, self._unsaid = self._unsaid, None
+        return found
 
     def run(self, parts: Sequence[Batch], numbers: StepNumbers) -> None:
         """Take a step with batches that are on the host."""
@@ -79,6 +85,8 @@ class GraphedStep:
             with torch.cuda.graph(graph, self._pool, self._stream, capture_error_mode="thread_local"):
                 self._compute(static, self._on_device())
         except RuntimeError as error:
-            self.problem = f"steps run without a CUDA graph, which is slower: {str(error).splitlines()[0]}"
+            self._unsaid = self.problem = (
+                f"steps run without a CUDA graph, which is slower: {str(error).splitlines()[0]}"
+            )
             return
         self._captured[shapes] = graph, static

@@ -183,7 +183,7 @@ class Training:
         total, targets, _ = self.sums.tolist()
         loss = total / (targets or 1)
         rate = self.recipe.learning_rate_at(self.done)
-        notes = [self.monitor.loss(self.done, loss, rate)]
+        notes = [self.monitor.loss(self.done, loss, rate), self.graphed and self.graphed.take_problem()]
         validation_loss = None
         if validation is not None:
             validation_loss = self.evaluate(validation)
