@@ -24,18 +24,18 @@ def layer(rows: int, classes: int, seed: int = 0) -> tuple[Tensor, Tensor, Tenso
     return h.requires_grad_(), E.requires_grad_(), targets, b.requires_grad_()
 
 
-@given(rows=st.integers(0, 400), classes=st.integers(1, 40), smoothing=st.sampled_from([0.0, 0.1]))
-def test_pieces_add_up_to_the_whole(rows: int, classes: int, smoothing: float) -> None:
+@given(rows=st.integers(0, 400), classes=st.integers(1, 40), epsilon=st.sampled_from([0.0, 0.1]))
+def test_pieces_add_up_to_the_whole(rows: int, classes: int, epsilon: float) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(MODULE.PIECE, "cpu", 128 * classes)  # as many pieces as there can be
         found = layer(rows, classes)
-        loss = linear_cross_entropy(*found, smoothing, -100)
+        loss = linear_cross_entropy(*found, epsilon, -100)
         loss.backward()
     wanted = layer(rows, classes)
     h, E, targets, b = wanted
-    whole = cross_entropy.fn(h @ E.T + b, targets, smoothing, -100, "sum")
+    whole = cross_entropy.fn(h @ E.T + b, targets, epsilon, -100, "sum")
     whole.backward()
-    assert_close(loss, whole)
+    assert_close(loss, whole, rtol=1e-5, atol=1e-3)  # sums of hundreds in float32
     for one, other in zip(found, wanted, strict=True):
         assert (
             one.grad is None or other.grad is None or assert_close(one.grad, other.grad, rtol=1e-4, atol=1e-4) is None
