@@ -13,6 +13,7 @@ from glassformer.decoding.generate import generate
 from glassformer.equations.activations import gelu, gelu_tanh, relu, silu
 from glassformer.equations.algebra import add, linear, multiply, residual
 from glassformer.equations.attention import attention
+from glassformer.equations.losses import cross_entropy
 from glassformer.equations.masks import padding_mask
 from glassformer.equations.normalization import layer_norm, rms_norm
 from glassformer.equations.quantization import int8_linear, quantize_rows
@@ -206,3 +207,18 @@ def test_generated_texts_are_the_same_by_kernels(config: dict[str, float], monke
     assert [text.ids for text in found] == [text.ids for text in plain]
     for one, other in zip(found, plain, strict=True):
         assert one.log_probabilities == pytest.approx(other.log_probabilities, abs=1e-4)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+@pytest.mark.parametrize(("classes", "columns"), [(65, 128), (2500, 2560), (7, 7)])
+def test_rows_of_cross_entropy_become_their_gradients(classes: int, columns: int, epsilon: float) -> None:
+    from glassformer.equations.cross_entropy_kernel import cross_entropy_rows  # imports triton
+
+    z, targets = 5 * draw(4, columns), torch.tensor([0, classes - 1, -100, classes // 2], device=DEVICE)
+    logits = z[:, :classes].double().requires_grad_()
+    wanted = cross_entropy.fn(logits, targets, epsilon, -100, "none")
+    wanted.sum().backward()
+    near(cross_entropy_rows(z, targets, classes, epsilon, -100), wanted.detach())
+    assert logits.grad is not None
+    near(z[:, :classes], logits.grad)
+    assert not z[:, classes:].any() and not z[2].any()
