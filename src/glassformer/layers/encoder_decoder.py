@@ -17,7 +17,6 @@ from glassformer.layers.model import TokenPredictor, checks_inputs
 class Packing(Protocol):
     """Which tokens of a row belong together, where several pairs share one: `PackedPairs` of `packing`."""
 
-    @property
     def most(self) -> int:
         """The most tokens of a sequence."""
         ...
@@ -59,8 +58,8 @@ class EncoderDecoder(TokenPredictor):
     ) -> None:
         """Raise on token ids the model cannot take."""
         context = self.max_length
-        if packing is not None and context is not None and not source.is_meta and packing.most > context:
-            where = f"{type(self).__name__}: packing has a sequence of {packing.most} tokens"
+        if packing is not None and context is not None and not source.is_meta and packing.most() > context:
+            where = f"{type(self).__name__}: packing has a sequence of {packing.most()} tokens"
             raise ModelError(f"{where}, wanted at most {context}, the model's context")
         self.check_tokens("source", source, self.config.vocab, context if packing is None else None)
         self.check_tokens("target", target, self.config.vocab, context if packing is None else None)

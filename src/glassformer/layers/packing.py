@@ -43,7 +43,6 @@ class PackedPairs:
     targets: Tensor
     longest: int | None = None
 
-    @property
     def most(self) -> int:
         """The most tokens of a sequence."""
         return max(int(bounds.diff().max()) for bounds in (self.sources, self.targets))
