@@ -18,7 +18,7 @@ from glassformer.torch_private import flash_documents
 
 @equation(
     r"p_i = i - c_{k(i)}, \quad k(i) = \max\{k : c_k \le i\}",
-    meaning="In a row of several documents each token counts its position from the start of its own.",
+    meaning="In a row of several documents, positions start again at 0 in each document.",
     intuition="Page numbers of a volume of stories that begin anew with each story.",
     symbols={
         "c": "bounds of the documents of a row: the first token of each, and at the end the number of tokens",
