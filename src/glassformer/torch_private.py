@@ -49,6 +49,24 @@ def step_unless(skip: Tensor, optimizer: Optimizer) -> bool:
     return True
 
 
+def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add the product of two matrices to a total, whose dtype may have more bits: in one kernel where torch has it."""
+    if total.is_cuda and a.dtype != total.dtype and "dtype_out" in torch.ops.aten.addmm.overloads():
+        torch.ops.aten.addmm.dtype_out(total, a, b, total.dtype, out=total)
+    else:
+        total += a @ b
+
+
+NARROW = 512  # features: the sums over rows and those over columns of a norm's gradient are faster in two kernels
+
+
+def compiler_options(features: int) -> dict[str, bool]:
+    """Options of the compiler for a model of this many features, as far as this torch has them."""
+    wanted = {"triton.mix_order_reduction": False} if features <= NARROW else {}
+    known = importlib.import_module("torch._inductor").list_options() if wanted else []
+    return {name: value for name, value in wanted.items() if name in known}
+
+
 def uncompile(module: nn.Module) -> None:
     """Undo `compile()` of every submodule; where that cannot be done, new shapes are compiled as they come."""
     for part in module.modules():

@@ -8,6 +8,7 @@ from torch.nn import functional
 from torch.testing import assert_close
 
 from glassformer.equations.activations import gelu, gelu_tanh, relu, sigmoid, silu, squared_relu, tanh
+from glassformer.equations.compiled_gelu import CompiledGelu
 from glassformer.equations.gated import swiglu
 from tests.equations.drawing import Draw
 
@@ -62,3 +63,16 @@ def test_stacked_linear_maps_collapse_without_a_bend() -> None:
     x, first, second = torch.randn(9, 3), torch.randn(3, 5), torch.randn(5, 2)
     assert_close(x @ first @ second, x @ (first @ second))
     assert not torch.allclose(relu(x @ first) @ second, x @ (first @ second))
+
+
+@pytest.mark.parametrize("tanh", [False, True])
+@settings(max_examples=20, deadline=None)
+@given(scale=st.sampled_from([0.01, 1.0, 30.0, 1e4]), seed=st.integers(0, 99))
+def test_gelu_for_the_compiler_equals_gelu_far_below_half_precision(tanh: bool, scale: float, seed: int) -> None:
+    x = (torch.randn(1000, generator=torch.Generator().manual_seed(seed)) * scale).requires_grad_()
+    exact = x.detach().double().requires_grad_()
+    found = CompiledGelu.apply(x, tanh)
+    right = functional.gelu(exact, approximate="tanh" if tanh else "none")
+    assert_close(found.double(), right, rtol=1e-6, atol=1e-6)
+    (slope,) = torch.autograd.grad(found.sum(), x)
+    assert_close(slope.double(), torch.autograd.grad(right.sum(), exact)[0], rtol=1e-6, atol=1e-5)

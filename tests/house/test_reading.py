@@ -7,7 +7,7 @@ from tests.house.source import modules, runtime_imports
 
 DEPTH, MODEL_DEPTH = 14, 10
 GPT = "glassformer.models.gpt"
-GPT_LINES = 3650  # 3,500 before attention with dropout and sequences that share a row
+GPT_LINES = 3700  # 3,500 before attention with dropout, sequences that share a row, and a compiled GELU
 FILES, LINES = 15, 570  # 550 before them
 
 

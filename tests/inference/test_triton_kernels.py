@@ -222,3 +222,70 @@ def test_rows_of_cross_entropy_become_their_gradients(classes: int, columns: int
     assert logits.grad is not None
     near(z[:, :classes], logits.grad)
     assert not z[:, classes:].any() and not z[2].any()
+
+
+def document_bounds(documents: list[list[int]]) -> Tensor:
+    """Bounds of documents of these lengths, row by row."""
+    return torch.tensor([[0, *torch.tensor(row).cumsum(0).tolist()] for row in documents], dtype=torch.int32).to(DEVICE)
+
+
+LENGTHS = [[5, 0, 16, 1, 26, 0], [20, 20, 0, 0, 8, 0]]  # of documents, empty ones among them
+OTHERS = [[9, 3, 0, 30, 2, 4], [17, 1, 12, 0, 8, 10]]
+
+
+@pytest.mark.parametrize(("scale_up", "longest"), [(1, 32), (3, 96)])  # one block for a document, and several
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_attention_within_short_documents_equals_the_formula(
+    scale_up: int, longest: int, causal: bool, p: float
+) -> None:
+    from glassformer.equations.document_attention_kernel import DocumentBounds, backward, forward
+    from glassformer.equations.packed_attention import document_mask, packed_attention
+
+    c, e = (document_bounds([[scale_up * n for n in row] for row in side]) for side in (LENGTHS, OTHERS))
+    e = c if causal else e
+    tokens, keys = int(c[0, -1]), int(e[0, -1])
+    dtype = torch.bfloat16 if ON_GPU else torch.float32  # a GPU multiplies float32 in fewer bits
+    q, k = (draw(2, n, 2, 16, seed=n, dtype=dtype).transpose(1, 2) for n in (tokens, keys))
+    v = draw(2, 2, keys, 32, dtype=dtype)  # dense by head
+    documents = DocumentBounds([c, e, torch.tensor([7], device=DEVICE)], longest, causal, 0.25, p)
+    # Values that are rows of the identity show the weights, a few keys at a time.
+    parts = [torch.eye(keys, dtype=dtype, device=DEVICE)[:, at : at + 32] for at in range(0, keys, 32)]
+    parts = [torch.nn.functional.pad(part, (0, 32 - part.shape[1])).expand(2, 2, -1, -1).contiguous() for part in parts]
+    shown = torch.cat([forward(q, k, part, documents)[0] for part in parts], -1)[..., :keys]
+    exact = [t.double().requires_grad_() for t in (q, k, v)]
+    visible = document_mask.fn(c, e, tokens, keys, causal) == 0
+    scores = (exact[0] @ exact[1].mT * 0.25).masked_fill(~visible, -1e30)
+    weights = scores.softmax(-1) * visible  # a row may see nothing
+    wanted = (weights * (shown != 0) / (1 - p)) @ exact[2]
+    o, lse = forward(q, k, v, documents)
+    near(o, wanted.detach())
+    if p:
+        assert 0.6 < float((shown != 0).sum() / visible.expand_as(shown).sum()) < 0.8
+    else:
+        near(o, packed_attention.fn(*(t.detach() for t in exact), c, e, longest, causal, 0.25))
+    o_bar = draw(*o.shape, seed=3, dtype=dtype)
+    found = backward(o_bar, q, k, v, o, lse, documents)
+    for gradient, right in zip(found, torch.autograd.grad(wanted, exact, o_bar.double()), strict=True):
+        near(gradient, right)
+
+
+@pytest.mark.parametrize("p", [0.0, 0.3])
+def test_attention_within_short_documents_compiles_with_its_gradient(p: float) -> None:
+    from glassformer.equations.document_attention import _attention
+
+    bounds = document_bounds(LENGTHS)
+    documents = [bounds, bounds] if p == 0 else [bounds, bounds, torch.tensor([3], device=DEVICE)]
+    inputs = [draw(2, 48, 2, 16, seed=n).transpose(1, 2) for n in range(3)]
+
+    def gradients(call: object) -> list[Tensor]:
+        q, k, v = (t.clone().requires_grad_() for t in inputs)
+        o = call(q, k, v)  # type: ignore[operator]
+        return [o.detach(), *torch.autograd.grad(o.square().sum(), (q, k, v))]
+
+    def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        return _attention(2 * q, k, v, documents, 32, True, 0.25, p)[0]
+
+    compiled = torch.compile(attend, backend="aot_eager", fullgraph=True)
+    for found, right in zip(gradients(compiled), gradients(attend), strict=True):
+        assert_close(found, right)

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from glassformer.arithmetic import factor, number
 from glassformer.equation import equation
+from glassformer.equations.compiled_gelu import CompiledGelu, for_compiler
 
 
 @equation(
@@ -99,7 +100,9 @@ def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return x / 2 * (1 + torch.erf(x / math.sqrt(2)))
 
 
-gelu.def_fused(lambda x: functional.gelu(x, approximate="none"))
+@gelu.def_fused
+def _gelu_fused(x: Tensor) -> Tensor:
+    return CompiledGelu.apply(x, False) if for_compiler(x) else functional.gelu(x)  # pyright: ignore
 
 
 @gelu.def_gradient(r"\bar x = \bar a \odot \left(\Phi(x) + x \, \varphi(x)\right)")
@@ -126,7 +129,11 @@ def gelu_tanh(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
     return x / 2 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
 
-gelu_tanh.def_fused(lambda x: functional.gelu(x, approximate="tanh"))
+@gelu_tanh.def_fused
+def _gelu_tanh_fused(x: Tensor) -> Tensor:
+    if for_compiler(x):
+        return CompiledGelu.apply(x, True)  # pyright: ignore[reportReturnType]
+    return functional.gelu(x, approximate="tanh")
 
 
 @gelu_tanh.def_gradient(

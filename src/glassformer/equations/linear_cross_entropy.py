@@ -18,6 +18,7 @@ from glassformer.equations.embedding import unembed
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.ranges import below_one, same_dtype
 from glassformer.equations.softmax import softmax
+from glassformer.torch_private import add_product
 
 PIECE = {"cpu": 2**24, "cuda": 2**28}  # logits that exist at once, by the type of the device
 MOST_PIECES = 64  # a batch of more takes no less memory: its hidden states outgrow a piece of its logits
@@ -141,7 +142,7 @@ class OutputLayer:
                 loss += losses.sum()
                 if wanted:
                     h_bar[at : at + size] = z_bar @ E_half
-                    E_bar += z_bar.T @ rows
+                    add_product(E_bar, z_bar.T, rows)
                 if wanted and b is not None:
                     b_bar += z_bar.sum(0, dtype=exact)
         classes = self.classes if wanted else 0

@@ -11,6 +11,7 @@ from torch import Tensor
 from glassformer.equation import equation
 from glassformer.equations.attention import attention, require_attention
 from glassformer.equations.attention_in_pieces import as_autocast
+from glassformer.equations.document_attention import short_documents
 from glassformer.equations.masks import additive_mask
 from glassformer.equations.ranges import Require, at_least, float_dtype, optional, same_dtype, whole
 from glassformer.torch_private import flash_documents
@@ -173,4 +174,5 @@ def packed_kernel(
 ) -> Tensor | None:
     """Packed attention by a kernel that can drop weights too, or None where there is none: on a CPU, in float32."""
     q, k, v = as_autocast(q, k, v)
-    return flash_documents(q, k, v, bounds, longest, causal, scale, p)
+    o = short_documents(q, k, v, bounds, longest, causal, scale, p)
+    return flash_documents(q, k, v, bounds, longest, causal, scale, p) if o is None else o

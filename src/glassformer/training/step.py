@@ -13,10 +13,11 @@ from glassformer.data.prefetched import Prefetched
 from glassformer.equation import no_checks
 from glassformer.equations.gradients import clip_gradient
 from glassformer.errors import GlassformerError, TrainingError
+from glassformer.layers.basic import LayerNorm, RMSNorm
 from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
-from glassformer.torch_private import keep_sizes_apart, multiply_all
+from glassformer.torch_private import compiler_options, keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
 from glassformer.training.graphed_step import GraphedStep, StepNumbers
@@ -238,7 +239,8 @@ def compile_loss_module(loss_module: LossModule) -> None:
         return
     blocks = [module for module in loss_module.modules() if isinstance(module, Block)]
     if not loss_module.objective.uneven or not blocks:
-        loss_module.compile()
+        norms = [module for module in loss_module.modules() if isinstance(module, LayerNorm | RMSNorm)]
+        loss_module.compile(options=compiler_options(max((norm.weight.shape[-1] for norm in norms), default=0)))
         return
     keep_sizes_apart()  # two lengths that happen to be equal in a batch are not in the next
     for block in blocks:
