@@ -22,20 +22,21 @@ class GPTConfig:
 
 
 class Norm(nn.Module):
-    def __init__(self, size):
+    def __init__(self, size, bias):
         super().__init__()
         self.weight = nn.Parameter(torch.ones(size))
+        self.bias = nn.Parameter(torch.zeros(size)) if bias else None
 
     def forward(self, x):
-        return F.layer_norm(x, self.weight.shape, self.weight, None, 1e-5)
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, 1e-5)
 
 
 class Attention(nn.Module):
     def __init__(self, config):
         super().__init__()
         self.heads = config.n_head
-        self.c_attn = nn.Linear(config.n_embd, 3 * config.n_embd, bias=False)
-        self.c_proj = nn.Linear(config.n_embd, config.n_embd, bias=False)
+        self.c_attn = nn.Linear(config.n_embd, 3 * config.n_embd, bias=config.bias)
+        self.c_proj = nn.Linear(config.n_embd, config.n_embd, bias=config.bias)
 
     def forward(self, x):
         rows, length, size = x.shape
@@ -47,8 +48,8 @@ class Attention(nn.Module):
 class MLP(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.c_fc = nn.Linear(config.n_embd, 4 * config.n_embd, bias=False)
-        self.c_proj = nn.Linear(4 * config.n_embd, config.n_embd, bias=False)
+        self.c_fc = nn.Linear(config.n_embd, 4 * config.n_embd, bias=config.bias)
+        self.c_proj = nn.Linear(4 * config.n_embd, config.n_embd, bias=config.bias)
 
     def forward(self, x):
         return self.c_proj(F.gelu(self.c_fc(x), approximate="tanh"))
@@ -57,8 +58,8 @@ class MLP(nn.Module):
 class Block(nn.Module):
     def __init__(self, config):
         super().__init__()
-        self.ln_1, self.attn = Norm(config.n_embd), Attention(config)
-        self.ln_2, self.mlp = Norm(config.n_embd), MLP(config)
+        self.ln_1, self.attn = Norm(config.n_embd, config.bias), Attention(config)
+        self.ln_2, self.mlp = Norm(config.n_embd, config.bias), MLP(config)
 
     def forward(self, x):
         x = x + self.attn(self.ln_1(x))
@@ -71,7 +72,7 @@ class GPT(nn.Module):
         print("a line that is dropped")
         size = config.n_embd
         parts = {"wte": nn.Embedding(config.vocab_size, size), "wpe": nn.Embedding(config.block_size, size)}
-        parts |= {"h": nn.ModuleList(Block(config) for _ in range(config.n_layer)), "ln_f": Norm(size)}
+        parts |= {"h": nn.ModuleList(Block(config) for _ in range(config.n_layer)), "ln_f": Norm(size, config.bias)}
         self.transformer = nn.ModuleDict(parts)
         self.lm_head = nn.Linear(size, config.vocab_size, bias=False)
         self.transformer.wte.weight = self.lm_head.weight

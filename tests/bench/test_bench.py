@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from glassformer.bench import nanogpt
+from glassformer.bench.measure import BenchError
+from glassformer.bench.options import BenchOptions
 from glassformer.bench.suites import SUITES
 from glassformer.bench.time_to_loss import RUNS
 from glassformer.cli.bench import SUITES as DESCRIBED
 from glassformer.cli.main import main
+from glassformer.models.gpt import GPTConfig
 from glassformer.training.config import resolve
 from tests.bench.stand_ins import peers
 from tests.house.source import ROOT
@@ -42,6 +46,20 @@ def test_language_models_are_trained_beside_nanogpt(suite: str, rows: list[str],
         assert (theirs["apart"] is None) == (row == "modern")
 
 
+def test_nanogpt_has_biases_where_its_name_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = ("nanoGPT", "nanoGPT with biases")
+    words = [word for name in names for word in ("--only", name)]
+    found = measured(tmp_path, "train", "--peers", str(peers(tmp_path)), *words)
+    assert all(0 < found[f"124M {name}"]["apart"] < 1e-5 for name in names)  # pyright: ignore[reportOperatorIssue]
+    made = nanogpt.nanogpt_model
+    monkeypatch.setattr(nanogpt, "nanogpt_model", lambda file, config, bias: made(file, config))
+    options = BenchOptions(say=print, peers=tmp_path)
+    config = GPTConfig(vocab=65, context=16, dim=32, layers=2, heads=2)
+    assert nanogpt.nanogpt_apart(config, options) < 1e-5
+    with pytest.raises(BenchError, match="has nothing for"):
+        nanogpt.nanogpt_apart(config, options, bias=True)
+
+
 def test_a_model_that_is_not_ours_is_not_timed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = peers(tmp_path, scale=1.01)
     assert main(["bench", "small", "--only", "characters", "--peers", str(folder), *TINY]) == 1
@@ -58,10 +76,11 @@ def test_hugging_face_is_compared_with_ours_too(tmp_path: Path) -> None:
 
 def test_translators_are_trained_on_equal_and_on_real_lengths(tmp_path: Path) -> None:
     found = measured(tmp_path, "translate")
-    runners = ("glassformer", "torch.nn.Transformer")
-    assert {f"{row} {runner}" for row in ("equal", "real") for runner in runners} == found.keys() - {"skipped"}
+    runners, rows = ("glassformer", "torch.nn.Transformer"), ("equal", "packed", "real")
+    assert {f"{row} {runner}" for row in rows for runner in runners} == found.keys() - {"skipped"}
     assert "of the tokens per second of equal lengths" in str(found["real glassformer"]["note"])
-    assert all(found[f"{row} torch.nn.Transformer"]["apart"] < 1e-5 for row in ("equal", "real"))  # pyright: ignore
+    assert "of the rate of padded rows" in str(found["packed glassformer"]["note"])
+    assert all(found[f"{row} torch.nn.Transformer"]["apart"] < 1e-5 for row in rows)  # pyright: ignore
 
 
 def test_torchs_transformer_with_other_weights_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:

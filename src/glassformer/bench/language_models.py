@@ -9,7 +9,7 @@ from jaxtyping import Integer
 
 from glassformer.bench.distance import exact_products, require_near
 from glassformer.bench.measure import OURS, Measurement, Runner, TimedWork, measure
-from glassformer.bench.nanogpt import NANOGPT, NANOGPT_COMPILED, nanogpt_apart, nanogpt_runner
+from glassformer.bench.nanogpt import NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED, nanogpt_apart, nanogpt_runner
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
 from glassformer.bench.peer_decoding import HUGGING_FACE
@@ -56,11 +56,12 @@ def _gpt(model: GPTConfig, rows: int, recipe: Recipe, **more: object) -> Languag
 
 _GPT2 = GPTConfig(vocab=VOCAB, activation="gelu")  # nanoGPT has the exact one
 _LARGE = _recipe(6e-4, 0.95)
-_BOTH = (NANOGPT, HUGGING_FACE)
+_NANOGPTS = (NANOGPT, NANOGPT_BIASES)
+_MEDIUM, _XL = replace(_GPT2, dim=1024, layers=24, heads=16), replace(_GPT2, dim=1600, layers=48, heads=25)
 TRAIN = {
-    "124M": _gpt(_GPT2, 64, _LARGE, peers=_BOTH),
-    "350M": _gpt(replace(_GPT2, dim=1024, layers=24, heads=16), 32, _LARGE, default=False, steps=6),
-    "1.5B": _gpt(replace(_GPT2, dim=1600, layers=48, heads=25), 8, _LARGE, default=False, steps=5),
+    "124M": _gpt(_GPT2, 64, _LARGE, peers=(*_NANOGPTS, HUGGING_FACE)),
+    "350M": _gpt(_MEDIUM, 32, _LARGE, default=False, steps=6, peers=_NANOGPTS),
+    "1.5B": _gpt(_XL, 8, _LARGE, default=False, steps=5, peers=_NANOGPTS),
 }
 _CHARACTERS = GPTConfig(vocab=65, context=256, dim=384, layers=6, heads=6, dropout=0.2, activation="gelu")
 _MODERN = ModernConfig(vocab=65, context=256, dim=384, layers=6, heads=6, dropout=0.2)
@@ -114,8 +115,9 @@ def _candidates(row: LanguageModelRow, tokens: Tokens, options: BenchOptions) ->
         OURS: lambda: our_runner(row.model, batches, NEXT_TOKEN, row.recipe, options.device)
     }
     shape = (row.like, row.recipe, row.rows, tokens)
-    if NANOGPT in row.peers:
-        found[NANOGPT] = partial(nanogpt_runner, NANOGPT, *shape, options)
+    for name in (NANOGPT, NANOGPT_BIASES):
+        if name in row.peers:
+            found[name] = partial(nanogpt_runner, name, *shape, options)
     if NANOGPT in row.peers and options.device.device.type == "cpu" and not options.tiny:
         found[NANOGPT_COMPILED] = partial(nanogpt_runner, NANOGPT_COMPILED, *shape, options)
     if HUGGING_FACE in row.peers:
@@ -127,7 +129,12 @@ def check_equal(row: LanguageModelRow, names: set[str], options: BenchOptions) -
     """How far the logits of the peers are from ours with the same weights; raises if that is too far."""
     if row.model is not row.like and row.model != row.like:
         return {}
-    checks = {NANOGPT: nanogpt_apart, NANOGPT_COMPILED: nanogpt_apart, HUGGING_FACE: hugging_face_apart}
+    checks = {
+        NANOGPT: nanogpt_apart,
+        NANOGPT_BIASES: partial(nanogpt_apart, bias=True),
+        NANOGPT_COMPILED: nanogpt_apart,
+        HUGGING_FACE: hugging_face_apart,
+    }
     config = replace(row.like, dropout=0.0)
     with exact_products():
         found = {name: checks[name](config, options) for name in checks if name in names}

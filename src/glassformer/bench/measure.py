@@ -51,7 +51,8 @@ class TimedWork:
 
 @dataclass(kw_only=True)
 class Measurement:
-    """What one runner did in one row; `ratio` is the rate of the first runner of the row, which is ours, over its rate.
+    """What one runner did in one row; `ratio` is the rate of the first runner of the row, which is ours, over its rate,
+    and `memory_ratio` the peak of the first over its peak.
 
     `spread` is that of the rounds, as a fraction of the median.
 
@@ -67,6 +68,7 @@ class Measurement:
     milliseconds: float
     spread: float
     ratio: float | None = None
+    memory_ratio: float | None = None
     peak_gigabytes: float | None = None
     steady_gigabytes: float | None = None
     reserved_gigabytes: float | None = None
@@ -109,14 +111,21 @@ def measure(
                 warm.remove(ready)
     for ready in warm:
         _summarize(work, ready)
-    found = {ready.runner.name: ready.measurement for ready in warm}
-    reference = runners[0].name if runners else ""
-    for name, measurement in found.items():
-        if reference in found and name != reference:
-            measurement.ratio = found[reference].rate / measurement.rate
+    found = [ready.measurement for ready in warm]
+    _compare(found, runners[0].name if runners else "")
     del warm
     release(device)
-    return list(found.values())
+    return found
+
+
+def _compare(found: Sequence[Measurement], reference: str) -> None:
+    """Set the ratios of all that are beside the reference."""
+    first = next((each for each in found if each.runner == reference), None)
+    for each in found:
+        if first is not None and each is not first:
+            each.ratio = first.rate / each.rate
+            if first.peak_gigabytes is not None and each.peak_gigabytes:
+                each.memory_ratio = first.peak_gigabytes / each.peak_gigabytes
 
 
 def release(device: torch.device) -> None:

@@ -19,26 +19,27 @@ from glassformer.models.registry import build
 from glassformer.training.recipe import Recipe
 
 NANOGPT = "nanoGPT"
+NANOGPT_BIASES = "nanoGPT with biases"  # as GPT-2, and ours, has them; its train.py has none by default
 NANOGPT_COMPILED = "nanoGPT compiled"  # on a CPU, where it is not unless asked
 Tokens = Integer[np.ndarray, " tokens"]
 
 
-def nanogpt_model(file: ModuleType, config: GPTConfig) -> nn.Module:
-    """nanoGPT's model of these sizes, without biases, as its train.py has it; what it prints is dropped."""
+def nanogpt_model(file: ModuleType, config: GPTConfig, bias: bool = False) -> nn.Module:
+    """nanoGPT's model of these sizes, without biases, as its train.py has it, or with; what it prints is dropped."""
     sizes = {"n_layer": config.layers, "n_head": config.heads, "n_embd": config.dim, "block_size": config.context}
     with redirect_stdout(io.StringIO()):
-        return file.GPT(file.GPTConfig(**sizes, vocab_size=config.vocab, dropout=config.dropout, bias=False))
+        return file.GPT(file.GPTConfig(**sizes, vocab_size=config.vocab, dropout=config.dropout, bias=bias))
 
 
 def nanogpt_runner(
     name: str, config: GPTConfig, recipe: Recipe, rows: int, tokens: Tokens, options: BenchOptions
 ) -> Runner:
-    """A runner that takes the step of nanoGPT's train.py; on a CPU it is compiled only if its name says so."""
+    """A runner that takes the step of nanoGPT's train.py; by its name with biases, and compiled on a CPU."""
     file, device = load_file(NANOGPT, options.peers), options.device
     compiles = device.compile is not False or name == NANOGPT_COMPILED
 
     def start() -> Step:
-        model = nanogpt_model(file, config).to(device.device)
+        model = nanogpt_model(file, config, name == NANOGPT_BIASES).to(device.device)
         settings = (recipe.weight_decay, recipe.learning_rate, recipe.betas, device.device.type)
         with redirect_stdout(io.StringIO()):
             optimizer = model.configure_optimizers(*settings)  # pyright: ignore[reportCallIssue]
@@ -49,11 +50,15 @@ def nanogpt_runner(
 
 
 @torch.no_grad()
-def nanogpt_apart(config: GPTConfig, options: BenchOptions) -> float:
+def nanogpt_apart(config: GPTConfig, options: BenchOptions, bias: bool = False) -> float:
     """How far nanoGPT's logits are from ours in float32, with our weights, on random tokens."""
     device = options.device.device
     ours = build(config, seed=options.seed).to(device).eval()
-    theirs = nanogpt_model(load_file(NANOGPT, options.peers), config).to(device).eval()
+    theirs = nanogpt_model(load_file(NANOGPT, options.peers), config, bias).to(device).eval()
+    if bias:
+        for name, parameter in ours.named_parameters():
+            if name.endswith(".bias"):  # fresh ones are zero, and would hide a bias that is missing
+                parameter.normal_(std=0.1)
     copy_to_nanogpt(ours.state_dict(), theirs.state_dict())
     ids = torch.randint(config.vocab, (2, config.context), device=device)
     logits = theirs(ids, ids)[0]  # with targets it returns the logits of every position

@@ -18,7 +18,7 @@ from glassformer.bench.language_models import language_models
 from glassformer.bench.measure import BenchError, Measurement
 from glassformer.bench.memory import ROWS as MEMORY
 from glassformer.bench.memory import memory
-from glassformer.bench.nanogpt import NANOGPT, NANOGPT_COMPILED
+from glassformer.bench.nanogpt import NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED
 from glassformer.bench.options import BenchOptions, require_known
 from glassformer.bench.peer_decoding import HUGGING_FACE
 from glassformer.bench.sparse import PATTERNS, sparse
@@ -46,8 +46,9 @@ def _small(options: BenchOptions) -> list[Measurement]:
     return time_to_loss(options) if timed else language_models("small", options)
 
 
+GPT2_PEERS = (NANOGPT, NANOGPT_BIASES, HUGGING_FACE)
 SUITES: dict[str, Suite] = {
-    "train": Suite(partial(language_models, "train"), (*LANGUAGE_MODELS["train"],), (NANOGPT, HUGGING_FACE)),
+    "train": Suite(partial(language_models, "train"), (*LANGUAGE_MODELS["train"],), GPT2_PEERS),
     "small": Suite(_small, (*LANGUAGE_MODELS["small"],), (NANOGPT, *RUNS)),
     "translate": Suite(translators, (*TRANSLATORS,), (TORCH,)),
     "decode": Suite(decoding, (*DECODING,), PEERS),
@@ -55,7 +56,7 @@ SUITES: dict[str, Suite] = {
 }
 
 SUITES |= {
-    "memory": Suite(memory, MEMORY, (NANOGPT, HUGGING_FACE, TORCH)),
+    "memory": Suite(memory, MEMORY, (*GPT2_PEERS, TORCH)),
     "start-up": Suite(start_up, (*START_UP,), (*IMPORTS,), "cpu"),
     "calls": Suite(calls, CALLS, ()),
     "sparse": Suite(sparse, (*SPARSE,), PATTERNS),

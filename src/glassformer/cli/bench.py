@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SUITES = {
     "train": "steps of GPT-2 beside nanoGPT and Hugging Face; --only 350M or 1.5B for the larger ones",
     "small": "steps of a small GPT of characters, and of a modern one with Muon, beside nanoGPT",
-    "translate": "steps of a translator beside torch.nn.Transformer, on pairs of equal and of real lengths",
+    "translate": "steps of a translator beside torch.nn.Transformer, on equal lengths, padded or packed, and real ones",
     "decode": "whole texts and translations, prefill included, beside Hugging Face, gpt-fast and CTranslate2",
     "cpu": "steps of a GPT of characters on the processor beside nanoGPT",
     "memory": "peaks of training steps on a GPU; on a processor the memory that runs are estimated to need, and need",
@@ -145,7 +145,7 @@ def _save(report: "BenchReport", path: Path) -> None:
 
 def _show(report: "BenchReport") -> None:
     """A table of every row, and below it the notes."""
-    columns = ("row", "", "rate", "takes", "spread", "ratio", "peak", "warm-up", "apart")
+    columns = ("row", "", "rate", "takes", "spread", "ratio", "peak", "memory", "warm-up", "apart")
     rows = [_cells(row) for row in report.rows]
     used = [at for at in range(len(columns)) if any(row[at] for row in rows)]
     if rows:
@@ -176,6 +176,7 @@ def _cells(row: "Measurement") -> tuple[str, ...]:
         f"{row.spread:.0%}",
         "" if row.ratio is None else f"{row.ratio:.2f}",
         "" if row.peak_gigabytes is None else f"{row.peak_gigabytes:.1f} GB",
+        "" if row.memory_ratio is None else f"{row.memory_ratio:.2f}",
         f"{row.compile_seconds:.0f} s" if row.compile_seconds >= 1 else "",
         "" if row.apart is None else f"{row.apart:.0e}",
     )
