@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from glassformer.data.image_batches import Augmentation, ImageBatches, channel_statistics
 from glassformer.data.packed_batches import PackedBatches
 from glassformer.errors import TrainingError
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build
+from glassformer.models.vit import ViTConfig
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
@@ -20,6 +22,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.step import Log, Training
 from glassformer.training.tasks.gpt import NEXT_TOKEN
+from glassformer.training.tasks.image import PICTURES
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.fake_snapshots import same
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches
@@ -32,6 +35,10 @@ pytestmark = [
 
 CUDA = Device(torch.device("cuda", 0))
 CONFIG = GPTConfig(vocab=64, context=32, dim=64, layers=2, heads=4, dropout=0.1)
+VIT = ViTConfig(
+    image_size=8, channels=1, patch_size=4, dim=32, layers=1, heads=2, ffn_dim=64, classes=10, image_mean=(0.5,),
+    image_std=(0.5,),
+)  # fmt: skip
 TOKENS = (np.arange(4000) ** 2 // 7) % 64
 RECIPE = Recipe(
     steps=24, learning_rate=3e-3, warmup_steps=3, weight_decay=0.1, gradient_accumulation=2, ema_decay=0.9,
@@ -65,6 +72,27 @@ def test_nobody_waits_for_the_device_between_log_lines(optimizer: str, compiled:
         torch.cuda.set_sync_debug_mode("default")
     assert made.done == 15
     assert made.log(None).loss < 5
+
+
+def test_a_graph_reads_batches_whose_numbers_share_memory() -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 8, 8, 1), dtype=np.uint8)
+    labels = [index % 10 for index in range(64)]
+    augmentation = Augmentation(cutmix=0.5)  # its weights are one row, expanded
+
+    def losses(graphed: bool) -> list[float]:
+        torch.manual_seed(0)
+        batches = ImageBatches(pixels, labels, 16, channel_statistics(pixels), augmentation, 0)
+        made = Training(LossModule(build(VIT), PICTURES), batches, replace(RECIPE, log_every=1), CUDA, ALONE)
+        assert made.graphed is not None
+        made.graphed = made.graphed if graphed else None
+        found = []
+        for _ in range(12):
+            made.train_step()
+            found.append(made.log(None).loss)
+        assert made.graphed is None or made.graphed.problem is None
+        return found
+
+    assert losses(graphed=True) == pytest.approx(losses(graphed=False), rel=1e-4)
 
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])

@@ -78,7 +78,8 @@ class GraphedStep:
         return self._seen[shapes] > WARM_UP and len(self._captured) < MOST and self.problem is None
 
     def _capture(self, shapes: Shapes, parts: Sequence[Batch]) -> None:
-        static = [{name: value.to(self._device.device) for name, value in part.items()} for part in parts]
+        # contiguous: numbers that share memory, as in an expanded tensor, could not be written one by one
+        static = [{name: value.contiguous().to(self._device.device) for name, value in part.items()} for part in parts]
         graph = torch.cuda.CUDAGraph()
         try:
             # Other threads may pin memory meanwhile.
