@@ -139,6 +139,10 @@ def test_a_whole_run_is_that_of_the_recipe() -> None:
         ("small --until 1", "--until and --data go together"),
         ("train --until 1", "--until and --data are for the suite small"),
         ("train --device tpu", "--device is 'tpu', wanted auto, cpu, cuda or cuda:1"),
+        ("train --seconds 5", "--seconds is for the suite shapes, and for small with --until"),
+        ("shapes --seconds 0", "--seconds is 0, wanted more than 0"),
+        ("small --svg small.svg", "--svg is for the suite shapes"),
+        ("shapes --svg nowhere/shapes.svg", "--svg: nowhere is not a folder"),
         ("start-up --json nowhere/found.json", "--json: nowhere is not a folder"),
     ],
 )

@@ -54,14 +54,14 @@ def _gpt(model: GPTConfig, rows: int, recipe: Recipe, **more: object) -> Languag
     return replace(row, **more)  # pyright: ignore[reportArgumentType]
 
 
-_GPT2 = GPTConfig(vocab=VOCAB, activation="gelu")  # nanoGPT has the exact one
-_LARGE = _recipe(6e-4, 0.95)
+GPT2 = GPTConfig(vocab=VOCAB, activation="gelu")  # nanoGPT has the exact one
+GPT2_RECIPE = _recipe(6e-4, 0.95)
 _NANOGPTS = (NANOGPT, NANOGPT_BIASES)
-_MEDIUM, _XL = replace(_GPT2, dim=1024, layers=24, heads=16), replace(_GPT2, dim=1600, layers=48, heads=25)
+_MEDIUM, _XL = replace(GPT2, dim=1024, layers=24, heads=16), replace(GPT2, dim=1600, layers=48, heads=25)
 TRAIN = {
-    "124M": _gpt(_GPT2, 64, _LARGE, peers=(*_NANOGPTS, HUGGING_FACE)),
-    "350M": _gpt(_MEDIUM, 32, _LARGE, default=False, steps=6, peers=_NANOGPTS),
-    "1.5B": _gpt(_XL, 8, _LARGE, default=False, steps=5, peers=_NANOGPTS),
+    "124M": _gpt(GPT2, 64, GPT2_RECIPE, peers=(*_NANOGPTS, HUGGING_FACE)),
+    "350M": _gpt(_MEDIUM, 32, GPT2_RECIPE, default=False, steps=6, peers=_NANOGPTS),
+    "1.5B": _gpt(_XL, 8, GPT2_RECIPE, default=False, steps=5, peers=_NANOGPTS),
 }
 _CHARACTERS = GPTConfig(vocab=65, context=256, dim=384, layers=6, heads=6, dropout=0.2, activation="gelu")
 _MODERN = ModernConfig(vocab=65, context=256, dim=384, layers=6, heads=6, dropout=0.2)

@@ -17,7 +17,8 @@ class BenchOptions:
     """What to measure, where and how often; `tiny` shrinks every size, to try a suite out.
 
     `only` holds names of rows or of peers: where it names rows, only those are measured, and likewise for peers.
-    With `until`, whole runs on the text of `data` are timed until their validation loss is that low.
+    With `until`, whole runs on the text of `data` are timed until their validation loss is that low, each for at most
+    `seconds`; the suite `shapes` measures what it can in that time.
     """
 
     say: Say
@@ -28,6 +29,7 @@ class BenchOptions:
     tiny: bool = False
     seed: int = 0
     until: float | None = None
+    seconds: float | None = None
     data: Path | None = None
     skipped: list[str] = field(default_factory=list)  # what is left out, and why
 

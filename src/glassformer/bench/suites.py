@@ -21,6 +21,8 @@ from glassformer.bench.memory import memory
 from glassformer.bench.nanogpt import NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED
 from glassformer.bench.options import BenchOptions, require_known
 from glassformer.bench.peer_decoding import HUGGING_FACE
+from glassformer.bench.shapes import ROWS as SHAPES
+from glassformer.bench.shapes import shapes
 from glassformer.bench.sparse import PATTERNS, sparse
 from glassformer.bench.sparse import ROWS as SPARSE
 from glassformer.bench.start_up import IMPORTS, start_up
@@ -56,6 +58,7 @@ SUITES: dict[str, Suite] = {
 }
 
 SUITES |= {
+    "shapes": Suite(shapes, (*SHAPES,), ()),
     "memory": Suite(memory, MEMORY, (*GPT2_PEERS, TORCH)),
     "start-up": Suite(start_up, (*START_UP,), (*IMPORTS,), "cpu"),
     "calls": Suite(calls, CALLS, ()),
@@ -90,6 +93,8 @@ def run_suite(name: str, options: BenchOptions) -> BenchReport:
         raise BenchError(f"{name} runs on {suite.device}, and device is {device.device}")
     if name != "small" and (options.until is not None or options.data is not None):
         raise BenchError("until and data are for the suite small")
+    if options.seconds is not None and name != "shapes" and options.until is None:
+        raise BenchError("seconds is for the suite shapes, and for small with until")
     for lacking in _lacking(options):
         options.skip(lacking)
     rows = suite.run(options)

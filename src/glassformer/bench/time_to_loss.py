@@ -25,7 +25,7 @@ from glassformer.bench.peers import MissingPeerError, folder_of
 from glassformer.training.run_folder import LOG
 
 POLL = 0.02  # seconds between two looks at the log of a run
-PATIENCE = 3600  # seconds after which a run is given up
+PATIENCE = 3600.0  # seconds after which a run is given up, unless `seconds` says otherwise
 MODERN = f"{OURS}, modern with Muon"
 RUNS = {  # the words after `glassformer train` for each of our runs; those of recipes/shakespeare.toml, in fewer steps
     OURS: (
@@ -125,7 +125,7 @@ def _timed(start: Start, options: BenchOptions, until: float) -> _Reached:
         caches = {key: str(folder / key.lower()) for key in CACHES}
         began, best, seen, seconds = time.perf_counter(), (0, math.inf), 0, 0.0
         with _process(run, caches) as process:
-            while best[1] > until and seconds < PATIENCE:
+            while best[1] > until and seconds < (options.seconds or PATIENCE):
                 ended, lines = process.poll() is not None, _whole_lines(run.log)
                 seconds = time.perf_counter() - began
                 best = min((best, *filter(None, map(run.read, lines[seen:]))), key=lambda found: found[1])

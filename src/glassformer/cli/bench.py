@@ -30,6 +30,7 @@ SUITES = {
     "translate": "steps of a translator beside torch.nn.Transformer, on equal lengths, padded or packed, and real ones",
     "decode": "whole texts and translations, prefill included, beside Hugging Face, gpt-fast and CTranslate2",
     "cpu": "steps of a GPT of characters on the processor beside nanoGPT",
+    "shapes": "time and memory of a training step by context, width and batch; --svg FILE draws them",
     "memory": "peaks of training steps on a GPU; on a processor the memory that runs are estimated to need, and need",
     "start-up": "how long `import glassformer` and commands take, beside other imports",
     "calls": "what an equation adds to its kernel, and a trace to a plain run",
@@ -56,6 +57,8 @@ class Where:
         With the suite small: time whole runs, from the command's start to this validation loss.
     data
         The text that those runs train on; Tiny Shakespeare for the published losses.
+    seconds
+        The most seconds of each whole run (3600 if left out), or of the suite shapes (120): it measures what fits in.
     tiny
         Use the smallest sizes, to see whether a suite runs.
     """
@@ -66,6 +69,7 @@ class Where:
     seed: int | None = None
     until: float | None = None
     data: MaybePath = None
+    seconds: float | None = None
     tiny: Flag = False
 
 
@@ -83,6 +87,7 @@ def bench(
     only: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     where: Where = ANYWHERE,
     json: MaybePath = None,
+    svg: MaybePath = None,
 ) -> None:
     """Measure speed beside other implementations of the same work, in turns in one process.
 
@@ -101,6 +106,8 @@ def bench(
         Rows or peers to measure, instead of all.
     json
         File to write every measurement to.
+    svg
+        File to draw the plots of the suite shapes to.
     """
     if suite is None:
         write_table(("suite", "what it measures"), list(SUITES.items()))
@@ -110,11 +117,18 @@ def bench(
         raise UsageError(f"--rounds is {rounds}, wanted 1 or more")
     for path in filter(None, (peers, where.data)):
         require_exists(path)
-    if json is not None and not json.parent.is_dir():
-        raise UsageError(f"--json: {json.parent} is not a folder")
+    if where.seconds is not None and where.seconds <= 0:
+        raise UsageError(f"--seconds is {where.seconds:g}, wanted more than 0")
+    if svg is not None and suite != "shapes":
+        raise UsageError("--svg is for the suite shapes")
+    for name, path in (("json", json), ("svg", svg)):
+        if path is not None and not path.parent.is_dir():
+            raise UsageError(f"--{name}: {path.parent} is not a folder")
     report = _measure(suite, peers, rounds, only, where)
     if json is not None:
         _save(report, json)
+    if svg is not None:
+        _draw(report, svg)
     _show(report)
 
 
@@ -123,12 +137,13 @@ def _measure(suite: str, peers: Path | None, rounds: int | None, only: tuple[str
     from glassformer.bench.suites import run_suite
     from glassformer.training.device import choose_device
 
-    with named_as_options("device", "only", "peers", "until", "data"):
+    with named_as_options("device", "only", "peers", "until", "data", "seconds"):
         device = "cpu" if suite in ON_CPU and where.device == "auto" else where.device
         chosen = choose_device(device, where.precision, where.compile)
         options = BenchOptions(
             say=talk, device=chosen, peers=peers, rounds=rounds or (5 if where.until is None else 1), only=only,
             tiny=where.tiny, seed=_seed(where.seed), until=where.until, data=where.data,
+            seconds=where.seconds,
         )  # fmt: skip
         return run_suite(suite, options)
 
@@ -140,6 +155,13 @@ def _seed(given: int | None) -> int:
 
 def _save(report: "BenchReport", path: Path) -> None:
     path.write_text(json_text.dumps(asdict(report), indent=2) + "\n", encoding="utf-8")
+    talk(f"wrote {path}")
+
+
+def _draw(report: "BenchReport", path: Path) -> None:
+    from glassformer.bench.shapes import shapes_chart
+
+    path.write_text(shapes_chart(report.rows, report.device), encoding="utf-8")
     talk(f"wrote {path}")
 
 
