@@ -177,19 +177,23 @@ def training_curves(records: Sequence[Record], logarithmic: bool = False) -> str
 
 @dataclass(frozen=True)
 class Panel:
-    """A plot among others: its title and its curves."""
+    """A plot among others: its title and its curves, and where its vertical axis begins."""
 
     title: str
     curves: Sequence[Curve]
+    low: float = 0
+    height: float = HEIGHTS[0] / 2
 
 
 def panels(title: str, found: Sequence[Panel]) -> str:
-    """Plots below each other, each with its own two axes, both from zero."""
+    """Plots below each other, each with its own two axes, from zero where a panel does not say otherwise."""
     parts, top = [svg_text(MARGIN_LEFT, TOP - 16, title, "start", "title")], TOP + GAP
     for panel in found:
-        bottom, points = top + HEIGHTS[0] / 2, [point for curve in panel.curves for point in curve.points]
+        bottom, points = top + panel.height, [point for curve in panel.curves for point in curve.points]
         across = Scale(0, max([x for x, _ in points], default=1) * 1.05, MARGIN_LEFT, WIDTH - MARGIN_RIGHT)
-        upwards = Scale(0, max([y for _, y in points], default=0) * 1.05 or 1.0, bottom, top)
+        most = max([y for _, y in points], default=panel.low)
+        high = most + 0.05 * (most - panel.low) if most > panel.low else panel.low + 1.0
+        upwards = Scale(panel.low, high, bottom, top)
         parts.append(svg_text(MARGIN_LEFT, top - 8, panel.title, "start", "title"))
         parts += svg_legend(panel.curves, WIDTH - MARGIN_RIGHT, top - 8) if len(panel.curves) > 1 else []
         for tick in upwards.ticks():

@@ -92,6 +92,7 @@ import sys
 assert sys.argv[1] == "config/train_shakespeare_char.py" and open("data/shakespeare_char/train.bin").read() == "text"
 for step, loss in ((0, 4.2), (250, 2.5)):
     print(f"step {step}: train loss 4.0000, val loss {loss:.4f}")
+    print(f"iter {step}: loss {loss + 0.1:.4f}, time 9.00ms, mfu -100.00%")
 """
 PREPARE = """
 import os

@@ -10,7 +10,7 @@ from glassformer.bench import nanogpt
 from glassformer.bench.measure import BenchError
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.suites import SUITES
-from glassformer.bench.time_to_loss import RUNS
+from glassformer.bench.whole_runs import RUNS
 from glassformer.cli.bench import SUITES as DESCRIBED
 from glassformer.cli.main import main
 from glassformer.models.gpt import GPTConfig
@@ -115,6 +115,8 @@ def test_whole_runs_are_timed_until_a_loss(tmp_path: Path, capsys: pytest.Captur
     found = measured(tmp_path, *words, "--until", "3")
     assert "to 2.5000 on the validation text, at step 250" in str(found["until nanoGPT"]["note"])
     assert measured(tmp_path, *words, "--until", "1")["skipped"][-1].startswith("nanoGPT did not reach 1.0")  # pyright: ignore
+    short = measured(tmp_path, *words, "--until", "3", "--seconds", "0.01")
+    assert short.keys() == {"skipped"} and "nanoGPT did not reach 3.0" in str(short["skipped"])
     capsys.readouterr()
     ours = measured(tmp_path, *words[:5], "--only", "glassformer", "--until", "100")
     assert "at step 2" in str(ours["until glassformer"]["note"])

@@ -27,9 +27,10 @@ from glassformer.bench.sparse import PATTERNS, sparse
 from glassformer.bench.sparse import ROWS as SPARSE
 from glassformer.bench.start_up import IMPORTS, start_up
 from glassformer.bench.start_up import ROWS as START_UP
-from glassformer.bench.time_to_loss import RUNS, time_to_loss
+from glassformer.bench.time_to_loss import time_to_loss
 from glassformer.bench.translators import ROWS as TRANSLATORS
 from glassformer.bench.translators import TORCH, translators
+from glassformer.bench.whole_runs import RUNS
 
 
 @dataclass(frozen=True)

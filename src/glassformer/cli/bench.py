@@ -115,21 +115,26 @@ def bench(
     named("suite", suite, SUITES, "bench")
     if rounds is not None and rounds < 1:
         raise UsageError(f"--rounds is {rounds}, wanted 1 or more")
-    for path in filter(None, (peers, where.data)):
-        require_exists(path)
-    if where.seconds is not None and where.seconds <= 0:
-        raise UsageError(f"--seconds is {where.seconds:g}, wanted more than 0")
     if svg is not None and suite != "shapes":
         raise UsageError("--svg is for the suite shapes")
-    for name, path in (("json", json), ("svg", svg)):
-        if path is not None and not path.parent.is_dir():
-            raise UsageError(f"--{name}: {path.parent} is not a folder")
+    _require_usable(where, peers, {"json": json, "svg": svg})
     report = _measure(suite, peers, rounds, only, where)
     if json is not None:
         _save(report, json)
     if svg is not None:
         _draw(report, svg)
     _show(report)
+
+
+def _require_usable(where: Where, peers: Path | None, written: dict[str, Path | None]) -> None:
+    """Raise if something to read is not there, if a file cannot be written, or if there is no time."""
+    if where.seconds is not None and where.seconds <= 0:
+        raise UsageError(f"--seconds is {where.seconds:g}, wanted more than 0")
+    for path in filter(None, (peers, where.data)):
+        require_exists(path)
+    for name, path in written.items():
+        if path is not None and not path.parent.is_dir():
+            raise UsageError(f"--{name}: {path.parent} is not a folder")
 
 
 def _measure(suite: str, peers: Path | None, rounds: int | None, only: tuple[str, ...], where: Where) -> "BenchReport":
