@@ -111,11 +111,17 @@ def measure(
                 warm.remove(ready)
     for ready in warm:
         _summarize(work, ready)
+        say(f"{work.suite} {work.name}: {_in_words(ready.measurement)}")  # kept if what is measured later is cut short
     found = [ready.measurement for ready in warm]
     _compare(found, runners[0].name if runners else "")
     del warm
     release(device)
     return found
+
+
+def _in_words(found: Measurement) -> str:
+    peak = "" if found.peak_gigabytes is None else f", peak {found.peak_gigabytes:.2f} GB"
+    return f"{found.runner}: {found.rate:,.4g} {found.unit}, {found.milliseconds:,.4g} ms{peak}"
 
 
 def _compare(found: Sequence[Measurement], reference: str) -> None:
