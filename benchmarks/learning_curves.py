@@ -88,15 +88,15 @@ def curves_chart(curves: Sequence[LearningCurve]) -> str:
     """An SVG picture of the validation losses and of the training losses against seconds."""
     best = min((each.best for each in curves if each.best is not None), default=0.0)
     plots: list[Panel] = []
-    for key, title in (("validation", "validation loss"), ("loss", "training loss")):
+    for key, title in (("validation", "validation loss"), ("loss", "training loss")):  # short: names stand beside it
         drawn = [
             Curve(each.runner, STYLES.get(each.runner, "three"), points, marked=key == "validation")
             for each in curves
             if (points := [(x, y) for x, y in each.points(key) if y <= best + SHOWN])
         ]
         lowest = min((y for curve in drawn for _, y in curve.points), default=0.0)
-        plots.append(Panel(f"{title} by seconds since the command's start", drawn, low=0.99 * lowest, height=HEIGHT))
-    return panels("Learning curves", plots)
+        plots.append(Panel(title, drawn, low=0.99 * lowest, height=HEIGHT))
+    return panels("Loss against seconds since the start of each command", plots)
 
 
 def main(words: Sequence[str] | None = None) -> int:

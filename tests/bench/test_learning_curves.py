@@ -17,7 +17,7 @@ from benchmarks import learning_curves
 from benchmarks.learning_curves import FEWEST, LearningCurve, curves_chart, learning_curve, main
 from glassformer.bench import whole_runs
 from glassformer.bench.options import BenchOptions
-from glassformer.bench.whole_runs import Logged, Start, WholeRun, watch
+from glassformer.bench.whole_runs import Logged, RunCommand, Start, watch
 from tests.bench.stand_ins import peers
 
 OPTIONS = BenchOptions(say=print)
@@ -34,10 +34,10 @@ for step in range(10**6):
 def command(program: str, folder: Path | None = None) -> Start:
     """A run of a Python program that prints what nanoGPT would."""
 
-    def start(own: Path, options: BenchOptions) -> WholeRun:
+    def start(own: Path, options: BenchOptions) -> RunCommand:
         where = folder or own
         read = whole_runs._read_nanogpt  # pyright: ignore[reportPrivateUsage]
-        return WholeRun([sys.executable, "-c", program], where, where / whole_runs.OUTPUT, read)
+        return RunCommand([sys.executable, "-c", program], where, where / whole_runs.OUTPUT, read)
 
     return start
 

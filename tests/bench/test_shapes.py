@@ -9,7 +9,7 @@ import torch
 
 from glassformer.bench import shapes as suite
 from glassformer.bench.options import BenchOptions
-from glassformer.bench.shapes import CPU, GPU, ROWS, TINY, Sizes, shapes
+from glassformer.bench.shapes import CPU, GPU, ROWS, TINY, Sweeps, shapes
 from glassformer.cli.main import main
 from glassformer.training.device import Device
 
@@ -21,7 +21,7 @@ def options(*only: str, seconds: float | None = None) -> BenchOptions:
 
 
 @pytest.mark.parametrize("sizes", [CPU, GPU, TINY])
-def test_every_point_is_there_and_shared_ones_are_measured_once(sizes: Sizes) -> None:
+def test_every_point_is_there_and_shared_ones_are_measured_once(sizes: Sweeps) -> None:
     points = suite._points(sizes, [*ROWS])  # pyright: ignore[reportPrivateUsage]
     names = [name for names in points.values() for name in names]
     wanted = {f"{row} {n}" for row in ROWS for n in getattr(sizes, row)}

@@ -22,7 +22,7 @@ STEPS, WARM_UP = 2, 5  # after three steps of a shape a CUDA graph is captured
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sizes:
+class Sweeps:
     """A model, the tokens of a step, and the values of each row; the most telling first, in case time runs out."""
 
     model: GPTConfig
@@ -33,14 +33,14 @@ class Sizes:
 
 
 _SMALL = GPTConfig(vocab=256, context=128, dim=64, layers=2, heads=2, activation="gelu")
-GPU = Sizes(
+GPU = Sweeps(
     model=GPT2, tokens=32_768, context=(1024, 32_768, 512, 8192, 16_384, 2048), width=(768, 1536, 384, 1152),
     batch=(32, 128, 2, 8),
 )  # fmt: skip
-CPU = Sizes(
+CPU = Sweeps(
     model=_SMALL, tokens=1024, context=(128, 1024, 32, 512, 256, 64), width=(64, 256, 32, 128), batch=(8, 32, 2, 16)
 )
-TINY = Sizes(model=replace(_SMALL, context=8, dim=16), tokens=16, context=(8, 16), width=(16, 32), batch=(2, 4))
+TINY = Sweeps(model=replace(_SMALL, context=8, dim=16), tokens=16, context=(8, 16), width=(16, 32), batch=(2, 4))
 
 Shape = tuple[GPTConfig, int]  # a model, and the rows of its batches
 
@@ -67,7 +67,7 @@ def shapes(options: BenchOptions) -> list[Measurement]:
     return sorted(rows, key=lambda row: (order.index(_row(row)), _value(row)))
 
 
-def _points(sizes: Sizes, rows: Sequence[str]) -> dict[Shape, list[str]]:
+def _points(sizes: Sweeps, rows: Sequence[str]) -> dict[Shape, list[str]]:
     """The shapes to measure with the names of their points; the rows take turns."""
     model, batch = sizes.model, sizes.tokens // sizes.model.context
     head_dim = model.dim // model.heads

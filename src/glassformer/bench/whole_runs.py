@@ -56,7 +56,7 @@ class Logged:
 
 
 @dataclass(frozen=True)
-class WholeRun:
+class RunCommand:
     """A command, its folder, the file that it logs to, and how a line of that file is read."""
 
     command: list[str]
@@ -65,7 +65,7 @@ class WholeRun:
     read: Callable[[str], Logged | None]
 
 
-Start = Callable[[Path, BenchOptions], WholeRun]
+Start = Callable[[Path, BenchOptions], RunCommand]
 
 
 def whole_runs(options: BenchOptions) -> dict[str, Start]:
@@ -103,7 +103,7 @@ def watch(start: Start, options: BenchOptions, seconds: float) -> Generator[tupl
 
 
 @contextmanager
-def _process(run: WholeRun, more: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
+def _process(run: RunCommand, more: dict[str, str]) -> Iterator[subprocess.Popen[str]]:
     """A running command, which is ended when the block is left."""
     out, errors = run.folder / OUTPUT, run.folder / ERRORS
     with out.open("w", encoding="utf-8") as output, errors.open("w", encoding="utf-8") as said:
@@ -130,7 +130,7 @@ def _whole_lines(path: Path) -> list[str]:
 def _ours(words: str) -> Start:
     """A run of `glassformer train` whose log is watched."""
 
-    def start(folder: Path, options: BenchOptions) -> WholeRun:
+    def start(folder: Path, options: BenchOptions) -> RunCommand:
         assert options.data is not None
         device = options.device
         settings = {
@@ -142,7 +142,7 @@ def _ours(words: str) -> Start:
         more = [*words.split(), *(f"{key}={value}" for key, value in settings.items())]
         more += TINY.split() if options.tiny else []
         command = [sys.executable, "-m", *TRAIN.split(), *more]
-        return WholeRun(command, folder, folder / "run" / LOG, _read_ours)
+        return RunCommand(command, folder, folder / "run" / LOG, _read_ours)
 
     return start
 
@@ -152,7 +152,7 @@ def _read_ours(line: str) -> Logged:
     return Logged(log["step"], log["loss"], log["validation"])
 
 
-def _nanogpt(folder: Path, options: BenchOptions) -> WholeRun:
+def _nanogpt(folder: Path, options: BenchOptions) -> RunCommand:
     """nanoGPT's own train.py with its own configuration, on data that its own script prepares, in a copy of it."""
     assert options.data is not None
     copy = folder / NANOGPT
@@ -172,7 +172,7 @@ def _nanogpt(folder: Path, options: BenchOptions) -> WholeRun:
         settings["dtype"] = "float32"  # its default there is float16
     words = [f"{'-' * 2}{key}={value}" for key, value in settings.items()]
     command = [sys.executable, "-u", "train.py", "config/train_shakespeare_char.py", *words]
-    return WholeRun(command, copy, copy / OUTPUT, _read_nanogpt)
+    return RunCommand(command, copy, copy / OUTPUT, _read_nanogpt)
 
 
 def _read_nanogpt(line: str) -> Logged | None:
