@@ -81,6 +81,8 @@ def test_translators_are_trained_on_equal_and_on_real_lengths(tmp_path: Path) ->
     assert "of the tokens per second of equal lengths" in str(found["real glassformer"]["note"])
     assert "of the rate of padded rows" in str(found["packed glassformer"]["note"])
     assert all(found[f"{row} torch.nn.Transformer"]["apart"] < 1e-5 for row in rows)  # pyright: ignore
+    alone = measured(tmp_path, "translate", "--only", "equal", "--only", "glassformer")
+    assert alone.keys() - {"skipped"} == {"equal glassformer"}
 
 
 def test_torchs_transformer_with_other_weights_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,7 +117,7 @@ def test_whole_runs_are_timed_until_a_loss(tmp_path: Path, capsys: pytest.Captur
     found = measured(tmp_path, *words, "--until", "3")
     assert "to 2.5000 on the validation text, at step 250" in str(found["until nanoGPT"]["note"])
     assert measured(tmp_path, *words, "--until", "1")["skipped"][-1].startswith("nanoGPT did not reach 1.0")  # pyright: ignore
-    short = measured(tmp_path, *words, "--until", "3", "--seconds", "0.01")
+    short = measured(tmp_path, *words, "--until", "3", "--seconds", "1e-6")
     assert short.keys() == {"skipped"} and "nanoGPT did not reach 3.0" in str(short["skipped"])
     capsys.readouterr()
     ours = measured(tmp_path, *words[:5], "--only", "glassformer", "--until", "100")

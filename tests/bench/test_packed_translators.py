@@ -34,12 +34,12 @@ def test_only_the_row_packed_is_trained_on_packed_pairs_on_a_cpu(monkeypatch: py
     made = translators.our_runner
 
     def watched(
-        config: Config, batches: Callable[[], Batches], objective: Objective, *words: Recipe | Device
+        config: Config, batches: Callable[[], Batches], objective: Objective, *_: Recipe | Device, counted: bool
     ) -> Runner:
         seen.append((type(batches()), objective.longest))
-        return made(config, batches, objective, RECIPE, Device())
+        return made(config, batches, objective, RECIPE, Device(), counted=counted)
 
-    monkeypatch.setattr(translators, "our_runner", lambda *words, counted: watched(*words))
+    monkeypatch.setattr(translators, "our_runner", watched)
     found = translators.translators(BenchOptions(say=print, rounds=1, tiny=True))
     assert [row.row for row in found if row.runner == OURS] == [*ROWS] == ["equal", "packed", "real"]
     assert seen == [(PairBatches, None), (PackedPairBatches, 8), (PairBatches, None)]

@@ -45,9 +45,12 @@ class BenchOptions:
         return name in named if named else default
 
     def runners(self, candidates: dict[str, Callable[[], Runner]]) -> list[Runner]:
-        """Ours and the peers that are there; for one that is missing, a line says how to give it."""
-        first = next(iter(candidates))  # what the others are compared with
-        named = set(self.only) & set(candidates) - {first}
+        """The first, with which the others are compared, and of those all that are there, or those that are named.
+
+        For a peer that is missing, a line says how to give it.
+        """
+        first = next(iter(candidates))
+        named = set(self.only) & set(candidates)
         found = []
         for name, make in candidates.items():
             if name != first and named and name not in named:

@@ -15,7 +15,7 @@ from glassformer.bench.decoding import PEERS, decoding
 from glassformer.bench.decoding import ROWS as DECODING
 from glassformer.bench.language_models import SUITES as LANGUAGE_MODELS
 from glassformer.bench.language_models import language_models
-from glassformer.bench.measure import BenchError, Measurement
+from glassformer.bench.measure import OURS, BenchError, Measurement
 from glassformer.bench.memory import ROWS as MEMORY
 from glassformer.bench.memory import memory
 from glassformer.bench.nanogpt import NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED
@@ -35,11 +35,11 @@ from glassformer.bench.whole_runs import RUNS
 
 @dataclass(frozen=True)
 class Suite:
-    """What a suite measures, the names of its rows and peers, and on which kind of device it runs."""
+    """What a suite measures, the names of its rows and of who runs them, and on which kind of device it runs."""
 
     run: Callable[[BenchOptions], list[Measurement]]
     rows: tuple[str, ...]
-    peers: tuple[str, ...]
+    runners: tuple[str, ...]
     device: str | None = None
 
 
@@ -49,18 +49,18 @@ def _small(options: BenchOptions) -> list[Measurement]:
     return time_to_loss(options) if timed else language_models("small", options)
 
 
-GPT2_PEERS = (NANOGPT, NANOGPT_BIASES, HUGGING_FACE)
+GPT2_RUNNERS = (OURS, NANOGPT, NANOGPT_BIASES, HUGGING_FACE)
 SUITES: dict[str, Suite] = {
-    "train": Suite(partial(language_models, "train"), (*LANGUAGE_MODELS["train"],), GPT2_PEERS),
+    "train": Suite(partial(language_models, "train"), (*LANGUAGE_MODELS["train"],), GPT2_RUNNERS),
     "small": Suite(_small, (*LANGUAGE_MODELS["small"],), (NANOGPT, *RUNS)),
-    "translate": Suite(translators, (*TRANSLATORS,), (TORCH,)),
+    "translate": Suite(translators, (*TRANSLATORS,), (OURS, TORCH)),
     "decode": Suite(decoding, (*DECODING,), PEERS),
-    "cpu": Suite(partial(language_models, "cpu"), (*LANGUAGE_MODELS["cpu"],), (NANOGPT, NANOGPT_COMPILED), "cpu"),
+    "cpu": Suite(partial(language_models, "cpu"), (*LANGUAGE_MODELS["cpu"],), (OURS, NANOGPT, NANOGPT_COMPILED), "cpu"),
 }
 
 SUITES |= {
     "shapes": Suite(shapes, (*SHAPES,), ()),
-    "memory": Suite(memory, MEMORY, (*GPT2_PEERS, TORCH)),
+    "memory": Suite(memory, MEMORY, (*GPT2_RUNNERS, TORCH)),
     "start-up": Suite(start_up, (*START_UP,), (*IMPORTS,), "cpu"),
     "calls": Suite(calls, CALLS, ()),
     "sparse": Suite(sparse, (*SPARSE,), PATTERNS),
@@ -89,7 +89,7 @@ class BenchReport:
 def run_suite(name: str, options: BenchOptions) -> BenchReport:
     """Run a suite."""
     suite, device = SUITES[name], options.device
-    require_known(options.only, (*suite.rows, *suite.peers))
+    require_known(options.only, (*suite.rows, *suite.runners))
     if suite.device is not None and device.device.type != suite.device:
         raise BenchError(f"{name} runs on {suite.device}, and device is {device.device}")
     if name != "small" and (options.until is not None or options.data is not None):

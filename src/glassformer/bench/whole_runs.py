@@ -95,7 +95,7 @@ def watch(start: Start, options: BenchOptions, seconds: float) -> Generator[tupl
             while not ended and taken < seconds:
                 ended, lines = process.poll() is not None, _whole_lines(run.log)
                 taken = time.perf_counter() - began
-                for line in lines[seen:]:
+                for line in lines[seen:] if taken <= seconds else ():
                     if (found := run.read(line)) is not None:
                         yield taken, found
                 seen = len(lines)
