@@ -76,7 +76,7 @@ def test_every_stage_asks_for_what_there_is(tmp_path: Path) -> None:
         if words[2:4] == ["glassformer", "bench"]:
             suite = SUITES[words[4]]
             only = [words[at + 1] for at, word in enumerate(words) if word == "--only"]
-            assert set(only) <= {*suite.rows, *suite.peers}
+            assert set(only) <= {*suite.rows, *suite.runners}
         if name != "tests":
             assert str(tmp_path.resolve() / f"{name}.json") in words
     assert str((tmp_path / "my peers").resolve()) in commands["train"][1]
