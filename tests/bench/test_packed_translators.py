@@ -8,7 +8,7 @@ import pytest
 from glassformer.bench import translators
 from glassformer.bench.measure import OURS, Runner
 from glassformer.bench.options import BenchOptions
-from glassformer.bench.translators import RECIPE, ROWS, random_pairs
+from glassformer.bench.translators import ROWS, random_pairs
 from glassformer.cli.main import main
 from glassformer.data.batches import IGNORE, Batches
 from glassformer.data.packed_pairs import PackedPairBatches, unpacked
@@ -34,10 +34,15 @@ def test_only_the_row_packed_is_trained_on_packed_pairs_on_a_cpu(monkeypatch: py
     made = translators.our_runner
 
     def watched(
-        config: Config, batches: Callable[[], Batches], objective: Objective, *_: Recipe | Device, counted: bool
+        config: Config,
+        batches: Callable[[], Batches],
+        objective: Objective,
+        recipe: Recipe,
+        device: Device,
+        counted: bool,
     ) -> Runner:
         seen.append((type(batches()), objective.longest))
-        return made(config, batches, objective, RECIPE, Device(), counted=counted)
+        return made(config, batches, objective, recipe, device, counted)
 
     monkeypatch.setattr(translators, "our_runner", watched)
     found = translators.translators(BenchOptions(say=print, rounds=1, tiny=True))
