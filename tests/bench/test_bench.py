@@ -117,7 +117,8 @@ def test_whole_runs_are_timed_until_a_loss(tmp_path: Path, capsys: pytest.Captur
     found = measured(tmp_path, *words, "--until", "3")
     assert "to 2.5000 on the validation text, at step 250" in str(found["until nanoGPT"]["note"])
     assert measured(tmp_path, *words, "--until", "1")["skipped"][-1].startswith("nanoGPT did not reach 1.0")  # pyright: ignore
-    short = measured(tmp_path, *words, "--until", "3", "--seconds", "1e-6")
+    (folder / "nanoGPT/train.py").write_text("import time\ntime.sleep(600)\n", encoding="utf-8")
+    short = measured(tmp_path, *words, "--until", "3", "--seconds", "0.5")
     assert short.keys() == {"skipped"} and "nanoGPT did not reach 3.0" in str(short["skipped"])
     capsys.readouterr()
     ours = measured(tmp_path, *words[:5], "--only", "glassformer", "--until", "100")
