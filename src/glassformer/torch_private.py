@@ -51,7 +51,8 @@ def step_unless(skip: Tensor, optimizer: Optimizer) -> bool:
 
 def add_product(total: Tensor, a: Tensor, b: Tensor) -> None:
     """Add the product of two matrices to a total, whose dtype may have more bits: in one kernel where torch has it."""
-    if total.is_cuda and a.dtype != total.dtype and "dtype_out" in torch.ops.aten.addmm.overloads():
+    real = type(total) is Tensor  # the kernel has no rule for shapes alone
+    if real and total.is_cuda and a.dtype != total.dtype and "dtype_out" in torch.ops.aten.addmm.overloads():
         torch.ops.aten.addmm.dtype_out(total, a, b, total.dtype, out=total)
     else:
         total += a @ b

@@ -66,8 +66,8 @@ class GraphedStep:
             return
         graph, static = self._captured[shapes]
         for part, here in zip(parts, static, strict=True):
-            for name, value in part.items():
-                here[name].copy_(value.pin_memory(), non_blocking=True)
+            for name, value in part.items():  # expanded ones cannot be pinned
+                here[name].copy_(value.contiguous().pin_memory(), non_blocking=True)
         graph.replay()
 
     def _on_device(self) -> StepNumbers:
@@ -78,8 +78,7 @@ class GraphedStep:
         return self._seen[shapes] > WARM_UP and len(self._captured) < MOST and self.problem is None
 
     def _capture(self, shapes: Shapes, parts: Sequence[Batch]) -> None:
-        # contiguous: numbers that share memory, as in an expanded tensor, could not be written one by one
-        static = [{name: value.contiguous().to(self._device.device) for name, value in part.items()} for part in parts]
+        static = [self._device.move(part) for part in parts]
         graph = torch.cuda.CUDAGraph()
         try:
             # Other threads may pin memory meanwhile.
