@@ -1,6 +1,7 @@
 """Calls to private torch functions, each with a fallback for versions without it."""
 
 import importlib
+import logging
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -73,6 +74,15 @@ def uncompile(module: nn.Module) -> None:
     for part in module.modules():
         if hasattr(part, "_compiled_call_impl"):
             part._compiled_call_impl = None
+
+
+def accept_kept_kernels() -> None:
+    """Leave out the compiler's hint that a checkpointed function in which kernels are kept may write in place."""
+    logging.getLogger("torch._higher_order_ops.wrap").addFilter(_no_hint)
+
+
+def _no_hint(record: logging.LogRecord) -> bool:
+    return "context_fn" not in record.getMessage()
 
 
 def keep_sizes_apart() -> None:

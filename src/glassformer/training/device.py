@@ -19,11 +19,15 @@ CPU = torch.device("cpu")
 
 @dataclass(frozen=True)
 class Device:
-    """A device and how it is used; weights are always float32, `bf16` turns autocast on."""
+    """A device and how it is used; weights are always float32, `bf16` turns autocast on.
+
+    With `activation_checkpointing` blocks compute their activations again in the backward pass.
+    """
 
     device: torch.device = CPU
     bf16: bool = False
     compile: bool | None = False  # None: where the run is long enough
+    activation_checkpointing: bool = False
 
     @property
     def asynchronous(self) -> bool:
@@ -61,12 +65,17 @@ class Device:
         return time.perf_counter() - began
 
 
-def choose_device(device: str, precision: Literal["auto", "float32", "bfloat16"], compiled: str) -> Device:
+def choose_device(
+    device: str,
+    precision: Literal["auto", "float32", "bfloat16"],
+    compiled: str,
+    activation_checkpointing: bool = False,
+) -> Device:
     """The device a run asks for; "auto": a GPU if there is one, bfloat16 where it is fast, long runs compiled."""
     found = _device(device)
     bf16 = precision == "bfloat16" or (precision == "auto" and _fast_in_bf16(found))
     automatic = None if found.type == "cuda" else False
-    return Device(found, bf16, automatic if compiled == "auto" else compiled == "yes")
+    return Device(found, bf16, automatic if compiled == "auto" else compiled == "yes", activation_checkpointing)
 
 
 def _device(name: str) -> torch.device:

@@ -1,6 +1,7 @@
 """What a run will need before it starts: peak memory and time, from one step in which nothing is computed."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,13 +10,15 @@ import torch
 from glassformer.data.batches import Batch, Batches
 from glassformer.equation import no_checks
 from glassformer.errors import ConfigError
+from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.torch_private import MemoryMeter, pretending
 from glassformer.training.device import Device
-from glassformer.training.objective import FORWARD_AND_BACKWARD, LossModule, Objective, operations_per_token
+from glassformer.training.objective import FORWARD_AND_BACKWARD, LossModule, Objective, forward_operations
 from glassformer.training.optimizer import trainable
 from glassformer.training.recipe import Recipe
+from glassformer.training.recomputed import recompute_blocks
 
 FRAGMENTATION = {False: 0.25, True: 0.7}  # of the tensors: what an allocator keeps, by whether batches are uneven
 LIBRARIES = 40_000_000  # bytes of code and buffers that the first steps load
@@ -33,8 +36,8 @@ CGROUP = Path("/sys/fs/cgroup/memory.max")  # the limit of a container
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """Bytes that a run takes at its peak beside its data, and the seconds it lasts.
+class Need:
+    """Bytes that a run takes at its peak beside its data.
 
     `activations` is what the largest batch takes at the peak of its step, logits and their gradient included, or what
     the update takes beside the gradients; `overhead` what libraries and the allocator keep, or the copies of a
@@ -47,12 +50,18 @@ class Estimate:
     optimizer: int
     activations: int
     overhead: int
-    seconds: float
 
     @property
     def memory(self) -> int:
         """All of it together."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.overhead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate(Need):
+    """Bytes that a run takes at its peak, and the seconds it lasts."""
+
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -75,27 +84,36 @@ def estimate(
     fine_tuned: bool = False,
 ) -> Estimate:
     """The memory and the time of a run, `fine_tuned` from another model; the model may be on the device "meta"."""
-    batch = largest_batch(batches, objective)
-    cost = step_cost(model, objective, batch, recipe, device)
+    cost = step_cost(model, objective, largest_batch(batches, objective), recipe, device)
+    evaluated = [batch_shape(each) for each in validation.once()]
+    found = need(model, objective, batches, evaluated, recipe, device, fine_tuned, cost)
+    step = step_seconds(cost, device) * recipe.gradient_accumulation
+    evaluations = -(-recipe.steps // recipe.evaluate_every) * len(evaluated)
+    return Estimate(**vars(found), seconds=(recipe.steps + evaluations / FORWARD_AND_BACKWARD) * step)
+
+
+def need(
+    model: Model,
+    objective: Objective,
+    batches: Batches,
+    evaluated: Sequence[Shape],
+    recipe: Recipe,
+    device: Device,
+    fine_tuned: bool,
+    cost: StepCost,
+) -> Need:
+    """The memory of a run with steps of this cost, and with validation batches of these shapes."""
     weights = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     trained = sum(weight.numel() * weight.element_size() for weight in trainable(model).values())
     optimizer = trained * (recipe.copies - 1)
     activations = max(cost.peak - weights - trained, trained)
     held = weights + trained + optimizer + activations
     overhead = int(FRAGMENTATION[objective.uneven] * held) + LIBRARIES
-    evaluated = [batch_shape(each) for each in validation.once()]
     if device.device.type == "cpu":
         overhead = max(overhead, saving_bytes(weights, optimizer, activations) + LIBRARIES)
         overhead += kernel_bytes(batches, set(evaluated), objective, recipe) + (weights if fine_tuned else 0)
-    step = step_seconds(cost, device) * recipe.gradient_accumulation
-    evaluations = -(-recipe.steps // recipe.evaluate_every) * len(evaluated)
-    return Estimate(
-        weights=weights,
-        gradients=trained,
-        optimizer=optimizer,
-        activations=activations,
-        overhead=overhead,
-        seconds=(recipe.steps + evaluations / FORWARD_AND_BACKWARD) * step,
+    return Need(
+        weights=weights, gradients=trained, optimizer=optimizer, activations=activations, overhead=overhead
     )
 
 
@@ -133,12 +151,14 @@ def kernel_bytes(batches: Batches, evaluated: set[Shape], objective: Objective, 
 
 def step_cost(model: Model, objective: Objective, batch: Batch, recipe: Recipe, device: Device) -> StepCost:
     """What a forward and a backward pass take, from tensors that have shapes only."""
-    operations = operations_per_token(LossModule(model, objective), batch) * objective.tokens(model, batch)
+    operations = step_operations(LossModule(model, objective), batch, device.activation_checkpointing)
     with pretending(device.device):
         same = model.rebuilt()
         add_lora_like(same, model)
         for weight, real in zip(same.parameters(), model.parameters(), strict=True):
             weight.requires_grad_(real.requires_grad)
+        if device.activation_checkpointing:
+            recompute_blocks(same)
         loss_module = LossModule(same, objective, recipe.r_drop).train()
         inputs = {name: torch.zeros(value.shape, dtype=value.dtype) for name, value in batch.items()}
         with MemoryMeter() as meter, no_checks():
@@ -146,6 +166,15 @@ def step_cost(model: Model, objective: Objective, batch: Batch, recipe: Recipe, 
                 loss, _ = loss_module(inputs, recipe.label_smoothing)
             loss.backward()
     return StepCost(meter.peak, meter.made, meter.calls, operations)
+
+
+def step_operations(loss_module: LossModule, batch: Batch, again: bool) -> float:
+    """Operations of a step, with those of blocks that are computed `again` in the backward pass."""
+    forward = forward_operations(loss_module, batch)
+    parts = loss_module.named_modules(remove_duplicate=False)
+    blocks = tuple(f"{name}." for name, part in parts if isinstance(part, Block))
+    second = sum(flops for name, flops in forward.items() if f"{name}.".startswith(blocks)) if again else 0
+    return FORWARD_AND_BACKWARD * forward.total() + second
 
 
 def step_seconds(cost: StepCost, device: Device) -> float:

@@ -20,6 +20,7 @@ from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup
 from glassformer.training.objective import LossModule, Objective
 from glassformer.training.recipe import Recipe
+from glassformer.training.recomputed import keep_activations
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.saver import Saver
 from glassformer.training.snapshots import newest, restore, take
@@ -52,6 +53,7 @@ def train(
         torch.manual_seed(recipe.seed + process_group.rank)
         loss_module = LossModule(model, objective, recipe.r_drop)
         stack.callback(uncompile, model)
+        stack.callback(keep_activations, model)
         training = Training(loss_module, batches, recipe, device or Device(), process_group)
         try:
             yield from _Loop(training, folder, validation, request).run()

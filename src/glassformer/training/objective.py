@@ -1,6 +1,7 @@
 """What a model is trained on: the tensors of a batch it reads, the targets, and the loss between them."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, Self, runtime_checkable
@@ -161,12 +162,20 @@ class LossModule(nn.Module):
         return self.objective.loss(self.model, inputs, targets, batch.get(WEIGHTS), label_smoothing, r_drop)
 
 
-def operations_per_token(loss_module: LossModule, batch: Batch) -> float:
-    """Operations, forward and backward, for each token of a batch such as this one; nothing is computed."""
+def forward_operations(loss_module: LossModule, batch: Batch) -> Counter[str]:
+    """Operations of a forward pass on a batch such as this one, by module; nothing is computed."""
     batch = unpacked(batch)  # a packed row as a whole counts pairs of tokens that are never compared
     inputs = {name: value.to("meta") for name, value in batch.items()}
     weights = {name: torch.empty(value.shape, device="meta") for name, value in loss_module.state_dict().items()}
     with torch.no_grad(), no_checks(), Tape() as tape:
         functional_call(loss_module, weights, (inputs,))
-    flops = sum(step.equation.operations(**step.inputs) for step in tape.steps)
-    return FORWARD_AND_BACKWARD * flops / max(loss_module.objective.tokens(loss_module.model, batch), 1)
+    found = Counter[str]()
+    for step in tape.steps:
+        found[step.module] += step.equation.operations(**step.inputs)
+    return found
+
+
+def operations_per_token(loss_module: LossModule, batch: Batch) -> float:
+    """Operations, forward and backward, for each token of a batch such as this one; nothing is computed."""
+    tokens = max(loss_module.objective.tokens(loss_module.model, unpacked(batch)), 1)
+    return FORWARD_AND_BACKWARD * forward_operations(loss_module, batch).total() / tokens

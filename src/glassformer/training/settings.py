@@ -63,6 +63,9 @@ class RunSettings(Config):
     compile: Literal["auto", "yes", "no"] = setting(
         "auto", "Whether the model is compiled; auto compiles long runs on a GPU.", "no"
     )
+    activation_checkpointing: bool = setting(
+        False, "Whether blocks compute their activations again in the backward pass: less memory, more time."
+    )
     strategy: Literal["ddp", "fsdp"] = setting(
         "ddp", "What several processes share: ddp copies the weights, fsdp shards them."
     )

@@ -25,6 +25,7 @@ from glassformer.training.monitor import Monitor, first_nonfinite
 from glassformer.training.objective import LossModule, operations_per_token
 from glassformer.training.optimizer import EMA, Optimizers, trainable
 from glassformer.training.recipe import Recipe
+from glassformer.training.recomputed import recompute_blocks
 
 WORTH_COMPILING = 4e15  # operations of a run: on a fast GPU a minute without compiling, and half of it with
 
@@ -62,6 +63,8 @@ class Training:
         example = next(batches.first(1))
         self.operations = operations_per_token(loss_module, example)
         loss_module.to(device.device)
+        if device.activation_checkpointing:
+            recompute_blocks(self.model)
         if self._worth_compiling(example):
             compile_loss_module(loss_module)
         self.loss_module = process_group.wrap(loss_module, device)
