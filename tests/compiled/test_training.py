@@ -21,6 +21,8 @@ from tests.training.tiny_run import PAIR_CONFIG, pair_batches, pairs
 
 RECIPE = Recipe(steps=20, warmup_steps=2)
 COMPILED = Device(compile=True)
+RECOMPUTED = Device(compile=True, activation_checkpointing=True)
+BOTH = pytest.mark.parametrize("compiled", [COMPILED, RECOMPUTED], ids=["kept", "recomputed"])
 
 
 @pytest.fixture(autouse=True)
@@ -35,12 +37,13 @@ def quick_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nn.Module, "compile", quick)
 
 
-def test_packed_batches_take_one_program() -> None:
+@BOTH
+def test_packed_batches_take_one_program(compiled: Device) -> None:
     torch._dynamo.utils.counters.clear()
     config = replace(PAIR_CONFIG, layers=2, dropout=0.1, attention_dropout=0.2)
     batches = PackedPairBatches(pairs(), 60, 0, 1, 2, seed=5)
     loss_module = LossModule(build(config), replace(NEXT_TARGET_TOKEN, longest=batches.longest), r_drop=2.0)
-    made = Training(loss_module, batches, RECIPE, COMPILED, ALONE)
+    made = Training(loss_module, batches, RECIPE, compiled, ALONE)
     with torch._dynamo.config.patch(error_on_recompile=True):
         for _ in range(6):
             made.train_step()
@@ -52,7 +55,7 @@ def test_packed_batches_take_one_program() -> None:
 
 def test_a_compiled_packed_step_learns_what_an_eager_one_does() -> None:
     weights = []
-    for device in (Device(), COMPILED):
+    for device in (Device(), COMPILED, RECOMPUTED):
         batches = PackedPairBatches(pairs(), 60, 0, 1, 2, seed=5)
         loss_module = LossModule(build(PAIR_CONFIG), replace(NEXT_TARGET_TOKEN, longest=batches.longest))
         made = Training(loss_module, batches, RECIPE, device, ALONE)
@@ -60,13 +63,15 @@ def test_a_compiled_packed_step_learns_what_an_eager_one_does() -> None:
             made.train_step()
         weights.append(torch.cat([p.detach().flatten() for p in made.weights]))
     assert_close(weights[0], weights[1], rtol=1e-4, atol=1e-5)
+    assert_close(weights[1], weights[2], rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # the compiler looks at what a block is given
-def test_batches_of_many_shapes_take_one_program_for_each_kind_of_block() -> None:
+@BOTH
+def test_batches_of_many_shapes_take_one_program_for_each_kind_of_block(compiled: Device) -> None:
     torch._dynamo.utils.counters.clear()
     config = replace(PAIR_CONFIG, layers=2, dropout=0.1, attention_dropout=0.2)
-    made = Training(LossModule(build(config), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, COMPILED, ALONE)
+    made = Training(LossModule(build(config), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, compiled, ALONE)
     with torch._dynamo.config.patch(automatic_dynamic_shapes=False):  # what was asked for, not what is found out
         for _ in range(4):
             made.train_step()
@@ -80,7 +85,7 @@ def test_batches_of_many_shapes_take_one_program_for_each_kind_of_block() -> Non
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
 def test_it_learns_what_eager_does() -> None:
     losses = {}
-    for device in (Device(), COMPILED):
+    for device in (Device(), COMPILED, RECOMPUTED):
         torch._dynamo.reset()
         torch.manual_seed(0)
         made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, device, ALONE)
@@ -88,11 +93,29 @@ def test_it_learns_what_eager_does() -> None:
             made.train_step()
         losses[device] = made.log(None).loss
     assert losses[COMPILED] == pytest.approx(losses[Device()], rel=1e-5)
+    assert losses[RECOMPUTED] == pytest.approx(losses[COMPILED], rel=1e-6)
 
 
+@pytest.mark.parametrize("whole", [True, False], ids=["whole", "by block"])
+def test_compiled_recomputation_draws_the_same_random_numbers(whole: bool) -> None:
+    config = replace(PAIR_CONFIG, layers=2, dropout=0.3, attention_dropout=0.2)
+    gradients = []
+    for device in (COMPILED, RECOMPUTED):
+        torch._dynamo.reset()
+        batches = PackedPairBatches(pairs(), 60, 0, 1, 2, seed=5) if whole else pair_batches()
+        objective = replace(NEXT_TARGET_TOKEN, longest=batches.longest if whole else None)
+        made = Training(LossModule(build(config), objective), batches, RECIPE, device, ALONE)
+        torch.manual_seed(1)
+        for _ in range(2):
+            made.train_step()
+        gradients.append(torch.cat([p.detach().flatten() for p in made.weights]))
+    assert_close(gradients[0], gradients[1], rtol=1e-6, atol=1e-7)
+
+
+@BOTH
 @pytest.mark.filterwarnings("ignore:The .grad attribute")
-def test_a_bad_number_is_traced_to_its_equation_inside_a_compiled_block() -> None:
-    made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, COMPILED, ALONE)
+def test_a_bad_number_is_traced_to_its_equation_inside_a_compiled_block(compiled: Device) -> None:
+    made = Training(LossModule(build(PAIR_CONFIG), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, compiled, ALONE)
     made.train_step()
     with torch.no_grad():
         made.model.get_parameter("decoder.blocks.0.feed_forward.up.weight")[0, 0] = torch.nan

@@ -72,6 +72,13 @@ def test_two_processes_learn_what_one_learns(found: Found, strategy: str, model:
     assert found[0][f"{strategy} {model}"] == found[1][f"{strategy} {model}"]
 
 
+@pytest.mark.parametrize("strategy", STRATEGIES)
+@pytest.mark.parametrize("model", ["translator", "masked", "pairs"])
+def test_two_processes_that_compute_activations_again_learn_the_same(found: Found, strategy: str, model: str) -> None:
+    for each in found:
+        assert each[f"{strategy} recomputed {model}"] == each[f"{strategy} {model}"]
+
+
 def test_ddp_learns_by_muon_too_and_fsdp_refuses(found: Found) -> None:
     alone = learn("translator", replace(HOW, optimizer="muon"))
     for each in found:

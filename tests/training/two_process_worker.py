@@ -94,15 +94,18 @@ class InDouble:
 
 
 MODELS = {"translator": translator, "masked": masked, "pairs": pairs}
+CPU, RECOMPUTED = Device(), Device(activation_checkpointing=True)
 HOW, RESUMED = recipe(steps=6), recipe(steps=8, ema_decay=0.9)
 
 
-def learn(name: str, how: Recipe, group: ProcessGroup = ALONE, folder: Path | None = None) -> dict[str, Any]:
+def learn(
+    name: str, how: Recipe, group: ProcessGroup = ALONE, folder: Path | None = None, device: Device = CPU
+) -> dict[str, Any]:
     """Train to the end; the record and the weights, whole, as numbers."""
     model, batches, objective = MODELS[name]()
     shard = (group.rank, group.world_size)
     kept = None if folder is None else RunFolder(folder, keep=20)
-    parts = (batches(*shard), objective, how, kept, batches(*shard), Device(), group)
+    parts = (batches(*shard), objective, how, kept, batches(*shard), device, group)
     logs = [[log.step, log.loss, log.grad_norm, log.tokens, log.validation, log.note] for log in train(model, *parts)]
     return {"logs": logs, "weights": {name: unsharded(p.detach()).tolist() for name, p in model.named_parameters()}}
 
@@ -189,6 +192,7 @@ def cases(group: ProcessGroup, path: Path) -> dict[str, object]:
         here = replace(group, strategy=strategy)
         for model in ("translator", "masked", "pairs"):
             found[f"{strategy} {model}"] = attempt(lambda s=model, h=here: learn(s, HOW, h))
+            found[f"{strategy} recomputed {model}"] = attempt(lambda s=model, h=here: learn(s, HOW, h, None, RECOMPUTED))
         found[f"{strategy} resumed"] = attempt(lambda h=here, s=strategy: resumed(h, path / s))
         found[f"{strategy} spoiled"] = attempt(lambda h=here: spoiled(h))
         muon = replace(HOW, optimizer="muon")

@@ -11,6 +11,7 @@ import torch
 
 from glassformer.data.batches import Batch
 from glassformer.errors import ConfigError
+from glassformer.training.settings import RunSettings
 
 MATRIX = {"cpu": 1024, "cuda": 8192}  # size of the matrix product that measures the peak
 TRIES = 5
@@ -76,6 +77,11 @@ def choose_device(
     bf16 = precision == "bfloat16" or (precision == "auto" and _fast_in_bf16(found))
     automatic = None if found.type == "cuda" else False
     return Device(found, bf16, automatic if compiled == "auto" else compiled == "yes", activation_checkpointing)
+
+
+def device_of(run: RunSettings) -> Device:
+    """The device that settings ask for, and how it is used."""
+    return choose_device(run.device, run.precision, run.compile, run.activation_checkpointing)
 
 
 def _device(name: str) -> torch.device:

@@ -9,7 +9,6 @@ import torch
 
 from glassformer.data.batches import Batch, Batches
 from glassformer.equation import no_checks
-from glassformer.errors import ConfigError
 from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
@@ -112,9 +111,7 @@ def need(
     if device.device.type == "cpu":
         overhead = max(overhead, saving_bytes(weights, optimizer, activations) + LIBRARIES)
         overhead += kernel_bytes(batches, set(evaluated), objective, recipe) + (weights if fine_tuned else 0)
-    return Need(
-        weights=weights, gradients=trained, optimizer=optimizer, activations=activations, overhead=overhead
-    )
+    return Need(weights=weights, gradients=trained, optimizer=optimizer, activations=activations, overhead=overhead)
 
 
 def largest_batch(batches: Batches, objective: Objective) -> Batch:
@@ -201,19 +198,6 @@ def certainly_fits(model: Model, objective: Objective, batch: Batch, recipe: Rec
     widths = sum(max(weight.shape, default=1) + BOUND * length for weight in model.parameters())
     weights = sum(weight.numel() for weight in model.parameters()) * (recipe.copies + 1)
     return FLOAT32 * (weights + BOUND * positions * widths) < memory_of(device.device) / 2
-
-
-def require_memory(found: Estimate, device: torch.device) -> None:
-    """Refuse a run that needs more memory than there is, with what to lower."""
-    there = memory_of(device)
-    if found.memory <= there:
-        return
-    held = found.weights + found.gradients + found.optimizer
-    parts = f"{readable(held)} for weights, gradients and optimizer, {readable(found.activations)} for activations"
-    batch = "a smaller batch (data.batch_size or data.tokens_per_batch) or data.max_length"
-    lower = "a smaller model (model.dim, model.layers, or the size tiny)" if held > found.activations else batch
-    has = f"{'the GPU' if device.type == 'cuda' else 'the machine'} has {readable(there)}"
-    raise ConfigError(f"this run needs about {readable(found.memory)} of memory and {has}: {parts}; try {lower}")
 
 
 def readable(size: float) -> str:

@@ -50,9 +50,7 @@ class RecomputedBlock(Block):
         # has seeds, which are kept; elsewhere what was drawn is kept itself.
         if not self._draws(torch.compiler.is_compiling()):
             return checkpoint(self._compute, *inputs, use_reentrant=False, preserve_rng_state=False)
-        return checkpoint(
-            self._compute, *inputs, use_reentrant=False, preserve_rng_state=False, context_fn=keep_random
-        )
+        return checkpoint(self._compute, *inputs, use_reentrant=False, preserve_rng_state=False, context_fn=keep_random)
 
     def _compute(
         self,
@@ -73,7 +71,7 @@ class RecomputedBlock(Block):
         return any(isinstance(part, drawing) and getattr(part, "dropout", 0.0) > 0 for part in self.modules())
 
 
-def keep_random() -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+def keep_random() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
     """Contexts of the forward pass and of its recomputation, in which random kernels run once."""
     return create_selective_checkpoint_contexts(_random_once)
 
@@ -104,7 +102,7 @@ def keep_activations(model: Model) -> None:
     """Undo `recompute_blocks`; sharded blocks stay as they are."""
     for block in blocks_of(model):
         if type(block) is RecomputedBlock:
-            block.__class__ = Block
+            block.__class__ = Block  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def require_blocks(model: Model) -> None:

@@ -31,15 +31,17 @@ from glassformer.training.config import (
     to_toml,
     with_initial_model,
 )
-from glassformer.training.device import choose_device
+from glassformer.training.device import device_of
 from glassformer.training.distributed import ProcessGroup, expected, process_group
-from glassformer.training.estimate import Estimate, certainly_fits, estimate, largest_batch, require_memory
+from glassformer.training.estimate import Estimate, estimate
 from glassformer.training.fine_tune import adopted, prepare_fine_tuning, require_start, save_fine_tuned
 from glassformer.training.first_stage import train_first_stage
+from glassformer.training.fitting import explained_shortage, fitting_of
 from glassformer.training.initial_vectors import start_from_vectors
 from glassformer.training.loop import train
 from glassformer.training.objective import Objective
 from glassformer.training.optimizer import average_checkpoints, initialize, trainable
+from glassformer.training.recomputed import require_blocks
 from glassformer.training.recorded_run import CONFIG
 from glassformer.training.registry import TASKS, files_of, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
@@ -51,7 +53,7 @@ from glassformer.training.step import Log
 from glassformer.training.task import DataContext, Metrics, Report, TaskData
 
 PACKING = "data.packing"
-MAY_DIFFER = ("run.device", "run.precision", "run.compile")  # when a run is resumed
+MAY_DIFFER = ("run.device", "run.precision", "run.compile", "run.activation_checkpointing")  # when a run is resumed
 
 
 class Run:
@@ -64,7 +66,9 @@ class Run:
         self.objective = replace(objective_of(resolved.task, data), sample=data.sample or Sample(data))
         self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
-        self.device = choose_device(run.device, run.precision, run.compile)
+        self.device = device_of(run)
+        if run.activation_checkpointing:
+            require_blocks(model)
         keep = max(run.keep_checkpoints, recipe.average_checkpoints)
         every = recipe.save_every if recipe.average_checkpoints > 1 else 1
         self.folder = None if out is None else RunFolder(out, keep, every=every)
@@ -113,7 +117,8 @@ class Run:
     def train(self, resume: bool = False) -> Iterator[Log]:
         """Train to the end, from the start or from the newest checkpoint; then write the model into the folder."""
         data, run = self.data, self.settings.run
-        with process_group(run.strategy, self.device) as group, self._opened(resume, group.first):
+        explained = explained_shortage(fitting_of(self.settings, data, self.objective, self.model), self.folder)
+        with explained, process_group(run.strategy, self.device) as group, self._opened(resume, group.first):
             parts = (data.batches, self.objective, self.settings.recipe, self.folder, data.validation, self.device)
             for log in train(self.model, *parts, group):
                 self.logs.append(log)
@@ -258,9 +263,8 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     if resume and out is not None:
         context = resumed_context(context, out)
     else:
-        run, task = resolved.settings.run, TASKS[resolved.task]
-        device = choose_device(run.device, run.precision, run.compile)
-        resolved = replace(resolved, settings=task.decided(resolved.settings, device, report))
+        decided = TASKS[resolved.task].decided(resolved.settings, device_of(resolved.settings.run), report)
+        resolved = replace(resolved, settings=decided)
     settings = resolved.settings
     data = prepare_data(settings, context)
     config = replace(settings.model, **data.config_values)
@@ -272,14 +276,15 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
             config = replace(config, vocab=vocab)
         require_model(config)
         if not dry_run:
-            require_room(resolved, data, build(config, device="meta"))
+            objective = objective_of(resolved.task, data)
+            fitting_of(settings, data, objective, build(config, device="meta")).require_room()
         model = _fresh(config, settings, data, dry_run)
         start_from_vectors(model, data.tokenizer, "" if resume or dry_run else settings.run.vectors, report)
     else:
         model, new = adopted(config, settings, data, start.model, report)
     lora = prepare_fine_tuning(model, settings, new, report)
     if start is not None and not dry_run:
-        require_room(resolved, data, model)
+        fitting_of(settings, data, objective_of(resolved.task, data), model).require_room()
     return Run(replace(resolved, settings=replace(settings, lora=lora)), data, model, out)
 
 
@@ -291,15 +296,6 @@ def _context(group: ProcessGroup, report: Report, out: Path | None, dry_run: boo
 def objective_of(task: str, data: TaskData) -> Objective:
     """The objective of a task, on batches that may be packed."""
     return replace(TASKS[task].objective, longest=data.batches.longest)
-
-
-def require_room(resolved: Resolved, data: TaskData, model: Model) -> None:
-    """Refuse a run that does not fit into the memory of its device, before anything is allocated."""
-    recipe, run, objective = resolved.settings.recipe, resolved.settings.run, objective_of(resolved.task, data)
-    device = choose_device(run.device, run.precision, run.compile)
-    if not certainly_fits(model, objective, largest_batch(data.batches, objective), recipe, device):
-        parts = (data.batches, data.validation, recipe, device, bool(run.init))
-        require_memory(estimate(model, objective, *parts), device.device)
 
 
 def require_free(folder: Path) -> None:
@@ -324,7 +320,7 @@ def _fresh(config: Config, settings: Settings, data: TaskData, dry_run: bool) ->
 
 def require_buildable(settings: Settings) -> None:
     """Refuse a device that is not there and a model that cannot be built, before any data is read."""
-    choose_device(settings.run.device, settings.run.precision, settings.run.compile)
+    device_of(settings.run)
     if not settings.run.init and "image_size" not in vars(settings.model):  # which follows from the data
         require_model(settings.model)
 

@@ -1,0 +1,213 @@
+"""What fits into memory: a run that needs more is refused, or says as it ends which settings to lower, to what."""
+
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import torch
+
+from glassformer.data.batches import Batch
+from glassformer.data.packed_pairs import unpacked
+from glassformer.errors import ConfigError, TrainingError
+from glassformer.layers.lora import add_lora_like
+from glassformer.layers.model import Model
+from glassformer.training.device import Device, device_of
+from glassformer.training.estimate import (
+    Need,
+    certainly_fits,
+    largest_batch,
+    memory_of,
+    need,
+    read_parts,
+    readable,
+    step_cost,
+)
+from glassformer.training.objective import Objective
+from glassformer.training.recomputed import blocks_of
+from glassformer.training.run_folder import RunFolder
+from glassformer.training.settings import Settings
+from glassformer.training.task import TaskData
+
+BATCH = ("batch_size", "pairs_per_batch", "tokens_per_batch")  # settings of data that a batch grows with
+LENGTH = "max_length"
+ROOM = 0.9  # of the memory left for activations, that a smaller batch may take
+SHORTEST = 8  # tokens below which no length is tried
+SMALLER_MODEL = "a smaller model (model.dim, model.layers, or the size tiny)"
+NO_MEMORY = ("can't allocate memory", "not enough memory")  # in what torch says on a CPU
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A run, whose batches are tried in smaller sizes, with activation checkpointing and without."""
+
+    settings: Settings
+    data: TaskData
+    objective: Objective
+    model: Model
+    device: Device
+
+    def require_room(self) -> None:
+        """Refuse a run that does not fit into the memory of its device, before anything is allocated."""
+        batch, recipe, there = largest_batch(self.data.batches, self.objective), self.settings.recipe, self.room
+        if certainly_fits(self.model, self.objective, batch, recipe, self.device) or self.now.memory <= there:
+            return
+        raise ConfigError(f"this run needs about {readable(self.now.memory)} of memory and {self.shortage(there)}")
+
+    def shortage(self, room: int) -> str:
+        """What there is, what the run takes, and which settings are estimated to fit."""
+        now = self.now
+        held = readable(now.weights + now.gradients + now.optimizer)
+        parts = f"{held} for weights, gradients and optimizer, {readable(now.activations)} for activations"
+        where = "the GPU" if self.device.device.type == "cuda" else "the machine"
+        return f"{where} has {readable(room)}: {parts}; {self.remedy(room)}"
+
+    def remedy(self, room: int) -> str:
+        """The settings that are estimated to fit into `room` bytes; a smaller model where none do."""
+        fixed = self.now.memory - self.now.activations
+        if fixed >= ROOM * room:
+            return f"try {SMALLER_MODEL}"
+        # Where more was needed than was estimated, activations are taken to be larger in proportion.
+        larger = max((room - fixed) / self.now.activations, 1.0)
+        allowed = ROOM * (room - fixed) / larger
+        found = [*self._recomputed(allowed), *self._fewer_rows(allowed), *self._shorter(allowed)]
+        if not found:
+            return f"a batch of one does not fit either: try {SMALLER_MODEL}"
+        return f"try one of these, which are estimated to fit: {'; or '.join(found)}"
+
+    def _recomputed(self, allowed: float) -> Iterator[str]:
+        if self.device.activation_checkpointing or not blocks_of(self.model):
+            return
+        rows = self._rows_that_fit(allowed, again=True)
+        fewer = "" if rows == self.rows else f" and {self._batch_of(rows)}"
+        if rows:
+            yield f"run.activation_checkpointing=true{fewer}, which takes less memory and more time"
+
+    def _fewer_rows(self, allowed: float) -> Iterator[str]:
+        rows = self._rows_that_fit(allowed, self.device.activation_checkpointing)
+        if 0 < rows < self.rows:
+            parts = self.settings.recipe.gradient_accumulation * -(-self.rows // rows)
+            yield f"{self._batch_of(rows)}, with recipe.gradient_accumulation={parts} for as many examples in a step"
+
+    def _shorter(self, allowed: float) -> Iterator[str]:
+        """The largest half, quarter or smaller part of the length that fits, with as many rows."""
+        length = vars(self.settings.data).get(LENGTH)
+        while isinstance(length, int) and length >= 2 * SHORTEST:
+            length //= 2
+            fraction = length / vars(self.settings.data)[LENGTH]
+            if self._need(shortened(self.batch, self.objective, fraction), self._again).activations <= allowed:
+                yield f"data.{LENGTH}={length} instead of {vars(self.settings.data)[LENGTH]}"
+                return
+
+    def _batch_of(self, rows: int) -> str:
+        """The setting with which the largest batch has about as many rows."""
+        data = vars(self.settings.data)
+        name = next(name for name in BATCH if isinstance(data.get(name), int))
+        return f"data.{name}={max(data[name] * rows // self.rows, 1)} instead of {data[name]}"
+
+    def _rows_that_fit(self, allowed: float, again: bool) -> int:
+        """How many rows of the largest batch take at most so many bytes of activations; 0 if one takes more."""
+        many = self._need(self.batch, again).activations
+        if many <= allowed:
+            return self.rows
+        few = self._need(_rows(self.batch, 1), again).activations
+        if few > allowed or self.rows == 1:
+            return 0
+        return int(1 + (allowed - few) * (self.rows - 1) / (many - few))
+
+    def _need(self, batch: Batch, again: bool) -> Need:
+        device, recipe = replace(self.device, activation_checkpointing=again), self.settings.recipe
+        cost = step_cost(self.model, self.objective, batch, recipe, device)
+        tuned = bool(self.settings.run.init)
+        return need(self.model, self.objective, self.data.batches, self._evaluated, recipe, device, tuned, cost)
+
+    @property
+    def _again(self) -> bool:
+        return self.device.activation_checkpointing
+
+    @cached_property
+    def now(self) -> Need:
+        """What the run takes as it is set."""
+        return self._need(largest_batch(self.data.batches, self.objective), self._again)
+
+    @cached_property
+    def _evaluated(self) -> list[tuple[torch.Size, ...]]:
+        return [tuple(value.shape for value in batch.values()) for batch in self.data.validation.once()]
+
+    @cached_property
+    def batch(self) -> Batch:
+        """The largest batch, with a row for each example."""
+        return unpacked(largest_batch(self.data.batches, self.objective))
+
+    @property
+    def rows(self) -> int:
+        """The examples of the largest batch."""
+        return len(read_parts(self.batch, self.objective)[0])
+
+    @property
+    def room(self) -> int:
+        """Bytes of memory that the device has."""
+        return memory_of(self.device.device)
+
+    @property
+    def free(self) -> int:
+        """Bytes of memory that this process has or could get."""
+        if self.device.device.type != "cuda":
+            return self.room
+        return torch.cuda.mem_get_info(self.device.device)[0] + torch.cuda.memory_reserved(self.device.device)
+
+
+def _rows(batch: Batch, rows: int) -> Batch:
+    return {name: value[:rows] for name, value in batch.items()}
+
+
+def shortened(batch: Batch, objective: Objective, fraction: float) -> Batch:
+    """A batch whose texts have only a fraction of their tokens."""
+    lengths = {part.shape[1] for part in read_parts(batch, objective) if part.dim() == 2}
+    return {
+        name: value[:, : max(int(fraction * value.shape[1]), 1)]
+        if value.dim() == 2 and value.shape[1] in lengths
+        else value
+        for name, value in batch.items()
+    }
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an error, or one that it follows from, says that there was no memory left."""
+    while error is not None:
+        if isinstance(error, torch.OutOfMemoryError | MemoryError):
+            return True
+        if isinstance(error, RuntimeError) and any(words in str(error) for words in NO_MEMORY):
+            return True
+        error = error.__cause__
+    return False
+
+
+@contextmanager
+def explained_shortage(fitting: Fitting, folder: RunFolder | None) -> Iterator[None]:
+    """Say of a run that ends for lack of memory which settings to lower, and to what."""
+    try:
+        yield
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        traceback.clear_frames(error.__traceback__)  # they hold the tensors that filled the memory
+        saved = [] if folder is None else folder.steps()
+        last = f"; step {saved[-1]} is saved, and --resume goes on with another run.activation_checkpointing"
+        raise TrainingError(f"out of memory: {fitting.shortage(fitting.free)}{last if saved else ''}") from None
+
+
+def fitting_of(settings: Settings, data: TaskData, objective: Objective, model: Model) -> Fitting:
+    """What tells which sizes of a run fit into memory; it keeps no weights."""
+    return Fitting(settings, data, objective, _sketch(model), device_of(settings.run))
+
+
+def _sketch(model: Model) -> Model:
+    """A copy of a model that has shapes and no weights."""
+    with torch.device("meta"):
+        copy = model.rebuilt()
+        add_lora_like(copy, model)
+    for weight, real in zip(copy.parameters(), model.parameters(), strict=True):
+        weight.requires_grad_(real.requires_grad)
+    return copy
