@@ -96,6 +96,7 @@ def test_it_learns_what_eager_does() -> None:
     assert losses[RECOMPUTED] == pytest.approx(losses[COMPILED], rel=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:The .grad attribute")
 @pytest.mark.parametrize("whole", [True, False], ids=["whole", "by block"])
 def test_compiled_recomputation_draws_the_same_random_numbers(whole: bool) -> None:
     config = replace(PAIR_CONFIG, layers=2, dropout=0.3, attention_dropout=0.2)

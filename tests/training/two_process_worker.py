@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -192,7 +193,8 @@ def cases(group: ProcessGroup, path: Path) -> dict[str, object]:
         here = replace(group, strategy=strategy)
         for model in ("translator", "masked", "pairs"):
             found[f"{strategy} {model}"] = attempt(lambda s=model, h=here: learn(s, HOW, h))
-            found[f"{strategy} recomputed {model}"] = attempt(lambda s=model, h=here: learn(s, HOW, h, None, RECOMPUTED))
+            again = partial(learn, model, HOW, here, device=RECOMPUTED)
+            found[f"{strategy} recomputed {model}"] = attempt(again)
         found[f"{strategy} resumed"] = attempt(lambda h=here, s=strategy: resumed(h, path / s))
         found[f"{strategy} spoiled"] = attempt(lambda h=here: spoiled(h))
         muon = replace(HOW, optimizer="muon")

@@ -1,6 +1,7 @@
 """What fits into memory: a run that needs more is refused, or says as it ends which settings to lower, to what."""
 
 import traceback
+from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +33,7 @@ from glassformer.training.task import TaskData
 
 BATCH = ("batch_size", "pairs_per_batch", "tokens_per_batch")  # settings of data that a batch grows with
 LENGTH = "max_length"
-ROOM = 0.9  # of the memory left for activations, that a smaller batch may take
+MOST = 0.9  # of the memory beside weights, gradients and optimizer, that a proposal may take
 SHORTEST = 8  # tokens below which no length is tried
 SMALLER_MODEL = "a smaller model (model.dim, model.layers, or the size tiny)"
 NO_MEMORY = ("can't allocate memory", "not enough memory")  # in what torch says on a CPU
@@ -50,53 +51,58 @@ class Fitting:
 
     def require_room(self) -> None:
         """Refuse a run that does not fit into the memory of its device, before anything is allocated."""
-        batch, recipe, there = largest_batch(self.data.batches, self.objective), self.settings.recipe, self.room
-        if certainly_fits(self.model, self.objective, batch, recipe, self.device) or self.now.memory <= there:
+        recipe, there = self.settings.recipe, self.room
+        if certainly_fits(self.model, self.objective, self._largest, recipe, self.device) or self.now.memory <= there:
             return
         raise ConfigError(f"this run needs about {readable(self.now.memory)} of memory and {self.shortage(there)}")
 
     def shortage(self, room: int) -> str:
         """What there is, what the run takes, and which settings are estimated to fit."""
-        now = self.now
-        held = readable(now.weights + now.gradients + now.optimizer)
-        parts = f"{held} for weights, gradients and optimizer, {readable(now.activations)} for activations"
+        held, rest = readable(self._held), readable(self.now.activations)
+        parts = f"{held} for weights, gradients and optimizer, {rest} for activations"
         where = "the GPU" if self.device.device.type == "cuda" else "the machine"
         return f"{where} has {readable(room)}: {parts}; {self.remedy(room)}"
 
     def remedy(self, room: int) -> str:
         """The settings that are estimated to fit into `room` bytes; a smaller model where none do."""
-        fixed = self.now.memory - self.now.activations
-        if fixed >= ROOM * room:
+        if self._held >= MOST * room:
             return f"try {SMALLER_MODEL}"
-        # Where more was needed than was estimated, activations are taken to be larger in proportion.
-        larger = max((room - fixed) / self.now.activations, 1.0)
-        allowed = ROOM * (room - fixed) / larger
-        found = [*self._recomputed(allowed), *self._fewer_rows(allowed), *self._shorter(allowed)]
+        found = [*self._recomputed(room), *self._fewer_rows(room), *self._shorter(room)]
         if not found:
             return f"a batch of one does not fit either: try {SMALLER_MODEL}"
         return f"try one of these, which are estimated to fit: {'; or '.join(found)}"
 
-    def _recomputed(self, allowed: float) -> Iterator[str]:
-        if self.device.activation_checkpointing or not blocks_of(self.model):
+    def _fits(self, found: Need, room: int) -> bool:
+        """Whether what is needed fits; where the run was estimated to fit and did not, it needs more in proportion."""
+        missed = max(room - self._tried.memory, 0) * found.activations / self._tried.activations
+        return found.memory + missed <= self._held + MOST * (room - self._held)
+
+    def _recomputed(self, room: int) -> Iterator[str]:
+        if not self.can_recompute:
             return
-        rows = self._rows_that_fit(allowed, again=True)
+        rows = self._rows_that_fit(room, again=True)
         fewer = "" if rows == self.rows else f" and {self._batch_of(rows)}"
         if rows:
             yield f"run.activation_checkpointing=true{fewer}, which takes less memory and more time"
 
-    def _fewer_rows(self, allowed: float) -> Iterator[str]:
-        rows = self._rows_that_fit(allowed, self.device.activation_checkpointing)
+    @property
+    def can_recompute(self) -> bool:
+        """Whether activation checkpointing is off and would change something."""
+        return not self._again and bool(blocks_of(self.model))
+
+    def _fewer_rows(self, room: int) -> Iterator[str]:
+        rows = self._rows_that_fit(room, self._again)
         if 0 < rows < self.rows:
             parts = self.settings.recipe.gradient_accumulation * -(-self.rows // rows)
             yield f"{self._batch_of(rows)}, with recipe.gradient_accumulation={parts} for as many examples in a step"
 
-    def _shorter(self, allowed: float) -> Iterator[str]:
+    def _shorter(self, room: int) -> Iterator[str]:
         """The largest half, quarter or smaller part of the length that fits, with as many rows."""
         length = vars(self.settings.data).get(LENGTH)
         while isinstance(length, int) and length >= 2 * SHORTEST:
             length //= 2
             fraction = length / vars(self.settings.data)[LENGTH]
-            if self._need(shortened(self.batch, self.objective, fraction), self._again).activations <= allowed:
+            if self._fits(self._need(shortened(self.batch, self.objective, fraction), self._again), room):
                 yield f"data.{LENGTH}={length} instead of {vars(self.settings.data)[LENGTH]}"
                 return
 
@@ -106,15 +112,16 @@ class Fitting:
         name = next(name for name in BATCH if isinstance(data.get(name), int))
         return f"data.{name}={max(data[name] * rows // self.rows, 1)} instead of {data[name]}"
 
-    def _rows_that_fit(self, allowed: float, again: bool) -> int:
-        """How many rows of the largest batch take at most so many bytes of activations; 0 if one takes more."""
-        many = self._need(self.batch, again).activations
-        if many <= allowed:
-            return self.rows
-        few = self._need(_rows(self.batch, 1), again).activations
-        if few > allowed or self.rows == 1:
-            return 0
-        return int(1 + (allowed - few) * (self.rows - 1) / (many - few))
+    def _rows_that_fit(self, room: int, again: bool) -> int:
+        """How many rows of the largest batch fit, by what one and all of them take; 0 if one does not."""
+        one, every = (self._need(batch, again) for batch in (_rows(self.batch, 1), self.batch))
+
+        def between(rows: int) -> Need:
+            part = (rows - 1) / max(self.rows - 1, 1)
+            sizes = {name: size + round(part * (vars(every)[name] - size)) for name, size in vars(one).items()}
+            return Need(**sizes)
+
+        return bisect_left(range(1, self.rows + 1), True, key=lambda rows: not self._fits(between(rows), room))
 
     def _need(self, batch: Batch, again: bool) -> Need:
         device, recipe = replace(self.device, activation_checkpointing=again), self.settings.recipe
@@ -129,7 +136,20 @@ class Fitting:
     @cached_property
     def now(self) -> Need:
         """What the run takes as it is set."""
-        return self._need(largest_batch(self.data.batches, self.objective), self._again)
+        return self._need(self._largest, self._again)
+
+    @cached_property
+    def _tried(self) -> Need:
+        """The same with a row for each example."""
+        return self.now if self.batch is self._largest else self._need(self.batch, self._again)
+
+    @property
+    def _held(self) -> int:
+        return self.now.weights + self.now.gradients + self.now.optimizer
+
+    @cached_property
+    def _largest(self) -> Batch:
+        return largest_batch(self.data.batches, self.objective)
 
     @cached_property
     def _evaluated(self) -> list[tuple[torch.Size, ...]]:
@@ -138,7 +158,7 @@ class Fitting:
     @cached_property
     def batch(self) -> Batch:
         """The largest batch, with a row for each example."""
-        return unpacked(largest_batch(self.data.batches, self.objective))
+        return unpacked(self._largest)
 
     @property
     def rows(self) -> int:
@@ -194,8 +214,10 @@ def explained_shortage(fitting: Fitting, folder: RunFolder | None) -> Iterator[N
             raise
         traceback.clear_frames(error.__traceback__)  # they hold the tensors that filled the memory
         saved = [] if folder is None else folder.steps()
-        last = f"; step {saved[-1]} is saved, and --resume goes on with another run.activation_checkpointing"
-        raise TrainingError(f"out of memory: {fitting.shortage(fitting.free)}{last if saved else ''}") from None
+        last = f"; step {saved[-1]} is saved, from which --resume goes on" if saved else ""
+        if last and fitting.can_recompute:
+            last += ", with run.activation_checkpointing=true too"
+        raise TrainingError(f"out of memory: {fitting.shortage(fitting.free)}{last}") from None
 
 
 def fitting_of(settings: Settings, data: TaskData, objective: Objective, model: Model) -> Fitting:
