@@ -161,7 +161,11 @@ def test_half_precision_learns_as_full_precision_does(compiled: bool) -> None:
     assert losses(Device()) == pytest.approx(full, rel=2e-3)
 
 
-@pytest.mark.parametrize("device", [CUDA, replace(CUDA, bf16=True)], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    "device",
+    [CUDA, replace(CUDA, bf16=True), replace(CUDA, activation_checkpointing=True)],
+    ids=["float32", "bfloat16", "recomputed"],
+)
 def test_a_stopped_run_goes_on_with_the_same_dropout_on_the_device(device: Device, tmp_path: Path) -> None:
     whole, stopped = RunFolder(tmp_path / "whole"), RunFolder(tmp_path / "stopped")
     learned(device, whole)

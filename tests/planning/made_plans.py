@@ -1,5 +1,7 @@
 """Plans with figures that a test chooses."""
 
+from dataclasses import replace
+
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import (
     Generation,
@@ -25,7 +27,12 @@ def made_plan(
     weights, activations = 4 * parameters, peak - 16 * parameters
     memory = Memory(
         weights=weights, gradients=weights, optimizer=2 * weights, activations=activations,
-        activations_checkpointed=activations // 4, overhead=0, replicated=peak, sharded=peak // 2,
+        activations_checkpointed=activations // 4, saved=activations - activations // 4, overhead=0, replicated=peak,
+        sharded=peak // 2,
+    )  # fmt: skip
+    time = StepTime(
+        seconds=seconds, compute=seconds, memory=0.0, launches=0.0, update=0.0, communication=0.0, kernels=1,
+        tokens_per_second=4000 / seconds, utilization=0.5,
     )  # fmt: skip
     return Plan(
         name="made", architecture="gpt", device=DEVICE, workload=Workload(batch=4, length=1000, devices=devices),
@@ -35,10 +42,7 @@ def made_plan(
             by_equation=(),
         ),
         memory=memory,
-        time=StepTime(
-            seconds=seconds, compute=seconds, memory=0.0, launches=0.0, update=0.0, communication=0.0, kernels=1,
-            tokens_per_second=4000 / seconds, utilization=0.5,
-        ),
+        time=time, time_checkpointed=replace(time, seconds=1.3 * seconds),
         limits=Limits(batch=8, batch_checkpointed=16, length=2000, length_checkpointed=4000, crossover=384),
         generation=Generation(
             batch=4, length=1000, dtype="bfloat16", weights=2 * parameters, kv_cache=kv_cache, prefill_seconds=0.1,

@@ -1,6 +1,7 @@
 """`gf.plan`: devices, limits, what does not fit, memory beside a real run, and the command."""
 
 import json
+import re
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -111,6 +112,51 @@ def test_the_memory_of_a_real_step_is_near_its_plan() -> None:
     held = found.memory.peak - found.memory.overhead
     assert measured.peak == pytest.approx(held, rel=0.1)
     assert measured.seconds > 0 and any(row.measured > 0 for row in measured.by_equation)
+
+
+def settings_file(path: Path, again: bool) -> Path:
+    """Settings of a deep model on batches of 16."""
+    sizes = 'family = "gpt"\ncontext = 64\ndim = 64\nlayers = 12\nheads = 2'
+    run = f"activation_checkpointing = {str(again).lower()}"
+    data = "batch_size = 16\nmax_length = 64"
+    path.write_text(f'task = "gpt"\n[data]\n{data}\n[model]\n{sizes}\n[run]\n{run}\n', encoding="utf-8")
+    return path
+
+
+def test_activation_checkpointing_of_a_file_of_settings_is_planned(tmp_path: Path) -> None:
+    kept, again = (plan(settings_file(tmp_path / f"{on}.toml", on), device=HERE) for on in (False, True))
+    assert not kept.workload.activation_checkpointing and again.workload.activation_checkpointing
+    assert again.memory.peak == again.memory.peak_checkpointed < kept.memory.peak
+    assert again.memory.activations == kept.memory.activations_checkpointed
+    assert again.time == again.time_checkpointed == kept.time_checkpointed
+    assert kept.time.seconds < again.time.seconds < 4 / 3 * kept.time.seconds
+    assert again.operations.step == kept.operations.step, "what is computed again is no work of the model"
+    assert again.limits.batch == again.limits.batch_checkpointed == kept.limits.batch_checkpointed > kept.limits.batch
+    between = replace(HERE, memory=(kept.memory.peak + again.memory.peak) / 2)
+    files = (tmp_path / "False.toml", tmp_path / "True.toml")
+    assert [plan(file, device=between).fits for file in files] == [False, True]
+
+
+def test_the_memory_of_a_real_step_that_computes_again_is_near_its_plan(tmp_path: Path) -> None:
+    file = settings_file(tmp_path / "deep.toml", again=True)
+    found = plan(file, device=HERE)
+    measured = measure(what_is(file), found)
+    assert measured.peak == pytest.approx(found.memory.peak - found.memory.overhead, rel=0.15)
+
+
+def test_the_command_says_what_activation_checkpointing_costs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for again, said in (
+        (False, r"ms, with activation checkpointing [\d.,]+ ms, "),
+        (True, "ms, with activation check"),
+    ):
+        file = settings_file(tmp_path / f"{again}.toml", again)
+        assert main(["plan", str(file), "--device", "l4", "--what-if"]) == 0
+        shown = capsys.readouterr().out
+        assert re.search(rf"training step: [\d.,]+ {said}", shown)
+        changes = [line.strip() for line in shown[shown.index("half the width") :].splitlines()]
+        assert any(line.startswith("activation checkpointing") for line in changes) != again
 
 
 def test_it_is_public() -> None:

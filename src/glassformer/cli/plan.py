@@ -124,18 +124,15 @@ def plan(
 
 def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
     """Plans of changed configurations for the device and the workload of the plan."""
-    from glassformer.planning.plan import plan, what_is
+    from dataclasses import replace
+
+    from glassformer.planning.plan import replanned, what_is
     from glassformer.planning.what_if import what_if
 
-    workload = found.workload
-
     def planned(config: "Config", length: int) -> "Plan":
-        return plan(
-            config, device=found.device, batch=workload.batch, length=length, dtype=workload.dtype,
-            optimizer=workload.optimizer, strategy=workload.strategy, devices=workload.devices,
-        )  # fmt: skip
+        return replanned(found, config, replace(found.workload, length=length))
 
-    return what_if(what_is(model).model.config, workload.length, planned)
+    return what_if(what_is(model).model.config, found.workload.length, planned)
 
 
 def _draw(model: str, found: "Plan", path: Path | None) -> None:
@@ -204,10 +201,13 @@ def _time_in_words(found: "Plan") -> str:
     limited = f"limited by arithmetic {time.compute / MILLI:,.2f} ms, by memory {time.memory / MILLI:,.2f}"
     parts = f"{time.kernels:,} kernels; {limited}"
     more = f"{parts}, launches {time.launches / MILLI:,.2f}, update {time.update / MILLI:,.2f}"
+    again = f", with activation checkpointing {found.time_checkpointed.seconds / MILLI:,.2f} ms"
+    if found.workload.activation_checkpointing:
+        again = ", with activation checkpointing"
     exchange = f", exchange {time.communication / MILLI:,.2f}" if found.workload.devices > 1 else ""
     speed = f"{time.tokens_per_second:,.0f} tokens/s, {100 * time.utilization:.0f} % of the peak"
     each = f"{counted.per_token / GIGA:,.4f} GFLOP a token"
-    return f"training step: {time.seconds / MILLI:,.2f} ms, {speed}, {each} ({more}{exchange})"
+    return f"training step: {time.seconds / MILLI:,.2f} ms{again}, {speed}, {each} ({more}{exchange})"
 
 
 def _limits_in_words(found: "Plan") -> str:

@@ -260,11 +260,13 @@ def _beside_plan(run: "Run", last: "Log") -> str:
         strategy=settings.run.strategy,
         devices=run.data.batches.world,
     )
-    speed = f"{found.time.tokens_per_second:,.0f} tokens/s planned, {last.speed:,.0f} measured"
+    again = run.device.activation_checkpointing
+    time, most = (found.time_checkpointed, found.memory.peak_checkpointed) if again else (found.time, found.memory.peak)
+    speed = f"{time.tokens_per_second:,.0f} tokens/s planned, {last.speed:,.0f} measured"
     if run.device.device.type != "cuda":
         return f"plan: {speed}"
     peak = torch.cuda.max_memory_allocated(run.device.device)
-    return f"plan: {speed}; peak memory {readable(found.memory.peak)} planned, {readable(peak)} measured"
+    return f"plan: {speed}; peak memory {readable(most)} planned, {readable(peak)} measured"
 
 
 def _kept(run: "Run", folder: Path) -> str:

@@ -11,7 +11,8 @@ class Workload:
     """What the model is planned for.
 
     `batch` counts sequences, pictures or rows on each device; `length` is the tokens of each, 0 where it reads none.
-    `strategy` is ddp or fsdp, and matters from two devices on.
+    `strategy` is ddp or fsdp, and matters from two devices on. With `activation_checkpointing` each block keeps only
+    its input, and computes the rest again in the backward pass.
     """
 
     batch: int
@@ -20,6 +21,7 @@ class Workload:
     optimizer: str = "adamw"
     strategy: str = "ddp"
     devices: int = 1
+    activation_checkpointing: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +83,9 @@ class WeightBytes:
 class Memory:
     """Bytes on each device while training; those of a KV cache are in `Generation`.
 
-    `peak` is the most that is held at once; `peak_checkpointed` the same where each block keeps only its input and
-    computes the rest again in the backward pass. `replicated` and `sharded` are the peak with DDP and with FSDP over
-    the devices of the workload.
+    `peak` is the most that is held at once; `peak_checkpointed` the same with activation checkpointing, whether the
+    workload has it or not, which takes `saved` bytes less. `replicated` and `sharded` are the peak with DDP and with
+    FSDP over the devices of the workload.
     """
 
     weights: int
@@ -91,6 +93,7 @@ class Memory:
     optimizer: int
     activations: int
     activations_checkpointed: int
+    saved: int
     overhead: int
     replicated: int
     sharded: int
@@ -103,7 +106,7 @@ class Memory:
     @property
     def peak_checkpointed(self) -> int:
         """The peak with activation checkpointing."""
-        return self.peak - self.activations + self.activations_checkpointed
+        return self.peak - self.saved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,7 +160,7 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a model takes on a device: `gf.plan` returns it."""
+    """What a model takes on a device: `gf.plan` returns it; `time_checkpointed` is with activation checkpointing."""
 
     name: str
     architecture: str
@@ -167,6 +170,7 @@ class Plan:
     operations: Operations
     memory: Memory
     time: StepTime
+    time_checkpointed: StepTime
     limits: Limits
     generation: Generation | None = None
     notes: tuple[str, ...] = field(default=())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from glassformer.planning.kernel_data import BACKWARD, Kernel, Lifetimes, RecordedStep, Tag
+from glassformer.planning.kernel_data import BACKWARD, FORWARD, Kernel, Lifetimes, RecordedStep, Tag
 from glassformer.torch_private import KernelCall
 
 FUSIBLE = "other"  # kind of the kernels that memory bandwidth limits, which a compiler fuses with their neighbors
@@ -188,6 +188,12 @@ class _Fusion:
         elif number in self.sources:
             uses = [use for use in uses if use < self.middle]
         return self.groups[self.group_of[max(uses, default=self.step.born[number])]][-1] + 1
+
+
+def computed_again(kernels: Sequence[tuple[Kernel, int]]) -> list[tuple[Kernel, int]]:
+    """The kernels that activation checkpointing adds, and how often each runs: the forward pass of every block."""
+    again = [(kernel, times) for kernel, times in kernels if kernel.tag.block and kernel.tag.phase == FORWARD]
+    return [(replace(kernel, tag=replace(kernel.tag, phase=BACKWARD)), times) for kernel, times in again]
 
 
 def checkpointed(step: RecordedStep, lifetimes: Lifetimes) -> Lifetimes:

@@ -23,8 +23,7 @@ def limits(
     def largest(name: str, less: bool) -> int:
         def needed(size: int) -> int:
             found = known(name, size)
-            saved = found.activations - found.activations_checkpointed if less else 0
-            return required(found, workload) - saved
+            return required(found, workload) - (found.saved if less else 0)
 
         return _largest(needed, vars(workload)[name], room, most[name])
 

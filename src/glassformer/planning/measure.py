@@ -21,6 +21,7 @@ from glassformer.training.device import Device, choose_device
 from glassformer.training.objective import LossModule, Objective
 from glassformer.training.optimizer import Optimizers
 from glassformer.training.recipe import Recipe
+from glassformer.training.recomputed import keep_activations, recompute_blocks
 from glassformer.training.step import compile_loss_module
 
 WARM_UP, STEPS = 2, 5
@@ -52,6 +53,7 @@ def measure(found: PlannedModel, planned: Plan) -> Measured:
         "cuda" if planned.device.kind == "cuda" else "cpu",
         "bfloat16" if workload.dtype == "bfloat16" else "float32",
         "auto",
+        workload.activation_checkpointing,
     )
     if planned.memory.peak > planned.device.memory:
         most = f"the largest batch that fits is {planned.limits.batch}"
@@ -63,6 +65,7 @@ def measure(found: PlannedModel, planned: Plan) -> Measured:
     step = _RealStep(real, found.objective, batch, device, optimizer)
     seconds, peak = _timed(step, device), step.peak()
     uncompile(real)
+    keep_activations(real)
     timed = _by_equation(real, found.objective, batch, device)
     rows = [
         EquationSeconds(name=row.name, predicted=row.seconds, measured=timed.get(row.name, 0.0))
@@ -77,6 +80,8 @@ class _RealStep:
     def __init__(self, model: Model, objective: Objective, batch: Batch, device: Device, optimizer: Optimizers) -> None:
         self.module, self.batch, self.device, self.optimizer = LossModule(model, objective), batch, device, optimizer
         self.module.train()
+        if device.activation_checkpointing:
+            recompute_blocks(model)
         if device.compile:
             compile_loss_module(self.module)
 

@@ -44,11 +44,14 @@ def memory(
     activations, less = (
         max(peak(step, each) - weights.trained, 0) for each in (lifetimes, checkpointed(step, lifetimes))
     )
+    activations = less if workload.activation_checkpointing else activations
+    saved = activations - less
     optimizer = weights.trained * MOMENTS[workload.optimizer]
     held = weights.whole + weights.trained + optimizer
     overhead = WORKSPACE
     if device.kind == "cpu":
         overhead = int(FRAGMENTATION[uneven] * (held + activations)) + LIBRARIES + KERNELS
+        saved += int(FRAGMENTATION[uneven] * saved)
     alone, devices = held + activations + overhead, workload.devices
     gathered = weights.outside + GATHERED * weights.block
     return Memory(
@@ -57,6 +60,7 @@ def memory(
         optimizer=optimizer,
         activations=activations,
         activations_checkpointed=less,
+        saved=saved,
         overhead=overhead,
         replicated=alone + (weights.trained if devices > 1 else 0),  # the buckets in which DDP exchanges gradients
         sharded=alone - held + -(-held // devices) + (gathered if devices > 1 else 0),

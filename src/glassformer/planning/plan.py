@@ -16,6 +16,7 @@ from glassformer.planning.example_batch import longest, usual_length
 from glassformer.planning.figures import Limits, Memory, Parameters, Plan, WeightBytes, Workload
 from glassformer.planning.generating import plan_generation, writes_text
 from glassformer.planning.kernel_data import RecordedStep
+from glassformer.planning.kernels import computed_again
 from glassformer.planning.limits import MOST, crossover, least_bytes, limits
 from glassformer.planning.memory import as_run, memory, weights_of
 from glassformer.planning.non_embedding import parameters_without_embeddings
@@ -71,6 +72,7 @@ def plan(
         optimizer=_one_of("optimizer", str(chosen.get("optimizer", "adamw")), tuple(MOMENTS)),
         strategy=_one_of("strategy", strategy, STRATEGIES),
         devices=_whole("devices", devices),
+        activation_checkpointing=bool(chosen.get("activation_checkpointing", False)),
     )
     return _Planning(planned, spec, workload).plan()
 
@@ -89,7 +91,8 @@ def _of_settings(path: Path) -> PlannedModel:
     config, data = settings.model, vars(settings.data)
     if task.reads_text and "vocab" in vars(config):  # the size of a tokenizer that is not trained yet
         config = replace(config, vocab=settings.tokenizer.vocab_size)
-    usual: dict[str, int | str] = {"optimizer": settings.recipe.optimizer}
+    again = settings.run.activation_checkpointing
+    usual: dict[str, int | str] = {"optimizer": settings.recipe.optimizer, "activation_checkpointing": again}
     for key, names in (("batch", BATCH), ("length", LENGTH)):
         if found := [data[name] for name in names if isinstance(data.get(name), int)]:
             usual[key] = found[0]
@@ -104,21 +107,22 @@ def plans_around(model: Model, planned: Plan) -> dict[str, list[tuple[int, Plan]
     found: dict[str, list[tuple[int, Plan]]] = {}
     if workload.length and not isinstance(model, DALLE):
         sizes = sorted({min(max(round(workload.length * factor), 1), context) for factor in FACTORS})
-        found["length"] = [(size, _again(planned, config, replace(workload, length=size))) for size in sizes]
+        found["length"] = [(size, replanned(planned, config, replace(workload, length=size))) for size in sizes]
     sizes = sorted({max(round(workload.batch * factor), 1) for factor in FACTORS})
-    found["batch"] = [(size, _again(planned, config, replace(workload, batch=size))) for size in sizes]
+    found["batch"] = [(size, replanned(planned, config, replace(workload, batch=size))) for size in sizes]
     for factor in FACTORS if isinstance(vars(config).get("dim"), int) else ():
         numbers = {name: value for name, value in vars(config).items() if name in WIDTHS and isinstance(value, int)}
         wider = {name: max(round(value * factor), 1) for name, value in numbers.items()}
         try:
-            found.setdefault("width", []).append((wider["dim"], _again(planned, replace(config, **wider), workload)))
+            found.setdefault("width", []).append((wider["dim"], replanned(planned, replace(config, **wider), workload)))
         except ConfigError:  # a width that the heads do not divide
             continue
     return found
 
 
-def _again(planned: Plan, config: Config, workload: Workload) -> Plan:
-    return plan(config, device=planned.device, **vars(workload))
+def replanned(planned: Plan, config: Config, workload: Workload) -> Plan:
+    """A plan for the device of another one."""
+    return _Planning(what_is(config), planned.device, workload).plan()
 
 
 def _usual_dtype(device: DeviceSpec) -> str:
@@ -167,7 +171,9 @@ class _Planning:
         forward = forward_costs(model, self.planned.objective, workload.batch, workload.length)
         step = self.record(workload)
         times = step.repeats
-        kernels = [(kernel, times[kernel.at]) for kernel in as_run(step, self.planned.objective, device)[0]]
+        kept = [(kernel, times[kernel.at]) for kernel in as_run(step, self.planned.objective, device)[0]]
+        again = [*kept, *computed_again(kept)]
+        kernels = again if workload.activation_checkpointing else kept
         counted = operations(forward, step, kernels, device, workload.dtype)
         length = max(workload.length, 1)
         return Plan(
@@ -179,6 +185,7 @@ class _Planning:
             operations=counted,
             memory=self._memory(workload, step),
             time=step_time(kernels, counted, self.weights, workload, device),
+            time_checkpointed=step_time(again, counted, self.weights, workload, device),
             limits=self._limits(step),
             generation=plan_generation(model, device, workload.batch, length) if writes_text(model) else None,
         )

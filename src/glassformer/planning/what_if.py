@@ -127,9 +127,9 @@ def _other_ways(base: Plan, unchanged: Alternative) -> Iterator[Alternative]:
     """The same model, computed or stored in another way."""
     saved = base.memory.peak - base.memory.peak_checkpointed
     if saved > 0:
-        yield replace(
-            unchanged, change="activation checkpointing", memory=unchanged.memory - saved, step_seconds=None
-        )  # blocks are computed twice, so a step takes longer
+        longer = base.time_checkpointed.seconds
+        memory = unchanged.memory - saved
+        yield replace(unchanged, change="activation checkpointing", memory=memory, step_seconds=longer)
     made = base.generation
     if made is None:
         return

@@ -64,7 +64,7 @@ class RunSettings(Config):
         "auto", "Whether the model is compiled; auto compiles long runs on a GPU.", "no"
     )
     activation_checkpointing: bool = setting(
-        False, "Whether blocks compute their activations again in the backward pass: less memory, more time."
+        False, "Whether activations of blocks are recomputed in the backward pass: less memory, more time."
     )
     strategy: Literal["ddp", "fsdp"] = setting(
         "ddp", "What several processes share: ddp copies the weights, fsdp shards them."
