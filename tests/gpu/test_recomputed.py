@@ -1,4 +1,4 @@
-"""Activation checkpointing on a GPU: far less memory, the same losses, in graphs too, and nobody waits for the device."""
+"""Activation checkpointing on a GPU: far less memory, the same losses, in graphs too, and nobody waits."""
 
 import math
 from dataclasses import replace

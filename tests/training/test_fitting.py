@@ -132,9 +132,7 @@ def test_what_is_proposed_is_estimated_to_fit(share: float, tmp_path: Path) -> N
     assert proposed
     for each in proposed:
         settings = found.settings
-        batch, length = (
-            int(each.get(f"data.{name}", vars(settings.data)[name])) for name in ("batch_size", "max_length")
-        )
+        batch, length = int(each.get("data.batch_size", "16")), int(each.get("data.max_length", "64"))
         run = replace(CPU, activation_checkpointing="run.activation_checkpointing" in each)
         changed = replace(settings, data=replace(settings.data, batch_size=batch, max_length=length), run=run)
         assert fitting(changed).now.memory <= room, each

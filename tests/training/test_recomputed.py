@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -114,7 +115,7 @@ def test_other_random_numbers_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> 
     model = with_dropout(found.model)
     plain = learned(model, found)
     checkpoint = recomputed.checkpoint
-    monkeypatch.setattr(recomputed, "checkpoint", lambda *a, **k: checkpoint(*a, **(k | {"preserve_rng_state": False})))
+    monkeypatch.setattr(recomputed, "checkpoint", partial(checkpoint, preserve_rng_state=False))
     recompute_blocks(model)
     with pytest.raises(AssertionError):
         assert_same(learned(model, found), plain)

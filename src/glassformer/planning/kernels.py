@@ -6,6 +6,7 @@ from dataclasses import replace
 from glassformer.planning.kernel_data import BACKWARD, FORWARD, Kernel, Lifetimes, RecordedStep, Tag
 from glassformer.torch_private import KernelCall
 
+ATTENTION = "attention"  # kind of the kernels of fused attention
 FUSIBLE = "other"  # kind of the kernels that memory bandwidth limits, which a compiler fuses with their neighbors
 NOT_AGAIN = ("embedding", "cumsum", "sort", "topk", "scatter", "index", "gather", "fft")  # not computed a second time
 RANDOM = ("bernoulli", "rand", "dropout")  # drawn again from the same seed
@@ -190,14 +191,23 @@ class _Fusion:
         return self.groups[self.group_of[max(uses, default=self.step.born[number])]][-1] + 1
 
 
-def computed_again(kernels: Sequence[tuple[Kernel, int]]) -> list[tuple[Kernel, int]]:
-    """The kernels that activation checkpointing adds, and how often each runs: the forward pass of every block."""
-    again = [(kernel, times) for kernel, times in kernels if kernel.tag.block and kernel.tag.phase == FORWARD]
-    return [(replace(kernel, tag=replace(kernel.tag, phase=BACKWARD)), times) for kernel, times in again]
+def computed_again(kernels: Sequence[tuple[Kernel, int]], compiled: bool) -> list[tuple[Kernel, int]]:
+    """The kernels that activation checkpointing adds, and how often each runs: the forward pass of every block.
+
+    Compiled blocks keep the results of attention.
+    """
+    return [
+        (replace(kernel, tag=replace(kernel.tag, phase=BACKWARD)), times)
+        for kernel, times in kernels
+        if kernel.tag.block and kernel.tag.phase == FORWARD and not (compiled and kernel.kind == ATTENTION)
+    ]
 
 
-def checkpointed(step: RecordedStep, lifetimes: Lifetimes) -> Lifetimes:
-    """Lifetimes with activation checkpointing: a block keeps its input and computes the rest again."""
+def checkpointed(step: RecordedStep, lifetimes: Lifetimes, compiled: bool) -> Lifetimes:
+    """Lifetimes with activation checkpointing: a block keeps its input and computes the rest again.
+
+    Compiled blocks also keep the results of attention.
+    """
     middle = next((n for n, tag in enumerate(step.tags) if tag.phase == BACKWARD), len(step.calls))
     back = {tag.block: number for number, tag in reversed(list(enumerate(step.tags))) if tag.phase == BACKWARD}
     reads: dict[int, list[int]] = {}
@@ -210,6 +220,7 @@ def checkpointed(step: RecordedStep, lifetimes: Lifetimes) -> Lifetimes:
         block = step.tags[step.born[number]].block if step.born[number] >= 0 else ""
         uses = reads.get(number, [])
         inside = block in back and block and all(step.tags[at].block == block for at in uses)
+        inside = inside and not (compiled and step.calls[step.born[number]].kind == ATTENTION)
         if not inside or born < 0 or born >= middle or died <= middle or died > len(step.calls) - 1:
             found.append((number, size, born, died))
             continue

@@ -42,7 +42,8 @@ def memory(
 ) -> Memory:
     """What training holds at its peak, on one device and on each of several."""
     activations, less = (
-        max(peak(step, each) - weights.trained, 0) for each in (lifetimes, checkpointed(step, lifetimes))
+        max(peak(step, each) - weights.trained, 0)
+        for each in (lifetimes, checkpointed(step, lifetimes, device.compiles))
     )
     activations = less if workload.activation_checkpointing else activations
     saved = activations - less

@@ -172,7 +172,7 @@ class _Planning:
         step = self.record(workload)
         times = step.repeats
         kept = [(kernel, times[kernel.at]) for kernel in as_run(step, self.planned.objective, device)[0]]
-        again = [*kept, *computed_again(kept)]
+        again = [*kept, *computed_again(kept, device.compiles)]
         kernels = again if workload.activation_checkpointing else kept
         counted = operations(forward, step, kernels, device, workload.dtype)
         length = max(workload.length, 1)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +15,7 @@ from torch.utils.checkpoint import (
 
 from glassformer.equation import MODE, no_checks
 from glassformer.errors import ConfigError
-from glassformer.layers.block import Attention, Block, Separated
+from glassformer.layers.block import Block, Separated
 from glassformer.layers.cache import AttentionContext, LayerKV
 from glassformer.layers.model import Model
 from glassformer.torch_private import accept_kept_kernels
@@ -46,11 +47,12 @@ class RecomputedBlock(Block):
         inputs = (x, mask, bias, encoder_output, encoder_mask)
         if not on_gpu(x):
             return checkpoint(self._compute, *inputs, use_reentrant=False)
-        # While a CUDA graph is captured, the state of the generator can be neither read nor set back. Compiled dropout
-        # has seeds, which are kept; elsewhere what was drawn is kept itself.
-        if not self._draws(torch.compiler.is_compiling()):
-            return checkpoint(self._compute, *inputs, use_reentrant=False, preserve_rng_state=False)
-        return checkpoint(self._compute, *inputs, use_reentrant=False, preserve_rng_state=False, context_fn=keep_random)
+        # While a CUDA graph is captured, the state of the generator can be neither read nor set back, so what was drawn
+        # is kept. Compiled dropout has seeds, which are kept by themselves, and only attention draws in another way.
+        run = partial(checkpoint, self._compute, *inputs, use_reentrant=False, preserve_rng_state=False)
+        if torch.compiler.is_compiling():
+            return run(context_fn=keep_attention)
+        return run(context_fn=keep_random) if self._draws() else run()
 
     def _compute(
         self,
@@ -65,24 +67,35 @@ class RecomputedBlock(Block):
         with no_checks():  # the backward pass of a GPU has its own thread, where checks are on
             return super().forward(x, mask, bias, encoder_output, encoder_mask)
 
-    def _draws(self, compiled: bool) -> bool:
-        """Whether a part of the block draws random numbers from a generator; compiled code does in attention alone."""
-        drawing = Attention if compiled else nn.Module
-        return any(isinstance(part, drawing) and getattr(part, "dropout", 0.0) > 0 for part in self.modules())
+    def _draws(self) -> bool:
+        """Whether a part of the block draws random numbers."""
+        return any(getattr(part, "dropout", 0.0) > 0 for part in self.modules())
 
 
-def keep_random() -> tuple[AbstractContextManager[object], AbstractContextManager[object]]:
+Contexts = tuple[AbstractContextManager[object], AbstractContextManager[object]]
+
+
+def keep_random() -> Contexts:
     """Contexts of the forward pass and of its recomputation, in which random kernels run once."""
     return create_selective_checkpoint_contexts(_random_once)
+
+
+def keep_attention() -> Contexts:
+    """Contexts for compiled code, in which attention runs once: the compiler takes it for random in any case."""
+    return create_selective_checkpoint_contexts(_attention_once)
 
 
 def _random_once(
     _context: SelectiveCheckpointContext, kernel: Callable[..., object], *_args: object, **_kwargs: object
 ) -> CheckpointPolicy:
-    """Keep what is random, compute the rest again; the seeds of compiled dropout are kept by themselves."""
     random = torch.Tag.nondeterministic_seeded in getattr(kernel, "tags", ())
-    seeded = torch.compiler.is_compiling() and "attention" not in str(kernel)
-    return CheckpointPolicy.MUST_SAVE if random and not seeded else CheckpointPolicy.PREFER_RECOMPUTE
+    return CheckpointPolicy.MUST_SAVE if random else CheckpointPolicy.PREFER_RECOMPUTE
+
+
+def _attention_once(
+    context: SelectiveCheckpointContext, kernel: Callable[..., object], *_args: object, **_kwargs: object
+) -> CheckpointPolicy:
+    return _random_once(context, kernel) if "attention" in str(kernel) else CheckpointPolicy.PREFER_RECOMPUTE
 
 
 def blocks_of(model: nn.Module) -> list[Block]:
