@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
 
 GATHERS = ("embedding.", "index.", "index_select", "gather")  # in the names of kernels that copy some rows of a table
+FLOAT8_CAPABILITY = (8, 9)  # of the first GPUs that multiply 8-bit floats
 LABEL = "glassformer"  # of an autograd node, in its metadata
 
 
@@ -148,6 +149,35 @@ def _flash_fits(q: Tensor, v: Tensor) -> bool:
     half = q.dtype in (torch.float16, torch.bfloat16)
     sizes = q.shape[-1] == v.shape[-1] <= 256 and q.shape[-1] % 8 == 0
     return q.is_cuda and half and sizes and hasattr(torch.ops.aten, FLASH)
+
+
+@torch.compiler.assume_constant_result  # asked once by the compiler, which cannot look into it
+def has_scaled_mm(kind: str, index: int | None) -> bool:
+    """Whether a device multiplies 8-bit floats: a GPU from compute capability 8.9 on, a CPU where torch has a kernel."""
+    if not hasattr(torch, "_scaled_mm"):
+        return False
+    if kind == "cuda":
+        return torch.version.cuda is not None and torch.cuda.get_device_capability(index) >= FLOAT8_CAPABILITY
+    known = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
+    return kind == "cpu" and known is not None and bool(known("aten::_scaled_mm", "CPU"))
+
+
+def scaled_mm(
+    a: Tensor,
+    b: Tensor,
+    a_scale: Tensor,
+    b_scale: Tensor,
+    dtype: torch.dtype,
+    bias: Tensor | None = None,
+    fast: bool = False,
+) -> Tensor:
+    """The product of two matrices of 8-bit floats times their scales, a by rows and b by columns in memory.
+
+    `fast` sums with fewer bits, which is enough forward.
+    """
+    inside = None if bias is None or dtype == torch.float32 else bias.to(dtype)  # no kernel adds it in float32
+    y = torch._scaled_mm(a, b, a_scale, b_scale, bias=inside, out_dtype=dtype, use_fast_accum=fast)
+    return y if bias is None or inside is not None else y + bias
 
 
 class MemoryMeter(TorchDispatchMode):

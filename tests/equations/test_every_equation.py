@@ -24,7 +24,9 @@ FLOAT = [n for n, e in CATALOG.items() if any(p.is_float for p in e.parameters) 
 FUSED = [n for n, e in CATALOG.items() if e.fused is not None]
 CELLS = [n for n, e in CATALOG.items() if e._cell is not None]
 COUNTED = [n for n, e in CATALOG.items() if any(p.is_tensor for p in e.parameters)]
-STRAIGHT_THROUGH = ("round_straight_through",)  # a gradient by convention, which autograd has and differences have not
+STRAIGHT_THROUGH = (  # a gradient by convention, which autograd has and differences have not
+    "round_straight_through", "fake_quantize_float8", "quantize_gradient_float8", "float8_linear",
+)  # fmt: skip
 CASES = cases(12)
 
 

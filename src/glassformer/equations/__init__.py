@@ -18,6 +18,7 @@ from glassformer.equations.contrastive import contrastive_logits, contrastive_lo
 from glassformer.equations.convolution import conv2d, upsample
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
+from glassformer.equations.float8 import fake_quantize_float8, float8_linear, quantize_gradient_float8
 from glassformer.equations.gated import geglu, swiglu
 from glassformer.equations.gradients import clip_gradient, difference_quotient, global_norm, line
 from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
@@ -221,7 +222,9 @@ __all__ = [
     "euclidean_distance",
     "exponential_moving_average",
     "f1",
+    "fake_quantize_float8",
     "feed_forward_parameters",
+    "float8_linear",
     "frobenius_normalize",
     "geglu",
     "gelu",
@@ -295,6 +298,7 @@ __all__ = [
     "principal_components",
     "projection_macs",
     "quadratic_fraction",
+    "quantize_gradient_float8",
     "quick_gelu",
     "r_squared",
     "random_cosine_rms",
