@@ -276,7 +276,8 @@ def _kept(run: "Run", folder: Path) -> str:
     averaged, best = run.settings.recipe.average_checkpoints, best_checkpoint(folder)
     which = "the last step" if best is None else f"step {best:,}, whose validation loss is the lowest"
     what = f"the mean of the last {averaged} checkpoints" if averaged > 1 else f"that of {which}"
-    computed = "; the table is computed in float32, the losses in bfloat16" if run.device.bf16 else ""
+    precision = run.device.precision
+    computed = "" if precision == "float32" else f"; the table is computed in float32, the losses in {precision}"
     return f"the model is {what}{computed}"
 
 

@@ -33,7 +33,9 @@ def to_float8(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 def _not_empty(require: Require, /, **tensors: Tensor) -> None:
     for symbol, tensor in tensors.items():
-        require(tensor.numel() > 0, symbol, f"of shape {list(tensor.shape)}", "at least one number, which sets the scale")
+        require(
+            tensor.numel() > 0, symbol, f"of shape {list(tensor.shape)}", "at least one number, which sets the scale"
+        )
 
 
 def _rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -44,7 +46,7 @@ def _rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
 @equation(
     r"\hat x = s \cdot \mathrm{e4m3}\!\left(\frac{x}{s}\right), \quad s = 2^{\lceil \log_2 (\max |x| / 448) \rceil},"
     r" \quad \text{with the gradient of } \hat x = x",
-    meaning="Numbers are scaled so that the largest fits into 8 bits, rounded to three bits of mantissa, and scaled back.",
+    meaning="Numbers are scaled so that the largest fits into 8 bits, rounded to three bits of mantissa, scaled back.",
     intuition="A photograph with the exposure set to its brightest point, then kept in a few tones.",
     symbols={"x": "numbers", r"x_hat=\hat x": "the same, rounded to 8-bit floats, x̂"},
     names={"x_hat": "rounded"},
@@ -95,7 +97,11 @@ def quantize_gradient_float8(y: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*
     return z
 
 
-quantize_gradient_float8.def_gradient(r"\bar y = s \cdot \mathrm{e5m2}(\bar z / s)")(lambda z_bar: _rounded(z_bar, E5M2))
+@quantize_gradient_float8.def_gradient(r"\bar y = s \cdot \mathrm{e5m2}(\bar z / s)")
+def _quantize_gradient_float8_gradient(z_bar: Tensor) -> Tensor:
+    return _rounded(z_bar, E5M2)
+
+
 quantize_gradient_float8.def_cell(lambda index, y: number(y[index]))
 
 
@@ -148,6 +154,7 @@ def fits_float8(W: Tensor) -> bool:
     return W.shape[0] % MULTIPLE == 0 and W.shape[1] % MULTIPLE == 0
 
 
+@torch.compiler.allow_in_graph  # the compiler takes it as one call first, and fuses what is inside afterwards
 class _Float8Linear(torch.autograd.Function):
     """The three products of a linear layer, each by one kernel that scales its result back."""
 

@@ -4,31 +4,40 @@ import os
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
 
 from glassformer.data.batches import Batch
 from glassformer.errors import ConfigError
+from glassformer.torch_private import has_scaled_mm
 from glassformer.training.settings import RunSettings
 
 MATRIX = {"cpu": 1024, "cuda": 8192}  # size of the matrix product that measures the peak
 TRIES = 5
 CPU = torch.device("cpu")
+Precision = Literal["auto", "float32", "bfloat16", "float8"]
 
 
 @dataclass(frozen=True)
 class Device:
     """A device and how it is used; weights are always float32, `bf16` turns autocast on.
 
-    With `activation_checkpointing` blocks compute their activations again in the backward pass.
+    With `activation_checkpointing` blocks compute their activations again in the backward pass; with `float8` linear
+    layers inside blocks multiply 8-bit floats.
     """
 
     device: torch.device = CPU
     bf16: bool = False
     compile: bool | None = False  # None: where the run is long enough
     activation_checkpointing: bool = False
+    float8: bool = False
+
+    @property
+    def precision(self) -> Literal["float32", "bfloat16", "float8"]:
+        """The precision of its products, as `run.precision` names it."""
+        return "float8" if self.float8 else "bfloat16" if self.bf16 else "float32"
 
     @property
     def asynchronous(self) -> bool:
@@ -67,21 +76,27 @@ class Device:
 
 
 def choose_device(
-    device: str,
-    precision: Literal["auto", "float32", "bfloat16"],
-    compiled: str,
-    activation_checkpointing: bool = False,
+    device: str, precision: Precision, compiled: str, report: Callable[[str], None] = lambda text: None
 ) -> Device:
-    """The device a run asks for; "auto": a GPU if there is one, bfloat16 where it is fast, long runs compiled."""
+    """The device a run asks for; "auto": a GPU if there is one, bfloat16 where it is fast, long runs compiled.
+
+    A device that cannot multiply 8-bit floats fast takes what "auto" would, and `report` says so.
+    """
     found = _device(device)
-    bf16 = precision == "bfloat16" or (precision == "auto" and _fast_in_bf16(found))
+    float8 = precision == "float8" and found.type == "cuda" and has_scaled_mm(found.type, found.index)
+    bf16 = float8 or precision == "bfloat16" or (precision in ("auto", "float8") and _fast_in_bf16(found))
     automatic = None if found.type == "cuda" else False
-    return Device(found, bf16, automatic if compiled == "auto" else compiled == "yes", activation_checkpointing)
+    chosen = Device(found, bf16, automatic if compiled == "auto" else compiled == "yes", float8=float8)
+    if precision == "float8" and not float8:
+        needs = "float8 needs a GPU of compute capability 8.9 or more"
+        report(f"run.precision is float8, and {found} computes in {chosen.precision} instead: {needs}")
+    return chosen
 
 
-def device_of(run: RunSettings) -> Device:
+def device_of(run: RunSettings, report: Callable[[str], None] = lambda text: None) -> Device:
     """The device that settings ask for, and how it is used."""
-    return choose_device(run.device, run.precision, run.compile, run.activation_checkpointing)
+    chosen = choose_device(run.device, run.precision, run.compile, report)
+    return replace(chosen, activation_checkpointing=run.activation_checkpointing)
 
 
 def _device(name: str) -> torch.device:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from glassformer.data.batches import Batches
 from glassformer.errors import InterruptedRunError, TrainingError
+from glassformer.layers.float8 import leave_float8
 from glassformer.layers.model import Model
 from glassformer.torch_private import uncompile
 from glassformer.training.device import Device
@@ -52,6 +53,7 @@ def train(
         request = StopRequest() if folder is None else stack.enter_context(catch_signals())
         torch.manual_seed(recipe.seed + process_group.rank)
         loss_module = LossModule(model, objective, recipe.r_drop)
+        stack.callback(leave_float8, model)
         stack.callback(uncompile, model)
         stack.callback(keep_activations, model)
         training = Training(loss_module, batches, recipe, device or Device(), process_group)

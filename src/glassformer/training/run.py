@@ -243,7 +243,7 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     """
     require_real_files(resolved.settings)
     require_start(resolved.settings, resume)
-    require_buildable(resolved.settings)
+    require_buildable(resolved.settings, report)
     group = expected(resolved.settings.run.strategy)
     if out is not None and group.first and not resume:
         require_free(out)
@@ -318,9 +318,12 @@ def _fresh(config: Config, settings: Settings, data: TaskData, dry_run: bool) ->
     return model
 
 
-def require_buildable(settings: Settings) -> None:
-    """Refuse a device that is not there and a model that cannot be built, before any data is read."""
-    device_of(settings.run)
+def require_buildable(settings: Settings, report: Report) -> None:
+    """Refuse a device that is not there and a model that cannot be built, before any data is read.
+
+    A precision that the device does not have is reported.
+    """
+    device_of(settings.run, report)
     if not settings.run.init and "image_size" not in vars(settings.model):  # which follows from the data
         require_model(settings.model)
 

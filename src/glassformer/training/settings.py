@@ -57,8 +57,10 @@ class RunSettings(Config):
     device: str = setting(
         "auto", "Where to compute: auto, cpu, cuda or cuda:1; auto takes a GPU if there is one.", "cpu"
     )
-    precision: Literal["auto", "float32", "bfloat16"] = setting(
-        "auto", "Precision of the computation; auto is bfloat16 where the device is fast in it.", "float32"
+    precision: Literal["auto", "float32", "bfloat16", "float8"] = setting(
+        "auto",
+        "Precision of the computation; auto is bfloat16 where the device is fast in it, float8 is for linear layers.",
+        "float32",
     )
     compile: Literal["auto", "yes", "no"] = setting(
         "auto", "Whether the model is compiled; auto compiles long runs on a GPU.", "no"

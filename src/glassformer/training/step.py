@@ -15,6 +15,7 @@ from glassformer.equations.gradients import clip_gradient
 from glassformer.errors import GlassformerError, TrainingError
 from glassformer.layers.basic import LayerNorm, RMSNorm
 from glassformer.layers.block import Block
+from glassformer.layers.float8 import use_float8
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.torch_private import compiler_options, keep_sizes_apart, multiply_all
@@ -28,6 +29,7 @@ from glassformer.training.recipe import Recipe
 from glassformer.training.recomputed import recompute_blocks
 
 WORTH_COMPILING = 4e15  # operations of a run: on a fast GPU a minute without compiling, and half of it with
+NO_FLOAT8 = "no linear layer inside a block has multiples of 16 inputs and outputs: float8 computes as bfloat16 does"
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,8 @@ class Training:
         example = next(batches.first(1))
         self.operations = operations_per_token(loss_module, example)
         loss_module.to(device.device)
+        nowhere = device.float8 and not use_float8(self.model)
+        self._unsaid = NO_FLOAT8 if nowhere else None
         if device.activation_checkpointing:
             recompute_blocks(self.model)
         if self._worth_compiling(example):
@@ -187,7 +191,8 @@ class Training:
         total, targets, _ = self.sums.tolist()
         loss = total / (targets or 1)
         rate = self.recipe.learning_rate_at(self.done)
-        notes = [self.monitor.loss(self.done, loss, rate), self.graphed and self.graphed.take_problem()]
+        notes = [self.monitor.loss(self.done, loss, rate), self.graphed and self.graphed.take_problem(), self._unsaid]
+        self._unsaid = None
         validation_loss = None
         if validation is not None:
             validation_loss = self.evaluate(validation)

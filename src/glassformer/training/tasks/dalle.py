@@ -255,7 +255,7 @@ def _known_autoencoder(context: DataContext) -> ImageAutoencoder | None:
 
 
 def _device(settings: DALLESettings) -> Device:
-    return choose_device(settings.run.device, settings.run.precision, settings.run.compile)
+    return device_of(settings.run)
 
 
 def _table(data: DALLEData, path: str) -> CaptionTable:
