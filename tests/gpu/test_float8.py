@@ -1,4 +1,4 @@
-"""8-bit floats on an accelerator: the fused products beside the plain ones, and compiled steps that nobody waits for."""
+"""8-bit floats on an accelerator: the fused products beside the plain ones, and compiled steps that do not wait."""
 
 from dataclasses import replace
 from pathlib import Path
