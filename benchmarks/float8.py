@@ -138,8 +138,37 @@ def means(losses: Sequence[float], turn: int) -> list[tuple[float, float]]:
     return [(at + turn, statistics.mean(losses[at : at + turn])) for at in range(0, len(losses), turn)]
 
 
-def main() -> None:
-    """Encode the text, train in turns, evaluate, write."""
+def train(runs: Mapping[str, Side], given: argparse.Namespace) -> None:
+    """Train both in turns, and print a line for each."""
+    print("| step | bfloat16 loss | float8 loss | apart | bfloat16 tokens/s | float8 tokens/s |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for step in range(given.turn, given.steps + 1, given.turn):
+        for side in runs.values():
+            side.turn(given.turn)
+        half, rounded = (statistics.mean(side.losses[-given.turn :]) for side in runs.values())
+        speeds = " | ".join(f"{tokens_of(given) / side.seconds[-1]:,.0f}" for side in runs.values())
+        print(f"| {step} | {half:.4f} | {rounded:.4f} | {rounded / half - 1:+.2%} | {speeds} |", flush=True)
+
+
+def tokens_of(given: argparse.Namespace) -> int:
+    """Tokens of a turn."""
+    return given.batch * given.length * given.turn
+
+
+def report(runs: Mapping[str, Side], given: argparse.Namespace, held_out: np.ndarray) -> dict[str, object]:
+    """Print the speed and the validation loss of both, and give them with all losses."""
+    tokens = held_out[: EVALUATED * given.batch * given.length + 1]
+    found: dict[str, object] = {}
+    for name, side in runs.items():
+        speed = tokens_of(given) / statistics.median(side.seconds[1:])
+        loss = side.training.evaluate(PackedBatches(tokens, given.batch, given.length, 0))
+        found[name] = {"tokens_per_second": speed, "validation": loss, "losses": side.losses, "turns": side.seconds}
+        print(f"{name}: {speed:,.0f} tokens/s, validation loss {loss:.4f}", flush=True)
+    return found
+
+
+def arguments() -> argparse.Namespace:
+    """What was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--text", default="stdlib")
     parser.add_argument("--out", type=Path, required=True, help="JSON; an SVG is written beside it")
@@ -154,36 +183,29 @@ def main() -> None:
     given = parser.parse_args()
     if given.tiny:
         given.batch, given.length, given.steps, given.learning_rate = 8, 64, min(given.steps, 60), 3e-3
-    config, began = TINY if given.tiny else PRESETS[given.model], time.perf_counter()
+    if given.steps < 2 * given.turn or given.steps % given.turn:
+        parser.error(f"--steps is {given.steps}, wanted a multiple of --turn {given.turn}, at least twice as many")
+    return given
+
+
+def main() -> None:
+    """Encode the text, train in turns, evaluate, write."""
+    given, began = arguments(), time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         encode(given.text, TINY.vocab if given.tiny else TOKENIZER, Path(folder))
         ids, held_out = (np.load(Path(folder) / f"{part}.npy") for part in ("train", "validation"))
     print(f"{len(ids):,} tokens, encoded in {time.perf_counter() - began:.0f} s", flush=True)
-    runs, per_turn = sides(given, config, ids), given.batch * given.length * given.turn
-    print(
-        "| step | bfloat16 loss | float8 loss | apart | bfloat16 tokens/s | float8 tokens/s |\n| --- |" + " --- |" * 5
-    )
-    for step in range(given.turn, given.steps + 1, given.turn):
-        for side in runs.values():
-            side.turn(given.turn)
-        half, rounded = (statistics.mean(side.losses[-given.turn :]) for side in runs.values())
-        speeds = " | ".join(f"{per_turn / side.seconds[-1]:,.0f}" for side in runs.values())
-        print(f"| {step} | {half:.4f} | {rounded:.4f} | {rounded / half - 1:+.2%} | {speeds} |", flush=True)
-    validation = PackedBatches(held_out[: EVALUATED * given.batch * given.length + 1], given.batch, given.length, 0)
-    found: dict[str, object] = {}
-    for name, side in runs.items():
-        speed = per_turn / statistics.median(side.seconds[1:])
-        loss = side.training.evaluate(validation)
-        found[name] = {"tokens_per_second": speed, "validation": loss, "losses": side.losses, "turns": side.seconds}
-        print(f"{name}: {speed:,.0f} tokens/s, validation loss {loss:.4f}")
-    where = runs[FLOAT8].training.device.device
-    name = torch.cuda.get_device_name(where) if where.type == "cuda" else "CPU"
+    runs = sides(given, TINY if given.tiny else PRESETS[given.model], ids)
+    train(runs, given)
+    found = report(runs, given, held_out)
+    name = "CPU" if given.tiny else torch.cuda.get_device_name(runs[FLOAT8].training.device.device)
     title = f"{'a small GPT' if given.tiny else given.model}, {given.batch} × {given.length} tokens a step, {name}"
-    about = {"device": name, "torch": torch.__version__, "seconds": time.perf_counter() - began}
+    seconds = time.perf_counter() - began
+    about = {"device": name, "torch": torch.__version__, "seconds": seconds}
     settings = {key: str(value) if isinstance(value, Path) else value for key, value in vars(given).items()}
     given.out.write_text(json.dumps({**about, "settings": settings, **found}, indent=1) + "\n", encoding="utf-8")
     given.out.with_suffix(".svg").write_text(chart(runs, given.turn, title), encoding="utf-8")
-    print(f"{about['seconds']:.0f} s in all")
+    print(f"{seconds:.0f} s in all")
 
 
 if __name__ == "__main__":
