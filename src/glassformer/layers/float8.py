@@ -33,7 +33,7 @@ def use_float8(model: nn.Module) -> int:
 
     Layers whose sizes are no multiples of 16 stay as they are, as do LoRA layers, embeddings and the output layer.
     """
-    found = [place for place in _linears(model) if type(place[2]) is Linear and fits_float8(place[2].weight)]
+    found = [each for each in _linears(model) if type(each[2]) is Linear and fits_float8(each[2].weight)]
     for parent, name, layer in found:
         setattr(parent, name, Float8Linear(layer))
     return len(found)
