@@ -44,7 +44,7 @@ def _rounded(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 @equation(
-    r"\hat x = s \cdot \mathrm{e4m3}\!\left(\frac{x}{s}\right), \quad s = 2^{\lceil \log_2 (\max |x| / 448) \rceil},"
+    r"\hat x = s \cdot \mathrm{e4m3}\!\left(\frac{x}{s}\right), \quad s = 2^{-\lfloor \log_2 (448 / \max |x|) \rfloor},"
     r" \quad \text{with the gradient of } \hat x = x",
     meaning="Numbers are scaled so that the largest fits into 8 bits, rounded to three bits of mantissa, scaled back.",
     intuition="A photograph with the exposure set to its brightest point, then kept in a few tones.",
@@ -83,7 +83,7 @@ class _RoundGradient(torch.autograd.Function):
 
 @equation(
     r"z = y, \quad \text{with the gradient } \bar y = s \cdot \mathrm{e5m2}\!\left(\frac{\bar z}{s}\right), \;"
-    r" s = 2^{\lceil \log_2 (\max |\bar z| / 57344) \rceil}",
+    r" s = 2^{-\lfloor \log_2 (57344 / \max |\bar z|) \rfloor}",
     meaning="Numbers pass; their gradient is rounded to 8-bit floats with five bits of exponent on its way back.",
     intuition="A one-way mirror: clear from the front, tinted from behind.",
     symbols={"y": "numbers", "z": "the same"},
@@ -106,7 +106,7 @@ quantize_gradient_float8.def_cell(lambda index, y: number(y[index]))
 
 
 @equation(
-    r"y = \hat x \hat W + b",
+    r"y = \mathrm{fp8}(x) \, \mathrm{fp8}(W) + b",
     meaning="A linear layer that multiplies 8-bit floats, forward and backward; sums and weights stay precise.",
     intuition="A builder who measures every plank with a coarse rule, and writes the totals down exactly.",
     symbols={"x": "input vectors", "W": "weights, one column per output", "b": "bias", "y": "output vectors"},
@@ -123,7 +123,8 @@ def float8_linear(
 
 
 @float8_linear.def_gradient(
-    r"\bar x = \hat{\bar y} \hat W^\top, \quad \bar W = \hat x^\top \hat{\bar y}, \quad \bar b = \textstyle\sum \bar y"
+    r"\bar x = \mathrm{fp8}(\bar y) \, \mathrm{fp8}(W)^\top, \quad \bar W = \mathrm{fp8}(x)^\top \, \mathrm{fp8}(\bar y),"
+    r" \quad \bar b = \textstyle\sum \bar y"
 )
 def _float8_linear_gradient(
     y_bar: Tensor, x: Tensor, W: Tensor, b: Tensor | None
