@@ -123,8 +123,8 @@ def float8_linear(
 
 
 @float8_linear.def_gradient(
-    r"\bar x = \mathrm{fp8}(\bar y) \, \mathrm{fp8}(W)^\top, \quad \bar W = \mathrm{fp8}(x)^\top \, \mathrm{fp8}(\bar y),"
-    r" \quad \bar b = \textstyle\sum \bar y"
+    r"\bar x = \mathrm{fp8}(\bar y) \, \mathrm{fp8}(W)^\top, \quad"
+    r" \bar W = \mathrm{fp8}(x)^\top \, \mathrm{fp8}(\bar y), \quad \bar b = \textstyle\sum \bar y"
 )
 def _float8_linear_gradient(
     y_bar: Tensor, x: Tensor, W: Tensor, b: Tensor | None
