@@ -11,6 +11,7 @@ from glassformer.equation import no_checks
 from glassformer.equations import float8
 from glassformer.equations.float8 import fake_quantize_float8, float8_linear, quantize_gradient_float8
 from glassformer.errors import EquationError
+from glassformer.torch_private import scaled_mm
 from tests.cases import cases
 
 SIZES = st.sampled_from([16, 32, 48])
@@ -186,3 +187,25 @@ def test_without_a_kernel_the_plain_form_runs(monkeypatch: pytest.MonkeyPatch) -
 def test_bad_input_is_named() -> None:
     with pytest.raises(EquationError, match=r"float8_linear: x is of shape \[0, 16\], wanted at least one number"):
         float8_linear(torch.zeros(0, 16), torch.zeros(16, 16))
+
+
+@cases(30)
+@given(seed=SEEDS, rows=st.integers(1, 40), inputs=SIZES, outputs=SIZES, turned=st.booleans())
+def test_what_a_gpu_asks_of_matrices_is_kept(seed: int, rows: int, inputs: int, outputs: int, turned: bool) -> None:
+    shapes = []
+
+    def asking(a: Tensor, b: Tensor, *others: object, **named: object) -> Tensor:
+        assert a.stride() == (a.shape[1], 1) and b.stride() == (1, b.shape[0]), "one by rows, the other by columns"
+        assert not a.shape[1] % 16 and not b.shape[1] % 16
+        assert ({a.dtype, b.dtype} <= {float8.E4M3, float8.E5M2} and a.dtype == float8.E4M3) or b.dtype == float8.E4M3
+        shapes.append((*a.shape, b.shape[1]))
+        return scaled_mm(a, b, *others, **named)  # pyright: ignore[reportArgumentType]
+
+    x, W = drawn(seed, rows, inputs), drawn(seed + 1, inputs, outputs).requires_grad_()
+    x = (x.T.contiguous().T if turned else x).requires_grad_()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(float8, "scaled_mm", asking)
+        y = float8_linear(x, W)
+        torch.autograd.grad(y, (x, W), drawn(seed + 2, outputs, rows).T if turned else torch.ones_like(y))
+    padded = rows + -rows % 16
+    assert shapes == [(rows, inputs, outputs), (rows, outputs, inputs), (inputs, padded, outputs)]
