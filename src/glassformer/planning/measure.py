@@ -53,8 +53,8 @@ def measure(found: PlannedModel, planned: Plan) -> Measured:
         "cuda" if planned.device.kind == "cuda" else "cpu",
         "bfloat16" if workload.dtype == "bfloat16" else "float32",
         "auto",
-        workload.activation_checkpointing,
     )
+    device = replace(device, activation_checkpointing=workload.activation_checkpointing)
     if planned.memory.peak > planned.device.memory:
         most = f"the largest batch that fits is {planned.limits.batch}"
         raise ConfigError(f"batch is {workload.batch}, which needs more memory than there is; {most}")

@@ -27,7 +27,7 @@ from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.image_autoencoder import ImageAutoencoder
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
-from glassformer.training.device import Device, choose_device
+from glassformer.training.device import Device, device_of
 from glassformer.training.objective import Objective
 from glassformer.training.recipe import Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings, TokenizerSettings
