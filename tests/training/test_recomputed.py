@@ -81,11 +81,11 @@ def test_every_model_learns_the_same_to_the_bit(name: str) -> None:
 
 @given(
     seed=st.integers(0, 2**20), p=st.floats(0, 0.9), layers=st.integers(1, 3), rows=st.integers(1, 3),
-    length=st.integers(1, 6), smoothing=st.floats(0, 0.5), rank=st.integers(0, 2),
+    length=st.integers(1, 6), label_smoothing=st.floats(0, 0.5), rank=st.integers(0, 2),
 )  # fmt: skip
 @cases(25)
 def test_losses_and_gradients_are_the_same_with_any_dropout_and_lora(
-    seed: int, p: float, layers: int, rows: int, length: int, smoothing: float, rank: int
+    seed: int, p: float, layers: int, rows: int, length: int, label_smoothing: float, rank: int
 ) -> None:
     model = build(replace(CONFIG, layers=layers, dropout=p), seed)
     if rank:
@@ -93,9 +93,9 @@ def test_losses_and_gradients_are_the_same_with_any_dropout_and_lora(
     ids = torch.randint(11, (rows, length + 1), generator=torch.Generator().manual_seed(seed))
     batch = {"ids": ids[:, :-1], "targets": ids[:, 1:]}
     loss_module = LossModule(model, NEXT_TOKEN).train()
-    plain = learned(model, lambda: loss_module(batch, smoothing)[0], seed)
+    plain = learned(model, lambda: loss_module(batch, label_smoothing)[0], seed)
     recompute_blocks(model)
-    assert_same(learned(model, lambda: loss_module(batch, smoothing)[0], seed), plain)
+    assert_same(learned(model, lambda: loss_module(batch, label_smoothing)[0], seed), plain)
 
 
 @pytest.mark.parametrize("r_drop", [0.0, 2.0])

@@ -5,14 +5,16 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 
 from glassformer.data.batches import Batch
 from glassformer.errors import ConfigError
 from glassformer.torch_private import has_scaled_mm
-from glassformer.training.settings import RunSettings
+
+if TYPE_CHECKING:
+    from glassformer.training.settings import RunSettings
 
 MATRIX = {"cpu": 1024, "cuda": 8192}  # size of the matrix product that measures the peak
 TRIES = 5
@@ -93,7 +95,7 @@ def choose_device(
     return chosen
 
 
-def device_of(run: RunSettings, report: Callable[[str], None] = lambda text: None) -> Device:
+def run_device(run: "RunSettings", report: Callable[[str], None] = lambda text: None) -> Device:
     """The device that settings ask for, and how it is used."""
     chosen = choose_device(run.device, run.precision, run.compile, report)
     return replace(chosen, activation_checkpointing=run.activation_checkpointing)

@@ -14,7 +14,7 @@ from glassformer.data.packed_pairs import unpacked
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
-from glassformer.training.device import Device, device_of
+from glassformer.training.device import Device, run_device
 from glassformer.training.estimate import (
     Need,
     certainly_fits,
@@ -214,7 +214,7 @@ def explained_shortage(fitting: Fitting, folder: RunFolder | None) -> Iterator[N
             raise
         traceback.clear_frames(error.__traceback__)  # they hold the tensors that filled the memory
         saved = [] if folder is None else folder.steps()
-        last = f"; step {saved[-1]} is saved, from which --resume goes on" if saved else ""
+        last = f"; step {saved[-1]} is saved, from which the run can be resumed" if saved else ""
         if last and fitting.can_recompute:
             last += ", with run.activation_checkpointing=true too"
         raise TrainingError(f"out of memory: {fitting.shortage(fitting.free)}{last}") from None
@@ -222,7 +222,7 @@ def explained_shortage(fitting: Fitting, folder: RunFolder | None) -> Iterator[N
 
 def fitting_of(settings: Settings, data: TaskData, objective: Objective, model: Model) -> Fitting:
     """What tells which sizes of a run fit into memory; it keeps no weights."""
-    return Fitting(settings, data, objective, _sketch(model), device_of(settings.run))
+    return Fitting(settings, data, objective, _sketch(model), run_device(settings.run))
 
 
 def _sketch(model: Model) -> Model:

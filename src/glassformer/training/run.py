@@ -31,7 +31,7 @@ from glassformer.training.config import (
     to_toml,
     with_initial_model,
 )
-from glassformer.training.device import device_of
+from glassformer.training.device import run_device
 from glassformer.training.distributed import ProcessGroup, expected, process_group
 from glassformer.training.estimate import Estimate, estimate
 from glassformer.training.fine_tune import adopted, prepare_fine_tuning, require_start, save_fine_tuned
@@ -66,7 +66,7 @@ class Run:
         self.objective = replace(objective_of(resolved.task, data), sample=data.sample or Sample(data))
         self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
-        self.device = device_of(run)
+        self.device = run_device(run)
         if run.activation_checkpointing:
             require_blocks(model)
         keep = max(run.keep_checkpoints, recipe.average_checkpoints)
@@ -263,7 +263,7 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     if resume and out is not None:
         context = resumed_context(context, out)
     else:
-        decided = TASKS[resolved.task].decided(resolved.settings, device_of(resolved.settings.run), report)
+        decided = TASKS[resolved.task].decided(resolved.settings, run_device(resolved.settings.run), report)
         resolved = replace(resolved, settings=decided)
     settings = resolved.settings
     data = prepare_data(settings, context)
@@ -323,7 +323,7 @@ def require_buildable(settings: Settings, report: Report) -> None:
 
     A precision that the device does not have is reported.
     """
-    device_of(settings.run, report)
+    run_device(settings.run, report)
     if not settings.run.init and "image_size" not in vars(settings.model):  # which follows from the data
         require_model(settings.model)
 

@@ -27,7 +27,7 @@ from glassformer.models.dalle import DALLE, DALLEConfig
 from glassformer.models.image_autoencoder import ImageAutoencoder
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
-from glassformer.training.device import Device, device_of
+from glassformer.training.device import Device, run_device
 from glassformer.training.objective import Objective
 from glassformer.training.recipe import Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings, TokenizerSettings
@@ -255,7 +255,7 @@ def _known_autoencoder(context: DataContext) -> ImageAutoencoder | None:
 
 
 def _device(settings: DALLESettings) -> Device:
-    return device_of(settings.run)
+    return run_device(settings.run)
 
 
 def _table(data: DALLEData, path: str) -> CaptionTable:
