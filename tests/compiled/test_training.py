@@ -2,22 +2,26 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.testing import assert_close
 
+from glassformer.data.packed_batches import PackedBatches
 from glassformer.data.packed_pairs import PackedPairBatches
 from glassformer.errors import TrainingError
 from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
+from glassformer.training.held_out import HeldOutLoss
 from glassformer.training.loop import train
 from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.step import Training
+from glassformer.training.tasks.gpt import NEXT_TOKEN
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
-from tests.training.tiny_run import PAIR_CONFIG, pair_batches, pairs
+from tests.training.tiny_run import CONFIG, PAIR_CONFIG, batches, pair_batches, pairs
 
 RECIPE = Recipe(steps=20, warmup_steps=2)
 COMPILED = Device(compile=True)
@@ -134,3 +138,34 @@ def test_a_trained_model_is_no_longer_compiled() -> None:
     assert before > 0
     model(torch.ones(1, 3, dtype=torch.long), torch.ones(1, 2, dtype=torch.long))
     assert torch._dynamo.utils.counters["frames"]["total"] == before
+
+
+@pytest.mark.parametrize("worth", [False, True])
+def test_an_evaluation_compiles_only_the_shape_of_training_and_only_once(worth: bool) -> None:
+    torch._dynamo.utils.counters.clear()
+    config = replace(CONFIG, dropout=0.2)
+    made = Training(LossModule(build(config), NEXT_TOKEN), batches(), RECIPE, COMPILED, ALONE)
+    validation = PackedBatches(np.arange(3 * 6 * 3 + 9) % 11, 3, 6, 0)
+    assert len({tuple(batch["ids"].shape) for batch in validation.once()}) == 3
+    made.train_step()
+    made.device = Device(compile=worth)
+    found = [made.evaluate(validation) for _ in range(2)]
+    made.train_step()
+    made.evaluate(validation)
+    counters = torch._dynamo.utils.counters
+    assert counters["graph_break"] == {}
+    assert counters["stats"]["unique_graphs"] == (2 if worth else 1)
+    other = build(config)
+    other.load_state_dict(made.model.state_dict())
+    wanted = HeldOutLoss(LossModule(other, NEXT_TOKEN), Device())(validation)
+    assert made.evaluate(validation) == pytest.approx(wanted, rel=1e-6) and found[0] == found[1] != wanted
+
+
+def test_an_evaluation_of_uneven_batches_compiles_nothing() -> None:
+    torch._dynamo.utils.counters.clear()
+    packed = PackedPairBatches(pairs(), 60, 0, 1, 2, seed=5)
+    for given in (pair_batches(), packed):
+        objective = replace(NEXT_TARGET_TOKEN, longest=given.longest)
+        made = Training(LossModule(build(PAIR_CONFIG), objective), given, RECIPE, COMPILED, ALONE)
+        made.evaluate(pair_batches())
+    assert torch._dynamo.utils.counters["stats"].get("unique_graphs", 0) == 0

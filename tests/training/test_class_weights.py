@@ -14,10 +14,11 @@ from glassformer.models.encoder import EncoderConfig
 from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
+from glassformer.training.held_out import HeldOutLoss
 from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run import Run, prepare_task, train_task
-from glassformer.training.step import Training, evaluate_loss
+from glassformer.training.step import Training
 from glassformer.training.tasks.classify import CLASSES, ClassifierMetrics
 from tests.training.tiny_run import assert_same_run
 
@@ -50,7 +51,7 @@ def test_the_loss_is_the_weighted_mean_of_torch(r_drop: float) -> None:
     wanted = functional.cross_entropy(logits, batch["labels"], weight=WEIGHTS.double())
     assert_close(loss / total, wanted, rtol=1e-6, atol=0)
     assert_close(
-        evaluate_loss(LossModule(model, CLASSES), batches(), Device()), float(wanted.detach()), rtol=1e-6, atol=0
+        HeldOutLoss(LossModule(model, CLASSES), Device())(batches()), float(wanted.detach()), rtol=1e-6, atol=0
     )
 
 

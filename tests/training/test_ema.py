@@ -11,11 +11,12 @@ from glassformer.errors import CheckpointError, RunFolderError
 from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
+from glassformer.training.held_out import HeldOutLoss
 from glassformer.training.loop import train
 from glassformer.training.objective import LossModule
 from glassformer.training.optimizer import EMA, average_checkpoints
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.step import Training, evaluate_loss
+from glassformer.training.step import Training
 from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.fake_snapshots import moment, same_tensors
 from tests.training.tiny_run import CONFIG, batches, go, held_out, recipe, weights
@@ -42,7 +43,7 @@ def test_the_moving_average_is_that_of_the_equation() -> None:
 def test_a_short_run_is_not_evaluated_with_its_first_weights() -> None:
     """With a decay of 0.999 from the first step on, most of the average would be what training began with."""
     plain, averaged = (go(None, recipe(ema_decay=average, steps=60))[-1].validation for average in (0.0, 0.999))
-    begun = evaluate_loss(LossModule(build(CONFIG), NEXT_TOKEN), held_out(), Device())
+    begun = HeldOutLoss(LossModule(build(CONFIG), NEXT_TOKEN), Device())(held_out())
     assert plain is not None and averaged is not None
     assert plain < 0.6 * begun and averaged < plain + 0.1 * begun
 
@@ -60,9 +61,9 @@ def test_evaluation_sees_the_average_and_leaves_the_weights() -> None:
     assert same_tensors(made.ema.weights, average)
     other = build(CONFIG)
     other.load_state_dict(average)
-    assert found == evaluate_loss(LossModule(other, NEXT_TOKEN), held_out(), Device())
+    assert found == HeldOutLoss(LossModule(other, NEXT_TOKEN), Device())(held_out())
     other.load_state_dict(before)
-    assert found != evaluate_loss(LossModule(other, NEXT_TOKEN), held_out(), Device())
+    assert found != HeldOutLoss(LossModule(other, NEXT_TOKEN), Device())(held_out())
 
 
 def test_an_evaluation_that_fails_still_leaves_the_weights() -> None:

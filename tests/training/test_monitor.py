@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from glassformer.data.packed_batches import PackedBatches
 from glassformer.models.registry import build
 from glassformer.training.device import Device
+from glassformer.training.held_out import HeldOutLoss
 from glassformer.training.loop import train
 from glassformer.training.monitor import Monitor
 from glassformer.training.objective import LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
-from glassformer.training.step import Log, evaluate_loss
+from glassformer.training.step import Log
 from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.tiny_run import CONFIG, batches, go, recipe
 
@@ -167,7 +168,7 @@ def test_a_run_without_a_folder_ends_with_the_best_weights(patience: int, averag
     found = [log.validation for log in train(model, few, NEXT_TOKEN, how, None, others)]
     last, best = found[-1], min(value for value in found if value is not None)
     assert last is not None and last > best
-    assert evaluate_loss(LossModule(model, NEXT_TOKEN), others, Device()) == best
+    assert HeldOutLoss(LossModule(model, NEXT_TOKEN), Device())(others) == best
 
 
 def test_a_run_without_patience_goes_on(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from glassformer.models.registry import build
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.config import COMMAND_LINE, Resolved, from_settings, resolve
 from glassformer.training.device import Device
+from glassformer.training.held_out import HeldOutLoss
 from glassformer.training.objective import LossModule
 from glassformer.training.optimizer import average_checkpoints
 from glassformer.training.run import Run, prepare, train_task
@@ -26,7 +27,6 @@ from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.running_text import TextData
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import RunSettings, Settings, TokenizerSettings
-from glassformer.training.step import evaluate_loss
 from glassformer.training.tasks.classify import LabeledData
 from tests.training.fake_snapshots import same_tensors
 from tests.training.test_tasks import CLASSIFY, GPT, MASKED, TEXT, TRANSLATE, pair_data, write
@@ -78,7 +78,7 @@ def test_a_run_leaves_everything_and_its_model_loads_with_the_same_loss(
     assert loaded.tokenizer is not None and loaded.tokenizer.fingerprint == run.tokenizer.fingerprint
     best = min(log.validation for log in logs if log.validation is not None)
     loss_module = LossModule(loaded.model, run.objective)
-    assert evaluate_loss(loss_module, run.data.validation, Device()) == pytest.approx(best, rel=1e-6)
+    assert HeldOutLoss(loss_module, Device())(run.data.validation) == pytest.approx(best, rel=1e-6)
     with torch.no_grad():
         batch = next(run.data.test.batches.once())
         inputs = [batch[name] for name in run.objective.inputs]
@@ -195,7 +195,7 @@ def test_fine_tuning_starts_where_the_other_ended(tmp_path: Path) -> None:
     run = started(other, None, said=said)
     assert run.model.config == load(tmp_path / "run").model.config, "the model to start from decides"
     loss_module = LossModule(run.model, run.objective)
-    assert evaluate_loss(loss_module, run.data.validation, Device()) == pytest.approx(long[-1].validation, rel=1e-6)
+    assert HeldOutLoss(loss_module, Device())(run.data.validation) == pytest.approx(long[-1].validation, rel=1e-6)
     first = next(iter(run.train()))
     assert abs(first.loss - long[-1].loss) < 0.3 * (long[0].loss - long[-1].loss)
     assert not any("afresh" in text for text in said)

@@ -82,6 +82,11 @@ class Batches(ABC):
         for index, rows in enumerate(self._in_order()):
             yield self._make(rows, 0, index)
 
+    @property
+    def in_one_pass(self) -> int:
+        """The number of batches of `once`."""
+        return len(self._in_order())
+
     def first(self, count: int) -> Iterator[Batch]:
         """The first batches of training, at most one epoch of them; the position does not change."""
         for index, rows in enumerate(self._plan(0)[:count]):

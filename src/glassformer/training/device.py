@@ -55,8 +55,11 @@ class Device:
         """A batch on the device, copied asynchronously."""
         if not self.asynchronous:
             return batch
-        pinned = {name: value.contiguous().pin_memory() for name, value in batch.items()}  # expanded ones cannot be
-        return {name: value.to(self.device, non_blocking=True) for name, value in pinned.items()}
+        return {name: value.to(self.device, non_blocking=True) for name, value in self.pinned(batch).items()}
+
+    def pinned(self, batch: Batch) -> Batch:
+        """A batch in memory that a device copies from asynchronously."""
+        return {name: value.contiguous().pin_memory() for name, value in batch.items()}  # expanded ones cannot be
 
     def autocast(self) -> AbstractContextManager[object]:
         """Autocast to bfloat16 where the run asks for it."""

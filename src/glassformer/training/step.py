@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,16 +21,27 @@ from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.torch_private import compiler_options, keep_sizes_apart, multiply_all
 from glassformer.training.device import Device
-from glassformer.training.distributed import ALONE, ProcessGroup, unsharded
-from glassformer.training.graphed_step import GraphedStep, StepNumbers
+from glassformer.training.distributed import ProcessGroup, unsharded
+from glassformer.training.graphed_step import GraphedStep, shapes_of
+from glassformer.training.held_out import HeldOutLoss
 from glassformer.training.monitor import Monitor, first_nonfinite
-from glassformer.training.objective import LossModule, operations_per_token
+from glassformer.training.objective import FORWARD_AND_BACKWARD, LossModule, operations_per_token
 from glassformer.training.optimizer import EMA, Optimizers, trainable
 from glassformer.training.recipe import Recipe
 from glassformer.training.recomputed import recompute_blocks
 
 WORTH_COMPILING = 4e15  # operations of a run: on a fast GPU a minute without compiling, and half of it with
 NO_FLOAT8 = "no linear layer inside a block has multiples of 16 inputs and outputs: float8 computes as bfloat16 does"
+WARM_UP = 3  # steps of a shape before it is captured: kernels are compiled, and optimizers make their state
+
+
+class StepNumbers(NamedTuple):
+    """What a step needs beside its batches: numbers, or tensors on the device that hold them."""
+
+    step: float | Tensor
+    learning_rate: float | Tensor
+    tokens: float | Tensor
+    ema_weight: float | Tensor  # of the new weights in their moving average
 
 
 @dataclass(frozen=True)
@@ -64,12 +76,14 @@ class Training:
         self.recipe, self.device, self.process_group = recipe, device, process_group
         example = next(batches.first(1))
         self.operations = operations_per_token(loss_module, example)
+        self.shapes, self.batch_operations = shapes_of([example]), self.operations * self._tokens([example])
         loss_module.to(device.device)
         nowhere = device.float8 and not use_float8(self.model)
         self._unsaid = NO_FLOAT8 if nowhere else None
         if device.activation_checkpointing:
             recompute_blocks(self.model)
-        if self._worth_compiling(example):
+        self.compiled = self._worth_compiling(recipe.steps * recipe.gradient_accumulation)
+        if self.compiled:
             compile_loss_module(loss_module)
         self.loss_module = process_group.wrap(loss_module, device)
         self.weights = list(self.model.parameters())
@@ -85,14 +99,18 @@ class Training:
         self.recent: dict[int, list[Batch]] = {}  # batches of the steps that were not yet checked
         graphs = device.graphs and process_group.world_size == 1 and not self.objective.uneven
         graphs = graphs and self.optimizers.capturable
-        self.graphed = GraphedStep(self._compute, device) if graphs else None
+        work = (self._compute_with, device, WARM_UP, len(StepNumbers._fields))
+        self.graphed = GraphedStep("steps", *work) if graphs else None
+        self.held_out: HeldOutLoss | None = None
 
-    def _worth_compiling(self, example: Batch) -> bool:
-        """Whether to compile; unless the run says so, when its steps save more time than the compiler takes."""
+    def _worth_compiling(self, batches: float) -> bool:
+        """Whether to compile; unless the run says so, when this many batches save more time than the compiler takes."""
         if self.device.compile is not None:
             return self.device.compile
-        step = self.operations * self.objective.tokens(self.model, example) * self.recipe.gradient_accumulation
-        return self.device.asynchronous and step * self.recipe.steps > WORTH_COMPILING
+        return self.device.asynchronous and self.batch_operations * batches > WORTH_COMPILING
+
+    def _tokens(self, parts: Sequence[Batch]) -> int:
+        return sum(self.objective.tokens(self.model, batch) for batch in parts)
 
     def train_step(self) -> None:
         """Take one step; on a device that runs asynchronously nothing here waits for it."""
@@ -101,14 +119,16 @@ class Training:
         self.recent[step] = parts
         for batch in parts:
             self.objective.check(self.model, batch)
-        tokens = sum(self.objective.tokens(self.model, batch) for batch in parts)
         ema_weight = 0.0 if self.ema is None else self.ema.weight_at(step)
-        numbers = StepNumbers(step, recipe.learning_rate_at(step), tokens, ema_weight)
+        numbers = StepNumbers(step, recipe.learning_rate_at(step), self._tokens(parts), ema_weight)
         if self.graphed is None:
             self._compute([self.device.move(batch) for batch in parts], numbers)
         else:
-            self.graphed.run(parts, numbers)
+            self.graphed.run(parts, *numbers)
         self.done = step
+
+    def _compute_with(self, parts: Sequence[Batch], numbers: Tensor) -> None:
+        self._compute(parts, StepNumbers(*numbers.unbind()))
 
     def _compute(self, parts: Sequence[Batch], numbers: StepNumbers) -> None:
         """What a step does on the device; it writes into tensors that stay where they are."""
@@ -191,7 +211,7 @@ class Training:
         total, targets, _ = self.sums.tolist()
         loss = total / (targets or 1)
         rate = self.recipe.learning_rate_at(self.done)
-        notes = [self.monitor.loss(self.done, loss, rate), self.graphed and self.graphed.take_problem(), self._unsaid]
+        notes = [self.monitor.loss(self.done, loss, rate), self._unsaid]
         self._unsaid = None
         validation_loss = None
         if validation is not None:
@@ -199,6 +219,8 @@ class Training:
             if not math.isfinite(validation_loss):
                 raise self._bad_validation(validation_loss, validation)
             notes.append(self.monitor.validation(self.done, validation_loss))
+        graphed = (self.graphed, None if self.held_out is None else self.held_out.graphed)
+        notes += [each.take_problem() for each in graphed if each is not None]
         note = "; ".join(filter(None, notes)) or None
         sample = None if validation is None else self.sample()
         return Log(self.done, loss, rate, float(self.norm), int(self.tokens), validation_loss, note, sample=sample)
@@ -217,8 +239,18 @@ class Training:
 
     def evaluate(self, batches: Batches) -> float:
         """Mean loss over one pass of validation data, with the EMA of the weights where there is one."""
+        if self.held_out is None:
+            self.held_out = self._held_out_loss(batches)
         with self._with_ema():
-            return evaluate_loss(self.loss_module, batches, self.device, self.process_group)
+            return self.held_out(batches)
+
+    def _held_out_loss(self, batches: Batches) -> HeldOutLoss:
+        """The loss of evaluations; compiled where that is worth it, which must not change when a run is resumed."""
+        evaluations = self.recipe.steps // self.recipe.evaluate_every
+        forward = evaluations * batches.in_one_pass / FORWARD_AND_BACKWARD
+        whole = self.compiled and not self.objective.uneven and self.process_group.world_size == 1
+        compiled = self.shapes if whole and self._worth_compiling(forward) else None
+        return HeldOutLoss(self.loss_module, self.device, self.process_group, compiled, beside=self.graphed)
 
     def _with_ema(self) -> AbstractContextManager[None]:
         return nullcontext() if self.ema is None else self.ema.swapped_in()
@@ -262,21 +294,3 @@ def whole_copy(model: Model) -> Model:
         add_lora_like(copy, model)
     copy.load_state_dict({name: unsharded(value).cpu() for name, value in model.state_dict().items()})
     return copy.train(model.training)
-
-
-@torch.no_grad()
-def evaluate_loss(
-    loss_module: torch.nn.Module, batches: Batches, device: Device, process_group: ProcessGroup = ALONE
-) -> float:
-    """Mean loss over every target of one pass, without label smoothing and without dropout."""
-    before = loss_module.training
-    loss_module.eval()
-    sums = torch.zeros(2, dtype=torch.float64, device=device.device)
-    for batch in batches.once():
-        # One pass is not worth the time of compiling the model once more.
-        with no_checks(), device.autocast(), torch.compiler.set_stance("force_eager"):
-            loss, count = loss_module(device.move(batch), 0.0)
-        sums += torch.stack([loss.double(), count.double()])
-    loss_module.train(before)
-    total, targets = process_group.sum(sums).tolist()
-    return total / (targets or 1)
