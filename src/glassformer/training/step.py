@@ -120,9 +120,9 @@ class Training:
         for batch in parts:
             self.objective.check(self.model, batch)
         ema_weight = 0.0 if self.ema is None else self.ema.weight_at(step)
-        numbers = StepNumbers(step, recipe.learning_rate_at(step), self._tokens(parts), ema_weight)
+        numbers = (step, recipe.learning_rate_at(step), self._tokens(parts), ema_weight)
         if self.graphed is None:
-            self._compute([self.device.move(batch) for batch in parts], numbers)
+            self._compute([self.device.move(batch) for batch in parts], StepNumbers(*numbers))
         else:
             self.graphed.run(parts, *numbers)
         self.done = step
