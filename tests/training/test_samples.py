@@ -2,15 +2,19 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.cli.panel import panel
 from glassformer.errors import DecodingError
 from glassformer.training import samples
+from glassformer.training.device import Device
+from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG
 from glassformer.training.step import Log
 
@@ -67,6 +71,21 @@ def test_a_sample_changes_no_number_and_its_failure_ends_no_run(
     logs = gf.train("gpt", {**settings, "model.dropout": 0.2}).logs
     assert [(log.loss, log.validation) for log in logs] == losses
     assert all(log.sample is None for log in logs)
+
+
+def test_samples_on_a_gpu_take_a_small_part_of_the_steps_between_them() -> None:
+    recipes = [replace(Recipe(), evaluate_every=steps) for steps in (1, 50, 100, 200, 500)]
+    assert [samples.sample_tokens(each, Device()) for each in recipes] == [samples.CONTINUATION] * 5
+    assert [samples.sample_tokens(each, Device(torch.device("cuda"))) for each in recipes] == [8, 10, 20, 40, 40]
+
+
+@pytest.mark.parametrize("settings", ["gpt"], indirect=True)
+def test_a_sample_is_as_long_as_it_may_be(settings: dict[str, object]) -> None:
+    run = gf.train("gpt", settings)
+    long, short = (samples.Sample(run.data, tokens)(run.model) for tokens in (12, 3))
+    assert long is not None and short is not None
+    assert long.startswith(short) and len(short) < len(long)
+    assert len(short.split(samples.ARROW)[1].split()) <= 3
 
 
 def test_lines_show_the_sample(capsys: pytest.CaptureFixture[str]) -> None:

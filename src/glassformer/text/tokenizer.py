@@ -212,12 +212,12 @@ class Tokenizer:
         for context in (part.context, ""):
             with guarded("encoding"):
                 found = reader.encode(context + part.text, add_special_tokens=False)
-            spans = [(start - len(context), end - len(context)) for start, end in found.offsets]
-            if not any(start < 0 < end for start, end in spans):  # else the cut went through a token
+            spans, cut = found.offsets, len(context)
+            if not any(start < cut < end for start, end in spans):  # else the cut went through a token
                 break
         ids = found.ids if self._sides is None else self._sides.ids_of(found.tokens)
-        skip = sum(start < 0 for start, _ in spans)
-        return ids[skip:], [end for _, end in spans[skip:]]
+        skip = sum(start < cut for start, _ in spans)
+        return ids[skip:], [end - cut for _, end in spans[skip:]]
 
     def text_bytes(self, texts: Iterable[str], lengths: Sequence[int], first: int) -> int:
         """The number of UTF-8 bytes of a corpus after its first tokens.

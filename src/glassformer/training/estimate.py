@@ -1,7 +1,6 @@
 """What a run will need before it starts: peak memory and time, from one step in which nothing is computed."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,10 +83,9 @@ def estimate(
 ) -> Estimate:
     """The memory and the time of a run, `fine_tuned` from another model; the model may be on the device "meta"."""
     cost = step_cost(model, objective, largest_batch(batches, objective), recipe, device)
-    evaluated = [batch_shape(each) for each in validation.once()]
-    found = need(model, objective, batches, evaluated, recipe, device, fine_tuned, cost)
+    found = need(model, objective, batches, shapes_in_one_pass(validation, device), recipe, device, fine_tuned, cost)
     step = step_seconds(cost, device) * recipe.gradient_accumulation
-    evaluations = -(-recipe.steps // recipe.evaluate_every) * len(evaluated)
+    evaluations = -(-recipe.steps // recipe.evaluate_every) * validation.in_one_pass
     return Estimate(**vars(found), seconds=(recipe.steps + evaluations / FORWARD_AND_BACKWARD) * step)
 
 
@@ -95,7 +93,7 @@ def need(
     model: Model,
     objective: Objective,
     batches: Batches,
-    evaluated: Sequence[Shape],
+    evaluated: set[Shape],
     recipe: Recipe,
     device: Device,
     fine_tuned: bool,
@@ -110,8 +108,13 @@ def need(
     overhead = int(FRAGMENTATION[objective.uneven] * held) + LIBRARIES
     if device.device.type == "cpu":
         overhead = max(overhead, saving_bytes(weights, optimizer, activations) + LIBRARIES)
-        overhead += kernel_bytes(batches, set(evaluated), objective, recipe) + (weights if fine_tuned else 0)
+        overhead += kernel_bytes(batches, evaluated, objective, recipe) + (weights if fine_tuned else 0)
     return Need(weights=weights, gradients=trained, optimizer=optimizer, activations=activations, overhead=overhead)
+
+
+def shapes_in_one_pass(validation: Batches, device: Device) -> set[Shape]:
+    """The shapes of validation batches: on a CPU, whose kernels keep room for each of them."""
+    return {batch_shape(each) for each in validation.once()} if device.device.type == "cpu" else set()
 
 
 def largest_batch(batches: Batches, objective: Objective) -> Batch:

@@ -23,6 +23,7 @@ from glassformer.training.estimate import (
     need,
     read_parts,
     readable,
+    shapes_in_one_pass,
     step_cost,
 )
 from glassformer.training.objective import Objective
@@ -152,8 +153,8 @@ class Fitting:
         return largest_batch(self.data.batches, self.objective)
 
     @cached_property
-    def _evaluated(self) -> list[tuple[torch.Size, ...]]:
-        return [tuple(value.shape for value in batch.values()) for batch in self.data.validation.once()]
+    def _evaluated(self) -> set[tuple[torch.Size, ...]]:
+        return shapes_in_one_pass(self.data.validation, self.device)
 
     @cached_property
     def batch(self) -> Batch:

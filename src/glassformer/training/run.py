@@ -45,7 +45,7 @@ from glassformer.training.recomputed import require_blocks
 from glassformer.training.recorded_run import CONFIG
 from glassformer.training.registry import TASKS, files_of, prepare_data, values_of
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.samples import Sample
+from glassformer.training.samples import Sample, sample_tokens
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
 from glassformer.training.snapshots import STEPS, TEST, newest
@@ -63,12 +63,13 @@ class Run:
 
     def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
-        self.objective = replace(objective_of(resolved.task, data), sample=data.sample or Sample(data))
         self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
         self.device = run_device(run)
         if run.activation_checkpointing:
             require_blocks(model)
+        sample = data.sample or Sample(data, sample_tokens(recipe, self.device))
+        self.objective = replace(objective_of(resolved.task, data), sample=sample)
         keep = max(run.keep_checkpoints, recipe.average_checkpoints)
         every = recipe.save_every if recipe.average_checkpoints > 1 else 1
         self.folder = None if out is None else RunFolder(out, keep, every=every)

@@ -13,12 +13,26 @@ from glassformer.inference.prepare import inference_mode
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
 from glassformer.layers.model import Model
+from glassformer.training.device import Device
+from glassformer.training.recipe import Recipe
 from glassformer.training.task import TaskData
 
-PROMPT, CONTINUATION = 8, 40  # tokens
+PROMPT, CONTINUATION, SHORTEST = 8, 40, 8  # tokens
+STEPS_PER_TOKEN = 5  # steps of training on a GPU for each token of a sample
 CONTEXT = 12  # tokens shown before a mask, and after it
 LONGEST = 80  # characters of a text that is shown
 ARROW = " → "
+
+
+def sample_tokens(recipe: Recipe, device: Device) -> int:
+    """The most tokens that a sample generates.
+
+    A GPU takes nearly as long for a token as for a step of a small model, so that samples are shorter there where
+    validations are frequent.
+    """
+    if not device.asynchronous:
+        return CONTINUATION
+    return min(CONTINUATION, max(SHORTEST, recipe.evaluate_every // STEPS_PER_TOKEN))
 
 
 @dataclass(frozen=True)
@@ -26,6 +40,7 @@ class Sample:
     """What a model does with the first validation example of a run, as one text."""
 
     data: TaskData
+    max_new_tokens: int = CONTINUATION
 
     def __call__(self, model: Model) -> str | None:
         """The sample, or None for a model that has nothing to show; the same weights give the same one."""
@@ -54,15 +69,15 @@ class Sample:
 
     def _continuation(self, model: Model) -> str:
         prompt = self._text(self._read("ids")[:PROMPT])
-        config = GenerationConfig(max_new_tokens=CONTINUATION, temperature=0.8)  # its draws depend on the prompt alone
+        # The draws depend on the prompt alone.
+        config = GenerationConfig(max_new_tokens=self.max_new_tokens, temperature=0.8)
         (found,) = generate(model, self.data.required_tokenizer(), [prompt], config)
         return f"{prompt}{ARROW}{found.text}"
 
     def _translation(self, model: Model) -> str:
         source = self._text(self._read("source"))
-        (found,) = generate(
-            model, self.data.required_tokenizer(), [source], GenerationConfig(max_new_tokens=CONTINUATION)
-        )
+        config = GenerationConfig(max_new_tokens=self.max_new_tokens)
+        (found,) = generate(model, self.data.required_tokenizer(), [source], config)
         return f"{source}{ARROW}{found.text}"
 
     def _label(self, model: Model) -> str:
