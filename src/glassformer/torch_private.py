@@ -4,7 +4,7 @@ import importlib
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
@@ -279,7 +279,7 @@ class KernelRecorder(TorchDispatchMode):
                 flops=_flops(func, args, named, out),
                 numbers=sum(t.numel() for t in made),
                 reads=reads,
-                writes=self._touched(made, len(self.calls)),
+                writes=self._touched([*made, *_changed(func, args)], len(self.calls)),
                 causal=_causal(func, args, named),
                 tag=self._tag(getattr(node, "metadata", None)),
             )
@@ -337,6 +337,15 @@ def tensors_within(value: object) -> list[Tensor]:
     if isinstance(value, list | tuple):
         return [tensor for item in value for tensor in tensors_within(item)]
     return []
+
+
+def _changed(func: Callable[..., object], args: Sequence[object]) -> list[Tensor]:
+    """The inputs that a kernel writes into and does not return."""
+    schema = getattr(func, "_schema", None)
+    if schema is None or not schema.is_mutable or schema.returns and schema.returns[0].alias_info is not None:
+        return []
+    into = [bool(each.alias_info and each.alias_info.is_write) for each in schema.arguments]
+    return tensors_within([value for value, written in zip(args, into, strict=False) if written])
 
 
 def _packet(func: Callable[..., object]) -> object:

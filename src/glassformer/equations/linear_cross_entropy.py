@@ -67,16 +67,36 @@ def _linear_cross_entropy_fused(
     label_smoothing: float = 0.0,
     ignore_index: int | None = None,
 ) -> Tensor:
-    half = not h.is_meta and torch.is_autocast_enabled(h.device.type)
-    dtype = torch.get_autocast_dtype(h.device.type) if half else h.dtype
+    if not torch.compiler.is_compiling():
+        return loss_in_pieces(h, E, targets, b, label_smoothing, ignore_index)
+    left_out, wanted = NOTHING if ignore_index is None else ignore_index, torch.is_grad_enabled()
     rows, flat = h.reshape(-1, h.shape[-1]), targets.reshape(-1).long()
-    layer = OutputLayer(E.shape[0], label_smoothing, NOTHING if ignore_index is None else ignore_index, dtype)
-    if torch.compiler.is_compiling():
-        wanted = torch.is_grad_enabled()
-        L = _in_one_call(rows, E, b, flat, label_smoothing, layer.left_out, dtype, wanted)[0]
-    else:
-        L = _InPieces.apply(rows, E, b, flat, layer)  # pyright: ignore[reportAssignmentType]
-    return L.to(E.dtype)
+    return _in_one_call(rows, E, b, flat, label_smoothing, left_out, _half_dtype(h), wanted)[0].to(E.dtype)
+
+
+def loss_in_pieces(
+    h: Tensor,
+    E: Tensor,
+    targets: Tensor,
+    b: Tensor | None = None,
+    label_smoothing: float = 0.0,
+    ignore_index: int | None = None,
+    planned: str = "",
+) -> Tensor:
+    """The loss by the kernels of the device of `h`; a plan names another type of device, and takes one piece for all.
+
+    So a recording has as many kernels for every size of a batch, whose tensors grow as the size does.
+    """
+    left_out = NOTHING if ignore_index is None else ignore_index
+    layer = OutputLayer(E.shape[0], label_smoothing, left_out, _half_dtype(h), planned)
+    L = _InPieces.apply(h.reshape(-1, h.shape[-1]), E, b, targets.reshape(-1).long(), layer)
+    return L.to(E.dtype)  # pyright: ignore[reportOptionalMemberAccess]
+
+
+def _half_dtype(h: Tensor) -> torch.dtype:
+    """The dtype of the products: that of autocast where it is on."""
+    half = not h.is_meta and torch.is_autocast_enabled(h.device.type)
+    return torch.get_autocast_dtype(h.device.type) if half else h.dtype
 
 
 @linear_cross_entropy.def_gradient(
@@ -110,12 +130,16 @@ def _linear_cross_entropy_check(E: Tensor, targets: Tensor, ignore_index: int | 
 
 @dataclass(frozen=True)
 class OutputLayer:
-    """How the loss of an output layer is computed: its classes, smoothing, the class left out, and the dtype."""
+    """How the loss of an output layer is computed: its classes, smoothing, the class left out, and the dtype.
+
+    `planned` is the type of a device whose kernels are recorded and not run.
+    """
 
     classes: int
     smoothed: float
     left_out: int
     dtype: torch.dtype
+    planned: str = ""
 
     def in_pieces(
         self, h: Tensor, E: Tensor, b: Tensor | None, targets: Tensor, wanted: bool
@@ -126,16 +150,17 @@ class OutputLayer:
         """
         kind, exact = h.device.type, torch.promote_types(self.dtype, torch.float32)
         with torch.autocast(kind, enabled=False) if kind in PIECE else nullcontext():
-            E_half, b_half = _padded(E.to(self.dtype), b if b is None else b.to(self.dtype))
+            cuda = "cuda" in (self.planned, kind)
+            E_half, b_half = _padded(E.to(self.dtype), b if b is None else b.to(self.dtype), cuda)
             loss = torch.zeros((), dtype=exact, device=h.device)
             E_bar = torch.zeros(E_half.shape if wanted else (0, 0), dtype=exact, device=h.device)
             b_bar = torch.zeros(len(E_bar) if b is not None else 0, dtype=exact, device=h.device)
             h_bar = torch.empty(h.shape if wanted else (0, 0), dtype=h.dtype, device=h.device)
-            size = _rows(len(h), len(E_half), kind)
+            size = len(h) if self.planned else _rows(len(h), len(E_half), kind)
             for at in range(0, len(h), size):
                 rows, y = h[at : at + size].to(self.dtype), targets[at : at + size]
                 z = functional.linear(rows, E_half, b_half)
-                if KERNEL and z.is_cuda:
+                if cuda and (KERNEL or self.planned):
                     losses, z_bar = _losses_in_place(z, y, self.classes, self.smoothed, self.left_out), z
                 else:
                     losses, z_bar = self._one(z, y, exact)
@@ -239,13 +264,18 @@ def _losses_shape(z: Tensor, targets: Tensor, classes: int, smoothed: float, lef
     return torch.empty(len(z), dtype=torch.float32, device=z.device)
 
 
-def _padded(E: Tensor, b: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def _padded(E: Tensor, b: Tensor | None, cuda: bool) -> tuple[Tensor, Tensor | None]:
     """Weights with rows of zeros up to a multiple of COLUMNS on a GPU, and their biases."""
-    extra = -len(E) % COLUMNS if E.is_cuda else 0
+    extra = -len(E) % COLUMNS if cuda else 0
     return functional.pad(E, (0, 0, 0, extra)), b if b is None else functional.pad(b, (0, extra))
+
+
+def pieces_of(logits: int, device: str) -> int:
+    """In how many pieces the logits of a batch are computed on a type of device."""
+    return max(1, min(MOST_PIECES, math.ceil(logits / PIECE.get(device, PIECE["cpu"]))))
 
 
 def _rows(rows: int, classes: int, device: str) -> int:
     """Rows of a piece: as equal as can be, so that one compiled program serves all but the last."""
-    pieces = min(MOST_PIECES, math.ceil(rows * classes / PIECE.get(device, PIECE["cpu"])))
+    pieces = pieces_of(rows * classes, device)
     return max(1, rows) if pieces <= 1 else -(-rows // (pieces * ROWS)) * ROWS

@@ -1,12 +1,15 @@
 """The kernels of a recorded step as they run: one for each call, or fused as a compiler fuses them."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from glassformer.equations.linear_cross_entropy import linear_cross_entropy, pieces_of
 from glassformer.planning.kernel_data import BACKWARD, FORWARD, Kernel, Lifetimes, RecordedStep, Tag
 from glassformer.torch_private import KernelCall
 
 ATTENTION = "attention"  # kind of the kernels of fused attention
+LOSS = linear_cross_entropy.name
 FUSIBLE = "other"  # kind of the kernels that memory bandwidth limits, which a compiler fuses with their neighbors
 NOT_AGAIN = ("embedding", "cumsum", "sort", "topk", "scatter", "index", "gather", "fft")  # not computed a second time
 RANDOM = ("bernoulli", "rand", "dropout")  # drawn again from the same seed
@@ -17,6 +20,22 @@ def eager(step: RecordedStep) -> tuple[list[Kernel], Lifetimes]:
     """Every call as its own kernel, every result in memory until Python and autograd let go of it."""
     kernels = [_kernel(step, number, (number,), _moved(call)) for number, call in enumerate(step.calls)]
     return kernels, Lifetimes(range(len(step.sizes)), step.sizes, step.born, step.died)
+
+
+def with_loss_in_pieces(step: RecordedStep, lifetimes: Lifetimes, device: str) -> Lifetimes:
+    """Lifetimes where tensors as large as the logits are as large as one piece of them, as many as a device takes."""
+    own = [number for number, tag in enumerate(step.tags) if (tag.equation, tag.phase) == (LOSS, FORWARD)]
+    product = next((number for number in own if step.calls[number].kind == "matmul"), None)
+    if product is None:
+        return lifetimes
+    logits, ((whole, recorded),) = step.calls[product].numbers, step.calls[product].writes
+    pieces = pieces_of(round(logits * step.sizes[whole] / recorded), device)
+    all_of_them = {number for at in own if step.calls[at].numbers == logits for number, _ in step.calls[at].writes}
+    sizes = [
+        size // pieces if number in all_of_them else size
+        for number, size in zip(lifetimes.numbers, lifetimes.sizes, strict=True)
+    ]
+    return replace(lifetimes, sizes=sizes)
 
 
 def _moved(call: KernelCall) -> int:
@@ -57,6 +76,8 @@ class _Fusion:
         self.makers = {
             number: at for at in range(len(calls)) for number, _ in calls[at].writes if step.born[number] == at
         }
+        writes = Counter(number for call in calls for number, _ in call.writes)
+        self.changed = {number for number, times in writes.items() if times > 1}  # in place
         self.uses: dict[int, list[int]] = {}
         for at, call in enumerate(calls):
             for number, _ in call.reads:
@@ -94,13 +115,21 @@ class _Fusion:
         return found
 
     def _again(self, number: int) -> bool:
-        """Whether a tensor can be computed a second time from what it was made of, number by number."""
+        """Whether a tensor is computed a second time from what it was made of, number by number.
+
+        What a product or attention of the backward pass reads is not: it would have to be written out once more.
+        """
+        if number in self.changed or any(self._materialized(at) for at in self.uses[number]):
+            return False
         call, tag = self.step.calls[self.makers[number]], self.step.tags[self.makers[number]]
         if self.by_block and (not tag.block or any(self.step.tags[at].block != tag.block for at in self.uses[number])):
             return False
         largest = max((size for _, size in call.reads), default=0)
         pointwise = call.kind == FUSIBLE and 4 * self.step.sizes[number] >= largest
         return pointwise and not any(word in call.name for word in NOT_AGAIN)
+
+    def _materialized(self, at: int) -> bool:
+        return at >= self.middle and self.step.calls[at].kind != FUSIBLE
 
     def _kept(self, number: int, there: set[int], found: dict[int, frozenset[int]]) -> frozenset[int]:
         """What must be kept so that a tensor is there in the backward pass: itself, or what it is computed from."""

@@ -7,7 +7,7 @@ from glassformer.layers.model import Model
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import Memory, WeightBytes, Workload
 from glassformer.planning.kernel_data import Kernel, Lifetimes, RecordedStep
-from glassformer.planning.kernels import checkpointed, eager, fused
+from glassformer.planning.kernels import checkpointed, eager, fused, with_loss_in_pieces
 from glassformer.planning.timeline import peak
 from glassformer.training.estimate import FRAGMENTATION, KERNELS, LIBRARIES
 from glassformer.training.objective import Objective
@@ -19,9 +19,11 @@ GATHERED = 2  # blocks whose weights are whole at once with FSDP: the one that c
 
 def as_run(step: RecordedStep, objective: Objective, device: DeviceSpec) -> tuple[list[Kernel], Lifetimes]:
     """The kernels of a step as training runs them there, and what is in memory meanwhile."""
-    if not device.compiles:
-        return eager(step)
-    return fused(step, by_block=objective.uneven and any(tag.block for tag in step.tags))
+    if device.compiles:
+        kernels, lifetimes = fused(step, by_block=objective.uneven and any(tag.block for tag in step.tags))
+        return kernels, with_loss_in_pieces(step, lifetimes, "cuda")
+    kernels, lifetimes = eager(step)
+    return kernels, with_loss_in_pieces(step, lifetimes, "cpu")
 
 
 def weights_of(model: Model) -> WeightBytes:

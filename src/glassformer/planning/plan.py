@@ -150,6 +150,11 @@ class _Planning:
     device: DeviceSpec
     workload: Workload
 
+    @property
+    def kind(self) -> str:
+        """The type of the device whose kernels are recorded."""
+        return "cuda" if self.device.compiles else "cpu"
+
     @cached_property
     def weights(self) -> WeightBytes:
         """The bytes of the model's weights."""
@@ -158,7 +163,7 @@ class _Planning:
     def record(self, workload: Workload) -> RecordedStep:
         """One step of a size."""
         model, objective = self.planned.model, self.planned.objective
-        return record_step(model, objective, workload.batch, workload.length, workload.dtype)
+        return record_step(model, objective, workload.batch, workload.length, workload.dtype, self.kind)
 
     def _memory(self, workload: Workload, step: RecordedStep) -> Memory:
         objective = self.planned.objective

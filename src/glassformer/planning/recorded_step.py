@@ -1,13 +1,15 @@
 """One training step of a model as the kernels it calls, recorded from tensors that have shapes only."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from glassformer.equation import MODE, AnyEquation, no_checks, tensors_in
+from glassformer.equations.attention import attention, dropout_attention
+from glassformer.equations.linear_cross_entropy import linear_cross_entropy, loss_in_pieces
 from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
@@ -17,13 +19,33 @@ from glassformer.planning.shortened import shorten
 from glassformer.torch_private import LABEL, KernelRecorder, label_nodes, pretending
 from glassformer.training.objective import LossModule, Objective
 
+
+
+def _attention_with_dropout(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, scale: float | None = None,
+    **_: object,
+) -> Tensor:
+    """The fused attention of a GPU, which drops weights at no cost; that of a CPU cannot."""
+    return attention.kernel(q, k, v, mask, None, causal, scale)
+
+
+# What is recorded in place of an equation's own kernel, by the type of the planned device: tensors of a CPU stand for
+# those of a GPU, and the loss has as many calls for every size of a batch.
+KERNELS: Mapping[str, Mapping[str, Callable[..., object]]] = {
+    "cpu": {linear_cross_entropy.name: partial(loss_in_pieces, planned="cpu")},
+    "cuda": {
+        linear_cross_entropy.name: partial(loss_in_pieces, planned="cuda"),
+        dropout_attention.name: _attention_with_dropout,
+    },
+}
 HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 class Labels:
-    """Runs equations by their kernels, and knows which one runs."""
+    """Runs equations by their kernels, or as a plan for a type of device records them, and knows which one runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, planned: str = "") -> None:
+        self.kernels = KERNELS.get(planned, {})
         self.equation = self.block = ""
         self.phase = FORWARD
         self.last = ""  # block of the last kernel, to which the engine's own sums belong
@@ -33,7 +55,7 @@ class Labels:
         outer, self.equation = self.equation, self.equation or equation.name
         MODE.dispatcher = None
         try:
-            result = equation.kernel(*args, **kwargs)
+            result = self.kernels.get(equation.name, equation.kernel)(*args, **kwargs)
         finally:
             MODE.dispatcher = self
             self.equation = outer
@@ -74,9 +96,12 @@ class Labels:
 
 
 def record_step(
-    model: Model, objective: Objective, batch: int, length: int, dtype: str, whole: bool = False
+    model: Model, objective: Objective, batch: int, length: int, dtype: str, device: str = "cpu", whole: bool = False
 ) -> RecordedStep:
-    """Forward and backward pass of a model on a batch; of many equal blocks only four run, unless it is `whole`."""
+    """Forward and backward pass of a model on a batch, by the kernels of a type of device.
+
+    Of many equal blocks only four run, unless it is `whole`.
+    """
     one = example_batch(model, objective, 1, length)
     with pretending(torch.device("cpu")):
         same = model.rebuilt()
@@ -85,7 +110,7 @@ def record_step(
             weight.requires_grad_(real.requires_grad)
         runs = [] if whole else shorten(same)
         inputs = example_batch(same, objective, batch, length)
-        module, labels = LossModule(same, objective).train(), Labels()
+        module, labels = LossModule(same, objective).train(), Labels(device)
         with no_checks(), labels.on(same, block_names(same)), KernelRecorder(labels.tag) as recorder:
             with _autocast(dtype):
                 loss = module(inputs)[0]
