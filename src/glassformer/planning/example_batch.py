@@ -1,15 +1,18 @@
 """A batch as a model is trained on, with shapes and no contents, for every architecture."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from glassformer.data.batches import Batch
+from glassformer.data.packed_pairs import BOUNDS
 from glassformer.errors import ConfigError
 from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
 from glassformer.models.dalle import DALLE
+from glassformer.models.seq2seq import Seq2Seq
 from glassformer.training.objective import Objective
 
 CANDIDATES = 6  # a neighbor and the negatives of a skip-gram batch, by its default settings
@@ -32,11 +35,24 @@ def usual_length(model: Model, objective: Objective) -> int:
     return min(longest(model) or (RECURRENT_LENGTH if model.loops else USUAL_LENGTH), 4 * USUAL_LENGTH)
 
 
+def as_trained(objective: Objective, model: Model, dtype: str, length: int, compiles: bool) -> Objective:
+    """The objective of batches as training makes them: pairs of texts are packed on a GPU, where a model can read it.
+
+    All pairs of an example are equally long.
+    """
+    packs = objective.packing is not None and isinstance(model, Seq2Seq) and dtype == "bfloat16" and compiles
+    return replace(objective, longest=length) if packs else objective
+
+
 def example_batch(model: Model, objective: Objective, batch: int, length: int) -> Batch:
     """Zeros in the shapes of a batch, on the device where torch puts new tensors."""
     limit = longest(model)
     if limit is not None and length > limit:
         raise ConfigError(f"length is {length}, wanted at most {limit}, the model's context")
+    if objective.packing is not None and objective.longest is not None:
+        row, bounds = torch.zeros(1, batch * length, dtype=torch.long), torch.arange(batch + 1, dtype=torch.int32)
+        rows = dict.fromkeys(("source", "target", objective.targets), row)
+        return {name: value.clone() for name, value in rows.items()} | dict.fromkeys(BOUNDS, (bounds * length)[None])
     found = {name: _made(name, model, batch, length) for name in objective.inputs}
     found[objective.targets] = _targets(objective, model, batch, length, found)
     return found

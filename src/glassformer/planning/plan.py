@@ -12,7 +12,7 @@ from glassformer.models.dalle import DALLE
 from glassformer.models.registry import build
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.devices import find_device
-from glassformer.planning.example_batch import longest, usual_length
+from glassformer.planning.example_batch import as_trained, longest, usual_length
 from glassformer.planning.figures import Limits, Memory, Parameters, Plan, WeightBytes, Workload
 from glassformer.planning.generating import plan_generation, writes_text
 from glassformer.planning.kernel_data import RecordedStep
@@ -26,6 +26,7 @@ from glassformer.planning.recorded_step import record_step
 from glassformer.planning.resized import Sizes
 from glassformer.planning.step_time import step_time
 from glassformer.training.config import resolve
+from glassformer.training.objective import Objective
 from glassformer.training.recipe import MOMENTS
 from glassformer.training.registry import TASKS
 
@@ -162,11 +163,16 @@ class _Planning:
 
     def record(self, workload: Workload) -> RecordedStep:
         """One step of a size."""
-        model, objective = self.planned.model, self.planned.objective
+        model, objective = self.planned.model, self._objective(workload)
         return record_step(model, objective, workload.batch, workload.length, workload.dtype, self.kind)
 
+    def _objective(self, workload: Workload) -> Objective:
+        """The objective of batches as training makes them."""
+        planned = self.planned
+        return as_trained(planned.objective, planned.model, workload.dtype, workload.length, self.device.compiles)
+
     def _memory(self, workload: Workload, step: RecordedStep) -> Memory:
-        objective = self.planned.objective
+        objective = self._objective(workload)
         lifetimes = as_run(step, objective, self.device)[1]
         return memory(self.weights, step, lifetimes, workload, self.device, objective.uneven)
 
@@ -176,7 +182,7 @@ class _Planning:
         forward = forward_costs(model, self.planned.objective, workload.batch, workload.length)
         step = self.record(workload)
         times = step.repeats
-        kept = [(kernel, times[kernel.at]) for kernel in as_run(step, self.planned.objective, device)[0]]
+        kept = [(kernel, times[kernel.at]) for kernel in as_run(step, self._objective(workload), device)[0]]
         again = [*kept, *computed_again(kept, device.compiles)]
         kernels = again if workload.activation_checkpointing else kept
         counted = operations(forward, step, kernels, device, workload.dtype)

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equation import MODE, AnyEquation, no_checks, tensors_in
-from glassformer.equations.attention import attention, dropout_attention
+from glassformer.equations.attention import attention
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy, loss_in_pieces
-from glassformer.layers.block import Block
+from glassformer.equations.packed_attention import packed_attention
+from glassformer.layers.block import Attention, Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.planning.example_batch import example_batch
@@ -21,12 +22,14 @@ from glassformer.training.objective import LossModule, Objective
 
 
 
-def _attention_with_dropout(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, causal: bool = False, scale: float | None = None,
-    **_: object,
+def _documents_as_rows(  # noqa: PLR0913, PLR0917 - packed attention has these inputs
+    q: Tensor, k: Tensor, v: Tensor, c: Tensor, e: Tensor, longest: int, causal: bool = False, scale: float | None = None
 ) -> Tensor:
-    """The fused attention of a GPU, which drops weights at no cost; that of a CPU cannot."""
-    return attention.kernel(q, k, v, mask, None, causal, scale)
+    """Packed attention of a GPU where all documents are equally long: it computes what rows of one document take."""
+    del c, e
+    q, k, v = (t.transpose(1, 2).unflatten(1, (-1, longest)).flatten(0, 1).transpose(1, 2) for t in (q, k, v))
+    o = attention.kernel(q, k, v, None, None, causal, scale)
+    return o.transpose(1, 2).reshape(1, -1, *o.shape[1::2]).transpose(1, 2)
 
 
 # What is recorded in place of an equation's own kernel, by the type of the planned device: tensors of a CPU stand for
@@ -35,7 +38,7 @@ KERNELS: Mapping[str, Mapping[str, Callable[..., object]]] = {
     "cpu": {linear_cross_entropy.name: partial(loss_in_pieces, planned="cpu")},
     "cuda": {
         linear_cross_entropy.name: partial(loss_in_pieces, planned="cuda"),
-        dropout_attention.name: _attention_with_dropout,
+        packed_attention.name: _documents_as_rows,
     },
 }
 HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -109,6 +112,9 @@ def record_step(
         for weight, real in zip(same.parameters(), model.parameters(), strict=True):
             weight.requires_grad_(real.requires_grad)
         runs = [] if whole else shorten(same)
+        for part in same.modules():
+            if isinstance(part, Attention) and device == "cuda":
+                part.dropout = 0.0  # its kernels drop weights on their way, those of a CPU cannot
         inputs = example_batch(same, objective, batch, length)
         module, labels = LossModule(same, objective).train(), Labels(device)
         with no_checks(), labels.on(same, block_names(same)), KernelRecorder(labels.tag) as recorder:
