@@ -13,6 +13,7 @@ LOSS = linear_cross_entropy.name
 FUSIBLE = "other"  # kind of the kernels that memory bandwidth limits, which a compiler fuses with their neighbors
 NOT_AGAIN = ("embedding", "cumsum", "sort", "topk", "scatter", "index", "gather", "fft")  # not computed a second time
 RANDOM = ("bernoulli", "rand", "dropout")  # drawn again from the same seed
+SIGNS = "threshold_backward"  # of ReLU: beside its output, which a product reads as a view, a byte says what is 0
 SMALL = 8  # a tensor with a fraction of an eighth or less of another's bytes costs nothing to keep
 
 
@@ -169,6 +170,11 @@ class _Fusion:
                     sizes.append(self.step.sizes[number])
             if group[0] >= self.middle and self.step.calls[group[0]].kind == FUSIBLE:
                 reads = self._instead(reads, kept)
+            for number in [n for at in group if SIGNS in self.step.calls[at].name for n in reads if n in kept]:
+                numbers.append(number)
+                born.append(self.makers[number])
+                died.append(group[-1] + 1)
+                sizes.append(self.step.calls[self.makers[number]].numbers)
             written |= set(writes)
             kernels.append(_kernel(self.step, group[0], group, sum(reads.values()) + sum(writes.values()) + extra))
         for number in sorted(each for each in written if self.step.born[each] >= 0):
