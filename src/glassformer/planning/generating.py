@@ -18,7 +18,7 @@ from glassformer.planning.kernel_data import Kernel, RecordedStep
 from glassformer.planning.kernels import eager, fused
 from glassformer.planning.recorded_step import Labels, block_names, recorded
 from glassformer.planning.roofline import total_time
-from glassformer.planning.shortened import shorten
+from glassformer.planning.shortened import pretended, shortened
 from glassformer.torch_private import KernelRecorder, pretending
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
@@ -74,9 +74,9 @@ def _without_cache(kernel: Kernel) -> Kernel:
 
 def _record(model: Model, batch: int, length: int, dtype: str) -> tuple[RecordedStep, RecordedStep, int]:
     """The kernels of a prefill, those of a decoding step after it, and the bytes of the KV cache."""
+    short, runs = shortened(model)
     with pretending(torch.device("cpu")), torch.no_grad(), no_checks():
-        same = _rebuilt_in(model, DTYPES[dtype])
-        runs = shorten(same)
+        same = pretended(short, DTYPES[dtype]).eval()
         ready = for_inference(same, "packed", copy=False) if can_convert(same) else same
         labels, names = Labels(), block_names(ready)
         with labels.on(ready, names), KernelRecorder(labels.tag) as first:
@@ -91,16 +91,6 @@ def _record(model: Model, batch: int, length: int, dtype: str) -> tuple[Recorded
         times = {run.names[1]: run.repeats for run in runs}
         size = _cache_bytes(ready, cache, times)
     return recorded(first, runs, batch * length), recorded(second, runs, batch), size
-
-
-def _rebuilt_in(model: Model, dtype: torch.dtype) -> Model:
-    """The model with weights of another dtype, as it is evaluated; pretended weights cannot be converted."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        return model.rebuilt().eval()
-    finally:
-        torch.set_default_dtype(before)
 
 
 def _prefilled(model: Model, batch: int, length: int) -> DecoderState:

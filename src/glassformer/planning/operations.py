@@ -6,24 +6,21 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from glassformer.equation import no_checks
-from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.example_batch import example_batch
 from glassformer.planning.figures import EquationCost, Operations
 from glassformer.planning.kernel_data import BACKWARD, FORWARD, Kernel, RecordedStep
 from glassformer.planning.roofline import kernel_time
-from glassformer.planning.shortened import shorten
+from glassformer.planning.shortened import shortened
 from glassformer.recording import Tape
 from glassformer.training.objective import LossModule, Objective
 
 
 def forward_costs(model: Model, objective: Objective, batch: int, length: int) -> Mapping[str, tuple[int, int]]:
     """Calls and operations of each equation in one forward pass, loss included, from a tape on the device "meta"."""
+    same, runs = shortened(model)
     with torch.device("meta"):
-        same = model.rebuilt()
-        add_lora_like(same, model)
-        runs = shorten(same)
         inputs = example_batch(same, objective, batch, length)
     with torch.no_grad(), no_checks(), Tape() as tape:
         LossModule(same, objective).train()(inputs)

@@ -12,11 +12,10 @@ from glassformer.equations.attention import attention
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy, loss_in_pieces
 from glassformer.equations.packed_attention import packed_attention
 from glassformer.layers.block import Attention, Block
-from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
 from glassformer.planning.example_batch import example_batch
 from glassformer.planning.kernel_data import BACKWARD, FORWARD, EqualBlocks, RecordedStep, Tag
-from glassformer.planning.shortened import shorten
+from glassformer.planning.shortened import on_meta, pretended, shortened
 from glassformer.torch_private import LABEL, KernelRecorder, label_nodes, pretending
 from glassformer.training.objective import LossModule, Objective
 
@@ -106,12 +105,9 @@ def record_step(
     Of many equal blocks only four run, unless it is `whole`.
     """
     one = example_batch(model, objective, 1, length)
+    short, runs = (on_meta(model), []) if whole else shortened(model)
     with pretending(torch.device("cpu")):
-        same = model.rebuilt()
-        add_lora_like(same, model)
-        for weight, real in zip(same.parameters(), model.parameters(), strict=True):
-            weight.requires_grad_(real.requires_grad)
-        runs = [] if whole else shorten(same)
+        same = pretended(short)
         for part in same.modules():
             if isinstance(part, Attention) and device == "cuda":
                 part.dropout = 0.0  # its kernels drop weights on their way, those of a CPU cannot
