@@ -1,30 +1,34 @@
 """A few real training steps beside the plan of them: seconds, peak memory, and the seconds of each equation."""
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import torch
 
-from glassformer.data.batches import Batch
+from glassformer.data.batches import Batch, Batches, Rows
+from glassformer.data.batches import Plan as BatchPlan
+from glassformer.data.packed_pairs import BOUNDS
 from glassformer.equation import no_checks
 from glassformer.errors import ConfigError
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
-from glassformer.planning.example_batch import example_batch
+from glassformer.planning.example_batch import as_trained, example_batch
 from glassformer.planning.figures import Plan
 from glassformer.planning.kernel_data import BACKWARD
+from glassformer.planning.memory import required
 from glassformer.planning.planned_model import PlannedModel
 from glassformer.planning.recorded_step import Labels, block_names
 from glassformer.torch_private import KernelTimer, MemoryMeter, uncompile
 from glassformer.training.device import Device, choose_device
+from glassformer.training.distributed import ALONE
 from glassformer.training.objective import LossModule, Objective
-from glassformer.training.optimizer import Optimizers
 from glassformer.training.recipe import Recipe
-from glassformer.training.recomputed import keep_activations, recompute_blocks
-from glassformer.training.step import compile_loss_module
+from glassformer.training.recomputed import keep_activations
+from glassformer.training.step import Training
 
-WARM_UP, STEPS = 2, 5
+WARM_UP, STEPS = 5, 7  # a graph is captured in the fourth step
 LEARNING_RATE = 1e-4
 
 
@@ -46,74 +50,93 @@ class Measured:
     by_equation: tuple[EquationSeconds, ...]
 
 
-def measure(found: PlannedModel, planned: Plan) -> Measured:
-    """Take a few steps of a planned training run on this machine, with random weights on a batch of zeros."""
+def measure(found: PlannedModel, planned: Plan, equations: bool = True) -> Measured:
+    """Take a few steps of a planned training run on this machine, with random weights on random tokens."""
     workload = planned.workload
     device = choose_device(
         "cuda" if planned.device.kind == "cuda" else "cpu",
         "bfloat16" if workload.dtype == "bfloat16" else "float32",
-        "auto",
+        "yes" if planned.device.kind == "cuda" else "no",
     )
     device = replace(device, activation_checkpointing=workload.activation_checkpointing)
-    if planned.memory.peak > planned.device.memory:
+    if required(planned.memory, replace(workload, devices=1)) > planned.device.memory:
         most = f"the largest batch that fits is {planned.limits.batch}"
         raise ConfigError(f"batch is {workload.batch}, which needs more memory than there is; {most}")
     real = build(found.model.config, device="cpu").to(device.device)
-    batch = example_batch(real, found.objective, workload.batch, workload.length)
-    batch = {name: value.to(device.device) for name, value in batch.items()}
-    optimizer = Optimizers(real, replace(Recipe(steps=1, warmup_steps=0), optimizer=workload.optimizer))
-    step = _RealStep(real, found.objective, batch, device, optimizer)
-    seconds, peak = _timed(step, device), step.peak()
-    uncompile(real)
+    compiles = planned.device.compiles
+    objective = as_trained(found.objective, real, workload.dtype, workload.length, compiles)
+    batch = _with_random_tokens(example_batch(real, objective, workload.batch, workload.length), real, workload.length)
+    recipe = replace(Recipe(steps=1, warmup_steps=0, learning_rate=LEARNING_RATE), optimizer=workload.optimizer)
+    training = Training(LossModule(real, objective), _OneBatch(batch), recipe, device, ALONE)
+    training.model.train()
+    seconds, peak = _timed(training, device), _peak(training, device)
+    uncompile(training.loss_module)
     keep_activations(real)
-    timed = _by_equation(real, found.objective, batch, device)
+    there = {name: value.to(device.device) for name, value in batch.items()}
+    timed = _by_equation(real, objective, there, device) if equations else {}
     rows = [
         EquationSeconds(name=row.name, predicted=row.seconds, measured=timed.get(row.name, 0.0))
         for row in planned.operations.by_equation
     ]
-    return Measured(seconds=seconds, peak=peak, by_equation=tuple(rows))
+    return Measured(seconds=seconds, peak=peak, by_equation=tuple(rows) if equations else ())
 
 
-class _RealStep:
-    """Training steps of a model on one batch."""
+class _OneBatch(Batches):
+    """The same batch again and again."""
 
-    def __init__(self, model: Model, objective: Objective, batch: Batch, device: Device, optimizer: Optimizers) -> None:
-        self.module, self.batch, self.device, self.optimizer = LossModule(model, objective), batch, device, optimizer
-        self.module.train()
-        if device.activation_checkpointing:
-            recompute_blocks(model)
-        if device.compile:
-            compile_loss_module(self.module)
+    def __init__(self, batch: Batch) -> None:
+        super().__init__(0, 0, 1)
+        self.batch = batch
 
-    def backward(self) -> None:
-        """The forward and the backward pass."""
-        with no_checks(), self.device.autocast():
-            loss, _ = self.module(self.batch)
-        loss.backward()
+    def settings(self) -> dict[str, int]:
+        """No sizes."""
+        return {}
 
-    def __call__(self) -> None:
-        self.backward()
-        self.optimizer.update(LEARNING_RATE)
+    def _sample(self) -> Iterator[Sequence[int]]:
+        return iter(())
 
-    def peak(self) -> int:
-        """The most bytes of tensors at once: as a GPU's allocator counts them, or as they are made on a CPU."""
-        if self.device.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats()
-            self()
-            return torch.cuda.max_memory_allocated()
-        states = [state for each in self.optimizer.optimizers for state in each.state.values()]
-        kept = sum(value.nbytes for state in states for value in state.values() if isinstance(value, torch.Tensor))
-        with MemoryMeter() as meter:  # it counts weights and inputs too, once something reads them
-            self.backward()
-        self.optimizer.update(LEARNING_RATE)
-        return meter.peak + kept
+    def _shuffled(self, random: np.random.Generator) -> BatchPlan:
+        del random
+        return self._in_order()
+
+    def _in_order(self) -> BatchPlan:
+        return [np.zeros(1, dtype=np.int64)]
+
+    def _make(self, rows: Rows, epoch: int, index: int) -> Batch:
+        del rows, epoch, index
+        return dict(self.batch)
 
 
-def _timed(step: Callable[[], None], device: Device) -> float:
-    """The median seconds of a step after a warm-up."""
+def _with_random_tokens(batch: Batch, model: Model, length: int) -> Batch:
+    """A batch with random tokens and pixels: equal ones take another time, above all in an embedding's gradient."""
+    generator, vocab = torch.Generator().manual_seed(0), vars(model.config).get("vocab")
+    found = dict(batch)
+    for name, value in batch.items():
+        if value.is_floating_point():
+            found[name] = torch.randn(value.shape, generator=generator)
+        elif vocab and name not in BOUNDS and value.dtype == torch.long and value.shape[1:] >= (length,):
+            found[name] = torch.randint(vocab, value.shape, generator=generator)
+    return found
+
+
+def _timed(training: Training, device: Device) -> float:
+    """The median seconds of a step, after those in which kernels are compiled and a graph is captured."""
+    if device.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
     for _ in range(WARM_UP):
-        device.timed(step)
-    return statistics.median(device.timed(step) for _ in range(STEPS))
+        device.timed(training.train_step)
+    return statistics.median(device.timed(training.train_step) for _ in range(STEPS))
+
+
+def _peak(training: Training, device: Device) -> int:
+    """The most bytes of tensors at once: as a GPU's allocator counted them, or as they are made on a CPU."""
+    if device.device.type == "cuda":
+        return torch.cuda.max_memory_allocated()
+    states = [state for each in training.optimizers.optimizers for state in each.state.values()]
+    kept = sum(value.nbytes for state in states for value in state.values() if isinstance(value, torch.Tensor))
+    with MemoryMeter() as meter:  # it counts weights and inputs too, once something reads them
+        training.train_step()
+    return meter.peak + kept
 
 
 def _by_equation(model: Model, objective: Objective, batch: Batch, device: Device) -> dict[str, float]:
