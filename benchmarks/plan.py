@@ -1,8 +1,12 @@
 """Plans beside measurements: peak memory and step time of training, and tokens per second of decoding.
 
-python benchmarks/plan.py            on a GPU, all rows; compiling takes most of the time
-python benchmarks/plan.py --tiny     on a CPU, small models, to try it
-python benchmarks/plan.py --only gpt2,transformer-base --out rows.json     some models at a time
+python benchmarks/plan.py                        on a GPU, all rows; compiling takes most of the time
+python benchmarks/plan.py --tiny                 on a CPU, small models, to try it
+python benchmarks/plan.py --cpu                  on a CPU, small presets at several sizes
+python benchmarks/plan.py --only gpt2 --only gpt2-xl:8 --out rows.json      some models, or one of their batches
+python benchmarks/plan.py --kind decoding        training or decoding alone
+
+A row that fails says why, and the next one is measured; rows that are in the file already are kept.
 """
 
 import argparse
@@ -10,13 +14,15 @@ import gc
 import json
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import torch
 
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.generate import generate
+from glassformer.errors import GlassformerError
 from glassformer.inference.prepare import for_inference
 from glassformer.layers.config import Config
 from glassformer.models.gpt import GPTConfig
@@ -35,8 +41,17 @@ TRAINING = (  # name, batches, length
     ("transformer-base", (64, 200, 400), 64),
 )
 DECODING = (("gpt2", 1, 64, 256), ("gpt2", 64, 64, 128), ("llama-7b", 1, 16, 128), ("llama-7b", 64, 16, 64))
+ON_CPU = (
+    ("transformer-tiny", (8, 32), 32),
+    ("vit-tiny", (8, 32), None),
+    ("gpt2", (1, 2), 128),
+    ("bert-base", (1, 2), 64),
+)
+DECODING_ON_CPU = (("gpt2", 1, 16, 16), ("gpt2", 8, 16, 16))
 TINY = GPTConfig(vocab=512, context=64, dim=64, layers=4, heads=4)
+TRAINING_TINY, DECODING_TINY = (("tiny", (2, 8, 16), 64),), (("tiny", 1, 8, 16), ("tiny", 8, 8, 16))
 ROUNDS = 3
+Row = dict[str, object]
 BYTES = 261  # tokens of a tokenizer without merges
 
 
@@ -44,74 +59,72 @@ def main() -> None:
     """Print a table, and write the rows as JSON."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="small models on a CPU")
-    parser.add_argument("--only", default="", help="only these models, with commas between them")
+    parser.add_argument("--cpu", action="store_true", help="small presets on a CPU")
+    parser.add_argument("--only", action="append", default=[], help="only this model, or MODEL:BATCH; may be repeated")
+    parser.add_argument("--kind", choices=("training", "decoding"), help="only rows of this kind")
     parser.add_argument("--out", type=Path, default=Path("plan-rows.json"))
     given = parser.parse_args()
-    spec = find_device("cpu" if given.tiny else "cuda")
-    rows: list[dict[str, object]] = []
+    spec = find_device("cpu" if given.tiny or given.cpu else "cuda")
+    trained = TRAINING_TINY if given.tiny else ON_CPU if given.cpu else TRAINING
+    decoded = DECODING_TINY if given.tiny else DECODING_ON_CPU if given.cpu else DECODING
+    cases: list[tuple[str, Callable[[], Iterator[Row]]]] = []
+    for name, batches, length in trained if given.kind != "decoding" else ():
+        cases += [(f"{name}:{batch}", partial(training, spec, name, batch, length)) for batch in batches]
+    for name, texts, prompt, new in decoded if given.kind != "training" else ():
+        cases.append((f"{name}:{texts}", partial(decoding, spec, name, texts, prompt, new)))
+    before = json.loads(given.out.read_text())["rows"] if given.out.is_file() else []
+    rows: list[Row] = []
     print("| row | what | predicted | measured | predicted / measured |\n| --- | --- | --- | --- | --- |")
-    for row in [*training(spec, given.tiny, given.only), *decoding(spec, given.tiny, given.only)]:
-        rows.append(row)
-        given.out.write_text(json.dumps({"device": spec.name, "torch": torch.__version__, "rows": rows}, indent=2))
-
-
-def chosen(name: str, only: str) -> bool:
-    """Whether a model is among those that were asked for."""
-    return not only or name in only.split(",")
-
-
-def training(spec: DeviceSpec, tiny: bool, only: str) -> Iterator[dict[str, object]]:
-    """Step time and peak memory of every model at three batch sizes, and the seconds of each equation."""
-    cases = (("tiny", (2, 8, 16), 64),) if tiny else TRAINING
-    for name, batches, length in cases:
-        for batch in batches if chosen(name, only) else ():
-            model: Config | str = TINY if tiny else name
-            found = plan(model, device=spec, batch=batch, length=length)
-            try:
-                took = measure(what_is(model), found)
-            except torch.OutOfMemoryError as error:
-                print(f"| {name} {batch} × {length} | out of memory | {found.memory.peak / 1e9:.1f} GB | {error} | |")
-                continue
-            finally:
-                clear()
-            equations = [vars(each) for each in took.by_equation]
-            row = f"{name} {batch} × {length}"
-            yield said(row, "ms a step", 1e3 * found.time.seconds, 1e3 * took.seconds) | {"equations": equations}
-            yield said(row, "peak GB", (found.memory.peak - found.memory.overhead) / 1e9, took.peak / 1e9)
-
-
-def decoding(spec: DeviceSpec, tiny: bool, only: str) -> Iterator[dict[str, object]]:
-    """Tokens per second of whole calls, prefill included, in the dtype of the plan."""
-    cases = (("tiny", 1, 8, 16), ("tiny", 8, 8, 16)) if tiny else DECODING
-    for name, texts, prompt, new in cases:
-        if not chosen(name, only):
+    for name, case in cases:
+        if given.only and name not in given.only and name.split(":")[0] not in given.only:
             continue
-        config = TINY if tiny else PRESETS[name]
-        found = plan_generation(build(config, device="meta"), spec, texts, prompt + new // 2)
-        before = plan_generation(build(config, device="meta"), spec, texts, prompt).prefill_seconds
-        dtype = getattr(torch, found.dtype)
-        with torch.device("cpu" if tiny else "cuda"):
-            model = build(config, device="meta").to(dtype).to_empty(device="cpu" if tiny else "cuda")
-            with torch.no_grad():
-                for weight in model.parameters():
-                    weight.normal_(0.0, 0.02)
-        model = for_inference(model.eval(), "packed", copy=False)
-        tokenizer = learn_tokenizer(["-"], "bpe", BYTES)
-        prompts = [[7 + row % 90] * prompt for row in range(texts)]
-        asked = GenerationConfig(max_new_tokens=new, min_new_tokens=new)
-        times: list[float] = []
-        for _ in range(ROUNDS + 1):
-            began = time.perf_counter()
-            generate(model, tokenizer, prompts, asked)
-            times.append(time.perf_counter() - began)
-        seconds = statistics.median(times[1:])
-        predicted = texts * new / (before + new * found.seconds_per_step)
-        yield said(f"{name} {texts} × {prompt} + {new}, {found.dtype}", "tokens/s", predicted, texts * new / seconds)
-        del model
+        try:
+            for row in case():
+                rows.append(row)
+                key = row["row"], row["what"]
+                before = [each for each in before if (each["row"], each["what"]) != key] + [row]
+        except (RuntimeError, GlassformerError) as error:  # a row that does not fit, or does not run, ends alone
+            print(f"| {name} | failed: {str(error).splitlines()[0][:100]} | | | |", flush=True)
         clear()
+        found = {"device": spec.name, "torch": torch.__version__, "rows": before}
+        given.out.write_text(json.dumps(found, indent=2))
 
 
-def said(row: str, what: str, predicted: float, measured: float) -> dict[str, object]:
+def training(spec: DeviceSpec, name: str, batch: int, length: int | None) -> Iterator[Row]:
+    """Step time and peak memory of a training step."""
+    model: Config | str = TINY if name == "tiny" else name
+    found = plan(model, device=spec, batch=batch, length=length)
+    took = measure(what_is(model), found, equations=False)
+    row = f"{name} {batch} × {found.workload.length}, {found.workload.dtype}"
+    yield said(row, "ms a step", 1e3 * found.time.seconds, 1e3 * took.seconds)
+    held = found.memory.peak - (found.memory.overhead if spec.kind == "cpu" else 0)
+    yield said(row, "peak GB", held / 1e9, took.peak / 1e9)
+
+
+def decoding(spec: DeviceSpec, name: str, texts: int, prompt: int, new: int) -> Iterator[Row]:
+    """Tokens per second of whole calls, prefill included, in the dtype of the plan."""
+    config = TINY if name == "tiny" else PRESETS[name]
+    found = plan_generation(build(config, device="meta"), spec, texts, prompt + new // 2)
+    before = plan_generation(build(config, device="meta"), spec, texts, prompt).prefill_seconds
+    model = build(config, device="meta").to(getattr(torch, found.dtype)).to_empty(device=spec.kind)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.normal_(0.0, 0.02)
+    model = for_inference(model.eval(), "packed", copy=False)
+    tokenizer = learn_tokenizer(["-"], "bpe", BYTES)
+    prompts = [[7 + row % 90] * prompt for row in range(texts)]
+    asked = GenerationConfig(max_new_tokens=new, min_new_tokens=new)
+    times: list[float] = []
+    for _ in range(ROUNDS + 1):
+        began = time.perf_counter()
+        generate(model, tokenizer, prompts, asked)
+        times.append(time.perf_counter() - began)
+    predicted = texts * new / (before + new * found.seconds_per_step)
+    row = f"{name} {texts} × {prompt} + {new}, {found.dtype}"
+    yield said(row, "tokens/s", predicted, texts * new / statistics.median(times[1:]))
+
+
+def said(row: str, what: str, predicted: float, measured: float) -> Row:
     """One line of the table, and the same as data."""
     print(f"| {row} | {what} | {predicted:,.2f} | {measured:,.2f} | {predicted / measured:.2f} |", flush=True)
     return {"row": row, "what": what, "predicted": predicted, "measured": measured}

@@ -342,7 +342,7 @@ def tensors_within(value: object) -> list[Tensor]:
 def _changed(func: Callable[..., object], args: Sequence[object]) -> list[Tensor]:
     """The inputs that a kernel writes into and does not return."""
     schema = getattr(func, "_schema", None)
-    if schema is None or not schema.is_mutable or schema.returns and schema.returns[0].alias_info is not None:
+    if schema is None or not schema.is_mutable or (schema.returns and schema.returns[0].alias_info is not None):
         return []
     into = [bool(each.alias_info and each.alias_info.is_write) for each in schema.arguments]
     return tensors_within([value for value, written in zip(args, into, strict=False) if written])

@@ -96,7 +96,8 @@ def test_operations_of_the_forward_pass_are_those_of_the_whole_tape(name: str) -
 def test_a_shortened_model_takes_what_the_whole_one_takes(name: str) -> None:
     model = build(CONFIGS[name], device="meta")
     steps = [
-        record_step(model, objective_of(model), 2, lengths(CONFIGS[name]), "bfloat16", whole=each) for each in (False, True)
+        record_step(model, objective_of(model), 2, lengths(CONFIGS[name]), "bfloat16", whole=each)
+        for each in (False, True)
     ]
     assert len(steps[0].calls) < len(steps[1].calls)
     for compiler in (eager, fused, lambda step: fused(step, by_block=True)):

@@ -20,9 +20,15 @@ from glassformer.torch_private import LABEL, KernelRecorder, label_nodes, preten
 from glassformer.training.objective import LossModule, Objective
 
 
-
-def _documents_as_rows(  # noqa: PLR0913, PLR0917 - packed attention has these inputs
-    q: Tensor, k: Tensor, v: Tensor, c: Tensor, e: Tensor, longest: int, causal: bool = False, scale: float | None = None
+def _documents_as_rows(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    c: Tensor,
+    e: Tensor,
+    longest: int,
+    causal: bool = False,
+    scale: float | None = None,
 ) -> Tensor:
     """Packed attention of a GPU where all documents are equally long: it computes what rows of one document take."""
     del c, e
