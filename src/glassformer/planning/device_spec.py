@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,7 +12,10 @@ class DeviceSpec:
     `achievable` is the fraction of the peak rate that large matrix products reach, `attention` that of fused attention
     kernels, `bandwidth_fraction` and `pointwise` those of the bandwidth that copies and fused elementwise kernels
     reach. `launch` is the seconds that starting a kernel takes on the device, `dispatch` those of a call from Python,
-    which matter where nothing is compiled. `functions` are exponentials and the like per second. `price` is US dollars
+    which matter where nothing is compiled. `functions` are exponentials and the like per second, `first_touch` the bytes per second
+    that are written into memory that the system hands out anew, as a CPU's does for each large tensor. `attention_rates`
+    and `sums` are what was measured of fused attention, operations per second, and of sums over rows, bytes per second,
+    by dtype: kernels of a CPU for bfloat16 can be far from its peak. `price` is US dollars
     per hour at the date `checked`, 0 where it is not rented.
     """
 
@@ -31,6 +34,9 @@ class DeviceSpec:
     launch: float = 3e-6
     dispatch: float = 40e-6
     functions: float = math.inf
+    first_touch: float = math.inf
+    attention_rates: Mapping[str, float] = field(default_factory=dict)
+    sums: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
     checked: str = ""
 
@@ -44,7 +50,7 @@ class DeviceSpec:
 
     def attention_rate(self, dtype: str) -> float:
         """Operations per second that fused attention reaches."""
-        return self.attention * self.peak(dtype)
+        return self.attention_rates.get(dtype, self.attention * self.peak(dtype))
 
     @property
     def copy_rate(self) -> float:

@@ -22,6 +22,8 @@ BUILT_IN = "devices.toml"
 TRIAL, TRIES, CALLS = 2**24, 5, 1000  # numbers of a copy, how often it is timed, and small calls that are timed
 NUMBERS_OF_GELU = 2**22  # numbers of an activation that is timed
 CALLS_OF_AUTOGRAD = 3  # times that a call takes longer where autograd records it and goes back through it
+ATTENTION, FORWARD_AND_BACKWARD = (8, 4, 64, 32), 3.5  # shape of attention that is timed; operations in forward ones
+ROWS, DIM = 1024, 512  # of a matrix whose rows are summed
 TERA, GIGA, MICRO = 1e12, 1e9, 1e-6
 NUMBERS = {"memory": GIGA, "bandwidth": GIGA, "interconnect": GIGA, "launch": MICRO, "dispatch": MICRO}  # units
 
@@ -110,11 +112,33 @@ def _measured(device: Device, name: str) -> DeviceSpec:
     peaks = {"float32": Device(device.device).peak()}
     if device.device.type == "cuda" or _bf16_units():
         peaks["bfloat16"] = Device(device.device, bf16=True).peak()
+    cpu = device.device.type == "cpu"
+    touched = x.nbytes / min(device.timed(lambda: torch.ones(TRIAL)) for _ in range(TRIES)) if cpu else math.inf
+    attention = {dtype: _attention_rate(device, dtype) for dtype in peaks}
+    sums = {dtype: _sum_rate(device, dtype) for dtype in peaks}
     return DeviceSpec(
-        name=name, kind=device.device.type, memory=float(memory_of(device.device)), bandwidth=2 * x.nbytes / seconds,
+        name=name, kind=device.device.type, attention_rates=attention, sums=sums, first_touch=touched, memory=float(memory_of(device.device)), bandwidth=2 * x.nbytes / seconds,
         peaks=peaks, achievable=1.0, bandwidth_fraction=1.0, pointwise=1.0, launch=0.0,
         dispatch=CALLS_OF_AUTOGRAD * call, functions=NUMBERS_OF_GELU / gelu, source="measured here and now",
     )  # fmt: skip
+
+
+def _attention_rate(device: Device, dtype: str) -> float:
+    """Operations per second of fused attention, forward and backward."""
+    batch, heads, length, dim = ATTENTION
+    q = torch.randn(ATTENTION, device=device.device, dtype=getattr(torch, dtype), requires_grad=True)
+
+    def attend() -> None:
+        functional.scaled_dot_product_attention(q, q, q).sum().backward()
+
+    seconds = min(device.timed(attend) for _ in range(TRIES))
+    return FORWARD_AND_BACKWARD * 4 * batch * heads * length**2 * dim / seconds
+
+
+def _sum_rate(device: Device, dtype: str) -> float:
+    """Bytes per second of a sum over the rows of a matrix, as in the gradient of a bias."""
+    x = torch.ones(ROWS, DIM, device=device.device, dtype=getattr(torch, dtype))
+    return x.nbytes / min(device.timed(lambda: x.sum(0)) for _ in range(TRIES))
 
 
 def _bf16_units() -> bool:

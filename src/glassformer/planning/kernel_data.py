@@ -57,7 +57,10 @@ class RecordedStep:
 
 @dataclass(frozen=True)
 class Kernel:
-    """A kernel on the device: what it computes and moves, the calls it stands for, and the time of the first."""
+    """A kernel on the device: what it computes and moves, the calls it stands for, and the time of the first.
+
+    `fresh` is the bytes of large tensors that it is the first to write.
+    """
 
     at: int
     kind: str
@@ -67,6 +70,7 @@ class Kernel:
     causal: bool
     tag: Tag
     names: tuple[str, ...]
+    fresh: int = 0
 
 
 @dataclass(frozen=True)

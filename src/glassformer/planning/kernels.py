@@ -14,12 +14,14 @@ FUSIBLE = "other"  # kind of the kernels that memory bandwidth limits, which a c
 NOT_AGAIN = ("embedding", "cumsum", "sort", "topk", "scatter", "index", "gather", "fft")  # not computed a second time
 RANDOM = ("bernoulli", "rand", "dropout")  # drawn again from the same seed
 SIGNS = "threshold_backward"  # of ReLU: beside its output, which a product reads as a view, a byte says what is 0
+LARGE = 2**25  # bytes from which glibc maps memory for a tensor, and unmaps it when the tensor is freed
 SMALL = 8  # a tensor with a fraction of an eighth or less of another's bytes costs nothing to keep
 
 
 def eager(step: RecordedStep) -> tuple[list[Kernel], Lifetimes]:
     """Every call as its own kernel, every result in memory until Python and autograd let go of it."""
     kernels = [_kernel(step, number, (number,), _moved(call)) for number, call in enumerate(step.calls)]
+    kernels = [replace(kernel, fresh=_fresh(step, kernel.at)) for kernel in kernels]
     return kernels, Lifetimes(range(len(step.sizes)), step.sizes, step.born, step.died)
 
 
@@ -37,6 +39,12 @@ def with_loss_in_pieces(step: RecordedStep, lifetimes: Lifetimes, device: str) -
         for number, size in zip(lifetimes.numbers, lifetimes.sizes, strict=True)
     ]
     return replace(lifetimes, sizes=sizes)
+
+
+def _fresh(step: RecordedStep, at: int) -> int:
+    """Bytes of the large tensors that a call makes: the system hands out their memory anew each time."""
+    made = (step.sizes[number] for number, _ in step.calls[at].writes if step.born[number] == at)
+    return sum(size for size in made if size > LARGE)
 
 
 def _moved(call: KernelCall) -> int:

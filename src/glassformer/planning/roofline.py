@@ -8,6 +8,7 @@ from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.kernel_data import FORWARD, Kernel
 
 HALF = 0.5  # of the scores is left by a causal mask
+SUM = "aten.sum.dim_IntList"
 WITHOUT_PYTHON = 0.25  # of the seconds of a call from Python
 FUNCTIONS = ("gelu", "tanh", "exp", "erf", "softmax", "sigmoid", "silu", "log", "pow", "sin", "cos", "bernoulli")
 
@@ -29,6 +30,8 @@ def kernel_time(kernel: Kernel, device: DeviceSpec, dtype: str) -> KernelTime:
     moving = kernel.bytes / (
         device.bandwidth * (device.pointwise if kernel.kind == "other" else device.bandwidth_fraction)
     )
+    if SUM in kernel.names:
+        moving = max(moving, kernel.bytes / device.sums.get(dtype, math.inf))
     functions = sum(any(word in name for word in FUNCTIONS) for name in kernel.names)
     match kernel.kind:
         case "matmul":
@@ -38,6 +41,7 @@ def kernel_time(kernel: Kernel, device: DeviceSpec, dtype: str) -> KernelTime:
         case _:
             computing = functions * kernel.numbers / device.functions
     together = math.hypot(moving, computing) if kernel.kind == "matmul" else max(moving, computing)
+    together += kernel.fresh / device.first_touch
     return KernelTime(together + device.launch, "compute" if computing > moving else "memory")
 
 
