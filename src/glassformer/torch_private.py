@@ -16,6 +16,7 @@ from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sd
 
 GATHERS = ("embedding.", "index.", "index_select", "gather")  # in the names of kernels that copy some rows of a table
 FLOAT8_CAPABILITY = (8, 9)  # of the first GPUs that multiply 8-bit floats
+TILE = 128  # queries, and keys, that an attention kernel of a GPU computes together; a CPU's takes fewer
 LABEL = "glassformer"  # of an autograd node, in its metadata
 
 
@@ -227,15 +228,19 @@ def pretending(device: torch.device) -> Iterator[None]:
 
 @dataclass(slots=True)
 class KernelCall:
-    """One call of a kernel: its operations, and the storages it reads and writes, by number, with their bytes."""
+    """One call of a kernel: its operations, and the storages it reads and writes, by number, with their bytes.
+
+    `tiled` is the operations of attention that is computed in whole tiles of queries and keys, those above a causal
+    mask left out; of other kernels it is all of them.
+    """
 
     name: str
     kind: str
     flops: int
+    tiled: int
     numbers: int
     reads: tuple[tuple[int, int], ...]
     writes: tuple[tuple[int, int], ...]
-    causal: bool
     tag: object
 
 
@@ -272,15 +277,16 @@ class KernelRecorder(TorchDispatchMode):
         if not mutates and all(t.untyped_storage()._cdata in self._known for t in made):  # a view
             return out
         node = torch._C._current_autograd_node()  # pyright: ignore[reportAttributeAccessIssue]
+        flops = _flops(func, args, named, out)
         self.calls.append(
             KernelCall(
                 name=str(func),
                 kind=_kind(func),
-                flops=_flops(func, args, named, out),
+                flops=flops,
+                tiled=_tiled(func, args, flops, _causal(func, args, named)),
                 numbers=sum(t.numel() for t in made),
                 reads=reads,
                 writes=self._touched([*made, *_changed(func, args)], len(self.calls)),
-                causal=_causal(func, args, named),
                 tag=self._tag(getattr(node, "metadata", None)),
             )
         )
@@ -371,8 +377,21 @@ def _flops(func: Callable[..., object], args: tuple[object, ...], kwargs: dict[s
     return sdpa_flop_count(*shapes[:3])
 
 
+def _tiled(func: Callable[..., object], args: tuple[object, ...], flops: int, causal: bool) -> int:
+    """Operations of a kernel as it runs: attention skips the tiles that a causal mask hides, and fills the others."""
+    if _kind(func) != "attention" or not flops:
+        return flops
+    shapes = [tensor.shape for tensor in tensors_within(args)]
+    q, k = shapes[1:3] if "backward" in str(func) else shapes[:2]
+    if q[-2] == 1:  # a decoding step reads the cache, whose bandwidth limits it
+        return flops
+    rows, columns = -(-q[-2] // TILE), -(-k[-2] // TILE)
+    whole = flops * rows * columns * TILE**2 / (q[-2] * k[-2])
+    return round(whole * (rows + 1) / (2 * rows) if causal and rows == columns else whole)
+
+
 def _causal(func: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]) -> bool:
-    """Whether fused attention computes only the half of the scores that a causal mask leaves."""
+    """Whether fused attention leaves out what a causal mask hides."""
     schema = getattr(func, "_schema", None)
     names = [argument.name for argument in schema.arguments] if schema is not None else []
     if "is_causal" not in names:

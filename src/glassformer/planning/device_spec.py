@@ -28,7 +28,7 @@ class DeviceSpec:
     power: float = 0.0
     price: float = 0.0
     achievable: float = 0.76
-    attention: float = 0.245
+    attention: float = 0.275
     bandwidth_fraction: float = 0.88
     pointwise: float = 0.66
     launch: float = 3e-6

@@ -1,6 +1,7 @@
 """One decoding step and the prefill before it, planned from recordings of both."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import torch
 
@@ -68,7 +69,7 @@ def _step_seconds(step: RecordedStep, device: DeviceSpec, dtype: str, batch: int
 def _without_cache(kernel: Kernel) -> Kernel:
     """A kernel without the KV cache that it reads or writes into, which is counted once for all of them."""
     if kernel.kind == "attention" or kernel.tag.equation in CACHED:
-        return Kernel(kernel.at, kernel.kind, kernel.flops, 0, 0, kernel.causal, kernel.tag, kernel.names)
+        return replace(kernel, bytes=0, numbers=0)
     return kernel
 
 

@@ -67,7 +67,6 @@ class Kernel:
     flops: int
     bytes: int
     numbers: int
-    causal: bool
     tag: Tag
     names: tuple[str, ...]
     fresh: int = 0

@@ -57,10 +57,9 @@ def _kernel(step: RecordedStep, at: int, numbers: Sequence[int], moved: int) -> 
     return Kernel(
         at=at,
         kind=calls[0].kind,
-        flops=sum(call.flops for call in calls),
+        flops=sum(call.tiled for call in calls),
         bytes=moved,
         numbers=max(call.numbers for call in calls),
-        causal=any(call.causal for call in calls),
         tag=replace(labeled, block=step.tags[at].block),
         names=tuple(call.name for call in calls),
     )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.kernel_data import FORWARD, Kernel
 
-HALF = 0.5  # of the scores is left by a causal mask
 SUM = "aten.sum.dim_IntList"
 WITHOUT_PYTHON = 0.25  # of the seconds of a call from Python
 FUNCTIONS = ("gelu", "tanh", "exp", "erf", "softmax", "sigmoid", "silu", "log", "pow", "sin", "cos", "bernoulli")
@@ -37,7 +36,7 @@ def kernel_time(kernel: Kernel, device: DeviceSpec, dtype: str) -> KernelTime:
         case "matmul":
             computing = kernel.flops / device.matmul_rate(dtype)
         case "attention":
-            computing = kernel.flops * (HALF if kernel.causal else 1.0) / device.attention_rate(dtype)
+            computing = kernel.flops / device.attention_rate(dtype)
         case _:
             computing = functions * kernel.numbers / device.functions
     together = math.hypot(moving, computing) if kernel.kind == "matmul" else max(moving, computing)
