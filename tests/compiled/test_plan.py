@@ -26,12 +26,11 @@ from glassformer.planning.recorded_step import record_step
 from glassformer.training.objective import LossModule
 
 BATCH, LENGTH = 16, 64
-WIDTH = {"vocab": 256, "dim": 64, "heads": 2}
 CONFIGS: dict[str, Config] = {
-    "gpt": GPTConfig(**WIDTH, context=LENGTH, layers=4),
-    "llama": LlamaConfig(**WIDTH, context=LENGTH, layers=2, ffn_dim=192),
-    "translator": Seq2SeqConfig(**WIDTH, layers=2, ffn_dim=256, dropout=0.1),
-    "encoder": EncoderConfig(**WIDTH, context=LENGTH, layers=3, ffn_dim=256),
+    "gpt": GPTConfig(vocab=256, dim=64, heads=2, context=LENGTH, layers=4),
+    "llama": LlamaConfig(vocab=256, dim=64, heads=2, context=LENGTH, layers=2, ffn_dim=192),
+    "translator": Seq2SeqConfig(vocab=256, dim=64, heads=2, layers=2, ffn_dim=256, dropout=0.1),
+    "encoder": EncoderConfig(vocab=256, dim=64, heads=2, context=LENGTH, layers=3, ffn_dim=256),
 }
 
 

@@ -12,11 +12,11 @@ class DeviceSpec:
     `achievable` is the fraction of the peak rate that large matrix products reach, `attention` that of fused attention
     kernels, `bandwidth_fraction` and `pointwise` those of the bandwidth that copies and fused elementwise kernels
     reach. `launch` is the seconds that starting a kernel takes on the device, `dispatch` those of a call from Python,
-    which matter where nothing is compiled. `functions` are exponentials and the like per second, `first_touch` the bytes per second
-    that are written into memory that the system hands out anew, as a CPU's does for each large tensor. `attention_rates`
-    and `sums` are what was measured of fused attention, operations per second, and of sums over rows, bytes per second,
-    by dtype: kernels of a CPU for bfloat16 can be far from its peak. `price` is US dollars
-    per hour at the date `checked`, 0 where it is not rented.
+    which matter where nothing is compiled. `functions` are exponentials and the like per second, `first_touch` the
+    bytes per second that are written into memory which the system hands out anew, as a CPU's does for large tensors.
+    `attention_rates` and `sums` were measured by dtype: operations per second of fused attention, and bytes per second
+    of sums over rows, for kernels of a CPU can be far from its peak. `price` is US dollars per hour at the date
+    `checked`, 0 where it is not rented.
     """
 
     name: str

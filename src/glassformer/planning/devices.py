@@ -117,7 +117,8 @@ def _measured(device: Device, name: str) -> DeviceSpec:
     attention = {dtype: _attention_rate(device, dtype) for dtype in peaks}
     sums = {dtype: _sum_rate(device, dtype) for dtype in peaks}
     return DeviceSpec(
-        name=name, kind=device.device.type, attention_rates=attention, sums=sums, first_touch=touched, memory=float(memory_of(device.device)), bandwidth=2 * x.nbytes / seconds,
+        name=name, kind=device.device.type, attention_rates=attention, sums=sums, first_touch=touched,
+        memory=float(memory_of(device.device)), bandwidth=2 * x.nbytes / seconds,
         peaks=peaks, achievable=1.0, bandwidth_fraction=1.0, pointwise=1.0, launch=0.0,
         dispatch=CALLS_OF_AUTOGRAD * call, functions=NUMBERS_OF_GELU / gelu, source="measured here and now",
     )  # fmt: skip

@@ -50,9 +50,9 @@ def example_batch(model: Model, objective: Objective, batch: int, length: int) -
     if limit is not None and length > limit:
         raise ConfigError(f"length is {length}, wanted at most {limit}, the model's context")
     if objective.packing is not None and objective.longest is not None:
-        row, bounds = torch.zeros(1, batch * length, dtype=torch.long), torch.arange(batch + 1, dtype=torch.int32)
-        rows = dict.fromkeys(("source", "target", objective.targets), row)
-        return {name: value.clone() for name, value in rows.items()} | dict.fromkeys(BOUNDS, (bounds * length)[None])
+        bounds = torch.arange(batch + 1, dtype=torch.int32)[None] * length
+        rows = {name: torch.zeros(1, batch * length, dtype=torch.long) for name in ("source", "target", "targets")}
+        return rows | dict.fromkeys(BOUNDS, bounds)
     found = {name: _made(name, model, batch, length) for name in objective.inputs}
     found[objective.targets] = _targets(objective, model, batch, length, found)
     return found

@@ -129,6 +129,16 @@ class StepTime:
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlannedStep:
+    """One training step: its operations, its memory and its time, and the time with activation checkpointing."""
+
+    operations: Operations
+    memory: Memory
+    time: StepTime
+    time_checkpointed: StepTime
+
+
+@dataclass(frozen=True, kw_only=True)
 class Generation:
     """One decoding step for `batch` sequences with `length` tokens in the KV cache, and the prefill before it."""
 

@@ -9,7 +9,7 @@ from glassformer.planning.figures import Memory, WeightBytes, Workload
 from glassformer.planning.kernel_data import Kernel, Lifetimes, RecordedStep
 from glassformer.planning.kernels import checkpointed, eager, fused, with_loss_in_pieces
 from glassformer.planning.timeline import peak
-from glassformer.training.estimate import FRAGMENTATION, KERNELS, LIBRARIES
+from glassformer.training.estimate import KERNELS, beside_tensors
 from glassformer.training.objective import Objective
 from glassformer.training.recipe import MOMENTS
 
@@ -53,8 +53,8 @@ def memory(
     held = weights.whole + weights.trained + optimizer
     overhead = WORKSPACE
     if device.kind == "cpu":
-        overhead = int(FRAGMENTATION[uneven] * (held + activations)) + LIBRARIES + KERNELS
-        saved += int(FRAGMENTATION[uneven] * saved)
+        overhead = beside_tensors(held + activations, uneven) + KERNELS
+        saved = beside_tensors(held + activations, uneven) - beside_tensors(held + activations - saved, uneven) + saved
     alone, devices = held + activations + overhead, workload.devices
     gathered = weights.outside + GATHERED * weights.block
     return Memory(

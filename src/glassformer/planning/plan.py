@@ -13,7 +13,7 @@ from glassformer.models.registry import build
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.devices import find_device
 from glassformer.planning.example_batch import as_trained, longest, usual_length
-from glassformer.planning.figures import Limits, Memory, Parameters, Plan, WeightBytes, Workload
+from glassformer.planning.figures import Limits, Memory, Parameters, Plan, PlannedStep, WeightBytes, Workload
 from glassformer.planning.generating import plan_generation, writes_text
 from glassformer.planning.kernel_data import RecordedStep
 from glassformer.planning.kernels import computed_again
@@ -102,20 +102,20 @@ def _of_settings(path: Path) -> PlannedModel:
     return PlannedModel(str(path), build(config, device="meta"), task.objective, usual)
 
 
-def plans_around(model: Model, planned: Plan) -> dict[str, list[tuple[int, Plan]]]:
-    """Plans at a quarter, a half, the whole and the double of the length, the batch and the width of one, by name."""
+def plans_around(model: Model, planned: Plan) -> dict[str, list[tuple[int, PlannedStep]]]:
+    """Steps at a quarter, a half, the whole and the double of a plan's length, batch and width, by name."""
     config, workload, context = model.config, planned.workload, longest(model) or MOST
-    found: dict[str, list[tuple[int, Plan]]] = {}
+    found: dict[str, list[tuple[int, PlannedStep]]] = {}
     if workload.length and not isinstance(model, DALLE):
         sizes = sorted({min(max(round(workload.length * factor), 1), context) for factor in FACTORS})
-        found["length"] = [(size, replanned(planned, config, replace(workload, length=size))) for size in sizes]
+        found["length"] = [(size, _again(planned, config, replace(workload, length=size))) for size in sizes]
     sizes = sorted({max(round(workload.batch * factor), 1) for factor in FACTORS})
-    found["batch"] = [(size, replanned(planned, config, replace(workload, batch=size))) for size in sizes]
+    found["batch"] = [(size, _again(planned, config, replace(workload, batch=size))) for size in sizes]
     for factor in FACTORS if isinstance(vars(config).get("dim"), int) else ():
         numbers = {name: value for name, value in vars(config).items() if name in WIDTHS and isinstance(value, int)}
         wider = {name: max(round(value * factor), 1) for name, value in numbers.items()}
         try:
-            found.setdefault("width", []).append((wider["dim"], replanned(planned, replace(config, **wider), workload)))
+            found.setdefault("width", []).append((wider["dim"], _again(planned, replace(config, **wider), workload)))
         except ConfigError:  # a width that the heads do not divide
             continue
     return found
@@ -124,6 +124,11 @@ def plans_around(model: Model, planned: Plan) -> dict[str, list[tuple[int, Plan]
 def replanned(planned: Plan, config: Config, workload: Workload) -> Plan:
     """A plan for the device of another one."""
     return _Planning(what_is(config), planned.device, workload).plan()
+
+
+def _again(planned: Plan, config: Config, workload: Workload) -> PlannedStep:
+    planning = _Planning(what_is(config), planned.device, workload)
+    return planning.step(planning.record(workload))
 
 
 def _usual_dtype(device: DeviceSpec) -> str:
@@ -176,27 +181,36 @@ class _Planning:
         lifetimes = as_run(step, objective, self.device)[1]
         return memory(self.weights, step, lifetimes, workload, self.device, objective.uneven)
 
-    def plan(self) -> Plan:
-        """The plan."""
-        model, workload, device = self.planned.model, self.workload, self.device
+    def step(self, step: RecordedStep) -> PlannedStep:
+        """What a recorded step takes."""
+        model, workload, device, times = self.planned.model, self.workload, self.device, step.repeats
         forward = forward_costs(model, self.planned.objective, workload.batch, workload.length)
-        step = self.record(workload)
-        times = step.repeats
         kept = [(kernel, times[kernel.at]) for kernel in as_run(step, self._objective(workload), device)[0]]
         again = [*kept, *computed_again(kept, device.compiles)]
         kernels = again if workload.activation_checkpointing else kept
         counted = operations(forward, step, kernels, device, workload.dtype)
-        length = max(workload.length, 1)
+        return PlannedStep(
+            operations=counted,
+            memory=self._memory(workload, step),
+            time=step_time(kernels, counted, self.weights, workload, device),
+            time_checkpointed=step_time(again, counted, self.weights, workload, device),
+        )
+
+    def plan(self) -> Plan:
+        """The plan."""
+        model, workload, device = self.planned.model, self.workload, self.device
+        step, length = self.record(workload), max(workload.length, 1)
+        taken = self.step(step)
         return Plan(
             name=self.planned.name,
             architecture=self.planned.architecture,
             device=device,
             workload=workload,
             parameters=parameters(model),
-            operations=counted,
-            memory=self._memory(workload, step),
-            time=step_time(kernels, counted, self.weights, workload, device),
-            time_checkpointed=step_time(again, counted, self.weights, workload, device),
+            operations=taken.operations,
+            memory=taken.memory,
+            time=taken.time,
+            time_checkpointed=taken.time_checkpointed,
             limits=self._limits(step),
             generation=plan_generation(model, device, workload.batch, length) if writes_text(model) else None,
         )

@@ -105,7 +105,7 @@ def need(
     optimizer = trained * (recipe.copies - 1)
     activations = max(cost.peak - weights - trained, trained)
     held = weights + trained + optimizer + activations
-    overhead = int(FRAGMENTATION[objective.uneven] * held) + LIBRARIES
+    overhead = beside_tensors(held, objective.uneven)
     if device.device.type == "cpu":
         overhead = max(overhead, saving_bytes(weights, optimizer, activations) + LIBRARIES)
         overhead += kernel_bytes(batches, evaluated, objective, recipe) + (weights if fine_tuned else 0)
@@ -115,6 +115,11 @@ def need(
 def shapes_in_one_pass(validation: Batches, device: Device) -> set[Shape]:
     """The shapes of validation batches: on a CPU, whose kernels keep room for each of them."""
     return {batch_shape(each) for each in validation.once()} if device.device.type == "cpu" else set()
+
+
+def beside_tensors(size: int, uneven: bool) -> int:
+    """What the allocator keeps beside tensors of this size in all, and what libraries take."""
+    return int(FRAGMENTATION[uneven] * size) + LIBRARIES
 
 
 def largest_batch(batches: Batches, objective: Objective) -> Batch:
