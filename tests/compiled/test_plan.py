@@ -43,10 +43,22 @@ def kept_by_the_compiler(config: Config) -> int:
             part.dropout = 0.0  # a CPU has no kernel that drops attention weights
     forward: list[GraphModule] = []
 
-    def partition(joint: GraphModule, arguments: Sequence[object], **settings: object) -> tuple[GraphModule, ...]:
+    def partition(
+        joint: GraphModule,
+        arguments: Sequence[object],
+        *,
+        num_fwd_outputs: int,
+        static_lifetime_input_indices: list[int] | None = None,
+        **_: object,
+    ) -> tuple[GraphModule, GraphModule]:
         joint_graph_passes(joint)
-        settings.pop("compiler", None)
-        found = min_cut_rematerialization_partition(joint, arguments, compiler="inductor", **settings)
+        found = min_cut_rematerialization_partition(
+            joint,
+            arguments,
+            compiler="inductor",
+            num_fwd_outputs=num_fwd_outputs,
+            static_lifetime_input_indices=static_lifetime_input_indices,
+        )
         forward.append(found[0])
         return found
 

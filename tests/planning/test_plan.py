@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import glassformer as gf
 from glassformer.cli.main import main
@@ -15,10 +17,14 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.models.vit import ViTConfig
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.devices import devices, find_device
+from glassformer.planning.example_batch import as_trained, example_batch
+from glassformer.planning.figures import Workload
 from glassformer.planning.measure import measure
-from glassformer.planning.plan import plan, what_is
+from glassformer.planning.plan import Planning, plan, what_is
+from glassformer.planning.resized import Sizes
 
 TINY = GPTConfig(vocab=61, context=32, dim=32, layers=2, heads=2)
+TINY_BUT_WORDY = replace(TINY, vocab=9000)  # whose logits take several pieces
 HERE = DeviceSpec(name="here", kind="cpu", memory=8e9, bandwidth=1e10, peaks={"float32": 1e11})
 
 
@@ -104,6 +110,35 @@ def test_a_model_of_pictures_has_no_length() -> None:
     config = replace(config, image_mean=(0.5,), image_std=(0.5,)) if config.channels == 1 else config
     found = plan(config, device=HERE)
     assert found.workload.length == 0 and found.limits.length is None and found.generation is None
+
+
+def test_gpt2_is_near_what_was_measured_on_an_h200() -> None:
+    found = plan("gpt2", device="h200", batch=64, length=1024)
+    assert found.memory.peak == pytest.approx(22.7e9, rel=0.1)
+    assert found.time.seconds == pytest.approx(118.7e-3, rel=0.2)
+
+
+def test_a_translator_on_a_gpu_is_packed_as_it_is_trained() -> None:
+    planned = what_is("transformer-base")
+    for device, bounds in (("h200", True), ("t4", False)):  # a T4 has no units for bfloat16
+        spec = find_device(device)
+        dtype = "bfloat16" if "bfloat16" in spec.peaks else "float32"
+        objective = as_trained(planned.objective, planned.model, dtype, 16, spec.compiles)
+        assert ("source_bounds" in example_batch(planned.model, objective, 2, 16)) == bounds
+    whole, half = (plan("transformer-base", device="h200", batch=batch, length=16).operations for batch in (8, 4))
+    assert whole.matmul_forward == 2 * half.matmul_forward
+
+
+@settings(max_examples=6, deadline=None)
+@given(batch=st.integers(1, 3000))
+def test_the_memory_of_any_batch_follows_from_two(batch: int) -> None:
+    """Limits are found from two recordings; a recording of the size itself says the same, loss in pieces included."""
+    planned, spec = what_is(TINY_BUT_WORDY), find_device("h200")
+    found = [Planning(planned, spec, Workload(batch=n, length=32, dtype="bfloat16")) for n in (8, 16, batch)]
+    steps = [each.record(each.workload) for each in found]
+    sizes = Sizes("batch", found[0].workload, [(8, steps[0]), (16, steps[1])], found[0].record)
+    of = [each.memory_of(found[2].workload, step) for each, step in ((found[0], sizes.at(batch)), (found[2], steps[2]))]
+    assert of[0] == of[1]
 
 
 def test_the_memory_of_a_real_step_is_near_its_plan() -> None:

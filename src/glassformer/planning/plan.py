@@ -75,7 +75,7 @@ def plan(
         devices=_whole("devices", devices),
         activation_checkpointing=bool(chosen.get("activation_checkpointing", False)),
     )
-    return _Planning(planned, spec, workload).plan()
+    return Planning(planned, spec, workload).plan()
 
 
 def what_is(model: Model | Config | str | Path) -> PlannedModel:
@@ -127,7 +127,7 @@ def replanned(planned: Plan, config: Config, workload: Workload) -> Plan:
 
 
 def _again(planned: Plan, config: Config, workload: Workload) -> PlannedStep:
-    planning = _Planning(what_is(config), planned.device, workload)
+    planning = Planning(what_is(config), planned.device, workload)
     return planning.step(planning.record(workload))
 
 
@@ -149,7 +149,7 @@ def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class _Planning:
+class Planning:
     """A model on a device with a workload, on its way to a plan."""
 
     planned: PlannedModel
@@ -176,7 +176,8 @@ class _Planning:
         planned = self.planned
         return as_trained(planned.objective, planned.model, workload.dtype, workload.length, self.device.compiles)
 
-    def _memory(self, workload: Workload, step: RecordedStep) -> Memory:
+    def memory_of(self, workload: Workload, step: RecordedStep) -> Memory:
+        """The memory of a recorded step."""
         objective = self._objective(workload)
         lifetimes = as_run(step, objective, self.device)[1]
         return memory(self.weights, step, lifetimes, workload, self.device, objective.uneven)
@@ -191,7 +192,7 @@ class _Planning:
         counted = operations(forward, step, kernels, device, workload.dtype)
         return PlannedStep(
             operations=counted,
-            memory=self._memory(workload, step),
+            memory=self.memory_of(workload, step),
             time=step_time(kernels, counted, self.weights, workload, device),
             time_checkpointed=step_time(again, counted, self.weights, workload, device),
         )
@@ -230,11 +231,11 @@ class _Planning:
             lengths = [(workload.length, step), *shorter.items()]
             sizes["length"] = Sizes("length", workload, lengths, self.record)
 
-        def memory_of(name: str, size: int) -> Memory:
-            return self._memory(workload, sizes[name].at(size))
+        def memory_at(name: str, size: int) -> Memory:
+            return self.memory_of(workload, sizes[name].at(size))
 
         most = {"batch": MOST, **({"length": context or MOST} if shorter else {})}
-        return limits(memory_of, workload, room, most, crossing)
+        return limits(memory_at, workload, room, most, crossing)
 
     def _shorter(self, step: RecordedStep) -> dict[int, RecordedStep]:
         """The step at a half and a quarter of the length; nothing where it is too short for that."""
