@@ -1,8 +1,9 @@
 """Devices by name: memory, bandwidth, peak rates, interconnect, power and price; this machine's CPU is measured."""
 
 import math
+import time
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from functools import cache
 from importlib.resources import files
@@ -19,7 +20,8 @@ from glassformer.training.device import CPU, Device
 from glassformer.training.estimate import memory_of
 
 BUILT_IN = "devices.toml"
-TRIAL, TRIES, CALLS = 2**24, 5, 1000  # numbers of a copy, how often it is timed, and small calls that are timed
+TRIAL, TRIES, CALLS = 2**24, 5, 1000  # numbers of a copy, least tries of each measurement, small calls of one
+WHILE = 0.2  # seconds for which each is tried
 NUMBERS_OF_GELU = 2**22  # numbers of an activation that is timed
 CALLS_OF_AUTOGRAD = 3  # times that a call takes longer where autograd records it and goes back through it
 ATTENTION, FORWARD_AND_BACKWARD = (8, 4, 64, 32), 3.5  # shape of attention that is timed; operations in forward ones
@@ -97,7 +99,7 @@ def _this_gpu(known: Mapping[str, DeviceSpec]) -> DeviceSpec:
 
 @cache
 def this_cpu() -> DeviceSpec:
-    """The CPU of this machine: its rate in large products, its bandwidth and its calls, measured in about a second."""
+    """The CPU of this machine: its rate in large products, its bandwidth and its calls, measured in a few seconds."""
     return _measured(Device(CPU), f"this machine's CPU, {torch.get_num_threads()} threads")
 
 
@@ -105,15 +107,15 @@ def _measured(device: Device, name: str) -> DeviceSpec:
     """A device from what it does now."""
     x = torch.ones(TRIAL, device=device.device)
     y = torch.zeros_like(x)  # written already: the first touch of memory takes much longer than the next
-    seconds = min(device.timed(lambda: torch.add(x, 1, out=y)) for _ in range(TRIES))
+    seconds = _least(device, lambda: torch.add(x, 1, out=y))
     small = torch.ones(8, device=device.device)
-    call = min(device.timed(lambda: [torch.add(small, 1) for _ in range(CALLS)]) for _ in range(TRIES)) / CALLS
-    gelu = min(device.timed(lambda: functional.gelu(x[:NUMBERS_OF_GELU])) for _ in range(TRIES))
+    call = _least(device, lambda: [torch.add(small, 1) for _ in range(CALLS)]) / CALLS
+    gelu = _least(device, lambda: functional.gelu(x[:NUMBERS_OF_GELU]))
     peaks = {"float32": Device(device.device).peak()}
     if device.device.type == "cuda" or _bf16_units():
         peaks["bfloat16"] = Device(device.device, bf16=True).peak()
     cpu = device.device.type == "cpu"
-    touched = x.nbytes / min(device.timed(lambda: torch.ones(TRIAL)) for _ in range(TRIES)) if cpu else math.inf
+    touched = x.nbytes / _least(device, lambda: torch.ones(TRIAL)) if cpu else math.inf
     attention = {dtype: _attention_rate(device, dtype) for dtype in peaks}
     sums = {dtype: _sum_rate(device, dtype) for dtype in peaks}
     return DeviceSpec(
@@ -124,6 +126,14 @@ def _measured(device: Device, name: str) -> DeviceSpec:
     )  # fmt: skip
 
 
+def _least(device: Device, work: Callable[[], object]) -> float:
+    """The least seconds that some work takes, tried for a while: other processes only add to it."""
+    found, end = [device.timed(work)], time.perf_counter() + WHILE
+    while len(found) < TRIES or time.perf_counter() < end:
+        found.append(device.timed(work))
+    return min(found)
+
+
 def _attention_rate(device: Device, dtype: str) -> float:
     """Operations per second of fused attention, forward and backward."""
     batch, heads, length, dim = ATTENTION
@@ -132,14 +142,13 @@ def _attention_rate(device: Device, dtype: str) -> float:
     def attend() -> None:
         functional.scaled_dot_product_attention(q, q, q).sum().backward()
 
-    seconds = min(device.timed(attend) for _ in range(TRIES))
-    return FORWARD_AND_BACKWARD * 4 * batch * heads * length**2 * dim / seconds
+    return FORWARD_AND_BACKWARD * 4 * batch * heads * length**2 * dim / _least(device, attend)
 
 
 def _sum_rate(device: Device, dtype: str) -> float:
     """Bytes per second of a sum over the rows of a matrix, as in the gradient of a bias."""
     x = torch.ones(ROWS, DIM, device=device.device, dtype=getattr(torch, dtype))
-    return x.nbytes / min(device.timed(lambda: x.sum(0)) for _ in range(TRIES))
+    return x.nbytes / _least(device, lambda: x.sum(0))
 
 
 def _bf16_units() -> bool:

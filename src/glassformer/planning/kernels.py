@@ -21,7 +21,10 @@ SMALL = 8  # a tensor with a fraction of an eighth or less of another's bytes co
 def eager(step: RecordedStep) -> tuple[list[Kernel], Lifetimes]:
     """Every call as its own kernel, every result in memory until Python and autograd let go of it."""
     kernels = [_kernel(step, number, (number,), _moved(call)) for number, call in enumerate(step.calls)]
-    kernels = [replace(kernel, fresh=_fresh(step, kernel.at)) for kernel in kernels]
+    kernels = [  # tiles of a CPU are no larger than its texts
+        replace(kernel, fresh=_fresh(step, kernel.at), flops=min(kernel.flops, step.calls[kernel.at].flops))
+        for kernel in kernels
+    ]
     return kernels, Lifetimes(range(len(step.sizes)), step.sizes, step.born, step.died)
 
 
