@@ -76,7 +76,7 @@ def test_a_run_without_memory_ends_in_words_that_name_settings(
         list(started(deep(tmp_path), tmp_path / "run").train())
     said = str(caught.value)
     assert "run.activation_checkpointing=true, which takes less memory and more time" in said
-    assert re.search(r"data\.batch_size=1?\d instead of 16, with recipe\.gradient_accumulation=2", said)
+    assert re.search(r"data\.batch_size=[5-8] instead of 16, with recipe\.gradient_accumulation=[234]", said)
     assert "data.max_length=32 instead of 64" in said
     assert caught.value.__suppress_context__
 
@@ -145,7 +145,7 @@ def test_a_batch_that_was_estimated_to_fit_is_not_proposed_again(tmp_path: Path)
     found = fitting(deep(tmp_path))
     said = found.remedy(100 * found.now.memory)
     rows = [int(each["data.batch_size"]) for each in proposals(said) if "data.batch_size" in each]
-    assert rows and max(rows) < 16
+    assert rows and max(rows) <= 8
 
 
 def test_what_is_on_already_is_not_proposed(tmp_path: Path) -> None:

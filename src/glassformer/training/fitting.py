@@ -35,6 +35,7 @@ from glassformer.training.task import TaskData
 BATCH = ("batch_size", "pairs_per_batch", "tokens_per_batch")  # settings of data that a batch grows with
 LENGTH = "max_length"
 MOST = 0.9  # of the memory beside weights, gradients and optimizer, that a proposal may take
+HALF = 0.5  # the same where a run was estimated to fit and did not, so that nobody knows what there is
 SHORTEST = 8  # tokens below which no length is tried
 SMALLER_MODEL = "a smaller model (model.dim, model.layers, or the size tiny)"
 NO_MEMORY = ("can't allocate memory", "not enough memory")  # in what torch says on a CPU
@@ -76,7 +77,8 @@ class Fitting:
     def _fits(self, found: Need, room: int) -> bool:
         """Whether what is needed fits; where the run was estimated to fit and did not, it needs more in proportion."""
         missed = max(room - self._tried.memory, 0) * found.activations / self._tried.activations
-        return found.memory + missed <= self._held + MOST * (room - self._held)
+        share = MOST if room < self._tried.memory else HALF
+        return found.memory + missed <= self._held + share * (room - self._held)
 
     def _recomputed(self, room: int) -> Iterator[str]:
         if not self.can_recompute:
