@@ -1,5 +1,6 @@
 """Calls to private torch functions, each with a fallback for versions without it."""
 
+import functools
 import importlib
 import logging
 import time
@@ -101,6 +102,23 @@ def compiled_graphs() -> int:
         return int(importlib.import_module("torch._dynamo.utils").counters["stats"]["unique_graphs"])
     except (ImportError, AttributeError, KeyError):
         return 0
+
+
+ONEDNN_LINEAR = "_linear_pointwise"
+
+
+def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The linear layer of oneDNN, without a gradient; `weight` is [outputs, inputs]."""
+    return getattr(torch.ops.mkldnn, ONEDNN_LINEAR)(x, weight, bias, "none", [], "")
+
+
+@functools.cache
+def onednn_is_faster() -> bool:
+    """Whether oneDNN has faster float32 products than MKL, which leaves AVX-512 unused on processors of AMD."""
+    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, ONEDNN_LINEAR):
+        return False
+    processor = str(torch.cpu.get_capabilities().get("cpu_name", ""))
+    return torch.backends.cpu.get_cpu_capability() == "AVX512" and processor.startswith("AMD")
 
 
 FLASH = "_flash_attention_forward"

@@ -28,7 +28,7 @@ def linear(
     return y if b is None else y + b
 
 
-linear.def_fused(lambda x, W, b=None: functional.linear(x, W.T, b))
+linear.def_fused(lambda x, W, b=None: functional.linear(x, W.T, b))  # on a CPU: cpu_kernels.py
 
 
 @linear.def_gradient(r"\bar x = \bar y W^\top, \quad \bar W = x^\top \bar y, \quad \bar b = \textstyle\sum \bar y")

@@ -13,7 +13,7 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
 from glassformer.equation import equation
-from glassformer.equations.algebra import add
+from glassformer.equations.algebra import add, linear
 from glassformer.equations.embedding import unembed
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.ranges import below_one, same_dtype
@@ -159,15 +159,18 @@ class OutputLayer:
             size = len(h) if self.planned else _rows(len(h), len(E_half), kind)
             for at in range(0, len(h), size):
                 rows, y = h[at : at + size].to(self.dtype), targets[at : at + size]
-                z = functional.linear(rows, E_half, b_half)
+                z = linear.kernel(rows, E_half.T, b_half)
                 if cuda and (KERNEL or self.planned):
                     losses, z_bar = _losses_in_place(z, y, self.classes, self.smoothed, self.left_out), z
                 else:
                     losses, z_bar = self._one(z, y, exact)
                 loss += losses.sum()
                 if wanted:
-                    h_bar[at : at + size] = z_bar @ E_half
-                    add_product(E_bar, z_bar.T, rows)
+                    h_bar[at : at + size] = linear.kernel(z_bar, E_half)
+                    if cuda:
+                        add_product(E_bar, z_bar.T, rows)
+                    else:
+                        E_bar += linear.kernel(z_bar.T, rows)
                 if wanted and b is not None:
                     b_bar += z_bar.sum(0, dtype=exact)
         classes = self.classes if wanted else 0
