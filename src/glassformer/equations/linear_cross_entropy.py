@@ -183,11 +183,12 @@ class OutputLayer:
         lse, right = exact.logsumexp(-1, keepdim=True), exact.gather(1, y)
         each = lse - (1 - smoothed) * right
         each = each - smoothed * exact.mean(-1, keepdim=True) if smoothed else each
-        p = (exact - lse).exp()
-        p = (p - smoothed / self.classes if smoothed else p) * counts[:, None]
-        z_bar = functional.pad(p.to(z.dtype), (0, z.shape[1] - self.classes))
+        p = (exact - lse).exp_()  # in place: fresh memory costs a pass more
+        p = (p.sub_(smoothed / self.classes) if smoothed else p).mul_(counts[:, None])
+        padding = z.shape[1] - self.classes
+        z_bar = functional.pad(p.to(z.dtype), (0, padding)) if padding else p.to(z.dtype)
         at_target = ((right - lse).exp() - smoothed / self.classes - (1 - smoothed)) * counts[:, None]
-        return each[:, 0] * counts, z_bar.scatter(1, y, at_target.to(z.dtype))
+        return each[:, 0] * counts, z_bar.scatter_(1, y, at_target.to(z.dtype))
 
 
 class _InPieces(torch.autograd.Function):
