@@ -16,7 +16,7 @@ from glassformer.equations import attention_in_pieces
 from glassformer.equations.attention import attention
 from glassformer.equations.block_attention import block_attention
 from glassformer.equations.window_attention import window_attention
-from glassformer.torch_private import MemoryMeter
+from glassformer.kernel_calls import MemoryMeter
 
 LONG, BATCH = 4096, 2
 SPARSE: dict[str, tuple[Equation[..., Tensor], dict[str, int]]] = {

@@ -7,12 +7,12 @@ import torch
 from torch.testing import assert_close
 
 from glassformer.equation import reference_mode
+from glassformer.kernel_calls import MemoryMeter
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.config import Config
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.modern import ModernConfig
 from glassformer.models.registry import build
-from glassformer.torch_private import MemoryMeter
 from glassformer.training.running_text import pattern_hints
 
 LENGTH, VOCAB = 200, 11

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
 
 from glassformer.equation import no_checks
+from glassformer.kernel_calls import MemoryMeter, pretending
 from glassformer.layers.config import Config
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import PRESETS, build
@@ -21,7 +22,6 @@ from glassformer.planning.plan import parameters, plan
 from glassformer.planning.planned_model import objective_of
 from glassformer.planning.recorded_step import record_step
 from glassformer.planning.timeline import peak
-from glassformer.torch_private import MemoryMeter, pretending
 from glassformer.training.objective import LossModule, operations_per_token
 from tests.models.zoo import ZOO
 

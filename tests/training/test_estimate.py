@@ -8,10 +8,10 @@ import torch
 
 from glassformer.data.packed_batches import PackedBatches
 from glassformer.data.padded_batches import PairBatches
+from glassformer.kernel_calls import MemoryMeter
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build
-from glassformer.torch_private import MemoryMeter
 from glassformer.training import estimate as module
 from glassformer.training.device import Device
 from glassformer.training.estimate import Estimate, estimate, memory_of, readable, rough_duration

@@ -17,13 +17,13 @@ from glassformer.equation import Equation, no_checks
 from glassformer.equations.attention import dropout_attention
 from glassformer.equations.regularization import dropout
 from glassformer.errors import ConfigError
+from glassformer.kernel_calls import MemoryMeter
 from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build
 from glassformer.recording import Tape
-from glassformer.torch_private import MemoryMeter
 from glassformer.training import recomputed
 from glassformer.training.device import Device
 from glassformer.training.loop import train

@@ -8,6 +8,7 @@ import torch
 from glassformer.equation import no_checks
 from glassformer.inference.prepare import can_convert, for_inference
 from glassformer.inference.triton_decoder import FEW_TEXTS
+from glassformer.kernel_calls import KernelRecorder, pretending
 from glassformer.layers.cache import DecoderState, KVCache, LayerKV
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
@@ -20,7 +21,6 @@ from glassformer.planning.kernels import eager, fused
 from glassformer.planning.recorded_step import Labels, block_names, recorded
 from glassformer.planning.roofline import total_time
 from glassformer.planning.shortened import pretended, shortened
-from glassformer.torch_private import KernelRecorder, pretending
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 ONE_ROW = 0.5  # fraction of the bandwidth that attention of one row reaches on a GPU

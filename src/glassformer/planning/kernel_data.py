@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glassformer.torch_private import KernelCall
+from glassformer.kernel_calls import KernelCall
 
 FORWARD, BACKWARD = "forward", "backward"
 

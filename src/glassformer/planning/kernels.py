@@ -5,8 +5,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy, pieces_of
+from glassformer.kernel_calls import KernelCall
 from glassformer.planning.kernel_data import BACKWARD, FORWARD, Kernel, Lifetimes, RecordedStep, Tag
-from glassformer.torch_private import KernelCall
 
 ATTENTION = "attention"  # kind of the kernels of fused attention
 LOSS = linear_cross_entropy.name

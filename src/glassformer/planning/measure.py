@@ -12,6 +12,7 @@ from glassformer.data.batches import Plan as BatchPlan
 from glassformer.data.packed_pairs import BOUNDS
 from glassformer.equation import no_checks
 from glassformer.errors import ConfigError
+from glassformer.kernel_calls import KernelTimer, MemoryMeter
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
 from glassformer.planning.example_batch import as_trained, example_batch
@@ -20,7 +21,7 @@ from glassformer.planning.kernel_data import BACKWARD
 from glassformer.planning.memory import required
 from glassformer.planning.planned_model import PlannedModel
 from glassformer.planning.recorded_step import Labels, block_names
-from glassformer.torch_private import KernelTimer, MemoryMeter, uncompile
+from glassformer.torch_private import uncompile
 from glassformer.training.device import Device, choose_device
 from glassformer.training.distributed import ALONE
 from glassformer.training.objective import LossModule, Objective

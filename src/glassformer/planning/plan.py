@@ -123,7 +123,7 @@ def plans_around(model: Model, planned: Plan) -> dict[str, list[tuple[int, Plann
 
 def replanned(planned: Plan, config: Config, workload: Workload) -> Plan:
     """A plan for the device of another one."""
-    return _Planning(what_is(config), planned.device, workload).plan()
+    return Planning(what_is(config), planned.device, workload).plan()
 
 
 def _again(planned: Plan, config: Config, workload: Workload) -> PlannedStep:

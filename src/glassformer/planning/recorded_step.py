@@ -11,12 +11,12 @@ from glassformer.equation import MODE, AnyEquation, no_checks, tensors_in
 from glassformer.equations.attention import attention
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy, loss_in_pieces
 from glassformer.equations.packed_attention import packed_attention
+from glassformer.kernel_calls import LABEL, KernelRecorder, label_nodes, pretending
 from glassformer.layers.block import Attention, Block
 from glassformer.layers.model import Model
 from glassformer.planning.example_batch import example_batch
 from glassformer.planning.kernel_data import BACKWARD, FORWARD, EqualBlocks, RecordedStep, Tag
 from glassformer.planning.shortened import on_meta, pretended, shortened
-from glassformer.torch_private import LABEL, KernelRecorder, label_nodes, pretending
 from glassformer.training.objective import LossModule, Objective
 
 

@@ -8,10 +8,10 @@ import torch
 
 from glassformer.data.batches import Batch, Batches
 from glassformer.equation import no_checks
+from glassformer.kernel_calls import MemoryMeter, pretending
 from glassformer.layers.block import Block
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
-from glassformer.torch_private import MemoryMeter, pretending
 from glassformer.training.device import Device
 from glassformer.training.objective import FORWARD_AND_BACKWARD, LossModule, Objective, forward_operations
 from glassformer.training.optimizer import trainable
