@@ -67,6 +67,7 @@ def _fake_quantize_float8_cell(index: tuple[int, ...], x: Tensor) -> str:
     return f"{number(s, 12)}·{factor(q.float()[index], 12)}"
 
 
+@torch.compiler.allow_in_graph  # the compiler takes it as one call first, and fuses what is inside afterwards
 class _RoundGradient(torch.autograd.Function):
     """Nothing forward, and gradients as 8-bit floats backward."""
 
@@ -155,7 +156,7 @@ def fits_float8(W: Tensor) -> bool:
     return W.shape[0] % MULTIPLE == 0 and W.shape[1] % MULTIPLE == 0
 
 
-@torch.compiler.allow_in_graph  # the compiler takes it as one call first, and fuses what is inside afterwards
+@torch.compiler.allow_in_graph
 class _Float8Linear(torch.autograd.Function):
     """The three products of a linear layer, each by one kernel that scales its result back."""
 
