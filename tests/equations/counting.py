@@ -25,11 +25,12 @@ FREE = frozenset(
     """
 _local_scalar_dense _to_copy _unsafe_view alias all any arange argmax argsort as_strided bernoulli bitwise_and
 bitwise_not bitwise_or bitwise_xor cat clone constant_pad_nd copy copy_ cummax detach diagonal embedding empty
-empty_like eq expand eye fill_ flip floor_divide full full_like gather ge gt index index_put_ index_select
+empty_like eq expand eye fill_ flip floor_divide full full_like gather ge ge_ gt index index_put_ index_select
 isfinite isinf isnan item le lift_fresh linspace logical_and logical_not multinomial logical_or lt masked_fill max ne
-new_empty new_full new_ones new_zeros nonzero normal_ one_hot ones ones_like permute rand randn remainder repeat reshape
-scalar_tensor scatter scatter_ searchsorted select slice slice_backward sort split split_with_sizes squeeze squeeze_
-stack t topk transpose tril triu unbind unfold uniform_ unsqueeze unsqueeze_ view where zero_ zeros zeros_like
+new_empty new_full new_ones new_zeros nonzero normal_ one_hot ones ones_like permute rand randn random_ remainder repeat
+reshape scalar_tensor scatter scatter_ searchsorted select slice slice_backward sort split split_with_sizes squeeze
+squeeze_ stack t topk transpose tril triu unbind unfold uniform_ unsqueeze unsqueeze_ view where zero_ zeros
+zeros_like
 """.split()
 )
 

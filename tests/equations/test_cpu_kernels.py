@@ -13,9 +13,9 @@ from torch.testing import assert_close
 
 from glassformer import torch_private
 from glassformer.equations import cpu_kernels
-from glassformer.equations.attention import attention, attention_scores, dropout_attention
+from glassformer.equations.attention import attention, dropout_attention
 from glassformer.equations.cpu_kernels import affine
-from glassformer.equations.regularization import dropout
+from glassformer.equations.regularization import dropout, dropout_mask
 from tests.equations.drawing import Draw
 
 CASES = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -37,7 +37,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[torch.Size]]:
 
     monkeypatch.setattr(cpu_kernels, "onednn_is_faster", lambda: True)
     monkeypatch.setattr(cpu_kernels, "onednn_linear", noted)
-    monkeypatch.setattr(cpu_kernels, "LEAST", 0)
+    monkeypatch.setattr(cpu_kernels, "LEAST_PRODUCT", 0)
     yield made
 
 
@@ -85,15 +85,15 @@ def test_other_types_stay_with_torch(dtype: torch.dtype, calls: list[torch.Size]
     assert not calls
 
 
-@pytest.mark.parametrize("p", [0.005, 0.1, 0.2, 0.5, 0.9])
+@pytest.mark.parametrize("p", [0.001, 0.005, 0.1, 0.2, 0.5, 0.9])
 def test_the_fraction_dropped_is_the_probability(p: float) -> None:
-    m = cpu_kernels.kept(torch.zeros(MANY), p)
+    m = dropout_mask(torch.zeros(MANY), p)
     assert ((m == 0) | (m == 1)).all()
     assert (m == 0).double().mean().item() == pytest.approx(p, abs=5 * math.sqrt(p * (1 - p) / MANY) + 2**-17)
 
 
 def test_every_bit_is_drawn_once() -> None:
-    m = cpu_kernels.kept(torch.zeros(4, MANY), 0.5)
+    m = dropout_mask(torch.zeros(4, MANY), 0.5)
     assert (m.corrcoef() - torch.eye(4)).abs().max() < 5 / math.sqrt(MANY), "rows"
     lagged = torch.stack([m.flatten()[lag : lag + MANY] for lag in range(9)])
     assert (lagged.corrcoef() - torch.eye(9)).abs().max() < 5 / math.sqrt(MANY), "neighbors"
@@ -104,14 +104,14 @@ def test_dropout_scales_what_is_kept_and_its_gradient() -> None:
     torch.manual_seed(3)
     y = dropout(x, 0.25)
     torch.manual_seed(3)
-    m = cpu_kernels.kept(x, 0.25) / 0.75
+    m = dropout_mask(x, 0.25) / 0.75
     assert_close(y, x * m)
     assert_close(torch.autograd.grad(y.sum(), x)[0], m)
 
 
 @CASES
 @given(data=st.data())
-def test_attention_with_dropout_is_its_formula_with_the_weights_that_are_kept(data: st.DataObject) -> None:
+def test_attention_with_dropout_is_its_formula_with_the_same_draws(data: st.DataObject) -> None:
     draw = Draw(data)
     heads, queries, head_dim = draw.integer(1, 3), draw.integer(1, 150), draw.integer(1, 6)
     causal, grouped = draw.choose(True, False), draw.choose(True, False)
@@ -123,15 +123,14 @@ def test_attention_with_dropout_is_its_formula_with_the_weights_that_are_kept(da
     seed, state = torch.randn(2, heads, queries, 3), torch.get_rng_state()
     ours = dropout_attention(q, k, v, causal=causal, scale=scale, p=p)
     torch.set_rng_state(state)
-    m = torch.zeros(2 * heads, queries, keys)
-    for at, seen in cpu_kernels._pieces(m, k.flatten(0, 1), causal):
-        m[:, at, seen] = cpu_kernels.kept(m[:, at, seen], p)
-    s = attention_scores(q, k.expand(-1, heads, -1, -1), scale)
-    s = s.masked_fill(torch.ones(queries, keys, dtype=torch.bool).triu(1), -torch.inf) if causal else s
-    theirs = (s.softmax(-1) * m.view(s.shape) / (1 - p)) @ v.expand(-1, heads, -1, -1)
+    theirs = dropout_attention.fn(q, k, v, None, None, causal, scale, None, p)
     assert_close(ours, theirs, **NEAR)
     found, wanted = (torch.autograd.grad(o, inputs, seed) for o in (ours, theirs))
     assert_close(found, wanted, **NEAR)
+    after = torch.get_rng_state()
+    torch.set_rng_state(state)
+    dropout_attention(q, k, v, causal=causal, scale=scale, p=p)
+    assert torch.equal(after, torch.get_rng_state()), "both draw as many numbers"
 
 
 def test_attention_without_a_chance_of_dropping_is_attention() -> None:

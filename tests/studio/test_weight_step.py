@@ -73,7 +73,9 @@ def test_later_steps_have_a_lower_loss_and_moments(client: TestClient) -> None:
 @pytest.mark.parametrize("optimizer", ["adamw", "adam", "muon", "momentum", "rmsprop", "sgd"])
 def test_every_optimizer_agrees_with_torch(client: TestClient, optimizer: str) -> None:
     step = ask(client, TEXT, optimizer=optimizer, learning_rate=0.05, weight_decay=0.1, taken=2)
-    largest = 0.02 if optimizer == "muon" else 1e-6  # the iterations of a run are in bfloat16
+    largest = 1e-5  # an update of the smallest gradients is as large as others, and so is what their rounding changes
+    if optimizer == "muon":
+        largest = 0.02  # the iterations of a run are in bfloat16
     assert step["difference"] < largest and step["optimizer"] == optimizer
     assert (step["weight"] == "stack.blocks.0.attention.output.weight") == (optimizer == "muon"), "which Muon has whole"
 

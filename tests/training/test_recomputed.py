@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -127,10 +128,8 @@ def drawing_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(x: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
         return torch.native_dropout(x, p, True)[0]
 
-    def attended(
-        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float | None, p: float
-    ) -> Tensor:
-        return drawn(dropout_attention.fn(q, k, v, mask, causal, scale, 0.0), p)
+    def attended(*inputs: Any) -> Tensor:  # noqa: ANN401 - the inputs of attention
+        return drawn(dropout_attention.fn(*inputs[:-1], 0.0), inputs[-1])
 
     def refused() -> Tensor:
         raise RuntimeError("the state of the generator cannot be read while a graph is captured")

@@ -194,16 +194,27 @@ def attention(
     """
     if k.shape[:-2] != q.shape[:-2]:
         k, v = repeat_kv(k, q.shape[-3]), repeat_kv(v, q.shape[-3])
+    return weighted_sum(softmax(_scores(q, k, mask, bias, causal, scale, softcap)), v)
+
+
+def _scores(
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    causal: bool,
+    scale: float | None,
+    softcap: float | None,
+) -> Tensor:
+    """What attention takes the softmax of."""
     s = attention_scores(q, k, scale)
     if softcap is not None:
         s = soft_cap(s, softcap)
     if bias is not None:
         s = add(s, bias)
     if causal:
-        s = apply_mask(s, causal_mask(q.shape[-2], k.shape[-2], dtype=q.dtype, device=q.device))
-    if mask is not None:
-        s = apply_mask(s, mask)
-    return weighted_sum(softmax(s), v)
+        s = apply_mask(s, causal_mask(q.shape[-2], k.shape[-2], dtype=s.dtype, device=s.device))
+    return s if mask is None else apply_mask(s, mask)
 
 
 @attention.def_fused
@@ -295,7 +306,8 @@ def _attention_check(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 @equation(
-    r"O = \operatorname{dropout}_p\left(\operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}} + M\right)\right) V",
+    r"O = \operatorname{dropout}_p"
+    r"\left(\operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}} + B + M\right)\right) V",
     meaning="Each query gathers values from the keys it agrees with, and in training overlooks some of them at random.",
     intuition="A reader who skips a few lines each time learns not to hang everything on a single one.",
     symbols={
@@ -303,49 +315,51 @@ def _attention_check(q: Tensor, k: Tensor, v: Tensor) -> None:
         "k=K": "keys",
         "v=V": "values",
         "mask=M": "added to the scores, or true where a query attends to a key",
+        "bias=B": "added to the scores, for instance by distance",
         "causal=": "whether no query attends past its own position, where the last query stands at the last key",
         "scale=": "factor; one over the root of d_k if not given",
+        "softcap=": "soft cap of the scores",
         "p": "probability of dropping an attention weight",
         "generator=": "random generator; torch's default if not given",
         "o=O": "outputs",
     },
     names={"q": "queries", "k": "keys", "v": "values", "o": "outputs"},
-    where={"q k v": same_dtype, "p": below_one},
+    where={"q k v": same_dtype, "p": below_one, "softcap": optional(positive)},
 )
-def dropout_attention(
+def dropout_attention(  # noqa: PLR0913, PLR0917 - attention has these inputs
     q: Float[Tensor, "*batch queries head_dim"],
     k: Float[Tensor, "*kv_batch keys head_dim"],
     v: Float[Tensor, "*kv_batch keys value_dim"],
     mask: Float[Tensor, "*#batch #queries #keys"] | Bool[Tensor, "*#batch #queries #keys"] | None = None,
+    bias: Float[Tensor, "*#batch #queries #keys"] | None = None,
     causal: bool = False,
     scale: float | None = None,
+    softcap: float | None = None,
     p: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "*batch queries value_dim"]:
     """Scaled dot-product attention with dropout on its weights (Vaswani et al., 2017)."""
     if k.shape[:-2] != q.shape[:-2]:
         k, v = repeat_kv(k, q.shape[-3]), repeat_kv(v, q.shape[-3])
-    s = attention_scores(q, k, scale)
-    if causal:
-        s = apply_mask(s, causal_mask(q.shape[-2], k.shape[-2], dtype=s.dtype, device=s.device))
-    if mask is not None:
-        s = apply_mask(s, mask)
-    return weighted_sum(dropout(softmax(s), p, generator), v)
+    return weighted_sum(dropout(softmax(_scores(q, k, mask, bias, causal, scale, softcap)), p, generator), v)
 
 
 @dropout_attention.def_fused
-def _dropout_attention_fused(
+def _dropout_attention_fused(  # noqa: PLR0913, PLR0917 - attention has these inputs
     q: Tensor,
     k: Tensor,
     v: Tensor,
     mask: Tensor | None = None,
+    bias: Tensor | None = None,
     causal: bool = False,
     scale: float | None = None,
+    softcap: float | None = None,
     p: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    if generator is not None or not q.is_cuda:  # the kernels of a GPU draw from its own generator alone
-        return dropout_attention.fn(q, k, v, mask, causal, scale, p, generator)
+    # The kernels of a GPU draw from its own generator alone, and have no soft cap.
+    if bias is not None or softcap is not None or generator is not None or not q.is_cuda:
+        return dropout_attention.fn(q, k, v, mask, bias, causal, scale, softcap, p, generator)
     added, triangle = mask_and_triangle(q, k, mask, None, causal)
     return sdpa(q, k, v, added, triangle, scale, p)
 

@@ -1,4 +1,4 @@
-"""Fast forms of equations on a CPU: products by the faster library, dropout with fewer random bits, both in attention.
+"""Fast forms of equations on a CPU: products by the faster library, attention with dropout some queries at a time.
 
 They take the place of the fused forms that stand under the equations, and fall back to them.
 """
@@ -12,14 +12,12 @@ from glassformer.equations.algebra import linear
 from glassformer.equations.attention import dropout_attention
 from glassformer.equations.embedding import unembed
 from glassformer.equations.heads import repeat_kv
-from glassformer.equations.regularization import dropout
+from glassformer.equations.regularization import kept_of, random_words
 from glassformer.torch_private import onednn_is_faster, onednn_linear
 
-LEAST = 2**22  # multiplications of a product: for fewer, finding the kernel takes longer than it saves
-LEVELS = 2**16  # a random number for dropout has sixteen bits
-LEAST_DROPOUT = 0.005  # with fewer bits than a float, smaller probabilities would be a percent off
+LEAST_PRODUCT = 2**22  # multiplications of a product: for fewer, finding the kernel takes longer than it saves
 QUERIES = 64  # of causal attention that are computed together, with the keys up to the last of them
-dropout_fused, dropout_attention_fused = dropout.kernel, dropout_attention.kernel
+dropout_attention_fused = dropout_attention.kernel
 
 
 @linear.def_fused
@@ -36,7 +34,7 @@ unembed.def_fused(lambda h, E: affine(h, E.T))
 
 
 def _suits_onednn(x: Tensor, W: Tensor) -> bool:
-    large = x.numel() * W.shape[1] >= LEAST
+    large = x.numel() * W.shape[1] >= LEAST_PRODUCT
     return large and W.dtype == torch.float32 and _exact(x) and onednn_is_faster()
 
 
@@ -69,38 +67,28 @@ class _Affine(torch.autograd.Function):
         return x_bar, affine(inputs.T, outputs) if for_weight else None, outputs.sum(0) if for_bias else None
 
 
-@dropout.def_fused
-def _dropout_on_cpu(x: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
-    if generator is not None or p < LEAST_DROPOUT or not _exact(x):
-        return dropout_fused(x, p, generator)
-    return x * kept(x, p).mul_(1 / (1 - p))
-
-
-def kept(x: Tensor, p: float) -> Tensor:
-    """Ones and, with probability p, zeros; drawn from sixteen bits each, in a third of the time of floats."""
-    words = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
-    drawn = words.view(torch.int16)[: x.numel()].view(x.shape)
-    return drawn.to(torch.float32).ge_(round(p * LEVELS) - LEVELS // 2)
-
-
 @dropout_attention.def_fused
-def _dropout_attention_on_cpu(
+def _dropout_attention_on_cpu(  # noqa: PLR0913, PLR0917 - attention has these inputs
     q: Tensor,
     k: Tensor,
     v: Tensor,
     mask: Tensor | None = None,
+    bias: Tensor | None = None,
     causal: bool = False,
     scale: float | None = None,
+    softcap: float | None = None,
     p: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
     uneven = causal and q.shape[-2] != k.shape[-2]
-    if mask is not None or uneven or generator is not None or p < LEAST_DROPOUT or not _exact(q):
-        return dropout_attention_fused(q, k, v, mask, causal, scale, p, generator)
+    if mask is not None or bias is not None or softcap is not None or uneven or not _exact(q):
+        return dropout_attention_fused(q, k, v, mask, bias, causal, scale, softcap, p, generator)
     if k.shape[:-2] != q.shape[:-2]:
         k, v = repeat_kv.fn(k, q.shape[-3]), repeat_kv.fn(v, q.shape[-3])
     rows = (t.reshape(-1, *t.shape[-2:]) for t in (q, k, v))
-    o = _DropoutAttention.apply(*rows, causal, q.shape[-1] ** -0.5 if scale is None else scale, p)
+    shape = torch.Size([q.shape[:-2].numel(), q.shape[-2], k.shape[-2]])
+    words = random_words(shape, generator)  # in the order of the formula
+    o = _DropoutAttention.apply(*rows, words, causal, q.shape[-1] ** -0.5 if scale is None else scale, p)
     return o.view(*q.shape[:-1], v.shape[-1])  # pyright: ignore[reportOptionalMemberAccess]
 
 
@@ -108,12 +96,14 @@ class _DropoutAttention(torch.autograd.Function):
     """Attention with dropout, some queries at a time; what is kept are attention weights and dropout masks."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, p: float) -> Tensor:
-        """The outputs [batch, queries, value_dim]."""
+    def forward(
+        ctx: FunctionCtx, q: Tensor, k: Tensor, v: Tensor, words: Tensor, causal: bool, scale: float, p: float
+    ) -> Tensor:
+        """The outputs [batch, queries, value_dim]; `words` are random bits for each query and key."""
         o, weights = q.new_empty(*q.shape[:2], v.shape[2]), []
         for at, keys in _pieces(q, k, causal):
             a = _scores(q[:, at], k[:, keys], scale, at if causal else None).softmax(-1)
-            m = kept(a, p)
+            m = kept_of(words[:, at, keys], p)
             o[:, at] = (a * m) @ v[:, keys]
             weights += [a, m]
         o.mul_(1 / (1 - p))
@@ -134,7 +124,7 @@ class _DropoutAttention(torch.autograd.Function):
             s_bar = (o_bar[:, at] @ v[:, keys].mT).mul_(m).sub_(mean[:, at]).mul_(a)
             q_bar[:, at] = s_bar @ k[:, keys]
             k_bar[:, keys].baddbmm_(s_bar.mT, q[:, at], alpha=scale)
-        return q_bar.mul_(scale), k_bar, v_bar, None, None, None
+        return q_bar.mul_(scale), k_bar, v_bar, None, None, None, None
 
 
 def _pieces(q: Tensor, k: Tensor, causal: bool) -> list[tuple[slice, slice]]:

@@ -31,10 +31,22 @@ def dropout_mask(
     x: Real[Tensor, "*shape"], p: float, generator: torch.Generator | None = None
 ) -> Float[Tensor, "*shape"]:
     """Draw which numbers to keep; the draw does not depend on their values, so no gradient flows back."""
-    # Drawn in float32 whatever the dtype of x: a half-precision draw has too few steps for a probability of 0.001.
-    # And into a tensor that exists: compiled for lengths that vary, torch.rand does not take a generator (torch 2.13).
+    if x.is_cpu and not torch.compiler.is_compiling():
+        return kept_of(random_words(x.shape, generator), p).to(x.dtype)
+    # Into a tensor that exists: compiled for lengths that vary, torch.rand does not take a generator (torch 2.13).
     drawn = torch.empty(x.shape, dtype=torch.float32, device=x.device).uniform_(generator=generator)
     return (drawn >= p).to(x.dtype)
+
+
+def random_words(shape: torch.Size, generator: torch.Generator | None) -> Tensor:
+    """Integers of sixteen random bits each; a CPU draws them in less than half of the time of floats."""
+    words = torch.empty(-(-shape.numel() // 4), dtype=torch.int64, device="cpu")
+    return words.random_(-(2**63), None, generator=generator).view(torch.int16)[: shape.numel()].view(shape)
+
+
+def kept_of(words: Tensor, p: float) -> Tensor:
+    """Ones and, with probability p to the nearest of 65,536 steps, zeros in float32."""
+    return words.to(torch.float32).ge_(round(p * 2**16) - 2**15)
 
 
 dropout_mask.def_gradient(r"\bar x = 0", wrt="x")(lambda: None)
@@ -88,4 +100,6 @@ def dropout(x: Float[Tensor, "*shape"], p: float, generator: torch.Generator | N
 def _dropout_fused(x: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
     if x.is_cuda and generator is None:
         return functional.dropout(x, p)
-    return dropout.fn(x, p, generator)
+    if x.dtype != torch.float32:  # whose product is rounded once
+        return dropout.fn(x, p, generator)
+    return x * dropout_mask.fn(x, p, generator).mul_(1 / (1 - p))

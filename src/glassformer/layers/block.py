@@ -7,19 +7,14 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.algebra import add, residual
+from glassformer.equations.algebra import residual
 from glassformer.equations.attention import (
-    apply_mask,
     attention,
-    attention_scores,
     dropout_attention,
-    soft_cap,
-    weighted_sum,
 )
-from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
-from glassformer.equations.masks import causal_mask, combine_masks, position_mask, relative_positions
+from glassformer.equations.heads import merge_heads, slice_axis, split_heads
+from glassformer.equations.masks import combine_masks, position_mask, relative_positions
 from glassformer.equations.regularization import dropout
-from glassformer.equations.softmax import softmax
 from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.basic import Linear
 from glassformer.layers.cache import AttentionContext, KVCache, LayerKV
@@ -229,26 +224,11 @@ class Attention(nn.Module):
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool
     ) -> Tensor:
-        """Attention and its output projection; dropout beside a bias or a soft cap goes step by step."""
-        if not self._drops:
-            mixed = attention(query, key, value, mask, bias, causal, self.scale, self.logit_softcap)
-            return self.output(merge_heads(mixed))
-        if bias is None and self.logit_softcap is None:
-            mixed = dropout_attention(query, key, value, mask, causal, self.scale, self.dropout)
-            return self.output(merge_heads(mixed))
-        if self.shape.kv_heads != self.shape.heads:
-            key, value = repeat_kv(key, self.shape.heads), repeat_kv(value, self.shape.heads)
-        scores = attention_scores(query, key, self.scale)
-        if self.logit_softcap is not None:
-            scores = soft_cap(scores, self.logit_softcap)
-        if bias is not None:
-            scores = add(scores, bias)
-        if causal:
-            past = causal_mask(query.shape[-2], key.shape[-2], dtype=scores.dtype, device=scores.device)
-            scores = apply_mask(scores, past)
-        if mask is not None:
-            scores = apply_mask(scores, mask)
-        return self.output(merge_heads(weighted_sum(dropout(softmax(scores), self.dropout), value)))
+        """Attention and its output projection."""
+        rest = mask, bias, causal, self.scale, self.logit_softcap
+        if self._drops:
+            return self.output(merge_heads(dropout_attention(query, key, value, *rest, self.dropout)))
+        return self.output(merge_heads(attention(query, key, value, *rest)))
 
 
 class Residual(nn.Module):

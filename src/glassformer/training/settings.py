@@ -59,7 +59,7 @@ class RunSettings(Config):
     )
     precision: Literal["auto", "float32", "bfloat16", "float8"] = setting(
         "auto",
-        "Precision of the computation; auto is bfloat16 where the device is fast in it, float8 is for linear layers.",
+        "Precision of the computation; float8 is for linear layers, auto is bfloat16 where that is fast.",
         "float32",
     )
     compile: Literal["auto", "yes", "no"] = setting(
