@@ -77,9 +77,10 @@ def test_a_folder_of_pictures_is_trained_on_saved_and_asked(tmp_path: Path) -> N
     found = loaded.classify(str(path))
     assert found.label == "down" and sum(found.probabilities.values()) == pytest.approx(1)
     pixels = np.asarray(Image.open(path))
-    assert loaded.classify([path, pixels])[1] == loaded.classify([path])[0] == found
     mean, std = run.model.config.image_mean, run.model.config.image_std
-    assert loaded.classify(normalize_pixels(pixels[None, :, :, None], mean, std)[0]) == found
+    alone = (loaded.classify([path])[0], loaded.classify(normalize_pixels(pixels[None, :, :, None], mean, std)[0]))
+    for same in (*alone, loaded.classify([path, pixels])[1]):  # of two at once the last bits differ
+        assert same.label == found.label and same.probabilities == pytest.approx(found.probabilities, rel=1e-5)
     metrics = gf.evaluate(tmp_path / "run", str(folder))
     assert isinstance(metrics, ClassifierMetrics) and metrics.accuracy > 0.9 and metrics.examples == 60
     assert gf.evaluate(tmp_path / "run") == run.evaluate()
