@@ -33,6 +33,11 @@ def dropout_mask(
     """Draw which numbers to keep; the draw does not depend on their values, so no gradient flows back."""
     if x.is_cpu and not torch.compiler.is_compiling():
         return kept_of(random_words(x.shape, generator), p).to(x.dtype)
+    return uniform_mask(x, p, generator)
+
+
+def uniform_mask(x: Tensor, p: float, generator: torch.Generator | None) -> Tensor:
+    """A dropout mask from random floats, which compiled code and a GPU draw fast, and keep as a byte for each number."""
     # Into a tensor that exists: compiled for lengths that vary, torch.rand does not take a generator (torch 2.13).
     drawn = torch.empty(x.shape, dtype=torch.float32, device=x.device).uniform_(generator=generator)
     return (drawn >= p).to(x.dtype)

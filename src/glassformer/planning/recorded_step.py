@@ -11,6 +11,7 @@ from glassformer.equation import MODE, AnyEquation, no_checks, tensors_in
 from glassformer.equations.attention import attention
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy, loss_in_pieces
 from glassformer.equations.packed_attention import packed_attention
+from glassformer.equations.regularization import apply_dropout, dropout, uniform_mask
 from glassformer.kernel_calls import LABEL, KernelRecorder, label_nodes, pretending
 from glassformer.layers.block import Attention, Block
 from glassformer.layers.model import Model
@@ -37,6 +38,11 @@ def _documents_as_rows(
     return o.transpose(1, 2).reshape(1, -1, *o.shape[1::2]).transpose(1, 2)
 
 
+def _dropout_of_gpu(x: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
+    """Dropout as it is compiled for a GPU."""
+    return apply_dropout.fn(x, uniform_mask(x, p, generator), p)
+
+
 # What is recorded in place of an equation's own kernel, by the type of the planned device: tensors of a CPU stand for
 # those of a GPU, and the loss has as many calls for every size of a batch.
 KERNELS: Mapping[str, Mapping[str, Callable[..., object]]] = {
@@ -44,6 +50,7 @@ KERNELS: Mapping[str, Mapping[str, Callable[..., object]]] = {
     "cuda": {
         linear_cross_entropy.name: partial(loss_in_pieces, planned="cuda"),
         packed_attention.name: _documents_as_rows,
+        dropout.name: _dropout_of_gpu,
     },
 }
 HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
