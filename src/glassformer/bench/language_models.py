@@ -71,10 +71,10 @@ SMALL = {
         model=_MODERN, like=_CHARACTERS, rows=64, length=256, recipe=_recipe(1e-3, 0.99, "muon"), steps=100, warm_up=60
     ),
 }
-_README = GPTConfig(vocab=65, context=64, dim=128, layers=4, heads=4)
+_README = GPTConfig(vocab=65, context=64, dim=128, layers=4, heads=4, activation="gelu")
 CPU = {
-    "10M": _gpt(_CHARACTERS, 8, _recipe(1e-3, 0.99), steps=2, warm_up=3),
-    "0.8M": _gpt(_README, 12, _recipe(1e-3, 0.99), steps=20, warm_up=10),
+    "10M": _gpt(_CHARACTERS, 8, _recipe(1e-3, 0.99), steps=2, warm_up=3, peers=_NANOGPTS),
+    "0.8M": _gpt(_README, 12, _recipe(1e-3, 0.99), steps=20, warm_up=10, peers=_NANOGPTS),
 }
 SUITES = {"train": TRAIN, "small": SMALL, "cpu": CPU}
 

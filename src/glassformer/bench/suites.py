@@ -50,12 +50,13 @@ def _small(options: BenchOptions) -> list[Measurement]:
 
 
 GPT2_RUNNERS = (OURS, NANOGPT, NANOGPT_BIASES, HUGGING_FACE)
+CPU_RUNNERS = (OURS, NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED)
 SUITES: dict[str, Suite] = {
     "train": Suite(partial(language_models, "train"), (*LANGUAGE_MODELS["train"],), GPT2_RUNNERS),
     "small": Suite(_small, (*LANGUAGE_MODELS["small"],), (NANOGPT, *RUNS)),
     "translate": Suite(translators, (*TRANSLATORS,), (OURS, TORCH)),
     "decode": Suite(decoding, (*DECODING,), PEERS),
-    "cpu": Suite(partial(language_models, "cpu"), (*LANGUAGE_MODELS["cpu"],), (OURS, NANOGPT, NANOGPT_COMPILED), "cpu"),
+    "cpu": Suite(partial(language_models, "cpu"), (*LANGUAGE_MODELS["cpu"],), CPU_RUNNERS, "cpu"),
 }
 
 SUITES |= {
