@@ -160,7 +160,6 @@ def _flash_fits(q: Tensor, v: Tensor) -> bool:
     return q.is_cuda and half and sizes and hasattr(torch.ops.aten, FLASH)
 
 
-@torch.compiler.assume_constant_result  # asked once by the compiler, which cannot look into it
 def has_scaled_mm(kind: str, index: int | None) -> bool:
     """Whether a device multiplies 8-bit floats: a GPU of compute capability 8.9 or more, a CPU with a kernel."""
     if not hasattr(torch, "_scaled_mm"):
@@ -169,6 +168,10 @@ def has_scaled_mm(kind: str, index: int | None) -> bool:
         return torch.version.cuda is not None and torch.cuda.get_device_capability(index) >= FLOAT8_CAPABILITY
     known = getattr(torch._C, "_dispatch_has_kernel_for_dispatch_key", None)
     return kind == "cpu" and known is not None and bool(known("aten::_scaled_mm", "CPU"))
+
+
+# The compiler, which cannot look into it, asks once. `torch.compiler.assume_constant_result` would load all of it.
+has_scaled_mm._dynamo_marked_constant = True  # pyright: ignore[reportFunctionMemberAccess]
 
 
 def scaled_mm(

@@ -62,3 +62,13 @@ def test_one_equation_loads_torch_and_no_model_and_then_neither(
     modules = loaded(HELP, "equations", "softmax")
     assert "torch" in modules and not {"tokenizers", "safetensors", "sacrebleu", "math_core"} & set(modules)
     assert not {"torch", "numpy"} & set(loaded(HELP, "equations", "softmax"))
+
+
+COMPILER = "print('torch._dynamo' in sys.modules)"
+PACKAGES = ["equations", "models.registry", "checkpoints.load", "decoding.generate", "training.run", "planning.plan"]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_compiler_of_torch_is_loaded_when_it_compiles(package: str) -> None:
+    command = [sys.executable, "-c", f"import sys, glassformer.{package}; {COMPILER}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == ["False"]

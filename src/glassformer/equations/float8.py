@@ -67,7 +67,6 @@ def _fake_quantize_float8_cell(index: tuple[int, ...], x: Tensor) -> str:
     return f"{number(s, 12)}·{factor(q.float()[index], 12)}"
 
 
-@torch.compiler.allow_in_graph  # the compiler takes it as one call first, and fuses what is inside afterwards
 class _RoundGradient(torch.autograd.Function):
     """Nothing forward, and gradients as 8-bit floats backward."""
 
@@ -94,6 +93,8 @@ class _RoundGradient(torch.autograd.Function):
 )
 def quantize_gradient_float8(y: Float[Tensor, "*batch dim"]) -> Float[Tensor, "*batch dim"]:
     """Round the gradient to 8-bit floats, which need the wider range of e5m2 (Micikevicius et al., 2022)."""
+    if not (torch.is_grad_enabled() and y.requires_grad):
+        return y.clone()
     z: Tensor = _RoundGradient.apply(y)  # pyright: ignore[reportAssignmentType]
     return z
 
@@ -156,7 +157,6 @@ def fits_float8(W: Tensor) -> bool:
     return W.shape[0] % MULTIPLE == 0 and W.shape[1] % MULTIPLE == 0
 
 
-@torch.compiler.allow_in_graph
 class _Float8Linear(torch.autograd.Function):
     """The three products of a linear layer, each by one kernel that scales its result back."""
 
@@ -181,6 +181,14 @@ class _Float8Linear(torch.autograd.Function):
         if ctx.needs_input_grad[1]:  # pyright: ignore[reportAttributeAccessIssue]
             W_bar = scaled_mm(_padded(x8.T), _padded(y8.T).T, x_scale, y_scale, W_dtype)
         return x_bar, W_bar, None if b_dtype is None else y_bar.sum(0, dtype=b_dtype), None
+
+
+def keep_products_whole() -> None:
+    """Have the compiler take the products as one call first, and fuse what is inside afterwards.
+
+    Asked for where 8-bit floats are used, because it loads the compiler, which takes a second.
+    """
+    torch.compiler.allow_in_graph(_Float8Linear)
 
 
 def _by_column(q: Tensor) -> Tensor:

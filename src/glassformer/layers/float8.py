@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-from glassformer.equations.float8 import fits_float8, float8_linear
+from glassformer.equations.float8 import fits_float8, float8_linear, keep_products_whole
 from glassformer.layers.basic import Linear
 from glassformer.layers.block import Block
 
@@ -33,6 +33,7 @@ def use_float8(model: nn.Module) -> int:
 
     Layers whose sizes are no multiples of 16 stay as they are, as do LoRA layers, embeddings and the output layer.
     """
+    keep_products_whole()
     found = [each for each in _linears(model) if type(each[2]) is Linear and fits_float8(each[2].weight)]
     for parent, name, layer in found:
         setattr(parent, name, Float8Linear(layer))
