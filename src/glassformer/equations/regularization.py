@@ -37,7 +37,7 @@ def dropout_mask(
 
 
 def uniform_mask(x: Tensor, p: float, generator: torch.Generator | None) -> Tensor:
-    """A dropout mask from random floats, which compiled code and a GPU draw fast, and keep as a byte for each number."""
+    """A dropout mask from random floats, fast in compiled code and on a GPU, kept as a byte for each number."""
     # Into a tensor that exists: compiled for lengths that vary, torch.rand does not take a generator (torch 2.13).
     drawn = torch.empty(x.shape, dtype=torch.float32, device=x.device).uniform_(generator=generator)
     return (drawn >= p).to(x.dtype)
