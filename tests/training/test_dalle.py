@@ -50,6 +50,12 @@ def same(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> bool:
     return one.keys() == other.keys() and all(torch.equal(value, other[name]) for name, value in one.items())
 
 
+def test_activation_checkpointing_is_for_the_second_stage(table: dict, tmp_path: Path) -> None:
+    settings = {**DECODER, **table, "run.activation_checkpointing": True}
+    run = train_task("dalle", settings, out=tmp_path / "run")
+    assert run.device.activation_checkpointing and run.logs
+
+
 def test_one_command_trains_both_stages_and_one_folder_holds_them(table: dict, tmp_path: Path) -> None:
     run = train_task("dalle", {**DECODER, **table}, out=tmp_path / "run")
     model, first = gf.load(tmp_path / "run").model, gf.load(tmp_path / "run" / "autoencoder").model

@@ -17,7 +17,7 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.models.mlp import MLPConfig
 from glassformer.training import fitting as module
 from glassformer.training.config import from_settings
-from glassformer.training.fitting import SMALLER_MODEL, Fitting, fitting_of, is_out_of_memory
+from glassformer.training.fitting import SMALLER_MODEL, SMALLER_START, Fitting, fitting_of, is_out_of_memory
 from glassformer.training.run import prepare, train_task
 from glassformer.training.settings import RunSettings, Settings
 from glassformer.training.tasks.regress import RegressSettings, TableData
@@ -110,7 +110,7 @@ def test_a_stopped_run_says_that_it_can_go_on(tmp_path: Path, monkeypatch: pytes
     full(monkeypatch, ERRORS[0], call=3 * DEEP.layers)
     with pytest.raises(
         TrainingError,
-        match="step 3 is saved, from which the run can be resumed, with run.activation_checkpointing=true",
+        match="step 3 is saved: the run can be resumed with run.activation_checkpointing=true, and other sizes need",
     ):
         list(started(settings, tmp_path / "run").train())
     monkeypatch.undo()
@@ -176,6 +176,39 @@ def test_packed_pairs_are_lowered_by_their_tokens(tmp_path: Path) -> None:
     assert re.search(r"data\.tokens_per_batch=\d\d instead of 64", said)
 
 
+def test_a_batch_that_takes_all_the_data_is_lowered_from_its_rows(tmp_path: Path) -> None:
+    found = fitting(deep(tmp_path, batch=10_000))
+    assert found.rows < 200
+    room = int(found.now.memory - 0.6 * found.now.activations)
+    fewer = [each for each in proposals(found.remedy(room)) if "recipe.gradient_accumulation" in each]
+    assert len(fewer) == 1 and int(fewer[0]["data.batch_size"]) < found.rows
+    assert "data.max_length" not in found.remedy(room), "half the length would be twice the rows"
+    data = replace(found.settings.data, batch_size=int(fewer[0]["data.batch_size"]))
+    assert fitting(replace(found.settings, data=data)).now.memory <= room
+
+
+def test_shorter_texts_are_not_proposed_where_a_batch_then_has_more(tmp_path: Path) -> None:
+    settings = settings_of("translate", tmp_path, steps=2, warmup_steps=1)
+    for packing in ("yes", "no"):
+        data = replace(settings.data, packing=packing, tokens_per_batch=64, max_length=16)
+        assert "max_length" not in fitting(replace(settings, data=data)).remedy(10**12)
+
+
+def test_a_resumed_run_gets_no_sizes_that_it_would_refuse(tmp_path: Path) -> None:
+    found = replace(fitting(deep(tmp_path)), resumed=True)
+    again = replace(found.device, activation_checkpointing=True)
+    less = replace(found, device=again).now.memory
+    assert found.remedy(int(1.2 * less)).startswith("try run.activation_checkpointing=true, which")
+    for said in (found.remedy(less - found.now.activations // 4), replace(found, device=again).remedy(less // 2)):
+        assert said.startswith("resume it where there is more memory") and "data." not in said
+
+
+def test_a_run_from_another_model_is_told_to_start_from_a_smaller_one(tmp_path: Path) -> None:
+    found = fitting(deep(tmp_path))
+    tuned = replace(found, settings=replace(found.settings, run=replace(CPU, init="runs/large")))
+    assert tuned.remedy(10) == f"try {SMALLER_START}"
+
+
 def test_what_does_not_fit_is_refused_before_it_starts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "certainly_fits", lambda *_: False)
     now = fitting(deep(tmp_path)).now
@@ -199,6 +232,6 @@ def test_only_what_says_so_is_a_lack_of_memory() -> None:
 def test_a_model_without_blocks_is_refused_before_there_is_a_folder(tmp_path: Path) -> None:
     write(tmp_path / "text.txt", "a rose is a rose. " * 50)
     asked = {"data.path": str(tmp_path / "text.txt"), "model.family": "rnn", "run.activation_checkpointing": True}
-    with pytest.raises(ConfigError, match="run.activation_checkpointing is true, but a RNN has no Transformer blocks"):
+    with pytest.raises(ConfigError, match="run.activation_checkpointing is true, but RNN has no Transformer blocks"):
         train_task("gpt", asked, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()

@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -128,8 +127,10 @@ def drawing_once(monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(x: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
         return torch.native_dropout(x, p, True)[0]
 
-    def attended(*inputs: Any) -> Tensor:  # noqa: ANN401 - the inputs of attention
-        return drawn(dropout_attention.fn(*inputs[:-1], 0.0), inputs[-1])
+    def attended(*inputs: Tensor | float | bool | None) -> Tensor:
+        *others, p = inputs
+        assert isinstance(p, float)
+        return drawn(dropout_attention.fn(*others, 0.0), p)  # pyright: ignore[reportArgumentType]
 
     def refused() -> Tensor:
         raise RuntimeError("the state of the generator cannot be read while a graph is captured")
@@ -238,6 +239,15 @@ def test_uneven_batches_learn_the_same() -> None:
         losses.append([log.loss for log in train(model, pair_batches(), NEXT_TARGET_TOKEN, recipe(), device=device)])
         assert all(type(part) is not RecomputedBlock for part in model.modules())
     assert losses[0] == losses[1]
+
+
+def test_a_kv_cache_is_used_where_gradients_are_recorded_too() -> None:
+    model, ids = build(CONFIG).eval(), torch.arange(6)[None]
+    whole = model(ids)
+    recompute_blocks(model)
+    cache = model.new_cache(1, 6)
+    model(ids[:, :4], cache=cache)
+    torch.testing.assert_close(model(ids[:, 4:], cache=cache)[:, -1], whole[:, -1])
 
 
 @pytest.mark.parametrize("name", ["rnn", "mlp", "cnn", "skip-gram"])

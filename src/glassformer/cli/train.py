@@ -284,7 +284,8 @@ def _kept(run: "Run", folder: Path) -> str:
 def _show_plan(resolved: "Resolved", json: bool) -> None:
     """The settings and resources of a run; the text is valid TOML for --config."""
     from glassformer.training.config import tables, to_toml
-    from glassformer.training.estimate import memory_of, rough_duration
+    from glassformer.training.estimate import memory_of, readable, rough_duration
+    from glassformer.training.fitting import fitting_of
     from glassformer.training.run import prepare
     from glassformer.training.run_folder import RunFolder
 
@@ -307,8 +308,9 @@ def _show_plan(resolved: "Resolved", json: bool) -> None:
     }
     if not _is_first():
         return
-    if needs.memory > memory_of(run.device.device):
-        _say(f"this run would be refused: {_forecast(run)}, more than there is")
+    if needs.memory > (room := memory_of(run.device.device)):
+        fitting = fitting_of(run.settings, run.data, run.objective, run.model)
+        _say(f"this run would be refused: it needs about {readable(needs.memory)} and {fitting.shortage(room)}")
     if json:
         write_json({"config": tables(run.resolved), "origins": run.resolved.origins, **plan})
         return

@@ -32,24 +32,30 @@ from glassformer.training.run_folder import RunFolder
 from glassformer.training.settings import Settings
 from glassformer.training.task import TaskData
 
-BATCH = ("batch_size", "pairs_per_batch", "tokens_per_batch")  # settings of data that a batch grows with
+TOKENS = "tokens_per_batch"
+BATCH = ("batch_size", "pairs_per_batch", TOKENS)  # settings of data that a batch grows with
 LENGTH = "max_length"
 MOST = 0.9  # of the memory beside weights, gradients and optimizer, that a proposal may take
 HALF = 0.5  # the same where a run was estimated to fit and did not, so that nobody knows what there is
 SHORTEST = 8  # tokens below which no length is tried
 SMALLER_MODEL = "a smaller model (model.dim, model.layers, or the size tiny)"
-NO_MEMORY = ("can't allocate memory", "not enough memory")  # in what torch says on a CPU
+SMALLER_START = "a smaller model to start from (run.init)"
+NO_MEMORY = ("can't allocate memory", "not enough memory", "CUDA error: out of memory")  # of errors without a type
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """A run, whose batches are tried in smaller sizes, with activation checkpointing and without."""
+    """A run, whose batches are tried in smaller sizes, with activation checkpointing and without.
+
+    A run that is `resumed` keeps the sizes it was begun with.
+    """
 
     settings: Settings
     data: TaskData
     objective: Objective
     model: Model
     device: Device
+    resumed: bool = False
 
     def require_room(self) -> None:
         """Refuse a run that does not fit into the memory of its device, before anything is allocated."""
@@ -67,12 +73,22 @@ class Fitting:
 
     def remedy(self, room: int) -> str:
         """The settings that are estimated to fit into `room` bytes; a smaller model where none do."""
-        if self._held >= MOST * room:
-            return f"try {SMALLER_MODEL}"
+        held = self._held >= MOST * room
+        if self.resumed:
+            found = [] if held else [*self._recomputed(room)]
+            other = "resume it where there is more memory, or begin another run with smaller batches or a smaller model"
+            return f"try {found[0]}" if found else other
+        if held:
+            return f"try {self._smaller_model}"
         found = [*self._recomputed(room), *self._fewer_rows(room), *self._shorter(room)]
         if not found:
-            return f"a batch of one does not fit either: try {SMALLER_MODEL}"
-        return f"try one of these, which are estimated to fit: {'; or '.join(found)}"
+            return f"a batch of one does not fit either: try {self._smaller_model}"
+        rough = ", roughly, since their batches have other shapes" if self.objective.uneven else ""
+        return f"try one of these, which are estimated to fit{rough}: {'; or '.join(found)}"
+
+    @property
+    def _smaller_model(self) -> str:
+        return SMALLER_START if self.settings.run.init else SMALLER_MODEL
 
     def _fits(self, found: Need, room: int) -> bool:
         """Whether what is needed fits; where the run was estimated to fit and did not, it needs more in proportion."""
@@ -85,7 +101,7 @@ class Fitting:
             return
         rows = self._rows_that_fit(room, again=True)
         fewer = "" if rows == self.rows else f" and {self._batch_of(rows)}"
-        if rows:
+        if rows and (rows == self.rows or (self._batch_setting and not self.resumed)):
             yield f"run.activation_checkpointing=true{fewer}, which takes less memory and more time"
 
     @property
@@ -95,25 +111,41 @@ class Fitting:
 
     def _fewer_rows(self, room: int) -> Iterator[str]:
         rows = self._rows_that_fit(room, self._again)
-        if 0 < rows < self.rows:
+        if 0 < rows < self.rows and self._batch_setting:
             parts = self.settings.recipe.gradient_accumulation * -(-self.rows // rows)
             yield f"{self._batch_of(rows)}, with recipe.gradient_accumulation={parts} for as many examples in a step"
 
     def _shorter(self, room: int) -> Iterator[str]:
-        """The largest half, quarter or smaller part of the length that fits, with as many rows."""
-        length = vars(self.settings.data).get(LENGTH)
-        while isinstance(length, int) and length >= 2 * SHORTEST:
+        """The largest half, quarter or smaller part of the length that fits, where a batch then has as many rows."""
+        data = vars(self.settings.data)
+        most, widths = data.get(LENGTH), {part.shape[1:] for part in read_parts(self.batch, self.objective)}
+        if not isinstance(most, int) or widths != {(most,)} or self.objective.uneven or self._takes_all_rows:
+            return
+        length = most
+        while length >= 2 * SHORTEST:
             length //= 2
-            fraction = length / vars(self.settings.data)[LENGTH]
-            if self._fits(self._need(shortened(self.batch, self.objective, fraction), self._again), room):
-                yield f"data.{LENGTH}={length} instead of {vars(self.settings.data)[LENGTH]}"
+            if self._fits(self._need(shortened(self.batch, self.objective, length / most), self._again), room):
+                yield f"data.{LENGTH}={length} instead of {most}"
                 return
+
+    @property
+    def _takes_all_rows(self) -> bool:
+        """Whether a batch has fewer rows than its setting, since there are no more: shorter texts would be more."""
+        return self._batch_setting == TOKENS or self.rows * self.data.batches.world < self._batch_size
+
+    @property
+    def _batch_setting(self) -> str | None:
+        """The setting of data that a batch grows with."""
+        return next((name for name in BATCH if isinstance(vars(self.settings.data).get(name), int)), None)
+
+    @property
+    def _batch_size(self) -> int:
+        return vars(self.settings.data).get(self._batch_setting or "", 0)
 
     def _batch_of(self, rows: int) -> str:
         """The setting with which the largest batch has about as many rows."""
-        data = vars(self.settings.data)
-        name = next(name for name in BATCH if isinstance(data.get(name), int))
-        return f"data.{name}={max(data[name] * rows // self.rows, 1)} instead of {data[name]}"
+        size = self._batch_size * rows // self.rows if self._batch_setting == TOKENS else rows * self.data.batches.world
+        return f"data.{self._batch_setting}={max(size, 1)} instead of {self._batch_size}"
 
     def _rows_that_fit(self, room: int, again: bool) -> int:
         """How many rows of the largest batch fit, by what one and all of them take; 0 if one does not."""
@@ -175,7 +207,7 @@ class Fitting:
 
     @property
     def free(self) -> int:
-        """Bytes of memory that this process has or could get."""
+        """Bytes of memory that this process has or could get; on a CPU, what the machine has."""
         if self.device.device.type != "cuda":
             return self.room
         return torch.cuda.mem_get_info(self.device.device)[0] + torch.cuda.memory_reserved(self.device.device)
@@ -217,15 +249,17 @@ def explained_shortage(fitting: Fitting, folder: RunFolder | None) -> Iterator[N
             raise
         traceback.clear_frames(error.__traceback__)  # they hold the tensors that filled the memory
         saved = [] if folder is None else folder.steps()
-        last = f"; step {saved[-1]} is saved, from which the run can be resumed" if saved else ""
-        if last and fitting.can_recompute:
-            last += ", with run.activation_checkpointing=true too"
+        again = " with run.activation_checkpointing=true" if fitting.can_recompute else ""
+        go_on = f"the run can be resumed{again}, and other sizes need a new one"
+        last = f"; step {saved[-1]} is saved: {go_on}" if saved else ""
         raise TrainingError(f"out of memory: {fitting.shortage(fitting.free)}{last}") from None
 
 
-def fitting_of(settings: Settings, data: TaskData, objective: Objective, model: Model) -> Fitting:
+def fitting_of(
+    settings: Settings, data: TaskData, objective: Objective, model: Model, resumed: bool = False
+) -> Fitting:
     """What tells which sizes of a run fit into memory; it keeps no weights."""
-    return Fitting(settings, data, objective, _sketch(model), run_device(settings.run))
+    return Fitting(settings, data, objective, _sketch(model), run_device(settings.run), resumed)
 
 
 def _sketch(model: Model) -> Model:

@@ -40,9 +40,10 @@ class RecomputedBlock(Block):
         cross_kv: LayerKV | None = None,
         context: AttentionContext | None = None,
     ) -> Tensor:
-        """Update hidden states; what nobody differentiates, and what a tape records, runs as in any block."""
+        """Update hidden states; without gradients, with a KV cache, and under a tape, as any block does."""
         recorded = not torch.compiler.is_compiling() and MODE.dispatcher is not None
-        if recorded or not torch.is_grad_enabled():
+        cached = self_kv is not None or cross_kv is not None or context is not None
+        if recorded or cached or not torch.is_grad_enabled():
             return super().forward(x, mask, bias, encoder_output, encoder_mask, self_kv, cross_kv, context)
         inputs = (x, mask, bias, encoder_output, encoder_mask)
         if not on_gpu(x):
@@ -121,5 +122,5 @@ def keep_activations(model: Model) -> None:
 def require_blocks(model: Model) -> None:
     """Refuse activation checkpointing of a model that has nothing to compute again."""
     if not blocks_of(model):
-        what = f"a {type(model).__name__} has no Transformer blocks, whose activations are computed again"
+        what = f"{type(model).__name__} has no Transformer blocks, whose activations it would recompute"
         raise ConfigError(f"run.activation_checkpointing is true, but {what}: leave it out")

@@ -118,7 +118,8 @@ class Run:
     def train(self, resume: bool = False) -> Iterator[Log]:
         """Train to the end, from the start or from the newest checkpoint; then write the model into the folder."""
         data, run = self.data, self.settings.run
-        explained = explained_shortage(fitting_of(self.settings, data, self.objective, self.model), self.folder)
+        fitting = fitting_of(self.settings, data, self.objective, self.model, resume)
+        explained = explained_shortage(fitting, self.folder)
         with explained, process_group(run.strategy, self.device) as group, self._opened(resume, group.first):
             parts = (data.batches, self.objective, self.settings.recipe, self.folder, data.validation, self.device)
             for log in train(self.model, *parts, group):
@@ -278,14 +279,14 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
         require_model(config)
         if not dry_run:
             objective = objective_of(resolved.task, data)
-            fitting_of(settings, data, objective, build(config, device="meta")).require_room()
+            fitting_of(settings, data, objective, build(config, device="meta"), resume).require_room()
         model = _fresh(config, settings, data, dry_run)
         start_from_vectors(model, data.tokenizer, "" if resume or dry_run else settings.run.vectors, report)
     else:
         model, new = adopted(config, settings, data, start.model, report)
     lora = prepare_fine_tuning(model, settings, new, report)
     if start is not None and not dry_run:
-        fitting_of(settings, data, objective_of(resolved.task, data), model).require_room()
+        fitting_of(settings, data, objective_of(resolved.task, data), model, resume).require_room()
     return Run(replace(resolved, settings=replace(settings, lora=lora)), data, model, out)
 
 
@@ -376,7 +377,8 @@ def resolve_resumed(
         other = ", ".join(wrong)
         raise ConfigError(f"{folder} was begun with another {other}; resume it without, or begin another run")
     if differing:
-        report(f"{', '.join(differing)} differ from before: the run goes on, but its numbers are rounded differently")
+        what = f"{', '.join(differing)}: not as the run was begun"
+        report(f"{what}; it goes on, and its numbers may be rounded differently")
     values = values_of(asked.settings)
     changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
     return replace(saved, settings=replace(saved.settings, run=changed))

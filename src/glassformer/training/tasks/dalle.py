@@ -255,7 +255,8 @@ def _known_autoencoder(context: DataContext) -> ImageAutoencoder | None:
 
 
 def _device(settings: DALLESettings) -> Device:
-    return run_device(settings.run)
+    """The device of the autoencoder, which has no blocks whose activations could be recomputed."""
+    return replace(run_device(settings.run), activation_checkpointing=False)
 
 
 def _table(data: DALLEData, path: str) -> CaptionTable:
