@@ -40,6 +40,7 @@ class Stage:
 
 
 BENCH = "-m glassformer bench"
+PLAN = "-m benchmarks.plan --out {out}.json"
 NANOGPTS = "--only nanoGPT --only 'nanoGPT with biases'"
 STAGES: dict[str, Stage] = {
     "train": Stage(
@@ -47,15 +48,22 @@ STAGES: dict[str, Stage] = {
         f"{BENCH} train --rounds 3 --only 124M {NANOGPTS} {{peers}} --json {{out}}.json",
     ),
     "translate": Stage(180, f"{BENCH} translate --rounds 3 --only equal --only packed --json {{out}}.json"),
-    "shapes": Stage(170, f"{BENCH} shapes --rounds 3 --seconds 120 --json {{out}}.json --svg {{out}}.svg"),
+    "large": Stage(
+        270,
+        f"{BENCH} train --rounds 3 --only 350M --only 1.5B --only glassformer {NANOGPTS} {{peers}} --json {{out}}.json",
+    ),
     "curves": Stage(
-        220,
-        "-m benchmarks.learning_curves --seconds 60 --text {text} {peers} --json {out}.json --svg {out}.svg",
+        330,
+        "-m benchmarks.learning_curves --seconds 120 --text {text} {peers} --json {out}.json --svg {out}.svg",
         text=True,
     ),
+    "plan": Stage(300, f"{PLAN} --kind training --only gpt2-xl --only gpt2-medium:16 --only transformer-base"),
+    "decoding": Stage(240, f"{PLAN} --kind decoding"),
+    "sweep": Stage(330, "-m benchmarks.scaling_sweep --workers 9 --out {out}.json"),
+    "float8": Stage(180, "-m benchmarks.float8 --out {out}.json"),
+    "shapes": Stage(170, f"{BENCH} shapes --rounds 3 --seconds 120 --json {{out}}.json --svg {{out}}.svg"),
     "small": Stage(150, f"{BENCH} small --rounds 3 {{peers}} --json {{out}}.json"),
     "real": Stage(240, f"{BENCH} translate --rounds 3 --only real --json {{out}}.json"),
-    "plan": Stage(240, "-m benchmarks.plan --only gpt2,transformer-base --out {out}.json"),
     "decode": Stage(240, f"{BENCH} decode --rounds 3 --only gpt2 --only gpt2-64 {{peers}} --json {{out}}.json"),
     "memory": Stage(240, f"{BENCH} memory --json {{out}}.json"),
     "tests": Stage(300, "-m pytest -q -n 0 tests/gpu", tiny=False),

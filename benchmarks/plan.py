@@ -60,7 +60,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="small models on a CPU")
     parser.add_argument("--cpu", action="store_true", help="small presets on a CPU")
-    parser.add_argument("--only", action="append", default=[], help="only this model, or MODEL:BATCH; may be repeated")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        help="only this model, or MODEL:BATCH; may be repeated; --tiny has one model",
+    )
     parser.add_argument("--kind", choices=("training", "decoding"), help="only rows of this kind")
     parser.add_argument("--out", type=Path, default=Path("plan-rows.json"))
     given = parser.parse_args()
@@ -72,11 +77,15 @@ def main() -> None:
         cases += [(f"{name}:{batch}", partial(training, spec, name, batch, length)) for batch in batches]
     for name, texts, prompt, new in decoded if given.kind != "training" else ():
         cases.append((f"{name}:{texts}", partial(decoding, spec, name, texts, prompt, new)))
+    names = {name for name, _ in cases} | {name.split(":")[0] for name, _ in cases}
+    if unknown := [name for name in given.only if name not in names and not given.tiny]:
+        parser.error(f"--only {unknown[0]} is none of the rows; there are {', '.join(name for name, _ in cases)}")
+    wanted = names if given.tiny or not given.only else set(given.only)
     before = json.loads(given.out.read_text())["rows"] if given.out.is_file() else []
     rows: list[Row] = []
     print("| row | what | predicted | measured | predicted / measured |\n| --- | --- | --- | --- | --- |")
     for name, case in cases:
-        if given.only and name not in given.only and name.split(":")[0] not in given.only:
+        if name not in wanted and name.split(":")[0] not in wanted:
             continue
         try:
             for row in case():

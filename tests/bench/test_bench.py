@@ -5,8 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from torch import Tensor, nn
 
-from glassformer.bench import nanogpt
+from glassformer.bench import nanogpt, translators
 from glassformer.bench.measure import BenchError
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.suites import SUITES
@@ -85,15 +86,34 @@ def test_translators_are_trained_on_equal_and_on_real_lengths(tmp_path: Path) ->
     assert alone.keys() - {"skipped"} == {"equal glassformer"}
 
 
+def test_a_file_of_something_else_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("hello", encoding="utf-8")
+    for option in ("--json", "--svg"):
+        assert main(["bench", "shapes", *TINY, option, str(notes)]) == 2
+        assert "already exists and was not written by this command" in capsys.readouterr().err
+    assert notes.read_text(encoding="utf-8") == "hello"
+
+
+def test_exchanged_norms_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = translators.copy_to_torch
+
+    def exchanged(ours: dict[str, Tensor], theirs: nn.Module) -> None:
+        copy(ours, theirs)  # pyright: ignore[reportArgumentType]
+        layer = next(part for part in theirs.modules() if isinstance(part, nn.TransformerDecoderLayer))
+        layer.norm1, layer.norm2 = layer.norm2, layer.norm1
+
+    monkeypatch.setattr(translators, "copy_to_torch", exchanged)
+    assert main(["bench", "translate", *TINY]) == 1
+
+
 def test_torchs_transformer_with_other_weights_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("glassformer.bench.translators.copy_to_torch", lambda ours, theirs: None)
     assert main(["bench", "translate", *TINY]) == 1
 
 
 def test_decoding_runs_in_processes_of_its_own_on_a_cpu(tmp_path: Path) -> None:
-    found = measured(
-        tmp_path, "decode", "--only", "gpt2-cpu,glassformer int8".partition(",")[0], "--only", "glassformer int8"
-    )
+    found = measured(tmp_path, "decode", "--only", "gpt2-cpu", "--only", "glassformer int8")
     assert found.keys() == {"gpt2-cpu glassformer", "gpt2-cpu glassformer int8", "skipped"}
 
 
@@ -146,13 +166,16 @@ def test_a_whole_run_is_that_of_the_recipe() -> None:
         ("train --device tpu", "--device is 'tpu', wanted auto, cpu, cuda or cuda:1"),
         ("train --seconds 5", "--seconds is for the suite shapes, and for small with --until"),
         ("shapes --seconds 0", "--seconds is 0, wanted more than 0"),
+        ("small --until nan", "--until is nan, wanted more than 0"),
+        ("small --seed -1", "--seed is -1, wanted 0 to 2147483647"),
+        ("shapes --json x --svg x", "x: two outputs have this path"),
         ("small --svg small.svg", "--svg is for the suite shapes"),
         ("shapes --svg nowhere/shapes.svg", "--svg: nowhere is not a folder"),
         ("start-up --json nowhere/found.json", "--json: nowhere is not a folder"),
     ],
 )
 def test_faults_are_named(words: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bench", *words.split()]) > 0
+    assert main(["bench", *words.split()]) == 2
     assert said in capsys.readouterr().err
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from glassformer.bench.measure import BenchError
 
@@ -20,6 +20,14 @@ def exact_products() -> Iterator[None]:
         yield
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+@torch.no_grad()
+def draw_vectors(model: nn.Module, endings: tuple[str, ...] = (".weight", ".bias")) -> None:
+    """Draw the weights of norms, and biases: fresh ones are alike, so that exchanged or missing ones would not show."""
+    for name, parameter in model.named_parameters():
+        if parameter.dim() == 1 and name.endswith(endings):
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
 
 
 def relative_distance(found: Tensor, wanted: Tensor) -> float:

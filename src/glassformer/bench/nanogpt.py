@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor, nn
 
-from glassformer.bench.distance import relative_distance
+from glassformer.bench.distance import draw_vectors, relative_distance
 from glassformer.bench.measure import BenchError, Runner, Step
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.peer_steps import LAYERS, gpt_step, next_batch
@@ -55,10 +55,7 @@ def nanogpt_apart(config: GPTConfig, options: BenchOptions, bias: bool = False) 
     device = options.device.device
     ours = build(config, seed=options.seed).to(device).eval()
     theirs = nanogpt_model(load_file(NANOGPT, options.peers), config, bias).to(device).eval()
-    if bias:
-        for name, parameter in ours.named_parameters():
-            if name.endswith(".bias"):  # fresh ones are zero, and would hide a bias that is missing
-                parameter.normal_(std=0.1)
+    draw_vectors(ours, (".weight", ".bias") if bias else (".weight",))
     copy_to_nanogpt(ours.state_dict(), theirs.state_dict())
     ids = torch.randint(config.vocab, (2, config.context), device=device)
     logits = theirs(ids, ids)[0]  # with targets it returns the logits of every position

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from glassformer.bench.measure import BenchError, Runner, Say
+from glassformer.bench.measure import Runner, Say
 from glassformer.bench.peers import MissingPeerError
+from glassformer.errors import ConfigError
 from glassformer.training.device import Device
 
 T = TypeVar("T")
@@ -65,4 +66,4 @@ class BenchOptions:
 def require_known(only: Iterable[str], known: Iterable[str]) -> None:
     """Raise if something that is asked for is neither a row nor a peer of the suite."""
     if unknown := [name for name in only if name not in set(known)]:
-        raise BenchError(f"only={unknown[0]} is neither a row nor a peer of the suite; there are {', '.join(known)}")
+        raise ConfigError(f"only={unknown[0]} is neither a row nor a peer of the suite; there are {', '.join(known)}")

@@ -6,7 +6,7 @@ from jaxtyping import Integer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from glassformer.bench.distance import relative_distance
+from glassformer.bench.distance import draw_vectors, relative_distance
 from glassformer.bench.measure import Runner, Step
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.peer_decoding import HUGGING_FACE, hugging_face_model
@@ -54,6 +54,7 @@ def hugging_face_apart(config: GPTConfig, options: BenchOptions) -> float:
     """How far Hugging Face's logits are from ours in float32, with our weights, on random tokens."""
     device = options.device.device
     ours = build(config, seed=options.seed).to(device).eval()
+    draw_vectors(ours)
     theirs = hugging_face_model(config).to(device).eval()
     state, names = theirs.state_dict(), {"embedding": "wte", "positions": "wpe", "stack.norm": "ln_f"}
     for name, value in ours.state_dict().items():

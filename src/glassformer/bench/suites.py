@@ -15,7 +15,7 @@ from glassformer.bench.decoding import PEERS, decoding
 from glassformer.bench.decoding import ROWS as DECODING
 from glassformer.bench.language_models import SUITES as LANGUAGE_MODELS
 from glassformer.bench.language_models import language_models
-from glassformer.bench.measure import OURS, BenchError, Measurement
+from glassformer.bench.measure import OURS, Measurement
 from glassformer.bench.memory import ROWS as MEMORY
 from glassformer.bench.memory import memory
 from glassformer.bench.nanogpt import NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED
@@ -31,6 +31,7 @@ from glassformer.bench.time_to_loss import time_to_loss
 from glassformer.bench.translators import ROWS as TRANSLATORS
 from glassformer.bench.translators import TORCH, translators
 from glassformer.bench.whole_runs import RUNS
+from glassformer.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -92,11 +93,11 @@ def run_suite(name: str, options: BenchOptions) -> BenchReport:
     suite, device = SUITES[name], options.device
     require_known(options.only, (*suite.rows, *suite.runners))
     if suite.device is not None and device.device.type != suite.device:
-        raise BenchError(f"{name} runs on {suite.device}, and device is {device.device}")
+        raise ConfigError(f"{name} runs on {suite.device}, and device is {device.device}")
     if name != "small" and (options.until is not None or options.data is not None):
-        raise BenchError("until and data are for the suite small")
+        raise ConfigError("until and data are for the suite small")
     if options.seconds is not None and name != "shapes" and options.until is None:
-        raise BenchError("seconds is for the suite shapes, and for small with until")
+        raise ConfigError("seconds is for the suite shapes, and for small with until")
     for lacking in _lacking(options):
         options.skip(lacking)
     rows = suite.run(options)

@@ -5,9 +5,10 @@ import statistics
 from contextlib import closing
 from dataclasses import dataclass
 
-from glassformer.bench.measure import OURS, BenchError, Measurement
+from glassformer.bench.measure import OURS, Measurement
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.whole_runs import Start, watch, whole_runs
+from glassformer.errors import ConfigError
 
 PATIENCE = 3600.0  # seconds after which a run is given up, unless `seconds` says otherwise
 Validation = tuple[int, float]  # a step, and its validation loss
@@ -25,7 +26,7 @@ class _Reached:
 def time_to_loss(options: BenchOptions) -> list[Measurement]:
     """Seconds to the loss that is asked for, for ours, ours with Muon, and nanoGPT, in turns."""
     if options.until is None or options.data is None:
-        raise BenchError("until and data go together: the validation loss to reach, and the text to train on")
+        raise ConfigError("until and data go together: the validation loss to reach, and the text to train on")
     runs = whole_runs(options)
     found: dict[str, list[_Reached]] = {name: [] for name in runs}
     for round in range(options.rounds):

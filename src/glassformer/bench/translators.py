@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import torch
 
-from glassformer.bench.distance import exact_products, relative_distance, require_near
+from glassformer.bench.distance import draw_vectors, exact_products, relative_distance, require_near
 from glassformer.bench.measure import OURS, Measurement, Runner, Step, TimedWork, measure
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
@@ -154,6 +154,7 @@ def check_equal(row: TranslatorRow, options: BenchOptions) -> dict[str, float]:
     """How far torch's logits are from ours in float32, with our weights; raises if that is too far."""
     config, device = replace(row.config, dropout=0.0), options.device.device
     ours = build(config, seed=options.seed).to(device).eval()
+    draw_vectors(ours)
     theirs = TorchTranslator(config, row.length).to(device)
     copy_to_torch(ours.state_dict(), theirs)
     source, target = (torch.randint(FIRST_WORD, config.vocab, (3, row.length), device=device) for _ in range(2))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
+from glassformer.cli.output_files import require_free
 from glassformer.cli.report import (
     Flag,
     MaybePath,
@@ -74,6 +75,11 @@ class Where:
 
 
 ON_CPU = ("cpu", "start-up")
+SEEDS = 2**31
+REPORT_MARK, CHART_MARK = (
+    '{\n  "suite": "',
+    "<title>Training step of a GPT on",
+)  # in every file that this command writes
 SHORT = 0.1  # milliseconds
 ANYWHERE = Where()
 
@@ -128,13 +134,17 @@ def bench(
 
 def _require_usable(where: Where, peers: Path | None, written: dict[str, Path | None]) -> None:
     """Raise if something to read is not there, if a file cannot be written, or if there is no time."""
-    if where.seconds is not None and where.seconds <= 0:
-        raise UsageError(f"--seconds is {where.seconds:g}, wanted more than 0")
+    for name, value in (("seconds", where.seconds), ("until", where.until)):
+        if value is not None and not value > 0:
+            raise UsageError(f"--{name} is {value:g}, wanted more than 0")
+    if where.seed is not None and not 0 <= where.seed < SEEDS:
+        raise UsageError(f"--seed is {where.seed}, wanted 0 to {SEEDS - 1}")
     for path in filter(None, (peers, where.data)):
         require_exists(path)
     for name, path in written.items():
         if path is not None and not path.parent.is_dir():
             raise UsageError(f"--{name}: {path.parent} is not a folder")
+    require_free([(written["json"], REPORT_MARK), (written["svg"], CHART_MARK)])
 
 
 def _measure(suite: str, peers: Path | None, rounds: int | None, only: tuple[str, ...], where: Where) -> "BenchReport":
@@ -155,7 +165,7 @@ def _measure(suite: str, peers: Path | None, rounds: int | None, only: tuple[str
 
 def _seed(given: int | None) -> int:
     """A seed, drawn if none is given: data that nothing was tuned to."""
-    return secrets.randbits(31) if given is None else given
+    return secrets.randbelow(SEEDS) if given is None else given
 
 
 def _save(report: "BenchReport", path: Path) -> None:
