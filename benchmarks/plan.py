@@ -60,12 +60,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--tiny", action="store_true", help="small models on a CPU")
     parser.add_argument("--cpu", action="store_true", help="small presets on a CPU")
-    parser.add_argument(
-        "--only",
-        action="append",
-        default=[],
-        help="only this model, or MODEL:BATCH; may be repeated; --tiny has one model",
-    )
+    parser.add_argument("--only", action="append", default=[], help="only this model, or MODEL:BATCH; may be repeated")
     parser.add_argument("--kind", choices=("training", "decoding"), help="only rows of this kind")
     parser.add_argument("--out", type=Path, default=Path("plan-rows.json"))
     given = parser.parse_args()

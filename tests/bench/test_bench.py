@@ -95,7 +95,7 @@ def test_a_file_of_something_else_is_not_overwritten(tmp_path: Path, capsys: pyt
     assert notes.read_text(encoding="utf-8") == "hello"
 
 
-def test_exchanged_norms_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exchanged_norms_are_seen(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     copy = translators.copy_to_torch
 
     def exchanged(ours: dict[str, Tensor], theirs: nn.Module) -> None:
@@ -105,6 +105,7 @@ def test_exchanged_norms_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(translators, "copy_to_torch", exchanged)
     assert main(["bench", "translate", *TINY]) == 1
+    assert "torch.nn.Transformer: its logits are" in capsys.readouterr().err
 
 
 def test_torchs_transformer_with_other_weights_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:

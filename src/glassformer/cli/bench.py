@@ -76,10 +76,7 @@ class Where:
 
 ON_CPU = ("cpu", "start-up")
 SEEDS = 2**31
-REPORT_MARK, CHART_MARK = (
-    '{\n  "suite": "',
-    "<title>Training step of a GPT on",
-)  # in every file that this command writes
+REPORT_MARK, CHART_MARK = '{\n  "suite": "', "<title>Training step of a GPT on"  # in the files that it writes
 SHORT = 0.1  # milliseconds
 ANYWHERE = Where()
 
