@@ -1,8 +1,10 @@
 """`glassformer bench`: every suite in its smallest sizes, what it compares, and its messages."""
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from torch import Tensor, nn
@@ -73,6 +75,26 @@ def test_hugging_face_is_compared_with_ours_too(tmp_path: Path) -> None:
     pytest.importorskip("transformers")
     found = measured(tmp_path, "train", "--only", "Hugging Face")
     assert 0 < found["124M Hugging Face"]["apart"] < 1e-5  # pyright: ignore[reportOperatorIssue]
+
+
+def test_x_transformers_is_trained_where_it_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    class Wrapper(nn.Module):
+        def __init__(self, *, num_tokens: int, attn_layers: dict[str, int], **more: object) -> None:
+            super().__init__()
+            asked.append(attn_layers | more)
+            self.embedding, self.output = (nn.Embedding(num_tokens, 8), nn.Linear(8, num_tokens))
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.output(self.embedding(ids))
+
+    package = ModuleType("x_transformers")
+    vars(package).update(Decoder=dict, TransformerWrapper=Wrapper)
+    monkeypatch.setitem(sys.modules, "x_transformers", package)
+    found = measured(tmp_path, "train", "--only", "x-transformers")
+    assert found["124M x-transformers"]["apart"] is None
+    assert {"dim": 32, "depth": 2, "heads": 2, "attn_dim_head": 16, "max_seq_len": 16}.items() <= asked[0].items()
 
 
 def test_translators_are_trained_on_equal_and_on_real_lengths(tmp_path: Path) -> None:

@@ -13,7 +13,12 @@ from glassformer.bench.nanogpt import NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED,
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.our_training import our_runner
 from glassformer.bench.peer_decoding import HUGGING_FACE
-from glassformer.bench.peer_gpt2 import hugging_face_apart, hugging_face_runner
+from glassformer.bench.peer_gpt2 import (
+    X_TRANSFORMERS,
+    hugging_face_apart,
+    hugging_face_runner,
+    x_transformers_runner,
+)
 from glassformer.data.packed_batches import PackedBatches
 from glassformer.layers.config import Config
 from glassformer.models.gpt import GPTConfig
@@ -59,7 +64,7 @@ GPT2_RECIPE = _recipe(6e-4, 0.95)
 _NANOGPTS = (NANOGPT, NANOGPT_BIASES)
 _MEDIUM, _XL = replace(GPT2, dim=1024, layers=24, heads=16), replace(GPT2, dim=1600, layers=48, heads=25)
 TRAIN = {
-    "124M": _gpt(GPT2, 64, GPT2_RECIPE, peers=(*_NANOGPTS, HUGGING_FACE)),
+    "124M": _gpt(GPT2, 64, GPT2_RECIPE, peers=(*_NANOGPTS, HUGGING_FACE, X_TRANSFORMERS)),
     "350M": _gpt(_MEDIUM, 32, GPT2_RECIPE, default=False, steps=6, peers=_NANOGPTS),
     "1.5B": _gpt(_XL, 8, GPT2_RECIPE, default=False, steps=5, peers=_NANOGPTS),
 }
@@ -73,7 +78,7 @@ SMALL = {
 }
 _README = GPTConfig(vocab=65, context=64, dim=128, layers=4, heads=4, activation="gelu")
 CPU = {
-    "10M": _gpt(_CHARACTERS, 8, _recipe(1e-3, 0.99), steps=2, warm_up=3, peers=_NANOGPTS),
+    "10M": _gpt(_CHARACTERS, 8, _recipe(1e-3, 0.99), steps=2, warm_up=3, peers=(*_NANOGPTS, X_TRANSFORMERS)),
     "0.8M": _gpt(_README, 12, _recipe(1e-3, 0.99), steps=20, warm_up=10, peers=_NANOGPTS),
 }
 SUITES = {"train": TRAIN, "small": SMALL, "cpu": CPU}
@@ -122,6 +127,8 @@ def _candidates(row: LanguageModelRow, tokens: Tokens, options: BenchOptions) ->
         found[NANOGPT_COMPILED] = partial(nanogpt_runner, NANOGPT_COMPILED, *shape, options)
     if HUGGING_FACE in row.peers:
         found[HUGGING_FACE] = partial(hugging_face_runner, *shape, options)
+    if X_TRANSFORMERS in row.peers:
+        found[X_TRANSFORMERS] = partial(x_transformers_runner, *shape, options)
     return found
 
 

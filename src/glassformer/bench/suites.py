@@ -21,6 +21,7 @@ from glassformer.bench.memory import memory
 from glassformer.bench.nanogpt import NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED
 from glassformer.bench.options import BenchOptions, require_known
 from glassformer.bench.peer_decoding import HUGGING_FACE
+from glassformer.bench.peer_gpt2 import X_TRANSFORMERS
 from glassformer.bench.shapes import ROWS as SHAPES
 from glassformer.bench.shapes import shapes
 from glassformer.bench.sparse import PATTERNS, sparse
@@ -50,8 +51,8 @@ def _small(options: BenchOptions) -> list[Measurement]:
     return time_to_loss(options) if timed else language_models("small", options)
 
 
-GPT2_RUNNERS = (OURS, NANOGPT, NANOGPT_BIASES, HUGGING_FACE)
-CPU_RUNNERS = (OURS, NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED)
+GPT2_RUNNERS = (OURS, NANOGPT, NANOGPT_BIASES, HUGGING_FACE, X_TRANSFORMERS)
+CPU_RUNNERS = (OURS, NANOGPT, NANOGPT_BIASES, NANOGPT_COMPILED, X_TRANSFORMERS)
 SUITES: dict[str, Suite] = {
     "train": Suite(partial(language_models, "train"), (*LANGUAGE_MODELS["train"],), GPT2_RUNNERS),
     "small": Suite(_small, (*LANGUAGE_MODELS["small"],), (NANOGPT, *RUNS)),
