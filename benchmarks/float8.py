@@ -22,22 +22,8 @@ import numpy as np
 import torch
 
 from benchmarks.scaling_sweep import encode
-from glassformer.charts import (
-    BOTTOM,
-    GAP,
-    HEIGHTS,
-    MARGIN_LEFT,
-    MARGIN_RIGHT,
-    TOP,
-    WIDTH,
-    Curve,
-    Scale,
-    svg_curve,
-    svg_grid,
-    svg_legend,
-    svg_picture,
-    svg_text,
-)
+from glassformer.bench.measure import wait
+from glassformer.charts import Curve, Panel, panels
 from glassformer.data.packed_batches import PackedBatches
 from glassformer.layers.config import Config
 from glassformer.models.gpt import GPTConfig
@@ -78,12 +64,6 @@ class Side:
         self.losses += torch.stack(found).tolist()
 
 
-def wait(device: torch.device) -> None:
-    """Wait until all is computed."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def sides(given: argparse.Namespace, config: Config, ids: np.ndarray) -> dict[str, Side]:
     """The two runs, before their first step."""
     if given.tiny:
@@ -115,22 +95,11 @@ def chart(runs: Mapping[str, Side], turn: int, title: str) -> str:
         for (name, side), style in zip(runs.items(), ("one", "two"), strict=True)
     ]
     apart = [(x, 100 * (b / a - 1)) for (x, a), (_, b) in zip(curves[0].points, curves[1].points, strict=True)]
-    plots = [("training loss", curves), ("float8 over bfloat16, in percent of the loss", [Curve("", "three", apart)])]
-    across = Scale(0, curves[0].points[-1][0], MARGIN_LEFT, WIDTH - MARGIN_RIGHT)
-    parts, top = [svg_text(MARGIN_LEFT, TOP - 18, title, "start", "title")], TOP + GAP
-    for (name, drawn), height in zip(plots, HEIGHTS, strict=False):
-        values = [y for curve in drawn for _, y in curve.points]
-        room = 0.05 * (max(values) - min(values)) or 1.0
-        upwards = Scale(min(values) - room, max(values) + room, top + height, top)
-        parts.append(svg_text(MARGIN_LEFT, top - 8, name, "start", "title"))
-        parts += svg_legend(drawn, WIDTH - MARGIN_RIGHT, top - 8) if len(drawn) > 1 else []
-        for tick in upwards.ticks():
-            parts.append(svg_grid(MARGIN_LEFT, upwards.pixel(tick), WIDTH - MARGIN_RIGHT, upwards.pixel(tick)))
-            parts.append(svg_text(MARGIN_LEFT - 6, upwards.pixel(tick) + 4, f"{tick:.6g}", "end", "value"))
-        parts += [part for curve in drawn for part in svg_curve(curve, across, upwards)]
-        top += height + GAP + BOTTOM / 2
-    parts += [svg_text(across.pixel(tick), top - 8, f"{tick:,.0f}", "middle", "step") for tick in across.ticks()]
-    return svg_picture(WIDTH, round(top + BOTTOM / 2), title, parts)
+    losses = Panel("training loss", curves, low=min(y for curve in curves for _, y in curve.points))
+    above = Curve("", "three", apart)
+    return panels(
+        title, [losses, Panel("float8 over bfloat16, in percent of the loss", [above], low=min(y for _, y in apart))]
+    )
 
 
 def means(losses: Sequence[float], turn: int) -> list[tuple[float, float]]:
