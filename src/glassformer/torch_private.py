@@ -1,6 +1,5 @@
 """Calls to private torch functions, each with a fallback for versions without it."""
 
-import functools
 import importlib
 import logging
 
@@ -14,7 +13,7 @@ FLOAT8_CAPABILITY = (8, 9)  # of the first GPUs that multiply 8-bit floats
 def multiply_all(tensors: list[Tensor], factor: Tensor | float) -> None:
     """Multiply every tensor in place, in one kernel where torch has one for lists."""
     if hasattr(torch, "_foreach_mul_"):
-        torch._foreach_mul_(tensors, factor)  # pyright: ignore
+        torch._foreach_mul_(tensors, factor)  # pyright: ignore[reportPrivateImportUsage]
         return
     for tensor in tensors:
         tensor.mul_(factor)
@@ -24,11 +23,11 @@ def lerp_all(tensors: list[Tensor], ends: list[Tensor], weight: float | Tensor) 
     """Move every tensor in place towards its end by a fraction `weight` of the way."""
     if isinstance(weight, Tensor) and hasattr(torch, "_foreach_sub"):
         ways = torch._foreach_sub(ends, tensors)  # pyright: ignore[reportPrivateImportUsage]
-        torch._foreach_mul_(ways, weight)  # pyright: ignore
-        torch._foreach_add_(tensors, ways)  # pyright: ignore
+        torch._foreach_mul_(ways, weight)  # pyright: ignore[reportPrivateImportUsage]
+        torch._foreach_add_(tensors, ways)  # pyright: ignore[reportPrivateImportUsage]
         return
     if hasattr(torch, "_foreach_lerp_"):
-        torch._foreach_lerp_(tensors, ends, weight)  # pyright: ignore
+        torch._foreach_lerp_(tensors, ends, weight)  # pyright: ignore[reportPrivateImportUsage, reportCallIssue, reportArgumentType]
         return
     for tensor, end in zip(tensors, ends, strict=True):
         tensor.lerp_(end, weight)
@@ -81,7 +80,8 @@ def _no_hint(record: logging.LogRecord) -> bool:
 def keep_sizes_apart() -> None:
     """Let the compiler treat two sizes that are equal in one batch as different; else it compiles more often."""
     try:
-        importlib.import_module("torch.fx.experimental._config").use_duck_shape = False  # pyright: ignore
+        config = importlib.import_module("torch.fx.experimental._config")
+        config.use_duck_shape = False  # pyright: ignore[reportAttributeAccessIssue]
     except (ImportError, AttributeError):
         return
 
@@ -92,23 +92,6 @@ def compiled_graphs() -> int:
         return int(importlib.import_module("torch._dynamo.utils").counters["stats"]["unique_graphs"])
     except (ImportError, AttributeError, KeyError):
         return 0
-
-
-ONEDNN_LINEAR = "_linear_pointwise"
-
-
-def onednn_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """The linear layer of oneDNN, without a gradient; `weight` is [outputs, inputs]."""
-    return getattr(torch.ops.mkldnn, ONEDNN_LINEAR)(x, weight, bias, "none", [], "")
-
-
-@functools.cache
-def onednn_is_faster() -> bool:
-    """Whether oneDNN has faster float32 products than MKL, which leaves AVX-512 unused on processors of AMD."""
-    if not torch.backends.mkldnn.is_available() or not hasattr(torch.ops.mkldnn, ONEDNN_LINEAR):
-        return False
-    processor = str(torch.cpu.get_capabilities().get("cpu_name", ""))
-    return torch.backends.cpu.get_cpu_capability() == "AVX512" and processor.startswith("AMD")
 
 
 FLASH = "_flash_attention_forward"

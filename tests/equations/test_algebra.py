@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.testing import assert_close
 
-from glassformer.equations.algebra import add, linear, residual
+from glassformer.equations.algebra import add, linear, product_dtype, residual
 from glassformer.equations.matrices import matmul
 from glassformer.equations.sequences import concat
 from glassformer.errors import EquationError
@@ -57,3 +57,11 @@ def test_silent_broadcasts_are_refused() -> None:
         concat([torch.ones(2, 3), torch.ones(4, 3)])
     with pytest.raises(EquationError, match="^concat: parts is empty"):
         concat([])
+
+
+def test_products_have_the_dtype_of_autocast() -> None:
+    x = torch.ones(2, 3)
+    assert product_dtype(x) == torch.float32
+    with torch.autocast("cpu", torch.bfloat16):
+        assert product_dtype(x) == linear(x, x.T).dtype == torch.bfloat16
+        assert product_dtype(x.to("meta")) == torch.float32, "torch refuses to say"

@@ -66,7 +66,7 @@ def test_the_tables_are_those_of_the_format() -> None:
 def test_numbers_become_the_nearest_float8(seed: int, rows: int, size: int, power: int) -> None:
     x = drawn(seed, rows, size) * 2.0**power
     assert torch.equal(fake_quantize_float8(x).double(), nearest(x, E4M3))
-    assert torch.equal(fake_quantize_float8(x.bfloat16()).double(), nearest(x.bfloat16(), E4M3)), "exact in any dtype"
+    assert torch.equal(fake_quantize_float8(x.bfloat16()).double(), nearest(x.bfloat16(), E4M3)), "exact there too"
     z = quantize_gradient_float8(leaf := x.clone().requires_grad_())
     assert torch.equal(z, x)
     assert torch.equal(torch.autograd.grad(z, leaf, x)[0].double(), nearest(x, E5M2))
@@ -209,3 +209,21 @@ def test_what_a_gpu_asks_of_matrices_is_kept(seed: int, rows: int, inputs: int, 
         torch.autograd.grad(y, (x, W), drawn(seed + 2, outputs, rows).T if turned else torch.ones_like(y))
     padded = rows + -rows % 16
     assert shapes == [(rows, inputs, outputs), (rows, outputs, inputs), (inputs, padded, outputs)]
+
+
+@pytest.mark.parametrize(("needed", "products"), [("x", 2), ("W", 2), ("b", 1), ("xWb", 3)])
+def test_only_the_gradients_that_are_needed_are_computed(
+    needed: str, products: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[torch.Size] = []
+
+    def noted(a: Tensor, *others: object, **named: object) -> Tensor:
+        made.append(a.shape)
+        return scaled_mm(a, *others, **named)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(float8, "scaled_mm", noted)
+    leaves = {"x": drawn(0, 5, 16), "W": drawn(1, 16, 32), "b": drawn(2, 32)}
+    y = float8_linear(*(t.requires_grad_(name in needed) for name, t in leaves.items()))
+    y.square().sum().backward()
+    assert [name for name, t in leaves.items() if t.grad is not None] == list(needed)
+    assert len(made) == products

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.equation import no_checks
-from glassformer.equations.linear_cross_entropy import linear_cross_entropy
+from glassformer.equations.linear_cross_entropy import linear_cross_entropy, loss_in_pieces
 from glassformer.equations.losses import cross_entropy
+from glassformer.equations.onednn_affine import training_affine
 
 MODULE = sys.modules["glassformer.equations.linear_cross_entropy"]
 
@@ -61,3 +62,25 @@ def test_nothing_is_kept_where_no_gradient_is_wanted() -> None:
     h, E, targets, b = layer(50, 9)
     with torch.no_grad():
         assert linear_cross_entropy(h, E, targets, b, 0.0, -100).grad_fn is None
+
+
+def test_products_are_those_of_training_where_gradients_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[torch.Size] = []
+
+    def noted(x: Tensor, W: Tensor, b: Tensor | None = None) -> Tensor:
+        made.append(x.shape)
+        return training_affine(x, W, b)
+
+    monkeypatch.setattr(MODULE, "training_affine", noted)
+    h, E, targets, b = layer(50, 9)
+    with torch.no_grad():
+        linear_cross_entropy(h, E, targets, b, 0.0, -100)
+    assert not made, "kernels of many sizes would stay in memory"
+    linear_cross_entropy(h, E, targets, b, 0.0, -100)
+    assert len(made) == 3, "of logits and of both gradients, in one pass"
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_an_empty_batch_is_planned(device: str) -> None:
+    h, E, targets, b = (t.to("meta") for t in layer(0, 9))
+    assert loss_in_pieces(h, E, targets, b, planned=device).shape == ()

@@ -18,12 +18,19 @@ MANY = 200_000
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-@pytest.mark.parametrize("p", [0.0, 0.001, 0.1, 0.5, 0.9])
+@pytest.mark.parametrize("p", [0.0, 0.001, 0.005, 0.1, 0.2, 0.5, 0.9])
 def test_the_fraction_dropped_is_the_probability(p: float, dtype: torch.dtype) -> None:
     m = dropout_mask(torch.zeros(MANY, dtype=dtype), p, torch.Generator().manual_seed(0))
     assert m.dtype == dtype and ((m == 0) | (m == 1)).all()
     spread = math.sqrt(p * (1 - p) / MANY)
     assert (m == 0).double().mean().item() == pytest.approx(p, abs=5 * spread)
+
+
+def test_every_bit_is_drawn_once() -> None:
+    m = dropout_mask(torch.zeros(4, MANY), 0.5)
+    assert (m.corrcoef() - torch.eye(4)).abs().max() < 5 / math.sqrt(MANY), "rows"
+    lagged = torch.stack([m.flatten()[lag : lag + MANY] for lag in range(9)])
+    assert (lagged.corrcoef() - torch.eye(9)).abs().max() < 5 / math.sqrt(MANY), "neighbors"
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
@@ -32,6 +39,16 @@ def test_the_mean_is_kept(p: float) -> None:
     assert y.mean().item() == pytest.approx(3.0, abs=5 * 3 * math.sqrt(p / (1 - p) / MANY))
     kept = y[y != 0]
     assert_close(kept, torch.full_like(kept, 3 / (1 - p)))
+
+
+def test_what_is_kept_is_scaled_and_so_is_its_gradient() -> None:
+    x = torch.randn(7, 5, requires_grad=True)
+    torch.manual_seed(3)
+    y = dropout(x, 0.25)
+    torch.manual_seed(3)
+    m = dropout_mask(x, 0.25) / 0.75
+    assert_close(y, x * m)
+    assert_close(torch.autograd.grad(y.sum(), x)[0], m)
 
 
 @CASES

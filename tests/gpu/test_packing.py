@@ -60,10 +60,16 @@ def bounds(rows: int, documents: int, tokens: int, seed: int) -> Tensor:
     return torch.from_numpy(found).int().cuda()
 
 
+LONGEST = pytest.mark.parametrize("longest", [128, 640], ids=["short", "flash"])  # which kernel it is
+
+
+@LONGEST
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("rows", [1, 2])
 @pytest.mark.parametrize("causal", [False, True])
-def test_the_kernel_equals_the_formula_forward_and_backward(causal: bool, rows: int, dtype: torch.dtype) -> None:
+def test_the_kernel_equals_the_formula_forward_and_backward(
+    causal: bool, rows: int, dtype: torch.dtype, longest: int
+) -> None:
     chance = torch.Generator("cuda").manual_seed(0)
     c = bounds(rows, 24, 640, 0)
     e = c if causal else bounds(rows, 24, 704, 1)
@@ -73,9 +79,9 @@ def test_the_kernel_equals_the_formula_forward_and_backward(causal: bool, rows: 
         for n in (640, keys, keys)
     )
     exact = [t.detach().double().requires_grad_() for t in (q, k, v)]
-    fast = packed_kernel(q, k, v, (c, e), 128, causal, None)
+    fast = packed_kernel(q, k, v, (c, e), longest, causal, None)
     assert fast is not None, "there is a kernel"
-    slow = packed_attention.fn(exact[0], exact[1], exact[2], c, e, 128, causal)
+    slow = packed_attention.fn(exact[0], exact[1], exact[2], c, e, longest, causal)
     room = 2e-2 if dtype == torch.bfloat16 else 4e-3
     assert_close(fast.double(), slow, rtol=room, atol=room)
     seed = torch.randn(slow.shape, generator=chance, device="cuda", dtype=dtype)
@@ -86,11 +92,12 @@ def test_the_kernel_equals_the_formula_forward_and_backward(causal: bool, rows: 
         assert (one.double() - other).abs().max() <= 2 * room * other.abs().max()
 
 
-def test_dropped_weights_keep_their_mean() -> None:
+@LONGEST
+def test_dropped_weights_keep_their_mean(longest: int) -> None:
     q, v = torch.zeros(1, 1, 640, 64, device="cuda", dtype=torch.bfloat16), torch.ones(1, 1, 640, 64, device="cuda")
     c = bounds(1, 24, 640, 0)
     torch.manual_seed(0)
-    one, other = (packed_kernel(q, q, v.bfloat16(), (c, c), 128, False, None, 0.3) for _ in range(2))
+    one, other = (packed_kernel(q, q, v.bfloat16(), (c, c), longest, False, None, 0.3) for _ in range(2))
     assert one is not None and other is not None
     assert float(one.float().mean()) == pytest.approx(1, abs=0.1)
     assert not torch.equal(one, other) and float(one.float().std()) > 0.01

@@ -1,6 +1,7 @@
 """Triton kernels against the equations they fuse: on a GPU, or elsewhere in Triton's interpreter."""
 
 import os
+from collections.abc import Callable
 from importlib.util import find_spec
 
 import pytest
@@ -224,11 +225,34 @@ def test_rows_of_cross_entropy_become_their_gradients(classes: int, columns: int
     assert not z[:, classes:].any() and not z[2].any()
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 0.1])
+def test_an_impossible_class_is_infinitely_surprising_to_smoothed_targets(epsilon: float) -> None:
+    from glassformer.equations.cross_entropy_kernel import cross_entropy_rows
+
+    z, targets = draw(1, 64), torch.tensor([1], device=DEVICE)
+    z[0, 3] = -torch.inf
+    wanted = cross_entropy.fn(z[:, :50].double(), targets, epsilon, -100, "none")
+    assert bool(wanted.isinf()) == (epsilon > 0)
+    assert_close(cross_entropy_rows(z, targets, 50, epsilon, -100).double(), wanted, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")  # numpy's, in the interpreter
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_row_left_out_of_the_loss_has_no_gradient_whatever_its_logits(bad: float) -> None:
+    from glassformer.equations.cross_entropy_kernel import cross_entropy_rows
+
+    z, targets = draw(2, 64), torch.tensor([1, -100], device=DEVICE)
+    z[1, 0] = z[1, 7] = bad
+    assert cross_entropy_rows(z, targets, 50, 0.1, -100)[1] == 0
+    assert not z[1].any() and z[0].isfinite().all()
+
+
 def document_bounds(documents: list[list[int]]) -> Tensor:
     """Bounds of documents of these lengths, row by row."""
     return torch.tensor([[0, *torch.tensor(row).cumsum(0).tolist()] for row in documents], dtype=torch.int32).to(DEVICE)
 
 
+KERNELS = ["_forward", "_backward", "_query_backward"]  # of attention within documents
 LENGTHS = [[5, 0, 16, 1, 26, 0], [20, 20, 0, 0, 8, 0]]  # of documents, empty ones among them
 OTHERS = [[9, 3, 0, 30, 2, 4], [17, 1, 12, 0, 8, 10]]
 
@@ -289,3 +313,57 @@ def test_attention_within_short_documents_compiles_with_its_gradient(p: float) -
     compiled = torch.compile(attend, backend="aot_eager", fullgraph=True)
     for found, right in zip(gradients(compiled), gradients(attend), strict=True):
         assert_close(found, right)
+
+
+@pytest.mark.parametrize("longest", [3, 96])  # one block for a document, and several
+@pytest.mark.parametrize("axis", [0, 1, 2], ids=["batch", "heads", "tokens"])
+def test_offsets_in_memory_have_64_bits(axis: int, longest: int) -> None:
+    from glassformer.equations.document_attention_kernel import DocumentBounds, backward, forward
+
+    shape, strides = (3, 3, 3, 16), [144, 48, 16, 1]
+    strides[axis] = 2**30  # the last of three is 2^31 numbers away: 4 GiB, of which next to nothing is touched
+    memory = torch.empty(2**31 + 4 * 512, dtype=torch.float16, device=DEVICE)
+    far = [memory.as_strided(shape, strides, 512 * n) for n in range(4)]
+    near_by = [draw(*shape, seed=n, dtype=torch.float16) for n in range(4)]
+    for one, other in zip(far, near_by, strict=True):
+        one.copy_(other)
+    c = document_bounds([[1, 2], [2, 1], [3, 0]])
+    documents = DocumentBounds([c, c], longest, False, 0.25, 0.0)
+    found, wanted = (forward(q, k, v, documents) for q, k, v, _ in (far, near_by))
+    assert_close(found, wanted, rtol=0, atol=0)
+    found, wanted = (backward(o_bar, q, k, v, *wanted, documents) for q, k, v, o_bar in (far, near_by))
+    assert_close(found, wanted, rtol=0, atol=0)
+
+
+def test_kernels_are_launched_on_the_device_of_their_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    from glassformer.equations import cross_entropy_kernel, document_attention_kernel
+
+    current: list[Tensor | None] = [None]
+    launched: list[Tensor | None] = []
+
+    class Noted(torch.cuda.device_of):
+        def __init__(self, obj: Tensor) -> None:
+            super().__init__(obj)
+            self.tensor = obj
+
+        def __enter__(self) -> None:
+            current.append(self.tensor)
+
+        def __exit__(self, *_: object) -> None:
+            current.pop()
+
+    class Kernel:
+        def __getitem__(self, grid: tuple[int, ...]) -> Callable[..., None]:
+            return lambda *_, **__: launched.append(current[-1])
+
+    monkeypatch.setattr(torch.cuda, "device_of", Noted)
+    for module, names in ((cross_entropy_kernel, ["_rows"]), (document_attention_kernel, KERNELS)):
+        for name in names:
+            monkeypatch.setattr(module, name, Kernel())
+    z, c = draw(1, 64), document_bounds([[3]])
+    cross_entropy_kernel.cross_entropy_rows(z, torch.tensor([1], device=DEVICE), 64, 0.0, -100)
+    documents = document_attention_kernel.DocumentBounds([c, c], 96, False, 0.25, 0.0)
+    q, k, v, o_bar = (draw(1, 1, 3, 16, seed=n) for n in range(4))
+    o, lse = document_attention_kernel.forward(q, k, v, documents)
+    document_attention_kernel.backward(o_bar, q, k, v, o, lse, documents)
+    assert [id(each) for each in launched] == [id(each) for each in (z, q, q, q)]

@@ -16,7 +16,6 @@ from glassformer.equations.cache import write_slots
 from glassformer.equations.components import principal_components
 from glassformer.equations.contrastive import contrastive_logits, contrastive_loss, logit_scale
 from glassformer.equations.convolution import conv2d, upsample
-from glassformer.equations.cpu_kernels import affine  # noqa: F401 - loads the fast forms on a CPU
 from glassformer.equations.embedding import embed, scale_embedding, unembed
 from glassformer.equations.flash_attention import tiled_attention
 from glassformer.equations.float8 import fake_quantize_float8, float8_linear, quantize_gradient_float8

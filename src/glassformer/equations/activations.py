@@ -102,7 +102,9 @@ def gelu(x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
 
 @gelu.def_fused
 def _gelu_fused(x: Tensor) -> Tensor:
-    return CompiledGelu.apply(x, False) if for_compiler(x) else functional.gelu(x)  # pyright: ignore
+    if for_compiler(x):
+        return CompiledGelu.apply(x, False)  # pyright: ignore[reportReturnType]
+    return functional.gelu(x)
 
 
 @gelu.def_gradient(r"\bar x = \bar a \odot \left(\Phi(x) + x \, \varphi(x)\right)")

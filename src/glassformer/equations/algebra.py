@@ -3,10 +3,10 @@
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn import functional
 
 from glassformer.arithmetic import dot, number, times, total
 from glassformer.equation import equation
+from glassformer.equations.onednn_affine import affine
 from glassformer.equations.ranges import same_dtype
 
 
@@ -28,7 +28,7 @@ def linear(
     return y if b is None else y + b
 
 
-linear.def_fused(lambda x, W, b=None: functional.linear(x, W.T, b))  # on a CPU: cpu_kernels.py
+linear.def_fused(affine)
 
 
 @linear.def_gradient(r"\bar x = \bar y W^\top, \quad \bar W = x^\top \bar y, \quad \bar b = \textstyle\sum \bar y")
@@ -41,6 +41,12 @@ def _linear_gradient(y_bar: Tensor, x: Tensor, W: Tensor, b: Tensor | None) -> t
 def _linear_cell(index: tuple[int, ...], x: Tensor, W: Tensor, b: Tensor | None) -> str:
     text = dot(x[index[:-1]], W[:, index[-1]])
     return text if b is None else total([text, number(b[index[-1]])], [])
+
+
+def product_dtype(x: Tensor) -> torch.dtype:
+    """The dtype of matrix products of a tensor: that of autocast where it is on, else its own."""
+    half = not x.is_meta and torch.is_autocast_enabled(x.device.type)
+    return torch.get_autocast_dtype(x.device.type) if half else x.dtype
 
 
 @equation(

@@ -10,10 +10,12 @@ from torch.nn import functional
 from glassformer.arithmetic import dot, factor, number
 from glassformer.equation import equation
 from glassformer.equations.algebra import add
+from glassformer.equations.cpu_dropout_attention import dropout_attention_on_cpu
 from glassformer.equations.heads import four_axes, repeat_kv
 from glassformer.equations.masks import BLOCKED, causal_mask
+from glassformer.equations.onednn_affine import eager_float32_on_cpu
 from glassformer.equations.ranges import Require, below_one, finite, optional, positive, same_dtype
-from glassformer.equations.regularization import dropout
+from glassformer.equations.regularization import dropout, kept_of, random_words
 from glassformer.equations.softmax import softmax
 
 
@@ -194,26 +196,17 @@ def attention(
     """
     if k.shape[:-2] != q.shape[:-2]:
         k, v = repeat_kv(k, q.shape[-3]), repeat_kv(v, q.shape[-3])
-    return weighted_sum(softmax(_scores(q, k, mask, bias, causal, scale, softcap)), v)
+    return weighted_sum(softmax(masked_scores(attention_scores(q, k, scale), mask, bias, causal, softcap)), v)
 
 
-def _scores(
-    q: Tensor,
-    k: Tensor,
-    mask: Tensor | None,
-    bias: Tensor | None,
-    causal: bool,
-    scale: float | None,
-    softcap: float | None,
-) -> Tensor:
-    """What attention takes the softmax of."""
-    s = attention_scores(q, k, scale)
+def masked_scores(s: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool, softcap: float | None) -> Tensor:
+    """What attention takes the softmax of: scores with soft cap, bias and masks, each where it is given."""
     if softcap is not None:
         s = soft_cap(s, softcap)
     if bias is not None:
         s = add(s, bias)
     if causal:
-        s = apply_mask(s, causal_mask(q.shape[-2], k.shape[-2], dtype=s.dtype, device=s.device))
+        s = apply_mask(s, causal_mask(s.shape[-2], s.shape[-1], dtype=s.dtype, device=s.device))
     return s if mask is None else apply_mask(s, mask)
 
 
@@ -306,8 +299,7 @@ def _attention_check(q: Tensor, k: Tensor, v: Tensor) -> None:
 
 
 @equation(
-    r"O = \operatorname{dropout}_p"
-    r"\left(\operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}} + B + M\right)\right) V",
+    r"O = \operatorname{dropout}_p\left(\operatorname{softmax}\left(\frac{Q K^\top}{\sqrt{d_k}} + M\right)\right) V",
     meaning="Each query gathers values from the keys it agrees with, and in training overlooks some of them at random.",
     intuition="A reader who skips a few lines each time learns not to hang everything on a single one.",
     symbols={
@@ -315,53 +307,53 @@ def _attention_check(q: Tensor, k: Tensor, v: Tensor) -> None:
         "k=K": "keys",
         "v=V": "values",
         "mask=M": "added to the scores, or true where a query attends to a key",
-        "bias=B": "added to the scores, for instance by distance",
         "causal=": "whether no query attends past its own position, where the last query stands at the last key",
         "scale=": "factor; one over the root of d_k if not given",
-        "softcap=": "soft cap of the scores",
         "p": "probability of dropping an attention weight",
         "generator=": "random generator; torch's default if not given",
         "o=O": "outputs",
     },
     names={"q": "queries", "k": "keys", "v": "values", "o": "outputs"},
-    where={"q k v": same_dtype, "p": below_one, "softcap": optional(positive)},
+    where={"q k v": same_dtype, "p": below_one},
 )
-def dropout_attention(  # noqa: PLR0913, PLR0917 - attention has these inputs
+def dropout_attention(
     q: Float[Tensor, "*batch queries head_dim"],
     k: Float[Tensor, "*kv_batch keys head_dim"],
     v: Float[Tensor, "*kv_batch keys value_dim"],
     mask: Float[Tensor, "*#batch #queries #keys"] | Bool[Tensor, "*#batch #queries #keys"] | None = None,
-    bias: Float[Tensor, "*#batch #queries #keys"] | None = None,
     causal: bool = False,
     scale: float | None = None,
-    softcap: float | None = None,
     p: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Float[Tensor, "*batch queries value_dim"]:
     """Scaled dot-product attention with dropout on its weights (Vaswani et al., 2017)."""
     if k.shape[:-2] != q.shape[:-2]:
         k, v = repeat_kv(k, q.shape[-3]), repeat_kv(v, q.shape[-3])
-    return weighted_sum(dropout(softmax(_scores(q, k, mask, bias, causal, scale, softcap)), p, generator), v)
+    s = masked_scores(attention_scores(q, k, scale), mask, None, causal, None)
+    return weighted_sum(dropout(softmax(s), p, generator), v)
 
 
 @dropout_attention.def_fused
-def _dropout_attention_fused(  # noqa: PLR0913, PLR0917 - attention has these inputs
+def _dropout_attention_fused(
     q: Tensor,
     k: Tensor,
     v: Tensor,
     mask: Tensor | None = None,
-    bias: Tensor | None = None,
     causal: bool = False,
     scale: float | None = None,
-    softcap: float | None = None,
     p: float = 0.0,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    # The kernels of a GPU draw from its own generator alone, and have no soft cap.
-    if bias is not None or softcap is not None or generator is not None or not q.is_cuda:
-        return dropout_attention.fn(q, k, v, mask, bias, causal, scale, softcap, p, generator)
-    added, triangle = mask_and_triangle(q, k, mask, None, causal)
-    return sdpa(q, k, v, added, triangle, scale, p)
+    if q.is_cuda and generator is None:  # the kernels of a GPU draw from its own generator alone
+        added, triangle = mask_and_triangle(q, k, mask, None, causal)
+        return sdpa(q, k, v, added, triangle, scale, p)
+    if mask is not None or not eager_float32_on_cpu(q) or (causal and q.shape[-2] != k.shape[-2]):
+        return dropout_attention.fn(q, k, v, mask, causal, scale, p, generator)
+    if k.shape[:-2] != q.shape[:-2]:
+        k, v = repeat_kv.fn(k, q.shape[-3]), repeat_kv.fn(v, q.shape[-3])
+    shape = torch.Size([q.shape[:-2].numel(), q.shape[-2], k.shape[-2]])
+    words = random_words(shape, generator)  # in the order of the formula
+    return dropout_attention_on_cpu(q, k, v, lambda *piece: kept_of(words[:, *piece], p), causal, scale, p)
 
 
 @dropout_attention.def_check

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.autograd.function import FunctionCtx
 
 from glassformer.equation import no_checks
+from glassformer.equations.algebra import product_dtype
 from glassformer.equations.heads import four_axes
 from glassformer.equations.masks import BLOCKED, additive_mask
 
@@ -79,7 +80,7 @@ class _InPieces(torch.autograd.Function):
         return o
 
     @staticmethod
-    def backward(ctx: FunctionCtx, o_bar: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore
+    def backward(ctx: FunctionCtx, o_bar: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         q, k, v = ctx.saved_tensors  # pyright: ignore[reportAttributeAccessIssue]
         attend, mask, pieces = ctx.rest  # pyright: ignore[reportAttributeAccessIssue]
         q_bar, k_bar, v_bar = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
@@ -101,10 +102,7 @@ def blocks_first(t: Tensor) -> Tensor:
 
 def as_autocast(*tensors: Tensor) -> tuple[Tensor, ...]:
     """The tensors as a fused kernel would get them: under autocast in its dtype, since a backward pass is outside."""
-    device = tensors[0].device.type
-    if not torch.is_autocast_enabled(device):
-        return tensors
-    return tuple(t.to(torch.get_autocast_dtype(device)) for t in tensors)
+    return tuple(t.to(product_dtype(t)) for t in tensors)
 
 
 def key_mask(mask: Tensor | None, q: Tensor) -> Tensor | None:

@@ -1,10 +1,10 @@
 """GELU as the compiler gets it in half precision: exponentials in place of erf and tanh, which are slower."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import FunctionCtx
 
 CDF = (0.319381530, -0.356563782, 1.781477937, -1.821255978, 1.330274429)  # Abramowitz and Stegun, 26.2.17: to 7.5e-8
 SLOPE, CUBIC = 2 * math.sqrt(2 / math.pi), 0.044715  # the approximation is x times sigmoid(SLOPE (x + CUBIC x³))
@@ -19,21 +19,21 @@ class CompiledGelu(torch.autograd.Function):
     """GELU of x, by its tanh approximation or exactly; only x is kept for the backward pass."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, tanh: bool) -> Tensor:  # noqa: ANN401 - torch's context takes any attribute
+    def forward(ctx: FunctionCtx, x: Tensor, tanh: bool) -> Tensor:
         """Each number times its gate."""
         ctx.save_for_backward(x)
-        ctx.tanh = tanh
+        ctx.tanh = tanh  # pyright: ignore[reportAttributeAccessIssue]
         z = x.float()
         if tanh:
             return (z * torch.sigmoid(SLOPE * (z + CUBIC * z * z * z))).to(x.dtype)
         return (z.relu() - z.abs() * density_and_tail(z)[1]).to(x.dtype)
 
     @staticmethod
-    def backward(ctx: Any, a_bar: Tensor) -> tuple[Tensor, None]:  # noqa: ANN401  # pyright: ignore[reportIncompatibleMethodOverride]
+    def backward(ctx: FunctionCtx, a_bar: Tensor) -> tuple[Tensor, None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The gate, plus x times its slope."""
-        (x,) = ctx.saved_tensors
+        (x,) = ctx.saved_tensors  # pyright: ignore[reportAttributeAccessIssue]
         z = x.float()
-        if ctx.tanh:
+        if ctx.tanh:  # pyright: ignore[reportAttributeAccessIssue]
             gate = torch.sigmoid(SLOPE * (z + CUBIC * z * z * z))
             slope = gate * (1 - gate) * SLOPE * (1 + 3 * CUBIC * z * z)
         else:

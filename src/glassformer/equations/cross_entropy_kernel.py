@@ -19,9 +19,9 @@ def _logits(z, column, classes):
 
 
 @triton.jit
-def _real(x):
+def _real(x, column, classes):
     """Logits, with 0 for those beyond the last class."""
-    return tl.where(x == -float("inf"), 0.0, x)
+    return tl.where(column < classes, x, 0.0)
 
 
 @triton.jit
@@ -49,7 +49,8 @@ def _rows(
         total += tl.exp2(x0 * LOG2E - n) + tl.exp2(x1 * LOG2E - n)
         total += tl.exp2(x2 * LOG2E - n) + tl.exp2(x3 * LOG2E - n)
         if SMOOTHS:
-            summed += _real(x0) + _real(x1) + _real(x2) + _real(x3)
+            summed += _real(x0, a, classes) + _real(x1, a + BLOCK, classes)
+            summed += _real(x2, a + 2 * BLOCK, classes) + _real(x3, a + 3 * BLOCK, classes)
         largest = now
     most = tl.max(largest, 0)
     lse = most + tl.log(tl.sum(total * tl.exp(largest - most), 0))
@@ -59,16 +60,15 @@ def _rows(
         loss -= smoothed * (tl.sum(summed, 0) / classes)
     tl.store(loss_ptr + row, tl.where(counts, loss, 0.0))
     tl.debug_barrier()  # every thread has read the logit of the target before it is overwritten
-    kept = tl.where(counts, 1.0, 0.0)
     for start in range(0, columns, BLOCK):
         column = start + tl.arange(0, BLOCK)
         p = tl.exp2(_logits(z, column, classes) * LOG2E - lse * LOG2E)
         if SMOOTHS:
             p -= tl.where(column < classes, smoothed / classes, 0.0)
-        tl.store(z + column, p * kept, mask=column < columns)
+        tl.store(z + column, tl.where(counts, p, 0.0), mask=column < columns)
     tl.debug_barrier()
     at_target = tl.exp2(right * LOG2E - lse * LOG2E) - smoothed / classes - (1 - smoothed)
-    tl.store(z + target, at_target * kept)
+    tl.store(z + target, tl.where(counts, at_target, 0.0))
 
 
 def cross_entropy_rows(z: Tensor, targets: Tensor, classes: int, smoothed: float, left_out: int) -> Tensor:
@@ -76,7 +76,7 @@ def cross_entropy_rows(z: Tensor, targets: Tensor, classes: int, smoothed: float
     losses = torch.empty(len(z), dtype=torch.float32, device=z.device)
     block = min(BLOCK, triton.next_power_of_2(z.shape[1]))
     warps = max(1, min(16, block // 128))
-    with torch.cuda.device(z.device) if z.is_cuda else torch.device(z.device):
+    with torch.cuda.device_of(z):
         _rows[(len(z),)](
             z, targets, losses, z.stride(0), classes, z.shape[1], smoothed, left_out, BLOCK=block, SMOOTHS=smoothed > 0,
             num_warps=warps,

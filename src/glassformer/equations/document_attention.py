@@ -2,7 +2,6 @@
 
 import importlib
 import importlib.util
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -76,13 +75,16 @@ def _token_by_token(like: Tensor, dim: int) -> Tensor:
     return like.new_empty(batch, tokens, heads, dim).transpose(1, 2)
 
 
-def _keep(ctx: FunctionCtx, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+Inputs = tuple[Tensor, Tensor, Tensor, list[Tensor], int, bool, float, float]
+
+
+def _keep(ctx: FunctionCtx, inputs: Inputs, output: tuple[Tensor, Tensor]) -> None:
     q, k, v, documents, *settings = inputs
     ctx.save_for_backward(q, k, v, *output, *documents)
     ctx.settings = settings  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _gradients(ctx: FunctionCtx, o_bar: Tensor, _: Tensor) -> tuple[Any, ...]:
+def _gradients(ctx: FunctionCtx, o_bar: Tensor, _: Tensor) -> tuple[Tensor | list[None] | None, ...]:
     saved, settings = ctx.saved_tensors, ctx.settings  # pyright: ignore[reportAttributeAccessIssue]
     documents = list(saved[5:])
     return *_backward(o_bar, list(saved[:5]), documents, *settings), [None] * len(documents), *[None] * 4

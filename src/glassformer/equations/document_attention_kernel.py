@@ -20,7 +20,8 @@ BLOCK = 64  # most queries, or keys, that a program holds at once
 @triton.jit
 def _kept(seed_ptr, p, row, key, keys):
     """Which attention weights are kept, by the row among the queries of all heads, and the key."""
-    return tl.rand(tl.load(seed_ptr), row[:, None] * keys + key[None, :]) >= p
+    number = (row[:, None] * keys + key[None, :]).to(tl.int32)  # 32 bits: random numbers of 64 take longer
+    return tl.rand(tl.load(seed_ptr), number) >= p
 
 
 @triton.jit
@@ -32,16 +33,28 @@ def _allowed(i, j, queries, keys, CAUSAL: tl.constexpr):
 
 
 @triton.jit
+def _indices(bounds):
+    """The batch row, the document and the head of a program. Rows and heads have 64 bits, as offsets in memory need."""
+    program = tl.program_id(0)
+    return (program // (bounds - 1)).to(tl.int64), program % (bounds - 1), tl.program_id(1).to(tl.int64)
+
+
+@triton.jit
+def _span(bounds_ptr, at):
+    """The first token of a document, in 64 bits too, and the number of its tokens."""
+    first, end = tl.load(bounds_ptr + at), tl.load(bounds_ptr + at + 1)
+    return first.to(tl.int64), end - first
+
+
+@triton.jit
 def _forward(
     q_ptr, k_ptr, v_ptr, o_ptr, lse_ptr, c_ptr, e_ptr, seed_ptr, q_batch, q_head, q_row, k_batch, k_head, k_row,
     v_batch, v_head, v_row, heads, bounds, q_tokens, longest, scale, p,
     CAUSAL: tl.constexpr, DROPS: tl.constexpr, DIM: tl.constexpr, VALUE_DIM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    batch, document = tl.program_id(0) // (bounds - 1), tl.program_id(0) % (bounds - 1)
-    head = tl.program_id(1)
-    c0, e0 = tl.load(c_ptr + batch * bounds + document), tl.load(e_ptr + batch * bounds + document)
-    queries = tl.load(c_ptr + batch * bounds + document + 1) - c0
-    keys = tl.load(e_ptr + batch * bounds + document + 1) - e0
+    batch, document, head = _indices(bounds)
+    c0, queries = _span(c_ptr, batch * bounds + document)
+    e0, keys = _span(e_ptr, batch * bounds + document)
     d, dv = tl.arange(0, DIM)[None, :], tl.arange(0, VALUE_DIM)[None, :]
     first = (batch * heads + head) * q_tokens + c0  # among the queries of all heads
     for m in range(0, queries, BLOCK):
@@ -101,11 +114,9 @@ def _backward(
     BLOCK: tl.constexpr, ONE: tl.constexpr,
 ):  # fmt: skip
     """Gradients of keys and values, and of queries too where a document is one block."""
-    batch, document = tl.program_id(0) // (bounds - 1), tl.program_id(0) % (bounds - 1)
-    head = tl.program_id(1)
-    c0, e0 = tl.load(c_ptr + batch * bounds + document), tl.load(e_ptr + batch * bounds + document)
-    queries = tl.load(c_ptr + batch * bounds + document + 1) - c0
-    keys = tl.load(e_ptr + batch * bounds + document + 1) - e0
+    batch, document, head = _indices(bounds)
+    c0, queries = _span(c_ptr, batch * bounds + document)
+    e0, keys = _span(e_ptr, batch * bounds + document)
     d, dv = tl.arange(0, DIM)[None, :], tl.arange(0, VALUE_DIM)[None, :]
     first = (batch * heads + head) * q_tokens + c0
     kind = dq_ptr.dtype.element_ty
@@ -147,11 +158,9 @@ def _query_backward(
     CAUSAL: tl.constexpr, DROPS: tl.constexpr, DIM: tl.constexpr, VALUE_DIM: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Gradients of queries where a document is several blocks."""
-    batch, document = tl.program_id(0) // (bounds - 1), tl.program_id(0) % (bounds - 1)
-    head = tl.program_id(1)
-    c0, e0 = tl.load(c_ptr + batch * bounds + document), tl.load(e_ptr + batch * bounds + document)
-    queries = tl.load(c_ptr + batch * bounds + document + 1) - c0
-    keys = tl.load(e_ptr + batch * bounds + document + 1) - e0
+    batch, document, head = _indices(bounds)
+    c0, queries = _span(c_ptr, batch * bounds + document)
+    e0, keys = _span(e_ptr, batch * bounds + document)
     d, dv = tl.arange(0, DIM)[None, :], tl.arange(0, VALUE_DIM)[None, :]
     first = (batch * heads + head) * q_tokens + c0
     for m in range(0, queries, BLOCK):
@@ -207,11 +216,12 @@ def forward(q: Tensor, k: Tensor, v: Tensor, documents: DocumentBounds) -> tuple
     lse = torch.empty(batch, heads, tokens, dtype=torch.float32, device=q.device)
     grid, block, warps = documents.launch(heads)
     strides = (each for t in (q, k, v) for each in t.stride()[:3])
-    _forward[grid](
-        q, k, v, o, lse, *documents.pointers(), *strides, heads, documents.tensors[0].shape[-1], tokens,
-        documents.longest, documents.scale, documents.p, CAUSAL=documents.causal, DROPS=documents.p > 0, DIM=dim,
-        VALUE_DIM=v.shape[-1], BLOCK=block, num_warps=warps,
-    )  # fmt: skip
+    with torch.cuda.device_of(q):
+        _forward[grid](
+            q, k, v, o, lse, *documents.pointers(), *strides, heads, documents.tensors[0].shape[-1], tokens,
+            documents.longest, documents.scale, documents.p, CAUSAL=documents.causal, DROPS=documents.p > 0, DIM=dim,
+            VALUE_DIM=v.shape[-1], BLOCK=block, num_warps=warps,
+        )  # fmt: skip
     return o, lse
 
 
@@ -228,7 +238,8 @@ def backward(
     sizes = {"DIM": dim, "VALUE_DIM": v.shape[-1], "BLOCK": block, "num_warps": warps}
     sizes |= {"CAUSAL": documents.causal, "DROPS": documents.p > 0}
     one, length = documents.longest <= block, documents.tensors[0].shape[-1]
-    _backward[grid](*read, *made, *strides, heads, length, tokens, k.shape[2], *numbers, **sizes, ONE=one)
-    if not one:
-        _query_backward[grid](*read, made[0], *strides, heads, length, tokens, *numbers, **sizes)
+    with torch.cuda.device_of(q):
+        _backward[grid](*read, *made, *strides, heads, length, tokens, k.shape[2], *numbers, **sizes, ONE=one)
+        if not one:
+            _query_backward[grid](*read, made[0], *strides, heads, length, tokens, *numbers, **sizes)
     return made[0], made[1], made[2]

@@ -9,6 +9,7 @@ from torch.nn import functional
 
 from glassformer.arithmetic import dot, number
 from glassformer.equation import equation
+from glassformer.equations.onednn_affine import affine
 from glassformer.equations.ranges import require_ids
 
 
@@ -73,9 +74,7 @@ def unembed(h: Float[Tensor, "*batch dim"], E: Float[Tensor, "vocab dim"]) -> Fl
     return h @ E.T
 
 
-@unembed.def_fused
-def _unembed_fused(h: Tensor, E: Tensor) -> Tensor:
-    return functional.linear(h, E)
+unembed.def_fused(lambda h, E: affine(h, E.T))
 
 
 @unembed.def_gradient(r"\bar h = \bar z E, \quad \bar E = \bar z^\top h")

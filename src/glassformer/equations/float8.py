@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from glassformer.arithmetic import dot, factor, number, total
 from glassformer.equation import equation
-from glassformer.equations.algebra import add, linear
+from glassformer.equations.algebra import add, linear, product_dtype
 from glassformer.equations.ranges import Require, same_dtype
 from glassformer.torch_private import has_scaled_mm, scaled_mm
 
@@ -23,7 +23,8 @@ EXACT = (torch.float32, torch.bfloat16, torch.float16)  # what the fused product
 def to_float8(x: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """Numbers as 8-bit floats, and the power of two that scales them back.
 
-    It is the least with which the largest number fits. Powers of two round nothing, so that x̂ is exact in any dtype.
+    It is the least with which the largest number fits. Powers of two round nothing, so that x̂ is exact in bfloat16 and
+    float32, up to the largest powers of two.
     """
     most = x.abs().amax(-1).amax().float()  # in two steps: the first shares a compiled kernel with what made the rows
     multiplier = (torch.finfo(dtype).max / most.clamp(min=LEAST)).view(torch.int32)
@@ -144,8 +145,7 @@ def _float8_linear_cell(index: tuple[int, ...], x: Tensor, W: Tensor, b: Tensor 
 
 @float8_linear.def_fused
 def _float8_linear_fused(x: Tensor, W: Tensor, b: Tensor | None = None) -> Tensor:
-    half = not x.is_meta and torch.is_autocast_enabled(x.device.type)
-    dtype = torch.get_autocast_dtype(x.device.type) if half else x.dtype
+    dtype = product_dtype(x)
     if dtype not in EXACT or not fits_float8(W) or not has_scaled_mm(x.device.type, x.device.index):
         return float8_linear.fn(x, W, b)
     y: Tensor = _Float8Linear.apply(x.reshape(-1, len(W)), W, b, dtype)  # pyright: ignore[reportAssignmentType]
@@ -175,12 +175,11 @@ class _Float8Linear(torch.autograd.Function):
         """The gradients of inputs and weights in their own dtypes."""
         x8, x_scale, W8, W_scale = ctx.saved_tensors  # pyright: ignore[reportAttributeAccessIssue]
         x_dtype, W_dtype, b_dtype = ctx.dtypes  # pyright: ignore[reportAttributeAccessIssue]
+        for_x, for_weight, for_bias, _ = ctx.needs_input_grad  # pyright: ignore[reportAttributeAccessIssue]
         y8, y_scale = to_float8(y_bar, E5M2)
-        x_bar = scaled_mm(y8.contiguous(), W8.contiguous().T, y_scale, W_scale, x_dtype)
-        W_bar = None
-        if ctx.needs_input_grad[1]:  # pyright: ignore[reportAttributeAccessIssue]
-            W_bar = scaled_mm(_padded(x8.T), _padded(y8.T).T, x_scale, y_scale, W_dtype)
-        return x_bar, W_bar, None if b_dtype is None else y_bar.sum(0, dtype=b_dtype), None
+        x_bar = scaled_mm(y8.contiguous(), W8.contiguous().T, y_scale, W_scale, x_dtype) if for_x else None
+        W_bar = scaled_mm(_padded(x8.T), _padded(y8.T).T, x_scale, y_scale, W_dtype) if for_weight else None
+        return x_bar, W_bar, y_bar.sum(0, dtype=b_dtype) if for_bias else None, None
 
 
 def keep_products_whole() -> None:

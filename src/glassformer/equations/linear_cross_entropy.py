@@ -13,9 +13,10 @@ from torch.autograd.function import FunctionCtx, once_differentiable
 from torch.nn import functional
 
 from glassformer.equation import equation
-from glassformer.equations.algebra import add, linear
+from glassformer.equations.algebra import add, linear, product_dtype
 from glassformer.equations.embedding import unembed
 from glassformer.equations.losses import cross_entropy
+from glassformer.equations.onednn_affine import training_affine
 from glassformer.equations.ranges import below_one, same_dtype
 from glassformer.equations.softmax import softmax
 from glassformer.torch_private import add_product
@@ -71,7 +72,7 @@ def _linear_cross_entropy_fused(
         return loss_in_pieces(h, E, targets, b, label_smoothing, ignore_index)
     left_out, wanted = NOTHING if ignore_index is None else ignore_index, torch.is_grad_enabled()
     rows, flat = h.reshape(-1, h.shape[-1]), targets.reshape(-1).long()
-    return _in_one_call(rows, E, b, flat, label_smoothing, left_out, _half_dtype(h), wanted)[0].to(E.dtype)
+    return _in_one_call(rows, E, b, flat, label_smoothing, left_out, product_dtype(h), wanted)[0].to(E.dtype)
 
 
 def loss_in_pieces(
@@ -88,15 +89,11 @@ def loss_in_pieces(
     So a recording has as many kernels for every size of a batch, whose tensors grow as the size does.
     """
     left_out = NOTHING if ignore_index is None else ignore_index
-    layer = OutputLayer(E.shape[0], label_smoothing, left_out, _half_dtype(h), planned)
-    L = _InPieces.apply(h.reshape(-1, h.shape[-1]), E, b, targets.reshape(-1).long(), layer)
-    return L.to(E.dtype)  # pyright: ignore[reportOptionalMemberAccess]
-
-
-def _half_dtype(h: Tensor) -> torch.dtype:
-    """The dtype of the products: that of autocast where it is on."""
-    half = not h.is_meta and torch.is_autocast_enabled(h.device.type)
-    return torch.get_autocast_dtype(h.device.type) if half else h.dtype
+    layer = OutputLayer(E.shape[0], label_smoothing, left_out, product_dtype(h), planned)
+    rows, flat = h.reshape(-1, h.shape[-1]), targets.reshape(-1).long()
+    if not torch.is_grad_enabled():
+        return layer.in_pieces(rows, E, b, flat, wanted=False)[0].to(E.dtype)
+    return _InPieces.apply(rows, E, b, flat, layer).to(E.dtype)  # pyright: ignore[reportOptionalMemberAccess]
 
 
 @linear_cross_entropy.def_gradient(
@@ -156,21 +153,22 @@ class OutputLayer:
             E_bar = torch.zeros(E_half.shape if wanted else (0, 0), dtype=exact, device=h.device)
             b_bar = torch.zeros(len(E_bar) if b is not None else 0, dtype=exact, device=h.device)
             h_bar = torch.empty(h.shape if wanted else (0, 0), dtype=h.dtype, device=h.device)
-            size = len(h) if self.planned else _rows(len(h), len(E_half), kind)
+            size = max(1, len(h)) if self.planned else _rows(len(h), len(E_half), kind)
+            product = training_affine if wanted else linear.kernel
             for at in range(0, len(h), size):
                 rows, y = h[at : at + size].to(self.dtype), targets[at : at + size]
-                z = linear.kernel(rows, E_half.T, b_half)
+                z = product(rows, E_half.T, b_half)
                 if cuda and (KERNEL or self.planned):
                     losses, z_bar = _losses_in_place(z, y, self.classes, self.smoothed, self.left_out), z
                 else:
                     losses, z_bar = self._one(z, y, exact)
                 loss += losses.sum()
                 if wanted:
-                    h_bar[at : at + size] = linear.kernel(z_bar, E_half)
+                    h_bar[at : at + size] = product(z_bar, E_half)
                     if cuda:
                         add_product(E_bar, z_bar.T, rows)
                     else:
-                        E_bar += linear.kernel(z_bar.T, rows)
+                        E_bar += product(z_bar.T, rows)
                 if wanted and b is not None:
                     b_bar += z_bar.sum(0, dtype=exact)
         classes = self.classes if wanted else 0
@@ -208,7 +206,7 @@ class _InPieces(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: FunctionCtx, L_bar: Tensor) -> tuple[Tensor | None, ...]:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The gradients, times the cotangent of the sum."""
-        h_bar, E_bar, b_bar = (saved * L_bar.to(saved.dtype) for saved in ctx.saved_tensors)  # pyright: ignore
+        h_bar, E_bar, b_bar = (saved * L_bar.to(saved.dtype) for saved in ctx.saved_tensors)  # pyright: ignore[reportAttributeAccessIssue]
         return h_bar, E_bar, b_bar if b_bar.numel() else None, None, None
 
 
@@ -249,7 +247,7 @@ def _keep_gradients(ctx: FunctionCtx, inputs: tuple[object, ...], output: tuple[
 
 
 def _scale_gradients(ctx: FunctionCtx, L_bar: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-    h_bar, E_bar, b_bar = (saved * L_bar.to(saved.dtype) for saved in ctx.saved_tensors)  # pyright: ignore
+    h_bar, E_bar, b_bar = (saved * L_bar.to(saved.dtype) for saved in ctx.saved_tensors)  # pyright: ignore[reportAttributeAccessIssue]
     return h_bar, E_bar, b_bar if b_bar.shape[0] else None, None, None, None, None, None
 
 

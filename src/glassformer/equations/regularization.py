@@ -36,8 +36,11 @@ def dropout_mask(
     return uniform_mask(x, p, generator)
 
 
+dropout_mask.def_gradient(r"\bar x = 0", wrt="x")(lambda: None)
+
+
 def uniform_mask(x: Tensor, p: float, generator: torch.Generator | None) -> Tensor:
-    """A dropout mask from random floats, fast in compiled code and on a GPU, kept as a byte for each number."""
+    """Ones and, with probability p, zeros in the dtype of x, from a random float each: fast on a GPU and compiled."""
     # Into a tensor that exists: compiled for lengths that vary, torch.rand does not take a generator (torch 2.13).
     drawn = torch.empty(x.shape, dtype=torch.float32, device=x.device).uniform_(generator=generator)
     return (drawn >= p).to(x.dtype)
@@ -52,9 +55,6 @@ def random_words(shape: torch.Size, generator: torch.Generator | None) -> Tensor
 def kept_of(words: Tensor, p: float) -> Tensor:
     """Ones and, with probability p to the nearest of 65,536 steps, zeros in float32."""
     return words.to(torch.float32).ge_(round(p * 2**16) - 2**15)
-
-
-dropout_mask.def_gradient(r"\bar x = 0", wrt="x")(lambda: None)
 
 
 @equation(

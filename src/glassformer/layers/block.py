@@ -7,14 +7,18 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from glassformer.equations.algebra import residual
+from glassformer.equations.algebra import product_dtype, residual
 from glassformer.equations.attention import (
     attention,
+    attention_scores,
     dropout_attention,
+    masked_scores,
+    weighted_sum,
 )
-from glassformer.equations.heads import merge_heads, slice_axis, split_heads
+from glassformer.equations.heads import merge_heads, repeat_kv, slice_axis, split_heads
 from glassformer.equations.masks import combine_masks, position_mask, relative_positions
 from glassformer.equations.regularization import dropout
+from glassformer.equations.softmax import softmax
 from glassformer.errors import ConfigError, ModelError
 from glassformer.layers.basic import Linear
 from glassformer.layers.cache import AttentionContext, KVCache, LayerKV
@@ -224,11 +228,18 @@ class Attention(nn.Module):
     def _attend(
         self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, bias: Tensor | None, causal: bool
     ) -> Tensor:
-        """Attention and its output projection."""
-        rest = mask, bias, causal, self.scale, self.logit_softcap
-        if self._drops:
-            return self.output(merge_heads(dropout_attention(query, key, value, *rest, self.dropout)))
-        return self.output(merge_heads(attention(query, key, value, *rest)))
+        """Attention and its output projection; dropout beside a bias or a soft cap goes step by step."""
+        if not self._drops:
+            mixed = attention(query, key, value, mask, bias, causal, self.scale, self.logit_softcap)
+        elif bias is None and self.logit_softcap is None:
+            mixed = dropout_attention(query, key, value, mask, causal, self.scale, self.dropout)
+        else:
+            if self.shape.kv_heads != self.shape.heads:
+                key, value = repeat_kv(key, self.shape.heads), repeat_kv(value, self.shape.heads)
+            scores = attention_scores(query, key, self.scale)
+            scores = masked_scores(scores, mask, bias, causal, self.logit_softcap)
+            mixed = weighted_sum(dropout(softmax(scores), self.dropout), value)
+        return self.output(merge_heads(mixed))
 
 
 class Residual(nn.Module):
@@ -319,7 +330,7 @@ class Stack(nn.Module):
         context: AttentionContext | None = None,
     ) -> Tensor:
         """Hidden states [batch, seq, dim] in and out; with a cache, those of new tokens, whose logits are wanted."""
-        x = _in_autocast_dtype(x)
+        x = x.to(product_dtype(x))  # under autocast the residual stream takes half the memory and time
         bias = None if self.bias is None else self.bias(_distances(x, context), x)
         none = [None] * len(self.blocks)
         self_kv, cross_kv = (none, none) if cache is None else (cache.self_kv, cache.cross_kv or none)
@@ -353,13 +364,6 @@ class Stack(nn.Module):
             for block in self.blocks
             if isinstance(block, Block) and block.cross_attention is not None
         ]
-
-
-def _in_autocast_dtype(x: Tensor) -> Tensor:
-    """Hidden states in half precision under autocast, so that the residual stream takes half the memory and time."""
-    kind = x.device.type
-    on = not x.is_meta and torch.is_autocast_enabled(kind)
-    return x.to(torch.get_autocast_dtype(kind)) if on else x
 
 
 def _distances(x: Tensor, context: AttentionContext | None) -> Tensor:

@@ -31,7 +31,7 @@ class Float8Linear(Linear):
 def use_float8(model: nn.Module) -> int:
     """Let linear layers inside blocks multiply 8-bit floats; the number of layers that do.
 
-    Layers whose sizes are no multiples of 16 stay as they are, as do LoRA layers, embeddings and the output layer.
+    Layers whose sizes are not multiples of 16 stay as they are, as do LoRA layers, embeddings and the output layer.
     """
     keep_products_whole()
     found = [each for each in _linears(model) if type(each[2]) is Linear and fits_float8(each[2].weight)]

@@ -11,6 +11,7 @@ import torch
 
 from glassformer.data.batches import Batch
 from glassformer.errors import ConfigError
+from glassformer.onednn import cpu_capabilities
 from glassformer.torch_private import has_scaled_mm
 
 if TYPE_CHECKING:
@@ -123,5 +124,5 @@ def _device(name: str) -> torch.device:
 def _fast_in_bf16(device: torch.device) -> bool:
     if device.type == "cuda":
         return torch.cuda.is_bf16_supported(including_emulation=False)
-    units = torch.cpu.get_capabilities()
+    units = cpu_capabilities()
     return bool(units.get("amx_bf16") or units.get("avx512_bf16"))

@@ -7,7 +7,6 @@ from msgspec import Meta
 
 from glassformer.layers.config import LARGEST_WHOLE, Config, Count, Fraction, Positive, Probability, Size, setting
 from glassformer.text.tokenizer import TokenizerKind
-from glassformer.training.device import Precision
 from glassformer.training.recipe import Recipe
 
 FilePath = Annotated[str, Meta(title="a file or a folder")]
@@ -58,7 +57,7 @@ class RunSettings(Config):
     device: str = setting(
         "auto", "Where to compute: auto, cpu, cuda or cuda:1; auto takes a GPU if there is one.", "cpu"
     )
-    precision: Precision = setting(
+    precision: Literal["auto", "float32", "bfloat16", "float8"] = setting(
         "auto",
         "Precision of the computation; float8 is for linear layers, auto is bfloat16 where that is fast.",
         "float32",

@@ -54,8 +54,9 @@ def attention(draw: Draw) -> dict:
 
 
 def dropout_attention(draw: Draw) -> dict:
+    settings = {name: value for name, value in attention(draw).items() if name not in ("bias", "softcap")}
     generator = torch.Generator().manual_seed(draw.integer(0, 1000))
-    return {**attention(draw), "p": draw.choose(0.0, 0.1, 0.5), "generator": generator}
+    return {**settings, "p": draw.choose(0.0, 0.1, 0.5), "generator": generator}
 
 
 def window_attention(draw: Draw) -> dict:
