@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 from torch import Tensor, nn
 
-from glassformer.bench import nanogpt, translators
+from glassformer.bench import memory, nanogpt, translators
 from glassformer.bench.measure import BenchError
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.suites import SUITES
@@ -149,8 +149,10 @@ def test_start_up_calls_and_sparse_attention(tmp_path: Path) -> None:
 
 
 def test_memory_of_a_run_stands_beside_its_estimate(tmp_path: Path) -> None:
-    found = measured(tmp_path, "memory", "--only", "gpt")
-    assert "estimated" in str(found["gpt gpt"]["note"])
+    found = measured(tmp_path, "memory", "--only", "lora")
+    assert "estimated" in str(found["lora gpt"]["note"])
+    with pytest.raises(BenchError, match="a run of gpt failed: .*model.dim"):
+        memory._in_process("gpt", "model.dim=7")  # pyright: ignore[reportPrivateUsage]
 
 
 def test_whole_runs_are_timed_until_a_loss(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 
 from glassformer.bench.language_models import TRAIN, language_models
-from glassformer.bench.measure import GIGABYTE, Measurement
+from glassformer.bench.measure import GIGABYTE, BenchError, Measurement
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.translators import translators
 from glassformer.data.phrase_book import split_phrase_book
@@ -67,11 +67,13 @@ def _estimates(options: BenchOptions) -> list[Measurement]:
                 continue
             options.say(f"memory {row}: {words}")
             if "BASE" in words and not base.exists():
-                first = (f"data.path={files['gpt']}", "recipe.steps=1", "run.device=cpu", TOKENIZER, *BASE)
+                sizes = SMALL if options.tiny else BASE
+                first = (f"data.path={files['gpt']}", "recipe.steps=1", "run.device=cpu", TOKENIZER, *sizes)
                 _in_process("gpt", *first, base=base)
             task, *more = words.replace("BASE", str(base)).split()
             settings = [f"data.path={files[task]}", f"recipe.steps={STEPS[task]}", *COMMON]
-            settings += ([] if "BASE" in words else [TOKENIZER]) + more + (list(SMALL) if options.tiny else [])
+            fresh = [] if "BASE" in words else [TOKENIZER, *(SMALL if options.tiny else ())]
+            settings += more + fresh
             found.append(_estimate(row, task, settings))
     return found
 
@@ -88,7 +90,10 @@ def _estimate(row: str, task: str, settings: list[str]) -> Measurement:
 def _in_process(*words: str, base: Path | str = "") -> str:
     """The last line that `run_memory` prints in a process of its own."""
     command = [sys.executable, "-m", "glassformer.bench.run_memory", str(base), *words]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise BenchError(f"a run of {words[0]} failed: {(done.stderr.strip().splitlines() or ['?'])[-1]}")
+    return done.stdout.splitlines()[-1]
 
 
 def data_files(folder: Path) -> dict[str, Path]:
