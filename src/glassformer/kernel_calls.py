@@ -1,6 +1,7 @@
 """What torch's kernels do as they are called: memory, operations and time, by its dispatch modes, which are private."""
 
 import importlib
+import math
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,11 +11,21 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry, sdpa_backward_flop_count, sdpa_flop_count
+from torch.utils.flop_counter import flop_registry, register_flop_formula, sdpa_backward_flop_count, sdpa_flop_count
 
 GATHERS = ("embedding.", "index.", "index_select", "gather")  # in the names of kernels that copy some rows of a table
 TILE = 128  # queries, and keys, that an attention kernel of a GPU computes together; a CPU's takes fewer
 LABEL = "glassformer"  # of an autograd node, in its metadata
+
+
+def _linear_flops(x: Sequence[int], weight: Sequence[int], *_: object, **__: object) -> int:
+    """Operations of a linear layer with inputs [..., inputs] and weights [outputs, inputs]."""
+    return 2 * math.prod(x) * weight[0]
+
+
+ONEDNN_LINEAR = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # its products torch's own counter leaves out
+if ONEDNN_LINEAR is not None and ONEDNN_LINEAR not in flop_registry:
+    register_flop_formula(ONEDNN_LINEAR)(_linear_flops)
 
 
 class MemoryMeter(TorchDispatchMode):

@@ -105,7 +105,7 @@ def test_runs_with_other_vocabularies_cannot_be_compared(tmp_path: Path) -> None
         finished_runs([one, other])
 
 
-def test_an_output_layer_of_its_own_is_left_out_too() -> None:
+def test_a_separate_output_layer_is_left_out_too() -> None:
     tied, untied = (
         build(resolve("gpt", words=[f"model.tie_embeddings={tie}"]).settings.model, device="meta")
         for tie in ("true", "false")

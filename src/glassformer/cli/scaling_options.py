@@ -1,13 +1,13 @@
 """Options of `glassformer plan` on a whole training run: a fitted law, a budget, the cost of tokens, what-ifs."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 
-from glassformer.cli.output_files import require_free
 from glassformer.cli.report import Flag, MaybePath, UsageError, talk
 
 if TYPE_CHECKING:
@@ -18,7 +18,21 @@ if TYPE_CHECKING:
     from glassformer.planning.training_runs import FoundRuns
     from glassformer.planning.what_if import Alternative
 
-CHART_MARK = "<title>Loss against compute"
+LAW_MARK = "<title>Loss against compute"
+
+
+def _whole(kind: object, tokens: Sequence[Token]) -> int:
+    """A whole number from the command line; a fraction is refused, not cut off."""
+    del kind
+    (token,) = tokens
+    try:
+        return int(token.value)
+    except ValueError:
+        raise ValueError(f"{token.value!r} is not a whole number") from None
+
+
+Whole: TypeAlias = Annotated[int, Parameter(converter=_whole)]
+MaybeWhole: TypeAlias = Annotated[int | None, Parameter(converter=_whole)]
 
 
 @Parameter(name="*")
@@ -31,7 +45,7 @@ class WholeRun:
     tokens
         Training tokens: the hours, energy and price of the run, and with --fit its predicted loss.
     pue
-        Power usage effectiveness: all power of the data center over that of its computers.
+        Power usage effectiveness: all power of the data center over that of its computers; 1.1 if left out.
     budget
         Budget of training, as operations such as 6e21 or a time on the devices such as 12h or 3d, at 40 % of their
         peak: the best size for it.
@@ -48,7 +62,7 @@ class WholeRun:
     """
 
     tokens: float | None = None
-    pue: float = 1.1
+    pue: float | None = None
     budget: str | None = None
     fit: Annotated[list[Path] | None, Parameter(consume_multiple=True, negative="")] = None
     law: Literal["auto", "full", "size", "data", "compute"] = "auto"
@@ -64,7 +78,22 @@ class WholeRun:
             raise UsageError(f"{'--what-if' if self.what_if else '--tokens'} is about a model: name one")
         if self.law_svg is not None and not self.fit:
             raise UsageError("--law-svg draws a fitted law: give --fit FOLDERS")
-        require_free([(self.law_svg, CHART_MARK)])
+        unused = "--law" if self.law != "auto" else "" if self.floor is None else "--floor"
+        if unused and not self.fit:
+            raise UsageError(f"{unused} is about a fitted law: give --fit FOLDERS")
+        if self.pue is not None and (self.tokens is None or not has_model):
+            raise UsageError("--pue is about the energy of a run: give a model and --tokens")
+        self._require_sound_values()
+
+    def _require_sound_values(self) -> None:
+        from glassformer.planning.scaling_laws import budget_flops
+
+        if self.tokens is not None and not 0 < self.tokens < math.inf:
+            raise UsageError(f"--tokens is {self.tokens:g}, wanted a number above 0")
+        if self.pue is not None and not 1 <= self.pue < math.inf:
+            raise UsageError(f"--pue is {self.pue:g}, wanted 1 or more: all power over that of the computers")
+        if self.budget is not None:
+            budget_flops(self.budget, 1.0)
 
 
 @dataclass(frozen=True)
@@ -121,19 +150,20 @@ def run_report(
     """What was asked, computed; a chart is written if one was asked for. `what_if` plans changed configurations."""
     from glassformer.planning.fit import fit
     from glassformer.planning.scaling_laws import budget_flops
-    from glassformer.planning.training_cost import training_cost
+    from glassformer.planning.training_cost import PUE, training_cost
     from glassformer.planning.training_runs import finished_runs
 
     cost = flops = runs = fitted = larger = None
     if found is not None and options.tokens is not None:
-        cost = training_cost(found, options.tokens, options.pue)
+        cost = training_cost(found, options.tokens, PUE if options.pue is None else options.pue)
     if options.budget is not None and device is not None:
         peak = device.peak("bfloat16" if found is None else found.workload.dtype)
         flops = budget_flops(options.budget, peak, devices)
     if options.fit:
         runs = finished_runs(options.fit)
         if not runs.runs:
-            raise UsageError(f"no finished run to fit a law to\n{runs.words}")
+            why = "; ".join(f"{name}: {reason}" for name, reason in runs.skipped.items())
+            raise UsageError(f"no finished run to fit a law to; {why}")
         fitted = fit(runs.runs, law=options.law, floor=options.floor)
         if found is not None and options.tokens is not None:
             larger = float(found.parameters.without_embeddings), options.tokens

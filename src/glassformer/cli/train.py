@@ -102,7 +102,7 @@ def train(
     task, others = task_and_settings(words)
     given = [*start.words(), *others]  # key=value words win over options
     if options.resume:
-        from glassformer.training.run import resolve_resumed
+        from glassformer.training.resumed_settings import resolve_resumed
 
         if out is None:
             raise UsageError("--resume needs the folder of the run: give --out FOLDER")
@@ -263,10 +263,11 @@ def _beside_plan(run: "Run", last: "Log") -> str:
     again = run.device.activation_checkpointing
     time, most = (found.time_checkpointed, found.memory.peak_checkpointed) if again else (found.time, found.memory.peak)
     speed = f"{time.tokens_per_second:,.0f} tokens/s planned, {last.speed:,.0f} measured"
+    what = "plan of full training, without LoRA" if settings.lora.rank else "plan"
     if run.device.device.type != "cuda":
-        return f"plan: {speed}"
+        return f"{what}: {speed}"
     peak = torch.cuda.max_memory_allocated(run.device.device)
-    return f"plan: {speed}; peak memory {readable(most)} planned, {readable(peak)} measured"
+    return f"{what}: {speed}; peak memory {readable(most)} planned, {readable(peak)} measured"
 
 
 def _kept(run: "Run", folder: Path) -> str:

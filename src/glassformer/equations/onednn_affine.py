@@ -1,7 +1,7 @@
 """The affine map x W + b in float32 on a CPU: in training by oneDNN, where its products are faster than torch's own."""
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import FunctionCtx
 from torch.nn import functional
 
@@ -28,6 +28,8 @@ def training_affine(x: Tensor, W: Tensor, b: Tensor | None = None) -> Tensor:
 
 
 def _suits_onednn(x: Tensor, W: Tensor) -> bool:
+    if type(x) not in (Tensor, nn.Parameter):
+        return False  # a tensor without contents: a recording is the same on every machine
     if not eager_float32_on_cpu(x) or W.dtype != torch.float32:
         return False  # before sizes are compared: the compiler would make a program for either result
     dense = W.is_contiguous() or W.T.is_contiguous()  # for other strides oneDNN has only its reference product

@@ -34,16 +34,27 @@ ACTIVATIONS = (gelu, gelu_tanh, silu, relu)
 
 def triton_decoder(model: Model, cache: KVCache) -> "TritonDecoder | None":
     """A decoder that steps a model with Triton kernels into this cache, if they fit the model."""
-    if not HAS_TRITON or not isinstance(model, CausalLM) or cache.window is not None:
+    if not HAS_TRITON or not isinstance(model, CausalLM) or not kernels_fit(model, cache):
         return None
+    weight = model.embedding.weight
+    if not weight.is_cuda or weight.dtype not in DTYPES:
+        return None
+    return TritonDecoder(model, cache) if has_few_texts(cache) else TritonBatchDecoder(model, cache)
+
+
+def kernels_fit(model: Model, cache: KVCache) -> bool:
+    """Whether the kernels compute what a converted model does with this cache, on whatever device both are."""
+    if not isinstance(model, CausalLM) or cache.window is not None:
+        return False
     if type(model).unembed is not CausalLM.unembed:  # the kernels end with a plain product
-        return None
-    weight, few = model.embedding.weight, len(cache.self_kv[0].keys) <= FEW_TEXTS
-    linears = (PackedLinear, Int8Linear) if few else (PackedLinear,)
-    fits = weight.is_cuda and weight.dtype in DTYPES and isinstance(model.output, linears)
-    if not fits or not all(_block_fits(block, linears) for block in model.stack.blocks):
-        return None
-    return TritonDecoder(model, cache) if few else TritonBatchDecoder(model, cache)
+        return False
+    linears = (PackedLinear, Int8Linear) if has_few_texts(cache) else (PackedLinear,)
+    return isinstance(model.output, linears) and all(_block_fits(block, linears) for block in model.stack.blocks)
+
+
+def has_few_texts(cache: KVCache) -> bool:
+    """Whether a cache has so few texts that matrix-vector kernels beat cuBLAS."""
+    return len(cache.self_kv[0].keys) <= FEW_TEXTS
 
 
 def _block_fits(block: nn.Module, linears: tuple[type[nn.Module], ...]) -> bool:

@@ -17,13 +17,13 @@ from glassformer.training.objective import Objective
 
 CANDIDATES = 6  # a neighbor and the negatives of a skip-gram batch, by its default settings
 USUAL_LENGTH, RECURRENT_LENGTH = 512, 64  # tokens where the model has no context
+MOST_RECURRENT = 512  # tokens of a recurrent model, each of which is recorded
 TEXT_INPUTS = ("ids", "source", "attention_mask")
 
 
 def longest(model: Model) -> int | None:
-    """The longest input of a model in tokens, or None if it reads no tokens or has no limit."""
-    config = vars(model.config)
-    return config.get("context")
+    """The longest input of a model that is planned, in tokens, or None if it reads no tokens or has no limit."""
+    return MOST_RECURRENT if model.loops else vars(model.config).get("context")
 
 
 def usual_length(model: Model, objective: Objective) -> int:
@@ -32,7 +32,9 @@ def usual_length(model: Model, objective: Objective) -> int:
         return 0
     if isinstance(model, DALLE):
         return model.config.context
-    return min(longest(model) or (RECURRENT_LENGTH if model.loops else USUAL_LENGTH), 4 * USUAL_LENGTH)
+    if model.loops:
+        return RECURRENT_LENGTH
+    return min(longest(model) or USUAL_LENGTH, 4 * USUAL_LENGTH)
 
 
 def as_trained(objective: Objective, model: Model, dtype: str, length: int, compiles: bool) -> Objective:
@@ -48,7 +50,8 @@ def example_batch(model: Model, objective: Objective, batch: int, length: int) -
     """Zeros in the shapes of a batch, on the device where torch puts new tensors."""
     limit = longest(model)
     if limit is not None and length > limit:
-        raise ConfigError(f"length is {length}, wanted at most {limit}, the model's context")
+        why = "a plan records each token of a recurrent model" if model.loops else "the model's context"
+        raise ConfigError(f"length is {length}, wanted at most {limit}: {why}")
     if objective.packing is not None and objective.longest is not None:
         bounds = torch.arange(batch + 1, dtype=torch.int32)[None] * length
         rows = {name: torch.zeros(1, batch * length, dtype=torch.long) for name in ("source", "target", "targets")}

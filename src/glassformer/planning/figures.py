@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from glassformer.planning.device_spec import DeviceSpec
 
 
@@ -12,7 +14,8 @@ class Workload:
 
     `batch` counts sequences, pictures or rows on each device; `length` is the tokens of each, 0 where it reads none.
     `strategy` is ddp or fsdp, and matters from two devices on. With `activation_checkpointing` each block keeps only
-    its input, and computes the rest again in the backward pass.
+    its input, and computes the rest again in the backward pass. An update has `gradient_accumulation` batches, and with
+    `ema` a moving average of the weights is kept beside them.
     """
 
     batch: int
@@ -22,6 +25,8 @@ class Workload:
     strategy: str = "ddp"
     devices: int = 1
     activation_checkpointing: bool = False
+    gradient_accumulation: int = 1
+    ema: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,12 +76,16 @@ class Operations:
 
 @dataclass(frozen=True)
 class WeightBytes:
-    """Bytes of weights: of all, of the trained ones, of the largest block, and of those outside of blocks."""
+    """Bytes of weights: of all, of the trained ones, of the largest block, and of those outside of blocks.
+
+    `orthogonalization` is the operations by which Muon makes the updates of matrices orthogonal, 0 for others.
+    """
 
     whole: int
     trained: int
     block: int
     outside: int
+    orthogonalization: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +94,7 @@ class Memory:
 
     `peak` is the most that is held at once; `peak_checkpointed` the same with activation checkpointing, whether the
     workload has it or not, which takes `saved` bytes less. `replicated` and `sharded` are the peak with DDP and with
-    FSDP over the devices of the workload.
+    FSDP over the devices of the workload. `average` is the moving average of the weights, if one is kept.
     """
 
     weights: int
@@ -97,11 +106,13 @@ class Memory:
     overhead: int
     replicated: int
     sharded: int
+    average: int = 0
 
     @property
     def peak(self) -> int:
         """All of it together, on a single device."""
-        return self.weights + self.gradients + self.optimizer + self.activations + self.overhead
+        held = self.weights + self.gradients + self.optimizer + self.average
+        return held + self.activations + self.overhead
 
     @property
     def peak_checkpointed(self) -> int:
@@ -140,7 +151,10 @@ class PlannedStep:
 
 @dataclass(frozen=True, kw_only=True)
 class Generation:
-    """One decoding step for `batch` sequences with `length` tokens in the KV cache, and the prefill before it."""
+    """One decoding step for `batch` sequences with `length` tokens in the KV cache, and the prefill before it.
+
+    `fits` says whether weights and cache fit into the memory of the device, `largest_batch` how many sequences do.
+    """
 
     batch: int
     length: int
@@ -150,6 +164,8 @@ class Generation:
     prefill_seconds: float
     seconds_per_step: float
     tokens_per_second: float
+    fits: bool = True
+    largest_batch: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,7 +186,10 @@ class Limits:
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What a model takes on a device: `gf.plan` returns it; `time_checkpointed` is with activation checkpointing."""
+    """What a model takes on a device: `gf.plan` returns it; `time_checkpointed` is with activation checkpointing.
+
+    `notes` say which settings of a file are not part of it.
+    """
 
     name: str
     architecture: str
@@ -191,3 +210,15 @@ class Plan:
         workload = self.workload
         used = self.memory.sharded if workload.strategy == "fsdp" and workload.devices > 1 else self.memory.replicated
         return used <= self.device.memory
+
+    def as_data(self) -> dict[str, object]:
+        """The plan as plain data, with what follows from its figures: peaks, operations of a step, whether it fits."""
+        memory, counted = self.memory, self.operations
+        data: dict[str, object] = msgspec.to_builtins(self)
+        memory_data = msgspec.to_builtins(memory)
+        operations_data = msgspec.to_builtins(counted)
+        return data | {
+            "memory": memory_data | {"peak": memory.peak, "peak_checkpointed": memory.peak_checkpointed},
+            "operations": operations_data | {"step": counted.step, "per_token": counted.per_token},
+            "fits": self.fits,
+        }

@@ -1,13 +1,13 @@
 """One decoding step and the prefill before it, planned from recordings of both."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import torch
 
 from glassformer.equation import no_checks
 from glassformer.inference.prepare import can_convert, for_inference
-from glassformer.inference.triton_decoder import FEW_TEXTS
+from glassformer.inference.triton_decoder import has_few_texts, kernels_fit
 from glassformer.kernel_calls import KernelRecorder, pretending
 from glassformer.layers.cache import DecoderState, KVCache, LayerKV
 from glassformer.layers.causal_lm import CausalLM
@@ -18,6 +18,8 @@ from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import Generation
 from glassformer.planning.kernel_data import Kernel, RecordedStep
 from glassformer.planning.kernels import eager, fused
+from glassformer.planning.limits import MOST
+from glassformer.planning.memory import WORKSPACE
 from glassformer.planning.recorded_step import Labels, block_names, recorded
 from glassformer.planning.roofline import total_time
 from glassformer.planning.shortened import pretended, shortened
@@ -25,6 +27,16 @@ from glassformer.planning.shortened import pretended, shortened
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 ONE_ROW = 0.5  # fraction of the bandwidth that attention of one row reaches on a GPU
 CACHED = ("write_slots", "repeat_kv")  # equations that work on the KV cache in place
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """The kernels of a prefill and of a decoding step, the bytes of the KV cache, and whether few kernels step."""
+
+    prefill: RecordedStep
+    step: RecordedStep
+    cache: int
+    few_kernels: bool
 
 
 def writes_text(model: Model) -> bool:
@@ -36,10 +48,13 @@ def plan_generation(model: Model, device: DeviceSpec, batch: int, length: int) -
     """The time and the memory of generating with `length` tokens in the cache of each of `batch` sequences."""
     assert isinstance(model, CausalLM | EncoderDecoder)
     dtype = next((name for name in ("bfloat16", "float16") if name in device.peaks and device.kind != "cpu"), "float32")
-    prefill, step, cache = _record(model, batch, length, dtype)
+    found = _record(model, batch, length, dtype)
+    prefill, cache = found.prefill, found.cache
     size = torch.empty((), dtype=DTYPES[dtype]).element_size()
     weights = sum(weight.numel() for weight in model.parameters()) * size
-    seconds = _step_seconds(step, device, dtype, batch, cache)
+    seconds = _step_seconds(found, device, dtype)
+    room = device.memory - weights - WORKSPACE
+    largest = min(max(int(room * batch // max(cache, 1)), 0), MOST)
     kernels, host = zip(eager(prefill)[0], prefill.repeats, strict=True), device.dispatch
     return Generation(
         batch=batch,
@@ -50,17 +65,19 @@ def plan_generation(model: Model, device: DeviceSpec, batch: int, length: int) -
         prefill_seconds=length * seconds if model.loops else total_time(kernels, device, dtype, host).seconds,
         seconds_per_step=seconds,
         tokens_per_second=batch / seconds,
+        fits=batch <= largest,
+        largest_batch=largest,
     )
 
 
-def _step_seconds(step: RecordedStep, device: DeviceSpec, dtype: str, batch: int, cache: int) -> float:
+def _step_seconds(recorded: _Recorded, device: DeviceSpec, dtype: str) -> float:
     """Seconds of a decoding step: products and kernels by roofline, and one pass over the KV cache."""
-    times = step.repeats
+    step, cache, times = recorded.step, recorded.cache, recorded.step.repeats
     if not device.compiles:
         kernels = [(kernel, times[kernel.at]) for kernel in map(_without_cache, eager(step)[0])]
         return total_time(kernels, device, dtype, device.dispatch).seconds + cache / device.copy_rate
     found = [(_without_cache(kernel), times[kernel.at]) for kernel in fused(step)[0]]
-    if batch <= FEW_TEXTS:  # the Triton kernels of a few texts take norms, activations and sums into the products
+    if recorded.few_kernels:  # the Triton kernels of a few texts take norms, activations and sums into the products
         found = [(kernel, repeats) for kernel, repeats in found if kernel.kind != "other"]
     reading = cache / (ONE_ROW * device.copy_rate)
     return total_time(found, device, dtype, 0.0).seconds + reading
@@ -73,15 +90,19 @@ def _without_cache(kernel: Kernel) -> Kernel:
     return kernel
 
 
-def _record(model: Model, batch: int, length: int, dtype: str) -> tuple[RecordedStep, RecordedStep, int]:
-    """The kernels of a prefill, those of a decoding step after it, and the bytes of the KV cache."""
+def _record(model: Model, batch: int, length: int, dtype: str) -> _Recorded:
+    """Record a prefill, and a decoding step with `length` tokens in the cache."""
     short, runs = shortened(model)
     with pretending(torch.device("cpu")), torch.no_grad(), no_checks():
         same = pretended(short, DTYPES[dtype]).eval()
         ready = for_inference(same, "packed", copy=False) if can_convert(same) else same
         labels, names = Labels(), block_names(ready)
         with labels.on(ready, names), KernelRecorder(labels.tag) as first:
-            cache = _prefilled(ready, batch, length)
+            cache = _prefill(ready, batch, length)
+        if isinstance(ready, CausalLM):  # that of a prefill has room to write all of its tokens at once
+            cache = ready.new_cache(batch, length)
+        if isinstance(cache, KVCache):
+            cache.length = length - 1
         ids = torch.zeros(batch, 1, dtype=torch.long)
         with labels.on(ready, names), KernelRecorder(labels.tag) as second:
             if isinstance(ready, EncoderDecoder):
@@ -91,17 +112,16 @@ def _record(model: Model, batch: int, length: int, dtype: str) -> tuple[Recorded
                 ready(ids, cache=cache)
         times = {run.names[1]: run.repeats for run in runs}
         size = _cache_bytes(ready, cache, times)
-    return recorded(first, runs, batch * length), recorded(second, runs, batch), size
+        few = isinstance(cache, KVCache) and has_few_texts(cache) and kernels_fit(ready, cache)
+    return _Recorded(recorded(first, runs, batch * length), recorded(second, runs, batch), size, few)
 
 
-def _prefilled(model: Model, batch: int, length: int) -> DecoderState:
-    """A cache with all but the last of `length` tokens, and the source of a model that reads one."""
+def _prefill(model: Model, batch: int, length: int) -> DecoderState:
+    """Read all but the last of `length` tokens, or the source of a model that reads one, into a new cache."""
     if isinstance(model, EncoderDecoder):
-        cache = model.new_cache(torch.zeros(batch, length, dtype=torch.long), length)
-        cache.length = length - 1
-        return cache
+        return model.new_cache(torch.zeros(batch, length, dtype=torch.long), length)
     assert isinstance(model, CausalLM)
-    cache = model.new_cache(batch, length)
+    cache = model.new_cache(batch, length, headroom=length)
     if length > 1 and not model.loops:
         model(torch.zeros(batch, length - 1, dtype=torch.long), cache=cache)
     return cache

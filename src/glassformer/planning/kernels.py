@@ -36,9 +36,12 @@ def with_loss_in_pieces(step: RecordedStep, lifetimes: Lifetimes, device: str) -
         return lifetimes
     logits, ((whole, recorded),) = step.calls[product].numbers, step.calls[product].writes
     pieces = pieces_of(round(logits * step.sizes[whole] / recorded), device)
-    all_of_them = {number for at in own if step.calls[at].numbers == logits for number, _ in step.calls[at].writes}
+    of_rows = {whole}  # a weight or its gradient can have as many numbers
+    for call in (step.calls[at] for at in own if at > product and step.calls[at].kind != "matmul"):
+        if call.numbers == logits and any(number in of_rows for number, _ in call.reads):
+            of_rows.update(number for number, _ in call.writes)
     sizes = [
-        size // pieces if number in all_of_them else size
+        size // pieces if number in of_rows else size
         for number, size in zip(lifetimes.numbers, lifetimes.sizes, strict=True)
     ]
     return replace(lifetimes, sizes=sizes)

@@ -1,7 +1,7 @@
 """A few real training steps beside the plan of them: seconds, peak memory, and the seconds of each equation."""
 
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,12 +15,15 @@ from glassformer.errors import ConfigError
 from glassformer.kernel_calls import KernelTimer, MemoryMeter
 from glassformer.layers.model import Model
 from glassformer.models.registry import build
+from glassformer.planning.devices import require_here
 from glassformer.planning.example_batch import as_trained, example_batch
 from glassformer.planning.figures import Plan
 from glassformer.planning.kernel_data import BACKWARD
+from glassformer.planning.kernels import eager
 from glassformer.planning.memory import required
 from glassformer.planning.planned_model import PlannedModel
-from glassformer.planning.recorded_step import Labels, block_names
+from glassformer.planning.recorded_step import Labels, block_names, record_step
+from glassformer.planning.roofline import total_time
 from glassformer.torch_private import uncompile
 from glassformer.training.device import Device, choose_device
 from glassformer.training.distributed import ALONE
@@ -30,12 +33,15 @@ from glassformer.training.recomputed import keep_activations
 from glassformer.training.step import Training
 
 WARM_UP, STEPS = 5, 7  # a graph is captured in the fourth step
-LEARNING_RATE = 1e-4
+LEARNING_RATE, EMA_DECAY = 1e-4, 0.999
 
 
 @dataclass(frozen=True, kw_only=True)
 class EquationSeconds:
-    """The seconds of an equation in one step that is not compiled, forward and backward: predicted and measured."""
+    """The seconds of an equation's kernels in one update without compiling, forward and backward.
+
+    Both are of each call as its own kernel, waited for: predicted is its time by roofline and that of calling it.
+    """
 
     name: str
     predicted: float
@@ -44,7 +50,10 @@ class EquationSeconds:
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """What real steps took: seconds of one, the most bytes of tensors at once, and the seconds of each equation."""
+    """What real updates took: seconds of one and the most bytes of tensors at once, as training runs it.
+
+    `by_equation` is of another run, which is never compiled.
+    """
 
     seconds: float
     peak: int
@@ -54,6 +63,9 @@ class Measured:
 def measure(found: PlannedModel, planned: Plan, equations: bool = True) -> Measured:
     """Take a few steps of a planned training run on this machine, with random weights on random tokens."""
     workload = planned.workload
+    require_here(planned.device)
+    if workload.devices > 1:
+        raise ConfigError(f"devices is {workload.devices}, and steps are measured on one; leave it out")
     device = choose_device(
         "cuda" if planned.device.kind == "cuda" else "cpu",
         "bfloat16" if workload.dtype == "bfloat16" else "float32",
@@ -67,19 +79,44 @@ def measure(found: PlannedModel, planned: Plan, equations: bool = True) -> Measu
     compiles = planned.device.compiles
     objective = as_trained(found.objective, real, workload.dtype, workload.length, compiles)
     batch = _with_random_tokens(example_batch(real, objective, workload.batch, workload.length), real, workload.length)
-    recipe = replace(Recipe(steps=1, warmup_steps=0, learning_rate=LEARNING_RATE), optimizer=workload.optimizer)
+    recipe = replace(
+        Recipe(steps=1, warmup_steps=0, learning_rate=LEARNING_RATE),
+        optimizer=workload.optimizer,
+        gradient_accumulation=workload.gradient_accumulation,
+        ema_decay=EMA_DECAY if workload.ema else 0.0,
+    )
     training = Training(LossModule(real, objective), _OneBatch(batch), recipe, device, ALONE)
     training.model.train()
     seconds, peak = _timed(training, device), _peak(training, device)
     uncompile(training.loss_module)
     keep_activations(real)
     there = {name: value.to(device.device) for name, value in batch.items()}
-    timed = _by_equation(real, objective, there, device) if equations else {}
-    rows = [
-        EquationSeconds(name=row.name, predicted=row.seconds, measured=timed.get(row.name, 0.0))
-        for row in planned.operations.by_equation
-    ]
-    return Measured(seconds=seconds, peak=peak, by_equation=tuple(rows) if equations else ())
+    rows = _equations(found, planned, _by_equation(real, objective, there, device)) if equations else ()
+    return Measured(seconds=seconds, peak=peak, by_equation=rows)
+
+
+def _equations(found: PlannedModel, planned: Plan, measured: Mapping[str, float]) -> tuple[EquationSeconds, ...]:
+    """Predicted beside measured, the equation that is predicted to take longest first."""
+    predicted, times = eager_seconds(found, planned), planned.workload.gradient_accumulation
+    names = sorted(filter(None, {*predicted, *measured}), key=lambda name: -predicted.get(name, 0.0))
+    return tuple(
+        EquationSeconds(name=name, predicted=times * predicted.get(name, 0.0), measured=times * measured.get(name, 0.0))
+        for name in names
+    )
+
+
+def eager_seconds(found: PlannedModel, planned: Plan) -> dict[str, float]:
+    """Predicted seconds of each equation in one step that is not compiled: its kernels, and the calls from the host."""
+    workload, device, model = planned.workload, planned.device, found.model
+    objective = as_trained(found.objective, model, workload.dtype, workload.length, device.compiles)
+    kind = "cuda" if device.compiles else "cpu"
+    step = record_step(model, objective, workload.batch, workload.length, workload.dtype, kind)
+    seconds: dict[str, float] = {}
+    waiting, repeats = replace(device, kind="cpu"), step.repeats  # each call is waited for, as on a CPU
+    for kernel in eager(step)[0]:
+        took = total_time([(kernel, repeats[kernel.at])], waiting, workload.dtype, device.dispatch).seconds
+        seconds[kernel.tag.equation] = seconds.get(kernel.tag.equation, 0.0) + took
+    return seconds
 
 
 class _OneBatch(Batches):
@@ -139,6 +176,7 @@ def _peak(training: Training, device: Device) -> int:
         return torch.cuda.max_memory_allocated()
     states = [state for each in training.optimizers.optimizers for state in each.state.values()]
     kept = sum(value.nbytes for state in states for value in state.values() if isinstance(value, torch.Tensor))
+    kept += 0 if training.ema is None else sum(value.nbytes for value in training.ema.weights.values())
     with MemoryMeter() as meter:  # it counts weights and inputs too, once something reads them
         training.train_step()
     return meter.peak + kept

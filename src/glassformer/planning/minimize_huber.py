@@ -9,10 +9,10 @@ from torch import Tensor
 from glassformer.equations.huber import huber_loss
 from glassformer.equations.softmax import logsumexp, softmax
 
-STEPS, PATIENCE = 400, 1e-12  # at most so many steps; a relative improvement below this is none
+STEPS, PATIENCE = 400, 1e-12  # at most this many steps; a relative improvement below this is none
 FIRST_DAMPING, LESS, MORE, MOST_DAMPING = 1e-2, 1 / 3, 4.0, 1e12
 SLOWEST, FASTEST = 0.005, 4.0  # exponents of a law
-LEAST_FLOOR = 1e-3  # of the smallest loss: a floor this low is no floor
+LEAST_FLOOR = 1e-3  # of the smallest loss: a law whose floor is lower has none
 TINY = 1e-12
 
 

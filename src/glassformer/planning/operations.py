@@ -1,7 +1,7 @@
 """Operations of a training step by equation: forward by each equation's own cost, backward as autograd runs it."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 
@@ -11,10 +11,13 @@ from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.example_batch import example_batch
 from glassformer.planning.figures import EquationCost, Operations
 from glassformer.planning.kernel_data import BACKWARD, FORWARD, Kernel, RecordedStep
+from glassformer.planning.kernels import LOSS
 from glassformer.planning.roofline import kernel_time
 from glassformer.planning.shortened import shortened
 from glassformer.recording import Tape
 from glassformer.training.objective import LossModule, Objective
+
+PRODUCTS = 3  # of an output layer in training: its logits, and the gradients of hidden states and weights
 
 
 def forward_costs(model: Model, objective: Objective, batch: int, length: int) -> Mapping[str, tuple[int, int]]:
@@ -43,9 +46,9 @@ def operations(
     """Operations of a step, in total and by equation, with the seconds of each equation's kernels."""
     matmul, backward = Counter[str](), Counter[str]()
     seconds: dict[str, float] = defaultdict(float)
-    for call, tag, times in zip(step.calls, step.tags, step.repeats, strict=True):
-        matmul[tag.phase] += times * call.flops
-        if tag.phase == BACKWARD:
+    for call, tag, phase, times in zip(step.calls, step.tags, _phases(step), step.repeats, strict=True):
+        matmul[phase] += times * call.flops
+        if phase == BACKWARD:
             backward[tag.equation] += times * (call.flops or call.numbers)
     for kernel, times in kernels:
         seconds[kernel.tag.equation] += times * kernel_time(kernel, device, dtype).seconds
@@ -68,3 +71,15 @@ def operations(
         tokens=step.tokens,
         by_equation=tuple(rows),
     )
+
+
+def _phases(step: RecordedStep) -> Iterator[str]:
+    """The phase that each call works for: the loss computes its gradients in the forward pass.
+
+    Of its three products the first gives the logits, the others the gradients of hidden states and weights.
+    """
+    products = 0
+    for call, tag in zip(step.calls, step.tags, strict=True):
+        own = (tag.equation, tag.phase, call.kind) == (LOSS, FORWARD, "matmul")
+        yield BACKWARD if own and products % PRODUCTS else tag.phase
+        products += own

@@ -2,14 +2,16 @@
 
 from collections import Counter
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
+from glassformer.checkpoints.load import load
 from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.dalle import DALLE
 from glassformer.models.registry import build
+from glassformer.planning.advice import advised
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.devices import find_device
 from glassformer.planning.example_batch import as_trained, longest, usual_length
@@ -22,17 +24,18 @@ from glassformer.planning.memory import as_run, memory, weights_of
 from glassformer.planning.non_embedding import parameters_without_embeddings
 from glassformer.planning.operations import forward_costs, operations
 from glassformer.planning.planned_model import PlannedModel, planned_model
+from glassformer.planning.planned_settings import notes_of, usual_of
 from glassformer.planning.recorded_step import record_step
 from glassformer.planning.resized import Sizes
 from glassformer.planning.step_time import step_time
-from glassformer.training.config import resolve
+from glassformer.planning.whole_update import average_bytes, update_operations, update_time, with_average
+from glassformer.training.config import Resolved, resolve, with_initial_model
 from glassformer.training.objective import Objective
 from glassformer.training.recipe import MOMENTS
+from glassformer.training.recorded_run import CONFIG
 from glassformer.training.registry import TASKS
 
 DTYPES = ("float32", "bfloat16")
-BATCH = ("batch_size", "pairs_per_batch")  # settings of data that say how many rows a batch has
-LENGTH = ("max_length", "length", "context")  # and how many tokens each has
 STRATEGIES = ("ddp", "fsdp")
 USUAL_BATCH = 8
 FACTORS = (0.25, 0.5, 1.0, 2.0)  # of a size, around which others are planned
@@ -49,86 +52,139 @@ def plan(
     length: int | None = None,
     dtype: str = "auto",
     optimizer: str | None = None,
-    strategy: str = "ddp",
+    strategy: str | None = None,
     devices: int = 1,
 ) -> Plan:
     """What a model, a configuration, a preset, a run folder or a TOML file of settings takes on a device.
 
     `batch` counts the sequences, pictures or rows of each device, `length` their tokens; `dtype` is float32, or
-    bfloat16 by autocast with weights in float32. Nothing is allocated or computed.
+    bfloat16 by autocast with weights in float32. What is left out is that of the settings of a file or a run, if it is
+    of one. Nothing is allocated or computed.
     """
     spec, planned = find_device(device) if isinstance(device, str) else device, what_is(model)
-    given = {"batch": batch, "length": length, "optimizer": optimizer}
-    chosen = {
-        "batch": USUAL_BATCH,
-        **planned.usual,
-        **{key: value for key, value in given.items() if value is not None},
-    }
-    if "length" not in chosen:
-        chosen["length"] = usual_length(planned.model, planned.objective)
+    given: dict[str, int | str | None] = {"batch": batch, "length": length, "optimizer": optimizer}
+    given |= {"strategy": strategy, "dtype": None if dtype == "auto" else dtype}
+    chosen = {**planned.usual, **{key: value for key, value in given.items() if value is not None}}
     workload = Workload(
-        batch=_whole("batch", chosen["batch"]),
-        length=_whole("length", chosen["length"], least=0),
-        dtype=_one_of("dtype", _usual_dtype(spec) if dtype == "auto" else dtype, DTYPES),
+        batch=_whole("batch", chosen.get("batch", USUAL_BATCH)),
+        length=_length(planned, length, chosen.get("length")),
+        dtype=_one_of("dtype", str(chosen.get("dtype", _usual_dtype(spec))), DTYPES),
         optimizer=_one_of("optimizer", str(chosen.get("optimizer", "adamw")), tuple(MOMENTS)),
-        strategy=_one_of("strategy", strategy, STRATEGIES),
+        strategy=_one_of("strategy", str(chosen.get("strategy", "ddp")), STRATEGIES),
         devices=_whole("devices", devices),
         activation_checkpointing=bool(chosen.get("activation_checkpointing", False)),
+        gradient_accumulation=_whole("gradient_accumulation", chosen.get("gradient_accumulation", 1)),
+        ema=bool(chosen.get("ema", False)),
     )
     return Planning(planned, spec, workload).plan()
 
 
 def what_is(model: Model | Config | str | Path) -> PlannedModel:
-    """The model to plan, of a file of settings too."""
-    if isinstance(model, str | Path) and str(model).endswith(".toml") and Path(model).is_file():
+    """The model to plan, of a file of settings or a run with what they say about its training."""
+    if isinstance(model, str | Path) and str(model) and _holds_settings(Path(model)):
         return _of_settings(Path(model))
     return planned_model(model)
 
 
+def _holds_settings(path: Path) -> bool:
+    """Whether a path is a file of settings or the folder of a run."""
+    return (path.suffix == ".toml" and path.is_file()) or (path / CONFIG).is_file()
+
+
 def _of_settings(path: Path) -> PlannedModel:
-    """The model that a file of settings trains, with the sizes of its batches."""
+    """The model that a file of settings or a run trains, with its batches and its training."""
+    if path.is_dir():
+        return _of_run(path)
     resolved = resolve(file=path)
+    resolved, vocab = _from_start(resolved)
     settings, task = resolved.settings, TASKS[resolved.task]
-    config, data = settings.model, vars(settings.data)
-    if task.reads_text and "vocab" in vars(config):  # the size of a tokenizer that is not trained yet
+    config = settings.model
+    if vocab is None and task.reads_text and "vocab" in vars(config):  # the size of a tokenizer that is not trained yet
         config = replace(config, vocab=settings.tokenizer.vocab_size)
-    again = settings.run.activation_checkpointing
-    usual: dict[str, int | str] = {"optimizer": settings.recipe.optimizer, "activation_checkpointing": again}
-    for key, names in (("batch", BATCH), ("length", LENGTH)):
-        if found := [data[name] for name in names if isinstance(data.get(name), int)]:
-            usual[key] = found[0]
-    if "batch" not in usual and "tokens_per_batch" in data and "length" in usual:
-        usual["batch"] = max(data["tokens_per_batch"] // int(usual["length"]), 1)
-    return PlannedModel(str(path), build(config, device="meta"), task.objective, usual)
+    return PlannedModel(str(path), build(config, device="meta"), task.objective, usual_of(settings), notes_of(settings))
 
 
-def plans_around(model: Model, planned: Plan) -> dict[str, list[tuple[int, PlannedStep]]]:
+def _from_start(resolved: Resolved) -> tuple[Resolved, int | None]:
+    """The settings with the shape of the model that a run starts from, and its vocabulary, if there is one."""
+    if not resolved.settings.run.init:
+        return resolved, None
+    start = load(resolved.settings.run.init, "meta")
+    return with_initial_model(resolved, start.model, start.tokenizer is not None), vars(start.model.config).get("vocab")
+
+
+def _of_run(folder: Path) -> PlannedModel:
+    """The model of a run as it is in its folder, with the settings that it was begun with."""
+    found = planned_model(folder)
+    try:
+        resolved = resolve(file=folder / CONFIG)
+    except ConfigError as error:  # of another version: the model can be planned without them
+        return replace(found, notes=(f"not planned by the settings of the run: {error}",))
+    settings = resolved.settings
+    return PlannedModel(found.name, found.model, TASKS[resolved.task].objective, usual_of(settings), notes_of(settings))
+
+
+def _length(planned: PlannedModel, given: int | None, usual: object) -> int:
+    """The tokens of each sequence: as asked for, else of the settings, else as usual; 0 for a model without tokens."""
+    fallback = usual_length(planned.model, planned.objective)
+    fixed = fallback == 0 or isinstance(planned.model, DALLE)
+    if fixed and given is not None and given != fallback:
+        why = f"every example of it has {fallback:,} tokens" if fallback else "it reads no tokens"
+        raise ConfigError(f"length is {given!r}, but {planned.name} has no length to choose: {why}; leave it out")
+    if fixed:
+        return fallback
+    return _whole("length", fallback if usual is None else usual)
+
+
+def plans_around(found: PlannedModel, planned: Plan) -> dict[str, list[tuple[int, PlannedStep]]]:
     """Steps at a quarter, a half, the whole and the double of a plan's length, batch and width, by name."""
+    model = found.model
     config, workload, context = model.config, planned.workload, longest(model) or MOST
-    found: dict[str, list[tuple[int, PlannedStep]]] = {}
+
+    def again(config: Config, workload: Workload) -> PlannedStep:
+        planning = Planning(resized(found, config), planned.device, workload)
+        return planning.step(planning.record(workload))
+
+    steps: dict[str, list[tuple[int, PlannedStep]]] = {}
     if workload.length and not isinstance(model, DALLE):
         sizes = sorted({min(max(round(workload.length * factor), 1), context) for factor in FACTORS})
-        found["length"] = [(size, _again(planned, config, replace(workload, length=size))) for size in sizes]
+        steps["length"] = [(size, again(config, replace(workload, length=size))) for size in sizes]
     sizes = sorted({max(round(workload.batch * factor), 1) for factor in FACTORS})
-    found["batch"] = [(size, _again(planned, config, replace(workload, batch=size))) for size in sizes]
+    steps["batch"] = [(size, again(config, replace(workload, batch=size))) for size in sizes]
     for factor in FACTORS if isinstance(vars(config).get("dim"), int) else ():
         numbers = {name: value for name, value in vars(config).items() if name in WIDTHS and isinstance(value, int)}
         wider = {name: max(round(value * factor), 1) for name, value in numbers.items()}
         try:
-            found.setdefault("width", []).append((wider["dim"], _again(planned, replace(config, **wider), workload)))
+            steps.setdefault("width", []).append((wider["dim"], again(replace(config, **wider), workload)))
         except ConfigError:  # a width that the heads do not divide
             continue
-    return found
+    return steps
 
 
-def replanned(planned: Plan, config: Config, workload: Workload) -> Plan:
-    """A plan for the device of another one."""
-    return Planning(what_is(config), planned.device, workload).plan()
+def resized(found: PlannedModel, config: Config) -> PlannedModel:
+    """What is planned, with a model of another configuration."""
+    return replace(found, model=build(config, device="meta"))
 
 
-def _again(planned: Plan, config: Config, workload: Workload) -> PlannedStep:
-    planning = Planning(what_is(config), planned.device, workload)
-    return planning.step(planning.record(workload))
+def replanned(found: PlannedModel, planned: Plan, config: Config, workload: Workload) -> Plan:
+    """A plan of another configuration and workload, for the device of a plan."""
+    return Planning(resized(found, config), planned.device, workload).plan()
+
+
+def what_would_fit(found: PlannedModel, planned: Plan) -> Workload | None:
+    """A workload that fits, near that of a plan of which no batch fits; None if there is none."""
+    planning = Planning(found, planned.device, planned.workload)
+
+    @cache
+    def step_of(batch: int) -> RecordedStep:
+        return planning.record(replace(planned.workload, batch=batch))
+
+    def memory_of(workload: Workload) -> Memory:
+        return planning.memory_of(workload, step_of(workload.batch))
+
+    def limits_of(workload: Workload) -> Limits:
+        return Planning(found, planned.device, workload).limits()
+
+    return advised(planned, planning.least_bytes, memory_of, limits_of)
 
 
 def _usual_dtype(device: DeviceSpec) -> str:
@@ -164,7 +220,12 @@ class Planning:
     @cached_property
     def weights(self) -> WeightBytes:
         """The bytes of the model's weights."""
-        return weights_of(self.planned.model)
+        return weights_of(self.planned.model, self.workload.optimizer)
+
+    @property
+    def least_bytes(self) -> int:
+        """What weights, gradients, optimizer and moving average take on each device, whatever the batch."""
+        return least_bytes(self.workload, self.weights) + average_bytes(self.workload, self.weights)
 
     def record(self, workload: Workload) -> RecordedStep:
         """One step of a size."""
@@ -180,21 +241,25 @@ class Planning:
         """The memory of a recorded step."""
         objective = self._objective(workload)
         lifetimes = as_run(step, objective, self.device)[1]
-        return memory(self.weights, step, lifetimes, workload, self.device, objective.uneven)
+        found = memory(self.weights, step, lifetimes, workload, self.device, objective.uneven)
+        return with_average(found, workload, self.weights, self.device, objective.uneven)
 
     def step(self, step: RecordedStep) -> PlannedStep:
         """What a recorded step takes."""
         model, workload, device, times = self.planned.model, self.workload, self.device, step.repeats
+        weights = self.weights
         forward = forward_costs(model, self.planned.objective, workload.batch, workload.length)
         kept = [(kernel, times[kernel.at]) for kernel in as_run(step, self._objective(workload), device)[0]]
         again = [*kept, *computed_again(kept, device.compiles)]
         kernels = again if workload.activation_checkpointing else kept
         counted = operations(forward, step, kernels, device, workload.dtype)
+        update = update_operations(counted, workload.gradient_accumulation)
+        seconds, longer = (
+            update_time(step_time(each, counted, weights, workload, device), update, workload, weights, device)
+            for each in (kernels, again)
+        )
         return PlannedStep(
-            operations=counted,
-            memory=self.memory_of(workload, step),
-            time=step_time(kernels, counted, self.weights, workload, device),
-            time_checkpointed=step_time(again, counted, self.weights, workload, device),
+            operations=update, memory=self.memory_of(workload, step), time=seconds, time_checkpointed=longer
         )
 
     def plan(self) -> Plan:
@@ -213,8 +278,13 @@ class Planning:
             time=taken.time,
             time_checkpointed=taken.time_checkpointed,
             limits=self._limits(step),
+            notes=self.planned.notes,
             generation=plan_generation(model, device, workload.batch, length) if writes_text(model) else None,
         )
+
+    def limits(self) -> Limits:
+        """What fits, without the rest of the plan."""
+        return self._limits(self.record(self.workload))
 
     def _limits(self, step: RecordedStep) -> Limits:
         model, workload, room = self.planned.model, self.workload, self.device.memory
@@ -222,7 +292,7 @@ class Planning:
         shorter = {} if context == 0 else self._shorter(step)
         half = max(shorter, default=0)
         crossing = crossover(step, shorter[half], workload.length, half) if shorter else None
-        if least_bytes(workload, self.weights) > room:
+        if self.least_bytes > room:
             return Limits(batch=0, batch_checkpointed=0, length=0, length_checkpointed=0, crossover=crossing)
         double = 2 * workload.batch
         more = self.record(replace(workload, batch=double))
@@ -242,11 +312,7 @@ class Planning:
         length = self.workload.length
         if length < SHORTEST:
             return {}
-        found = (
-            [length // 2]
-            if least_bytes(self.workload, self.weights) > self.device.memory
-            else [length // 2, length // 4]
-        )
+        found = [length // 2] if self.least_bytes > self.device.memory else [length // 2, length // 4]
         return {each: self.record(replace(self.workload, length=each)) for each in found}
 
 

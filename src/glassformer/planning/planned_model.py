@@ -20,12 +20,16 @@ from glassformer.training.registry import TASKS, tasks_for
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """A model with its name and what it is trained on; `usual` has the batch, length and optimizer of its settings."""
+    """A model with its name and what it is trained on.
+
+    `usual` has the batch, the length, the optimizer and more of its settings, `notes` what of them is not planned.
+    """
 
     name: str
     model: Model
     objective: Objective
     usual: Mapping[str, int | str] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
 
     @property
     def architecture(self) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from glassformer.errors import ConfigError
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import Operations, StepTime, WeightBytes, Workload
 from glassformer.planning.kernel_data import BACKWARD, Kernel
@@ -9,6 +10,7 @@ from glassformer.planning.roofline import total_time
 from glassformer.training.recipe import MOMENTS
 
 NORM, CLIP = 1, 2  # times that every gradient is read and written to clip all of them together
+ORTHOGONALIZED = "bfloat16"  # the dtype in which Muon orthogonalizes
 DIRECTIONS = 2  # an interconnect's bandwidth counts both
 
 
@@ -25,6 +27,7 @@ def step_time(
     back = [each for each in kernels if each[0].tag.phase == BACKWARD]
     backward = total_time(back, device, workload.dtype, host).seconds
     update = update_bytes(weights.trained, workload) / device.copy_rate
+    update += weights.orthogonalization / device.matmul_rate(ORTHOGONALIZED)
     waiting = exchange_seconds(weights, workload, device)
     hidden = run.seconds if workload.strategy == "fsdp" else backward
     communication = max(waiting - hidden, 0.0)
@@ -57,6 +60,9 @@ def exchange_seconds(weights: WeightBytes, workload: Workload, device: DeviceSpe
     count = workload.devices
     if count == 1:
         return 0.0
+    if device.interconnect <= 0:
+        wanted = "set `interconnect` in a file of devices of your own, or plan for one device"
+        raise ConfigError(f"devices is {count}, and {device.name} has no interconnect to exchange gradients; {wanted}")
     part = (count - 1) / count
     moved = part * (2 * weights.whole + weights.trained if workload.strategy == "fsdp" else 2 * weights.trained)
-    return moved / max(device.interconnect / DIRECTIONS, 1.0)
+    return moved / (device.interconnect / DIRECTIONS)

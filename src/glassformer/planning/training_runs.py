@@ -43,8 +43,8 @@ class FoundRuns:
 def finished_runs(folders: Sequence[Path | str]) -> FoundRuns:
     """The final loss, the size and the data of each finished run.
 
-    Losses along a run are no points of a law: before its end the learning rate has not decayed. Runs of different tasks
-    or vocabularies cannot be compared, which is an error.
+    Losses along a run cannot be points of a law: before its end the learning rate has not decayed. Runs of different
+    tasks or vocabularies cannot be compared, which is an error.
     """
     runs: list[FinishedRun] = []
     skipped: dict[str, str] = {}
@@ -80,7 +80,7 @@ def _kind(settings: RecordedSettings, config: Config) -> str:
 
 
 def _unfit(folder: Path, settings: RecordedSettings) -> str:
-    """Why a run is no point of a scaling law; empty if it is one."""
+    """Why a run cannot be a point of a scaling law; empty if it can."""
     task, steps = settings.task, settings.recipe.steps
     if task not in TASKS:
         return f"a run of {task}; scaling laws are for running text: {' or '.join(TASKS)}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.planning.figures import Plan
+from glassformer.planning.memory import required
 
 Planner = Callable[[Config, int], Plan]  # from a configuration and the tokens of a text, 0 where it reads none
 GROUP = 4  # query heads that share keys and values
@@ -125,7 +126,7 @@ CHANGES: Mapping[str, Change] = {
 
 def _other_ways(base: Plan, unchanged: Alternative) -> Iterator[Alternative]:
     """The same model, computed or stored in another way."""
-    saved = base.memory.peak - base.memory.peak_checkpointed
+    saved = base.memory.saved
     if saved > 0:
         longer = base.time_checkpointed.seconds
         memory = unchanged.memory - saved
@@ -142,12 +143,11 @@ def _other_ways(base: Plan, unchanged: Alternative) -> Iterator[Alternative]:
 
 
 def _figures(change: str, plan: Plan) -> Alternative:
-    sharded = plan.workload.strategy == "fsdp" and plan.workload.devices > 1
     made = plan.generation
     return Alternative(
         change=change,
         parameters=plan.parameters.total,
-        memory=plan.memory.sharded if sharded else plan.memory.replicated,
+        memory=required(plan.memory, plan.workload),
         step_seconds=plan.time.seconds,
         generating=None if made is None else made.weights + made.kv_cache,
         seconds_per_token=None if made is None else 1 / made.tokens_per_second,
