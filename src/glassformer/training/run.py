@@ -22,10 +22,8 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import build
 from glassformer.training.begun import resumed_context
 from glassformer.training.config import (
-    COMMAND_LINE,
     PYTHON,
     Resolved,
-    differing_keys,
     resolve,
     resolve_for_machine,
     to_toml,
@@ -43,17 +41,16 @@ from glassformer.training.objective import Objective
 from glassformer.training.optimizer import average_checkpoints, initialize, trainable
 from glassformer.training.recomputed import require_blocks
 from glassformer.training.recorded_run import CONFIG
-from glassformer.training.registry import TASKS, files_of, prepare_data, values_of
+from glassformer.training.registry import TASKS, files_of, prepare_data
+from glassformer.training.resumed_settings import fixed_settings, resolve_resumed
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.samples import Sample, sample_tokens
 from glassformer.training.schema import as_toml, shown, toml_value
 from glassformer.training.settings import Settings
-from glassformer.training.snapshots import STEPS, TEST, newest
+from glassformer.training.snapshots import TEST, newest
 from glassformer.training.step import Log
 from glassformer.training.task import DataContext, Metrics, Report, TaskData
-
-PACKING = "data.packing"
-MAY_DIFFER = ("run.device", "run.precision", "run.compile", "run.activation_checkpointing")  # when a run is resumed
+from glassformer.training.threads import fastest_threads, using_threads
 
 
 class Run:
@@ -61,7 +58,9 @@ class Run:
 
     _repr_html_: ClassVar[Callable[["Run"], str]]  # how a notebook shows a run; `views.run_frame` sets it
 
-    def __init__(self, resolved: Resolved, data: TaskData, model: Model, out: Path | None) -> None:
+    def __init__(
+        self, resolved: Resolved, data: TaskData, model: Model, out: Path | None, threads: int | None = None
+    ) -> None:
         self.resolved, self.settings, self.data, self.model = resolved, resolved.settings, data, model
         self.tokenizer, self.labels = data.tokenizer, data.labels
         recipe, run = self.settings.recipe, self.settings.run
@@ -74,6 +73,7 @@ class Run:
         every = recipe.save_every if recipe.average_checkpoints > 1 else 1
         self.folder = None if out is None else RunFolder(out, keep, every=every)
         self.logs: list[Log] = []  # of this call of `train`
+        self.threads = threads  # to compute with on a CPU, if not as many as torch has
         if self.folder is not None:
             self.folder.begun = {**fixed_settings(self.settings), TEST: data.test.batches.identity()}
 
@@ -106,7 +106,8 @@ class Run:
         """The memory and the time that the run will take."""
         data, settings = self.data, self.settings
         parts = (data.batches, data.validation, settings.recipe, self.device, bool(settings.run.init))
-        return estimate(self.model, self.objective, *parts)
+        with using_threads(self.threads):
+            return estimate(self.model, self.objective, *parts)
 
     @property
     def bytes_per_checkpoint(self) -> int:
@@ -120,7 +121,8 @@ class Run:
         data, run = self.data, self.settings.run
         fitting = fitting_of(self.settings, data, self.objective, self.model, resume)
         explained = explained_shortage(fitting, self.folder)
-        with explained, process_group(run.strategy, self.device) as group, self._opened(resume, group.first):
+        group_of = process_group(run.strategy, self.device)
+        with explained, using_threads(self.threads), group_of as group, self._opened(resume, group.first):
             parts = (data.batches, self.objective, self.settings.recipe, self.folder, data.validation, self.device)
             for log in train(self.model, *parts, group):
                 self.logs.append(log)
@@ -287,7 +289,8 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
     lora = prepare_fine_tuning(model, settings, new, report)
     if start is not None and not dry_run:
         fitting_of(settings, data, objective_of(resolved.task, data), model, resume).require_room()
-    return Run(replace(resolved, settings=replace(settings, lora=lora)), data, model, out)
+    threads = None if resume or dry_run or group.world_size > 1 else fastest_threads(run_device(settings.run), report)
+    return Run(replace(resolved, settings=replace(settings, lora=lora)), data, model, out, threads)
 
 
 def _context(group: ProcessGroup, report: Report, out: Path | None, dry_run: bool) -> DataContext:
@@ -350,50 +353,3 @@ def require_real_files(settings: Settings) -> None:
 def run_files(folder: Path) -> list[str]:
     """The settings and checkpoints of a run in a folder, by name."""
     return [path.name for pattern in (CONFIG, "step-*") for path in sorted(folder.glob(pattern))]
-
-
-def resolve_resumed(
-    folder: Path,
-    task: str | None,
-    preset: str | None,
-    file: Path | str | None,
-    words: Sequence[str],
-    report: Report,
-    origin: str = COMMAND_LINE,
-) -> Resolved:
-    """The settings of a stopped run; only its steps may grow, and what affects nothing but rounding may differ."""
-    if not (folder / CONFIG).is_file():
-        raise ConfigError(f"{folder} holds no run to resume: there is no {CONFIG} in it")
-    saved = resolve(file=folder / CONFIG)
-    alone = preset is None and file is None
-    asked = resolve(task or saved.task, preset, folder / CONFIG if alone else file, words, origin)
-    if asked.task != saved.task:
-        raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
-    differing = differing_keys(saved, asked)
-    saved = _with_more_steps(saved, asked, report) if STEPS in differing else saved
-    kept = (STEPS, PACKING) if values_of(asked.settings).get(PACKING) == "auto" else (STEPS,)  # decided at the start
-    differing = [key for key in differing if key not in kept]
-    if wrong := [key for key in differing if key not in MAY_DIFFER]:
-        other = ", ".join(wrong)
-        raise ConfigError(f"{folder} was begun with another {other}; resume it without, or begin another run")
-    if differing:
-        what = f"{', '.join(differing)}: not as the run was begun"
-        report(f"{what}; it goes on, and its numbers may be rounded differently")
-    values = values_of(asked.settings)
-    changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
-    return replace(saved, settings=replace(saved.settings, run=changed))
-
-
-def _with_more_steps(saved: Resolved, asked: Resolved, report: Report) -> Resolved:
-    """The settings of a run that goes on for more steps than it was begun with."""
-    before, now = saved.settings.recipe, asked.settings.recipe
-    if now.steps < before.steps:
-        raise ConfigError(f"{STEPS} is {now.steps}, wanted at least {before.steps}, those the run was begun with")
-    report(f"{STEPS} grows from {before.steps} to {now.steps}: the learning rate follows the longer schedule from here")
-    settings = replace(saved.settings, recipe=replace(before, steps=now.steps))
-    return replace(saved, settings=settings, origins={**saved.origins, STEPS: asked.origins[STEPS]})
-
-
-def fixed_settings(settings: Settings) -> dict[str, str]:
-    """The settings that must stay the same from the first step to the last, in the notation of TOML."""
-    return {key: toml_value(as_toml(v)) for key, v in values_of(settings).items() if key not in MAY_DIFFER}

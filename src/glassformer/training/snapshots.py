@@ -15,6 +15,7 @@ from glassformer.training.distributed import sharded_like, unsharded
 from glassformer.training.monitor import Monitor
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
+from glassformer.training.threads import resume_threads
 
 STEPS = "recipe.steps"  # the one setting that may grow when a run is resumed
 TEST = "test"  # among what a run was started with: the identity of its test data
@@ -78,6 +79,8 @@ def restore(
     device, group = training.device.device, training.process_group
     if group.rank < len(state.random):
         _set_random_state(state.random[group.rank], device)
+    if device.type == state.device == "cpu":
+        resume_threads(state.threads)
     here = (str(torch.__version__), torch.get_num_threads(), device.type, group.world_size)
     there = (state.torch, state.threads, state.device, len(state.random))
     if here == there:
