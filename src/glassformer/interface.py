@@ -27,7 +27,7 @@ from glassformer.asking.filling import fill
 from glassformer.asking.forward_inputs import forward_inputs
 from glassformer.asking.picture_classification import classify_images
 from glassformer.asking.picture_inputs import pixel_values, read_pixels
-from glassformer.asking.reading import max_length
+from glassformer.asking.reading import kind_of_input, max_length, require_summarizer
 from glassformer.asking.retrieval import Picture
 from glassformer.asking.similar import nearest_candidates, own_vectors
 from glassformer.asking.zero_shot import TEMPLATE, classify_pictures, embed_pairs, require_clip
@@ -171,6 +171,7 @@ class LoadedModel(TextModel):
         self, texts: str | Texts, config: GenerationConfig | None = None, **settings: object
     ) -> str | list[str]:
         """Summarize a document, or several in their order; the same as `translate` by a model trained on summaries."""
+        require_summarizer(self._model)
         return self.translate(texts, config, **settings)
 
     @overload
@@ -230,7 +231,7 @@ class LoadedModel(TextModel):
         """An HTML page that shows on a picture where each head of each layer looks: from the class token, if any."""
         model = self._plain()
         if not isinstance(model, ImageClassifier):
-            raise ModelError(f"{type(model).__name__} does not read pictures, wanted one that does, such as a ViT")
+            raise ModelError(f"attention maps are drawn of image classifiers like a ViT, not of {type(model).__name__}")
         pixels = read_pixels(model, picture)
         maps = attention_maps(model, {"pixel_values": pixel_values(model, pixels)})
         title = "attention" if isinstance(picture, np.ndarray) else str(picture)
@@ -363,7 +364,8 @@ class LoadedModel(TextModel):
     def required_tokenizer(self) -> Tokenizer:
         """The tokenizer, or an error where the model came without one."""
         if self.tokenizer is None:
-            raise PathError(f"{self._name}: has no tokenizer, so it cannot read or write text")
+            reads = f"reads {kind} and " if (kind := kind_of_input(self._model)) else ""
+            raise PathError(f"{self._name}: {reads}has no tokenizer, so it cannot read or write text")
         return self.tokenizer
 
 

@@ -16,6 +16,7 @@ import torch
 from tokenizers import models
 
 from glassformer.checkpoints.atomic_save import JOURNAL
+from glassformer.checkpoints.huggingface import find_hf_model
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import KIND, RENAMED_ELSEWHERE, RENAMED_FIELDS
 from glassformer.checkpoints.save import save
@@ -26,6 +27,7 @@ from glassformer.models.encoder import EncoderConfig
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import ARCHITECTURES, build, config_type
 from glassformer.models.rnn import RNNConfig
+from glassformer.models.vit import ViTConfig
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.text.tokenizer import Tokenizer
 from tests.checkpoints.parity_configs import NAMES, PARITY_CONFIGS, assert_equal, contents, shaken
@@ -157,6 +159,17 @@ def test_what_no_family_can_say_is_kept_by_us_and_refused_for_them(tmp_path: Pat
         save(model, tmp_path, format="pickle")
     save(model, tmp_path)
     assert_equal(load(tmp_path).model, model)
+
+
+def test_the_error_names_the_nearest_family_and_what_to_train() -> None:
+    encoder = EncoderConfig(dim=8, layers=1, heads=2, ffn_dim=8, pool="relu", embedding_dim=4, head="pooled")
+    for config, setting in (
+        (encoder, r"model\.(pool|embedding_dim)="),
+        (ViTConfig(pool="mean"), r"pool is 'mean', but ViT can only say 'class': train with model\.pool=class"),
+    ):
+        with pytest.raises(CheckpointError, match=setting) as caught:
+            find_hf_model(config)
+        assert str(caught.value).count("can only say") == 1
 
 
 def test_files_can_be_read_by_others(tmp_path: Path) -> None:

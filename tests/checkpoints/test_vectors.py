@@ -74,6 +74,9 @@ def test_an_embedding_is_frozen_or_tuned(tmp_path: Path) -> None:
         (b"a 1 2\nb 1\n", "line 2 is not a word and 2 numbers"),
         (b"a 1 2\nb 1 x\n", "line 2 is not"),
         (b"a 1 nan\n", "line 1 is not"),
+        (b"the 1 2\nit 0.6118 3 4\n", "line 2 has more than 2 numbers, the dimension of the first line"),
+        (b"2 2\nthe 1 2\nit 6e-2 3 4\n", "line 3 has more than 2 numbers, the dimension of the heading"),
+        (b"\x89PNG\r\n\x1a\n\0\0", "is not a text file of word vectors"),
         (b"1 2\nab" + b"\x00" * 40, "cut off or not a vector"),
         (b"\xba\x16O/rest", "load the .vec file"),
     ],
@@ -83,6 +86,21 @@ def test_bad_files_are_refused(data: bytes, says: str, tmp_path: Path) -> None:
     path.write_bytes(data)
     with pytest.raises(CheckpointError, match=says):
         load_vectors(path)
+
+
+@pytest.mark.parametrize("heading", [b"", b"2 2\n"])
+def test_a_byte_order_mark_is_no_part_of_a_word(heading: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "vectors"
+    path.write_bytes(b"\xef\xbb\xbf" + heading + b"the 1 2\nend 3 4\n")
+    assert load_vectors(path).words == ("the", "end")
+    assert is_vectors_file(path) == bool(heading)
+
+
+@pytest.mark.parametrize("most", [0, -1, 1.5])
+def test_a_wrong_number_of_words_is_refused(most: int, tmp_path: Path) -> None:
+    (tmp_path / "v.txt").write_text("a 1 2\n")
+    with pytest.raises(ModelError, match="most is"):
+        load_vectors(tmp_path / "v.txt", most=most)
 
 
 ROYAL = WordVectors(

@@ -6,9 +6,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import glassformer as gf
 from glassformer.cli.main import main
+from glassformer.decoding.answers import span_answers
+from glassformer.models.encoder import Encoder, EncoderConfig
+from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.text.questions import encode_question
 from tests.test_interface import encoder, saved
 
 CONTEXT = "one two  three four five six"
@@ -97,3 +102,44 @@ def test_documents_are_summarized_like_sentences(tmp_path: Path, capsys: pytest.
     assert found["source"] == "one two" and len(found["summaries"][0]["tokens"]) == 4
     assert main(["summarize", str(folder), "one", "--file", str(tmp_path / "lines.txt")]) == 2
     assert "a document and --file are both given" in capsys.readouterr().err
+
+
+def test_an_answer_is_never_blank(monkeypatch: pytest.MonkeyPatch) -> None:
+    tokenizer = learn_tokenizer(["one two\n\n three?"], "characters", 40).for_encoder()
+    config = EncoderConfig(vocab=tokenizer.vocab_size, context=40, dim=8, layers=1, heads=2, ffn_dim=8, head="span")
+    model, context = gf.build(config, 0), "one\n\ntwo"
+    assert isinstance(model, Encoder)
+    window = encode_question(tokenizer, "two?", context, 40, 2)[0]
+    at = torch.arange(len(window.ids))
+    logits = -(at - window.first - 3.0).abs().repeat(1, 2, 1)  # the most likely span is the first line break
+    monkeypatch.setattr(Encoder, "forward", lambda *_: logits)
+    (found,) = span_answers(model, tokenizer, [("two?", context)])
+    assert found.answer == "e" and (found.start, found.end) == (2, 3)
+
+
+def test_summaries_speak_of_documents(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(saved(tmp_path / "model", "seq2seq"))
+    for typed, words in ((b"", ["-"]), (b" \n\n", []), (b"", [""])):
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(typed)))
+        assert main(["summarize", folder, *words]) == 2
+        shown = capsys.readouterr()
+        assert "the text is empty" in shown.err and shown.out == ""
+    assert main(["summarize", folder, "one two " * 200]) == 2
+    assert "the document: has" in capsys.readouterr().err
+    (tmp_path / "lines.txt").write_text("one two " * 200 + "\none two\n")
+    assert main(["summarize", folder, "--file", str(tmp_path / "lines.txt"), "-m", "5"]) == 1
+    assert "it is not summarized" in capsys.readouterr().err
+    assert main(["summarize", str(saved(tmp_path / "gpt", "gpt")), "one"]) != 0
+    assert "GPT does not summarize" in capsys.readouterr().err
+
+
+def test_a_model_trained_for_something_else_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = str(saved(tmp_path, "seq2seq"))
+    for task, told in (("translate", True), ("generate-answer", False), (None, False)):
+        monkeypatch.setattr("glassformer.training.evaluate.recorded_task", lambda path, task=task: task)
+        assert main(["answer", folder, "one", "-c", "two three"]) == 0
+        assert (f"was trained for {task} and not to answer" in capsys.readouterr().err) == told

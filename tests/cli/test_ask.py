@@ -11,6 +11,8 @@ import pytest
 import glassformer as gf
 from glassformer.cli.main import main
 from glassformer.models.clip import CLIPConfig
+from glassformer.models.mlp import MLPConfig
+from glassformer.models.vit import ViTConfig
 from tests.test_interface import encoder, readers
 
 LABELS = ("low", "middle", "high")
@@ -26,6 +28,9 @@ def clip(folder: Path) -> Path:
     )  # fmt: skip
     gf.save(gf.build(config), folder / "clip", tokenizer)
     return folder / "clip"
+
+
+VIT = ViTConfig(image_size=8, patch_size=4, dim=8, layers=1, heads=2, ffn_dim=8)
 
 
 def test_texts_are_classified_as_in_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -126,3 +131,56 @@ def test_labels_are_for_a_clip(tmp_path: Path, capsys: pytest.CaptureFixture[str
     folder = encoder(tmp_path, "classifier", LABELS)
     assert main(["classify", str(folder), "one", "--labels", "one,two"]) != 0
     assert "Encoder does not classify pictures by any labels, wanted a CLIP" in capsys.readouterr().err
+
+
+def test_a_text_of_unknown_words_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(encoder(tmp_path, "classifier", LABELS))
+    assert main(["classify", folder, "qqq zzz", "one qqq"]) == 0
+    err = capsys.readouterr().err
+    assert "no word of 'qqq zzz' is in the model's vocabulary: all are read as <unk>" in err and err.count("\n") == 1
+
+
+def test_the_pictures_that_can_be_read_are_classified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    pixels = np.random.default_rng(0).integers(0, 256, (9, 12, 3), dtype=np.uint8)
+    image.fromarray(pixels).save(tmp_path / "a.png")
+    (tmp_path / "broken.png").write_bytes(b"GIF89a")
+    names = [str(tmp_path / name) for name in ("broken.png", "a.png", "missing.png", "a.png")]
+    gf.save(gf.build(VIT, 0), tmp_path / "vit")
+    clip(tmp_path)
+    for name, more in (("vit", []), ("clip", ["--labels", "one,two"])):
+        assert main(["classify", str(tmp_path / name), *names, *more, "--json"]) == 1
+        shown = capsys.readouterr()
+        found = json.loads(shown.out)
+        assert [row["file"] for row in found] == [names[1], names[3]] and "text" not in found[0]
+        wanted = gf.load(tmp_path / name).classify(names[1], labels=["one", "two"] if more else None)
+        assert found[0]["probabilities"] == pytest.approx(wanted.probabilities, rel=1e-4)
+        assert "broken.png" in shown.err and "missing.png" in shown.err
+        assert "2 of 4 pictures cannot be read and are skipped" in shown.err
+    assert (
+        main(["classify", str(tmp_path / "clip"), names[1], "--labels", "a,b", "--attention", str(tmp_path / "p.html")])
+        != 0
+    )
+    assert "attention maps are drawn of image classifiers like a ViT, not of CLIP" in capsys.readouterr().err
+
+
+def test_a_model_without_a_tokenizer_names_what_it_reads(tmp_path: Path) -> None:
+    gf.save(gf.build(VIT, 0), tmp_path)
+    with pytest.raises(gf.GlassformerError, match="reads pictures and has no tokenizer, so it cannot read or write"):
+        gf.load(tmp_path).embed("one")
+    with pytest.raises(gf.GlassformerError, match="reads numbers and has no tokenizer"):
+        gf.LoadedModel(gf.build(MLPConfig(inputs=2, outputs=1), 0)).generate("one")
+
+
+def test_arrays_of_floats_are_pictures(tmp_path: Path) -> None:
+    gf.save(gf.build(VIT, 0), tmp_path)
+    loaded, pixels = gf.load(tmp_path), np.random.default_rng(0).integers(0, 256, (8, 8, 3), dtype=np.uint8)
+    wanted = loaded.classify(pixels)
+    for kind in (np.float32, np.float64):
+        assert loaded.classify((pixels / 255).astype(kind)) == wanted
+    assert loaded.classify(pixels[..., 0] / 255) == loaded.classify(pixels[..., 0])
+    for wrong in (pixels.astype(float), -(pixels / 255), np.full((8, 8), np.nan)):
+        with pytest.raises(gf.GlassformerError, match="wanted numbers from 0 to 1, or uint8"):
+            loaded.classify(wrong)
+    with pytest.raises(gf.GlassformerError, match="wanted at least one pixel"):
+        loaded.classify(np.zeros((0, 0), dtype=np.uint8))

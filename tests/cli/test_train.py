@@ -277,7 +277,7 @@ def test_of_several_processes_one_talks(monkeypatch: pytest.MonkeyPatch, capsys:
 def test_tensorboard_needs_its_library(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
     assert train("--tensorboard", "--out", "run") == 2
-    assert "pip install glassformer[log]" in capsys.readouterr().err
+    assert 'pip install "glassformer[log]"' in capsys.readouterr().err
 
 
 def test_help_says_what_can_be_set(capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ def test_a_quiz_shows_the_tables_it_asks_about(
 def test_an_unknown_lesson_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, err = walk(capsys, "slopes")
     assert (status, out) == (2, "") and "did you mean slope" in err
-    assert "errata" in walk(capsys, "zzzz")[2]
+    assert "there is no lesson 'zzzz'; `glassformer walk` lists them all" in walk(capsys, "zzzz")[2]
     assert walk(capsys, "--quiz")[0] == 2
 
 

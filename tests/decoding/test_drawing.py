@@ -94,11 +94,13 @@ def test_a_picture_depends_on_its_prompt_seed_and_number_alone(monkeypatch: pyte
     assert draw(model, words(), []).shape == (0, 4, 4, 3)
 
 
-def test_a_long_prompt_is_cut_and_an_empty_one_draws_something() -> None:
+def test_a_long_prompt_is_cut_and_an_empty_one_is_refused() -> None:
     model = artist()
     long = draw(model, words(), ["red red square red heart"], GREEDY)
     assert np.array_equal(long, draw(model, words(), ["red red square"], GREEDY))
-    assert draw(model, words(), [""], GREEDY).shape == (1, 4, 4, 3)
+    for empty in ("", " \n"):
+        with pytest.raises(DecodingError, match="the prompt is empty, wanted a text to draw"):
+            draw(model, words(), ["red", empty], GREEDY)
 
 
 def test_a_saved_model_draws_the_same(folder: Path, tmp_path: Path) -> None:
@@ -240,7 +242,8 @@ def test_the_command_writes_a_picture_or_a_sheet(
         (["--image", "a.jpg"], "wanted a file that ends in .png"),
         (["--image", "a.png", "--stream"], "--stream prints text while it is generated"),
         (["--image", "a.png", "--num-beams", "2"], "--num-beams is for text: leave it out with --image"),
-        (["--image", "a.png", "--scale", "0"], "--scale is 0, wanted at least 1"),
+        (["--image", "a.png", "--scale", "0"], "--scale is 0, wanted 1 to 32"),
+        (["--image", "a.png", "--scale", "3000"], "--scale is 3000, wanted 1 to 32"),
         (["--image", "taken.png"], "already exists and was not written by this command"),
         (["--image", "none/a.png"], "No such file or directory"),
         (["--image", "a.png", "--rerank", "nowhere"], "nowhere"),

@@ -1,5 +1,6 @@
 """The task chat: loss on the replies only, exact resume, and a folder that transformers answers from."""
 
+import io
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -143,9 +144,7 @@ def test_the_command_reads_lines(
     trained: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def said(text: str, *flags: str) -> tuple[int, str, str]:
-        import io
-
-        monkeypatch.setattr("sys.stdin", io.StringIO(text))
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
         status = main(["chat", str(trained), "-m", "4", "--device", "cpu", *flags])
         return status, *capsys.readouterr()
 
@@ -159,6 +158,9 @@ def test_the_command_reads_lines(
     rows = [json.loads(line) for line in out.splitlines()]
     assert len(rows) == 12 and rows[-1]["dropped"] > 0 and rows[0]["dropped"] == 0
     assert err.count("its oldest turns are left out") == 1
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"five\n\xff\n")))
+    assert main(["chat", str(trained), "-m", "4", "--device", "cpu"]) == 1
+    assert "error: standard input:2: byte 5 is 0xff, which is not UTF-8" in capsys.readouterr().err
     status, out, err = said("five apples " * 90 + "\nI have five apples.\n")
     assert status == 1 and len(out.splitlines()) == 1 and "the last message has" in err
 

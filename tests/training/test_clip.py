@@ -9,6 +9,7 @@ import torch
 
 import glassformer as gf
 from glassformer.checkpoints.load import load
+from glassformer.cli.main import main
 from glassformer.data.caption_batches import CaptionBatches, PixelScale, Variation
 from glassformer.data.captions import CaptionedImages, CaptionTable
 from glassformer.data.drawn_shapes import drawn_shapes
@@ -265,3 +266,20 @@ def test_a_trained_clip_opens_in_transformers_and_says_the_same(tmp_path: Path) 
     assert found.probabilities == pytest.approx(
         dict(zip(texts, wanted.logits_per_image[0].softmax(-1).tolist(), strict=True)), rel=1e-3
     )
+
+
+def test_an_evaluation_says_which_pictures_it_skips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    image = pytest.importorskip("PIL.Image")
+    for number, pixels in enumerate(pairs(6).pixels):
+        image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    (tmp_path / "5.png").write_bytes(b"not a picture")
+    lines = [f"{number}.png,a picture of {number}\n" for number in range(6)]
+    (tmp_path / "pairs.csv").write_text("image,caption\n" + "".join(lines))
+    data = CaptionData(
+        path=str(tmp_path / "pairs.csv"), image_size=8, max_length=16, batch_size=4, validation_fraction=0.4
+    )
+    list(started(data, tmp_path / "run", steps=2).train())
+    for given in ([], ["--data", data.path]):
+        assert main(["evaluate", str(tmp_path / "run"), *given]) == 0
+        shown = capsys.readouterr().err
+        assert "5.png: is not an image" in shown and "1 of 6 pictures cannot be read and are skipped" in shown

@@ -479,3 +479,18 @@ def test_a_file_without_an_end_is_no_file_of_settings(folder: Path) -> None:
     assert "/dev/zero: has more than 1,000,000 characters" in complaint("gpt", None, Path("/dev/zero"))
     long = written(folder, "# settings\n" * 100_000)
     assert "has more than 1,000,000 characters, wanted a TOML file of settings" in complaint("gpt", None, long)
+
+
+def test_settings_that_do_nothing_in_a_scheme_are_named() -> None:
+    for words in (["model.window=64"], ["model.attention=sliding_window", "model.dilation=3"], ["model.block_size=8"]):
+        name, value = words[-1].split("=")
+        text = complaint("gpt", None, None, "model.family=modern", *words)
+        assert (
+            f"{name.removeprefix('model.')} is {value}, which attention=" in text
+            and "does not use: leave it out" in text
+        )
+    text = complaint("gpt", None, None, "model.family=modern", "model.attention=block_sparse", "model.window=64")
+    assert "model: window is 64, which attention=block_sparse does not use" in text
+    text = complaint("gpt", None, None, "model.family=modern", "model.positions=alibi", "model.rope_theta=5.0")
+    assert "model: rope_theta is 5.0, which positions=alibi does not use" in text
+    assert resolve("gpt", words=["model.family=modern", "model.attention=dilated", "model.window=64"])

@@ -61,7 +61,7 @@ def test_every_kind_of_data_gives_the_same_run(tmp_path: Path) -> None:
     assert losses[0] == losses[1]
 
 
-def test_a_folder_of_pictures_is_trained_on_saved_and_asked(tmp_path: Path) -> None:
+def test_a_folder_of_pictures_is_trained_on_saved_and_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = image_folder(tmp_path / "data", 60, 12)
     (folder / "down" / "broken.png").write_bytes(b"broken")
     settings = {**FEW, "recipe.steps": 120, "recipe.learning_rate": 5e-3, "data.path": str(folder), "data.shift": 1}
@@ -81,6 +81,10 @@ def test_a_folder_of_pictures_is_trained_on_saved_and_asked(tmp_path: Path) -> N
     alone = (loaded.classify([path])[0], loaded.classify(normalize_pixels(pixels[None, :, :, None], mean, std)[0]))
     for same in (*alone, loaded.classify([path, pixels])[1]):  # of two at once the last bits differ
         assert same.label == found.label and same.probabilities == pytest.approx(found.probabilities, rel=1e-5)
+    for given in ([], ["--data", str(folder)]):
+        assert main(["evaluate", str(tmp_path / "run"), *given]) == 0
+        shown = capsys.readouterr().err
+        assert "broken.png" in shown and "1 of 61 pictures cannot be read and are skipped" in shown
     metrics = gf.evaluate(tmp_path / "run", str(folder))
     assert isinstance(metrics, ClassifierMetrics) and metrics.accuracy > 0.9 and metrics.examples == 60
     assert gf.evaluate(tmp_path / "run") == run.evaluate()

@@ -8,10 +8,12 @@ import torch
 
 import glassformer as gf
 from glassformer.checkpoints.vectors import UnknownWordError
+from glassformer.cli.main import main
+from glassformer.cli.report import show_metrics
 from glassformer.errors import ConfigError, DataError, GlassformerError, ModelError
 from glassformer.training.run import prepare_task, train_task
 from glassformer.training.run_folder import LOG
-from glassformer.training.tasks.skip_gram import SkipGramMetrics
+from glassformer.training.tasks.skip_gram import SimilarityMetrics, SkipGramMetrics
 from tests.training.fake_snapshots import same_tensors
 
 ANIMALS, TOOLS = ("cat", "dog", "cow", "pig"), ("saw", "axe", "nail", "rope")
@@ -71,8 +73,20 @@ def test_evaluation_correlates_with_ratings(home: Path) -> None:
     assert isinstance(found, SkipGramMetrics)
     assert (found.covered, found.rated) == (5, 6) and found.similarity is not None and found.similarity > 0.5
     assert found.pairs > 0 and 0 < found.loss < 3.4
+    (home / "other.txt").write_text((home / "pairs.txt").read_text() + "cat saw 1\n")
+    scored = gf.evaluate(home / "run", str(home / "other.txt"))
+    assert isinstance(scored, SimilarityMetrics) and (scored.covered, scored.rated) == (6, 7)
     elsewhere = gf.evaluate(home / "run", str(home / "text.txt"))
     assert isinstance(elsewhere, SkipGramMetrics) and elsewhere.pairs > found.pairs
+
+
+def test_metrics_without_a_value_are_left_out(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show_metrics("skip-gram", SkipGramMetrics(loss=1.0, pairs=2))
+    shown = capsys.readouterr().out
+    assert "loss" in shown and "similarity" not in shown and "rated" not in shown and "None" not in shown
+    assert main(["evaluate", str(home / "run"), "--data", str(home / "pairs.txt")]) == 0
+    shown = capsys.readouterr().out
+    assert "similarity" in shown and "rated" in shown and "loss" not in shown
 
 
 def test_a_run_stopped_goes_on_to_the_same_weights(home: Path, tmp_path: Path) -> None:

@@ -6,13 +6,13 @@ from typing import TypeAlias
 import numpy as np
 from torch import Tensor
 
-from glassformer.data.image_arrays import labeled_arrays
+from glassformer.data.image_arrays import labeled_arrays, picture_bytes
 from glassformer.data.image_batches import normalize_pixels
 from glassformer.data.images import Pixels, fitted, read_image
 from glassformer.errors import DataError, ModelError
 from glassformer.layers.model import Model
 
-# A path, bytes [height, width] or [height, width, channels], or normalized pixel values.
+# A path; uint8, or floats from 0 to 1, [height, width] or [height, width, channels]; or normalized pixel values.
 PictureInput: TypeAlias = str | Path | np.ndarray | Tensor
 
 
@@ -24,10 +24,10 @@ def read_pixels(model: Model, picture: PictureInput) -> Pixels | Tensor:
     if isinstance(picture, Tensor):
         return picture
     if not isinstance(picture, np.ndarray):
-        wanted = "the path of an image file, an array of bytes or a tensor of pixel values"
+        wanted = "the path of an image file, an array of pixels or a tensor of normalized pixel values"
         raise ModelError(f"a picture is of the type {type(picture).__name__}, wanted {wanted}")
     try:
-        return fitted(labeled_arrays("the picture", picture[None], [""]), size, channels).pixels[0]
+        return fitted(labeled_arrays("the picture", picture_bytes(picture)[None], [""]), size, channels).pixels[0]
     except DataError as error:
         raise ModelError(str(error)) from None
 

@@ -7,12 +7,15 @@ from torch import Tensor
 
 from glassformer.data.padded_batches import LabeledBatches
 from glassformer.errors import ModelError
-from glassformer.inference.prepare import inference_mode
+from glassformer.inference.prepare import inference_mode, require_source_reader
 from glassformer.layers.causal_lm import CausalLM
 from glassformer.layers.encoder_decoder import EncoderDecoder
+from glassformer.layers.image_classifier import ImageClassifier
 from glassformer.layers.model import Model
+from glassformer.layers.regressor import Regressor
 from glassformer.models.causal_classifier import CausalClassifier
 from glassformer.models.encoder import Encoder
+from glassformer.models.image_autoencoder import ImageAutoencoder
 from glassformer.text.tokenizer import Tokenizer
 
 BATCH = 256  # texts that a model reads at once, as in evaluation, so that the numbers are the same
@@ -21,6 +24,18 @@ BATCH = 256  # texts that a model reads at once, as in evaluation, so that the n
 def device_of(model: Model) -> torch.device:
     """The device of a model's weights."""
     return next(model.parameters()).device
+
+
+def kind_of_input(model: Model) -> str:
+    """What a model reads that reads no text, or nothing for one that does."""
+    if isinstance(model, ImageClassifier | ImageAutoencoder):
+        return "pictures"
+    return "numbers" if isinstance(model, Regressor) else ""
+
+
+def require_summarizer(model: Model) -> None:
+    """Raise on a model without an encoder, which cannot summarize."""
+    require_source_reader(model, "summarize")
 
 
 def max_length(model: Model) -> int | None:

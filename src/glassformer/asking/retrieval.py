@@ -10,12 +10,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from glassformer.data.captions import Pictures, fit_pictures, require_pictures
+from glassformer.data.image_arrays import picture_bytes
 from glassformer.data.images import read_image
 from glassformer.equations.similarity import nearest_by_cosine
 from glassformer.errors import ModelError
 from glassformer.models.clip import CLIP
 
-Picture: TypeAlias = Path | np.ndarray  # an image file, or unsigned bytes [height, width] or [height, width, channels]
+Picture: TypeAlias = Path | np.ndarray  # a file, or bytes or floats from 0 to 1 [height, width(, channels)]
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ def read_picture(model: CLIP, picture: Picture) -> Pictures:
         return read_image(picture, size, channels, "bicubic", "crop")[None]
     if not isinstance(picture, np.ndarray):
         raise ModelError(f"a picture is of the type {type(picture).__name__}, wanted a path or an array of bytes")
-    return fit_pictures(require_pictures(picture[None], "the picture"), size, channels, "the picture")
+    return fit_pictures(require_pictures(picture_bytes(picture)[None], "the picture"), size, channels, "the picture")
 
 
 def rank(

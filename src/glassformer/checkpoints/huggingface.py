@@ -1,6 +1,6 @@
 """Read and write the config.json and the tensor names of every Hugging Face family, from its tables."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from glassformer.checkpoints.families import bert, clip, gpt2, llama, marian, t5, vit
@@ -109,8 +109,11 @@ def class_count(config: Config) -> int:
 
 
 def find_hf_model(config: Config, labels: tuple[str, ...] | None = None, first: object = None) -> HFModel:
-    """The first family that can express a configuration; `first` is the model_type to try before the others."""
-    reasons: list[str] = []
+    """The first family that can express a configuration; `first` is the model_type to try before the others.
+
+    Where none can, the error is about the nearest, which differs in the fewest settings.
+    """
+    reasons: list[tuple[int, str]] = []
     for family in sorted(FAMILIES.values(), key=lambda family: family.model_type != first):
         if type(config) is type(family.defaults) and not family.read_only:
             found = HFModel(family, config, labels)
@@ -119,10 +122,12 @@ def find_hf_model(config: Config, labels: tuple[str, ...] | None = None, first: 
                 back = read_hf_model(table, names, family.model_type)
                 if config_table(replace(back, labels=labels)) == table:
                     return found
-                reasons.append(f"{family.model_type} would read its config.json as another model")
+                reasons.append((1, f"{family.model_type} would read its config.json as another model"))
             except CheckpointError as error:
-                reasons.append(str(error))
-    why = "; ".join(reasons) or f"{type(config).__name__} belongs to none of its families"
+                refusals = list(_refusals(found))
+                reasons.append((max(len(refusals), 1), str(error)))
+    nearest = min(reasons, key=lambda reason: reason[0], default=(0, ""))[1]
+    why = nearest or f"{type(config).__name__} belongs to none of its families"
     raise CheckpointError(f"this model cannot be written for Hugging Face: {why}")
 
 
@@ -137,10 +142,8 @@ def known_hf_model(config: Config, first: object = None) -> HFModel | None:
 def config_table(model: HFModel) -> dict[str, object]:
     """The config.json of a model, without what a tokenizer or a dtype adds; raises if the family cannot express it."""
     family, config = model.family, model.config
-    said = {*family.exceptions, *(row.native for row in family.fields)}
-    for name, value in vars(config).items():
-        if name not in said and value != vars(family.defaults)[name]:
-            raise family.refusal(name, value, repr(vars(family.defaults)[name]))
+    if refusal := next(_refusals(model), None):
+        raise refusal
     table: dict[str, object] = {"model_type": family.model_type, "architectures": [_architecture(model)]}
     for row in family.fields:
         value, kind = row.value(config), row.kind_for(config)
@@ -156,6 +159,15 @@ def config_table(model: HFModel) -> dict[str, object]:
         table["id2label"] = {str(i): name for i, name in enumerate(names)}
         table["label2id"] = {name: i for i, name in enumerate(names)}
     return table
+
+
+def _refusals(model: HFModel) -> Iterator[CheckpointError]:
+    """An error for each setting that the family always has at its default, and this model has not."""
+    family = model.family
+    said = {*family.exceptions, *(row.native for row in family.fields)}
+    for name, value in vars(model.config).items():
+        if name not in said and value != vars(family.defaults)[name]:
+            yield family.refusal(name, value, repr(vars(family.defaults)[name]))
 
 
 def _architecture(model: HFModel) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
+from types import NoneType
 from typing import BinaryIO
 
 import numpy as np
@@ -24,6 +25,8 @@ MOST_LINE = 2**20  # bytes
 MOST_WORD = 10_000
 MOST_HEADING = 30  # bytes
 HEADING = re.compile(rb"(\d{1,10}) (\d{1,10}) *\r?\n")
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some editors begin a text in UTF-8
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.IGNORECASE)
 FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # the first bytes of fastText's .bin
 
 
@@ -131,21 +134,28 @@ def is_vectors_file(path: Path | str) -> bool:
     if path.suffix in (".txt", ".vec"):
         return True
     with path.open("rb") as file:
-        return HEADING.fullmatch(file.readline(MOST_HEADING)) is not None
+        first = file.readline(MOST_HEADING + len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)
+    return HEADING.fullmatch(first) is not None
 
 
 def load_vectors(path: Path | str, most: int | None = None) -> WordVectors:
     """Read word vectors, or the first `most` of them; the format is detected from the file."""
     path = plain_file(Path(path))
+    require_type(ModelError, "most", most, (int, NoneType), "a whole number")
+    if most is not None and most < 1:
+        raise ModelError(f"most is {most}, wanted at least 1")
     if is_pickle(path):
         raise pickle_refusal(path)
     with path.open("rb") as file:
-        first = file.readline(MOST_LINE)
+        read = file.readline(MOST_LINE)
+        first = read.removeprefix(BYTE_ORDER_MARK)
         heading = HEADING.fullmatch(first)
         if first.startswith(FASTTEXT_MODEL):
             raise CheckpointError(f"{path}: is a whole fastText model; load the .vec file that comes with it")
         if heading is None:
-            file.seek(0)
+            if not _is_text(first):
+                raise CheckpointError(f"{path}: is not a text file of word vectors")
+            file.seek(len(read) - len(first))
             return _gather(path, _text_rows(path, file, None), most, None)
         count, dim = int(heading[1]), int(heading[2])
         size = path.stat().st_size
@@ -154,6 +164,14 @@ def load_vectors(path: Path | str, most: int | None = None) -> WordVectors:
         is_text = _next_is_text(file, dim)
         rows = _text_rows(path, file, dim) if is_text else _binary_rows(path, file, count, dim)
         return _gather(path, rows, most, count)
+
+
+def _is_text(line: bytes) -> bool:
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in line
 
 
 def _next_is_text(file: BinaryIO, dim: int) -> bool:
@@ -170,7 +188,7 @@ def _next_is_text(file: BinaryIO, dim: int) -> bool:
 
 def _text_rows(path: Path, file: BinaryIO, dim: int | None) -> Iterator[tuple[str, np.ndarray]]:
     """A word, then its numbers, on each line; a word may contain spaces."""
-    number = 0 if dim is None else 1
+    number, source = (0, "the first line") if dim is None else (1, "the heading")
     while line := file.readline(MOST_LINE):
         number += 1
         parts = line.decode("utf-8", "replace").rstrip().split(" ")
@@ -184,6 +202,8 @@ def _text_rows(path: Path, file: BinaryIO, dim: int | None) -> Iterator[tuple[st
             row = np.empty(0)
         if dim < 1 or len(parts) <= dim or not np.isfinite(row).all() or len(row) != dim:
             raise CheckpointError(f"{path}: line {number} is not a word and {dim} numbers")
+        if len(parts) > dim + 1 and NUMBER.fullmatch(parts[-dim - 1]):
+            raise CheckpointError(f"{path}: line {number} has more than {dim} numbers, the dimension of {source}")
         yield " ".join(parts[:-dim]), row
 
 

@@ -78,6 +78,14 @@ def read_rated_pairs(path: Path | str) -> list[RatedPair]:
     return found
 
 
+def is_similarity_set(path: Path | str) -> bool:
+    """Whether a file holds nothing but rated pairs of words."""
+    try:
+        return Path(path).is_file() and bool(read_rated_pairs(path))
+    except DataError:
+        return False
+
+
 def read_questions(path: Path | str) -> list[AnalogyQuestion]:
     """Analogy questions in the form of word2vec's questions-words.txt: four words a line, `: name` before a section."""
     found, section = [], ""

@@ -6,9 +6,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
-from glassformer.cli.report import Json, UsageError, require_exists, write, write_json
+from glassformer.cli.report import Json, UsageError, require_exists, talk, write, write_json
 from glassformer.cli.text_arguments import STANDARD_INPUT, TextArgument, TextFile, texts_of, whole_input
 
+ANSWER_TASKS = ("answer", "generate-answer")
 LONGEST_NAME = 255  # bytes of a file's name
 
 
@@ -37,6 +38,11 @@ def answer(
     text = _context(context)
     asked = texts_of(questions, file)
     found = load_named(model, options).answer(asked, text)
+    from glassformer.training.evaluate import recorded_task
+
+    task = recorded_task(model)
+    if task not in (None, *ANSWER_TASKS):
+        talk(f"{model} was trained for {task} and not to answer: its answers mean little")
     if json:
         write_json([{"question": question, **vars(one)} for question, one in zip(asked, found, strict=True)])
         return

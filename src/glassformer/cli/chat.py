@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 from glassformer.cli.generation_flags import GREEDY, GenerationFlags, generation_flags
 from glassformer.cli.named_model import AS_STORED, LoadOptions, ModelName, load_named
 from glassformer.cli.report import Json, complain, talk, write, write_json_line
+from glassformer.cli.text_arguments import standard_input
+from glassformer.data.files import lines_of
 from glassformer.errors import FAILED, GlassformerError
 
 if TYPE_CHECKING:
@@ -74,12 +76,13 @@ def chat(
 def _lines() -> Iterator[str]:
     """The lines of standard input that are not blank; a terminal shows a prompt."""
     shown = sys.stdin.isatty() and sys.stderr.isatty()
+    lines = lines_of(standard_input(), "standard input")
     while True:
         if shown:
             sys.stderr.write("> ")
             sys.stderr.flush()
-        line = sys.stdin.readline()
-        if not line:
+        _, line = next(lines, ("", None))
+        if line is None:
             return
         if line.strip():
             yield line.strip()

@@ -31,7 +31,7 @@ def convert(
 
     from glassformer.checkpoints.load import Loaded, load
     from glassformer.checkpoints.save import model_files, save
-    from glassformer.training.run import run_files
+    from glassformer.training.run_files import run_files
 
     if taken := next((part for part in (target, *target.parents) if part.exists() and not part.is_dir()), None):
         raise UsageError(f"{taken}: is a file, wanted a folder to write to")

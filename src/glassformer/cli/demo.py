@@ -32,7 +32,7 @@ def demo(*, steps: int = 700, seed: int = 0, out: MaybePath = None, json: Json =
     if seed < 0:
         raise UsageError(f"--seed is {seed}, wanted 0 or more")
     if out is not None:
-        from glassformer.training.run import require_free
+        from glassformer.training.run_files import require_free
 
         require_free(out)
     from glassformer.decoding.generate import translate

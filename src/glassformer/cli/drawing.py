@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PICTURE_MARK = "Software\0glassformer"
 SECONDS = 2.0  # between two reports of progress
+LARGEST_SCALE = 32  # with which a sheet of eight pictures of 32 pixels in a row has 8,192
 COLUMNS = 8  # of a sheet with the pictures of one prompt
 SAMPLING = ("n", "temperature", "top_k", "top_p", "seed")  # generation settings that pictures have too
 
@@ -58,8 +59,8 @@ def require_drawing(options: DrawingOptions, config: GenerationConfig, stream: b
     for name, value in vars(usual).items():
         if name not in SAMPLING and vars(config)[name] != value:
             raise UsageError(f"--{name.replace('_', '-')} is for text: leave it out with --image")
-    if options.scale < 1:
-        raise UsageError(f"--scale is {options.scale}, wanted at least 1")
+    if not 1 <= options.scale <= LARGEST_SCALE:
+        raise UsageError(f"--scale is {options.scale}, wanted 1 to {LARGEST_SCALE}")
     if options.image.suffix.lower() != ".png":
         raise UsageError(f"--image is {options.image}, wanted a file that ends in .png")
     require_free([(options.image, PICTURE_MARK)])

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from glassformer.text.tokenizer import Tokenizer
 
 REASONS = {"length": "it reached --max-new-tokens", "context": "the model's context is full"}
-ARGUMENT = "the sentence"  # where a sentence given on the command line stands
 BATCH = 512  # lines read and translated together: enough to find sentences of similar length
 SHOWN = 5  # unknown words or characters in a message
 STANDARD_INPUT = Path("-")
 LINE_BREAKS = str.maketrans("\r\n", "  ")  # a translation is one line
 
-Line: TypeAlias = tuple[str, str]  # where a sentence stands, and the sentence
+SOURCES = {
+    "translations": ("sentence", "translated", "translating"),
+    "summaries": ("document", "summarized", "summarizing"),
+}
+
+Line: TypeAlias = tuple[str, str]  # where a sentence or document stands, and its text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,25 +197,24 @@ def _write_each(
 ) -> int | None:
     """Write a text for each source: `what` are translations or summaries."""
     if texts and file is not None:
-        source = "a sentence" if what == "translations" else "a document"
-        raise UsageError(f"{source} and --file are both given, wanted one of them")
+        raise UsageError(f"a {SOURCES[what][0]} and --file are both given, wanted one of them")
     if stream and json:
         raise UsageError(f"--stream prints {what} one by one, as text: leave out --json")
     if len(texts) > 1 and "-" in texts:
         raise UsageError("- reads standard input: leave out the other texts")
     _require_readable(file)
     loaded = _load(model, options)
-    loaded.translate([])  # raises if the model has no encoder, before any input is read
-    lines: Iterable[Line] = [(ARGUMENT, text) for text in texts]
-    if texts in ((), ("-",)):
-        lines = _lines(file or STANDARD_INPUT)
-    batches = _batches(_with_progress(lines, file), 1 if stream else BATCH)
+    # raises if the model has no encoder, before any input is read
+    (loaded.translate if what == "translations" else loaded.summarize)([])
+    lines = _lines(file or STANDARD_INPUT) if texts in ((), ("-",)) else iter([("", text) for text in texts])
+    lines = _not_all_blank(lines) if what == "summaries" else lines
+    batches = _batches(_with_progress(lines, file, SOURCES[what][2]), 1 if stream else BATCH)
     found: list[dict[str, object]] = []
     told, left_out = False, 0
     try:
         for batch in batches:
             told = told or _tell_unknown([source for _, source in batch], loaded)
-            for source, completions in _translate_lines(loaded, batch, config):
+            for source, completions in _translate_lines(loaded, batch, config, what):
                 left_out += not completions
                 if json:
                     found.append({"source": source, what: [_described(one, loaded) for one in completions]})
@@ -302,7 +305,17 @@ def _typed_prompt() -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _with_progress(lines: Iterable[Line], file: Path | None) -> Iterator[Line]:
+def _not_all_blank(lines: Iterable[Line]) -> Iterator[Line]:
+    """The lines, or an error at their end if there was no text among them."""
+    any_text = False
+    for line in lines:
+        any_text |= bool(line[1].strip())
+        yield line
+    if not any_text:
+        raise UsageError("the text is empty")
+
+
+def _with_progress(lines: Iterable[Line], file: Path | None, doing: str) -> Iterator[Line]:
     """The lines of a file, with a progress bar if the terminal shows only standard error."""
     if file is None or not sys.stderr.isatty() or sys.stdout.isatty():
         yield from lines
@@ -311,7 +324,7 @@ def _with_progress(lines: Iterable[Line], file: Path | None) -> Iterator[Line]:
 
     # Translations go to standard output, which rich would redirect to the terminal while the bar is shown.
     with Progress(console=SafeConsole(stderr=True), redirect_stdout=False) as progress:
-        yield from progress.track(list(lines), description="translating")
+        yield from progress.track(list(lines), description=doing)
 
 
 def _batches(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
@@ -330,7 +343,7 @@ def _batches(lines: Iterable[Line], size: int) -> Iterator[list[Line]]:
 
 
 def _translate_lines(
-    loaded: "LoadedModel", lines: list[Line], config: GenerationConfig
+    loaded: "LoadedModel", lines: list[Line], config: GenerationConfig, what: str
 ) -> "Iterator[tuple[str, Sequence[Completion]]]":
     """Each source with its translations; one that is too long for the model has none, which is said."""
     sources = [source for _, source in lines]
@@ -339,9 +352,11 @@ def _translate_lines(
     fits = [context is None or size <= context for size in sizes]
     texts = iter(loaded.generate(list(compress(sources, fits)), config))
     for (where, source), size, fit in zip(lines, sizes, fits, strict=True):
-        fault = f"{where}: has {size} tokens, wanted at most {context}, the model's context"
-        if not fit and where == ARGUMENT:
+        noun, done, _ = SOURCES[what]
+        limit = f"wanted at most {context}, the model's context"
+        fault = f"{where or f'the {noun}'}: has {size} tokens, {limit}"
+        if not fit and not where:
             raise UsageError(fault)
         if not fit:
-            complain(f"error: {fault}; it is not translated")
+            complain(f"error: {fault}; it is not {done}")
         yield source, list(islice(texts, config.n)) if fit else []

@@ -13,11 +13,12 @@ QUESTION = '"a question?" --context text.txt'
 
 
 def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path, task: str = "") -> str:
-    """A command that uses a model as its kind is used: generate, translate, classify, answer or fill."""
+    """A command that uses a model as its kind is used: generate, chat, translate, classify, answer, fill or similar."""
     from glassformer.layers.causal_lm import CausalLM
     from glassformer.layers.encoder_decoder import EncoderDecoder
     from glassformer.models.clip import CLIP
     from glassformer.models.dalle import DALLE
+    from glassformer.models.word2vec import SkipGram
 
     path, head = shlex.quote(str(folder)), vars(model.config).get("head")
     if head == "span" or task == "generate-answer":
@@ -27,6 +28,8 @@ def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path, ta
         return f"glassformer {task if task == 'summarize' else 'translate'} {path} {written}"
     if isinstance(model, DALLE):
         return f'glassformer generate {path} "a caption" --image drawn.png'
+    if task == "chat":
+        return f"glassformer chat {path}"
     if isinstance(model, CausalLM):
         return f'glassformer generate {path} "The" --temperature 0.8'
     if isinstance(model, CLIP):
@@ -35,5 +38,9 @@ def next_command(model: "Model", tokenizer: "Tokenizer | None", folder: Path, ta
         given = "picture.png" if tokenizer is None else '"a text"'
         return f"glassformer classify {path} {given}"
     if head == "masked" and tokenizer is not None:
-        return f'glassformer fill {path} "a text with a {tokenizer.roles.get("mask", "[MASK]")}"'
+        return f'glassformer fill {path} "a text with a [MASK]"'
+    if isinstance(model, SkipGram) and tokenizer is not None:
+        from glassformer.checkpoints.word_tests import word_vectors
+
+        return f"glassformer similar {path} {shlex.quote(word_vectors(model, tokenizer).words[0])}"
     return f"glassformer evaluate {path}"

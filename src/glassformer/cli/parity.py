@@ -42,7 +42,7 @@ def parity(
     try:
         import glassformer.checkpoints.parity  # noqa: F401
     except ModuleNotFoundError as error:
-        raise UsageError(f"parity needs the package {error.name}: pip install glassformer[parity]") from None
+        raise UsageError(f'parity needs the package {error.name}: pip install "glassformer[parity]"') from None
     require_free([(page, PARITY_MARK)])
     if model is None:
         return _every_family(page, json)

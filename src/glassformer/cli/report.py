@@ -1,6 +1,7 @@
 """Command output: data on standard output, messages on standard error, exit status, errors without tracebacks."""
 
 import io
+import math
 import os
 import re
 import sys
@@ -224,14 +225,18 @@ def write_table(columns: Sequence[str], rows: Iterable[Sequence[str]], title: st
 
 
 def show_metrics(task: str, metrics: object) -> None:
-    """Write metrics as a table, and below it one for each list of them."""
-    values = dict(_flat(vars(metrics)))
+    """Write metrics as a table, and below it one for each list of them; what is None was not measured."""
+    values = {name: value for name, value in _flat(vars(metrics)) if value is not None and not _is_nan(value)}
     lists = {name: value for name, value in values.items() if isinstance(value, tuple)}
     write_table(
         (task, "value"), [(name.replace("_", " "), _cell(values[name])) for name in values if name not in lists]
     )
     for rows in lists.values():
         write_table([*vars(rows[0])], [[_cell(value) for value in vars(row).values()] for row in rows])
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
 
 
 def _flat(values: dict[str, object]) -> Iterator[tuple[str, object]]:

@@ -49,7 +49,7 @@ def pictures_among(loaded: "LoadedModel", texts: Sequence[str]) -> "list[str | P
 def whole_input(name: str) -> str:
     """All of standard input as one text; `name` says what it is."""
     try:
-        text = _standard_input().read().decode()
+        text = standard_input().read().decode()
     except UnicodeDecodeError as error:
         raise UsageError(f"standard input: byte {error.start} is not UTF-8") from None
     if not text.strip():
@@ -59,7 +59,7 @@ def whole_input(name: str) -> str:
 
 def kept_input() -> str:
     """The path of a file with all of standard input: data is read more than once, and again on resuming."""
-    data = _standard_input().read()
+    data = standard_input().read()
     if not data.strip():
         raise UsageError("standard input is empty: there is nothing to train on")
     path = cache_folder() / f"input-{hashlib.sha256(data).hexdigest()[:16]}.txt"
@@ -69,11 +69,12 @@ def kept_input() -> str:
     return str(path)
 
 
-def _standard_input() -> BinaryIO:
+def standard_input() -> BinaryIO:
+    """Standard input as bytes."""
     if sys.stdin is None:  # Python's value for a closed stream
         raise UsageError("standard input is closed: give the text itself")
     return sys.stdin.buffer
 
 
 def _lines() -> Iterator[str]:
-    return (line for _, line in lines_of(_standard_input(), "standard input") if line.strip())
+    return (line for _, line in lines_of(standard_input(), "standard input") if line.strip())

@@ -102,7 +102,7 @@ def train(
     task, others = task_and_settings(words)
     given = [*start.words(), *others]  # key=value words win over options
     if options.resume:
-        from glassformer.training.resumed_settings import resolve_resumed
+        from glassformer.training.run import resolve_resumed
 
         if out is None:
             raise UsageError("--resume needs the folder of the run: give --out FOLDER")

@@ -89,6 +89,6 @@ def lesson_called(name: str) -> CourseLesson:
     """The lesson of that name; an error names the nearest ones."""
     known = lessons()
     if name not in known:
-        hint = did_you_mean(name, known, f"there are {', '.join(known)}")
+        hint = did_you_mean(name, known, "`glassformer walk` lists them all")
         raise LessonError(f"there is no lesson {name!r}; {hint}")
     return known[name]

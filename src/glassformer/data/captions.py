@@ -103,8 +103,10 @@ def require_pictures(pixels: np.ndarray, where: str) -> Pictures:
     if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
         what = f"{pixels.dtype} {list(pixels.shape)}"
         raise DataError(f"{where} is {what}, wanted uint8 [count, height, width] or [count, height, width, channels]")
+    if 0 in pixels.shape:
+        raise DataError(f"{where} has the shape {list(pixels.shape)}, wanted at least one pixel")
     pixels = pixels[..., None] if pixels.ndim == 3 else pixels
-    if pixels.shape[-1] not in (1, 3) or 0 in pixels.shape:
+    if pixels.shape[-1] not in (1, 3):
         raise DataError(f"{where} has the shape {list(pixels.shape)}, wanted 1 or 3 channels at the end")
     return pixels
 

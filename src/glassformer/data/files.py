@@ -246,7 +246,7 @@ def _parquet(path: Path, fields: Sequence[str], optional: str | None = None) -> 
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError:
-        raise MissingExtraError(f"{path}: reading .parquet needs pyarrow: pip install glassformer[data]") from None
+        raise MissingExtraError(f'{path}: reading .parquet needs pyarrow: pip install "glassformer[data]"') from None
     try:
         with parquet.ParquetFile(path) as file:
             names: list[str] = file.schema_arrow.names

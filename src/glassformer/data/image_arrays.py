@@ -121,11 +121,20 @@ def digits() -> LabeledImages:
         datasets = importlib.import_module("sklearn.datasets")
     except ModuleNotFoundError:
         why = "the built-in pictures (digits) need scikit-learn"
-        raise MissingExtraError(f"{why}: pip install glassformer[vision]; or give data.path") from None
+        raise MissingExtraError(f'{why}: pip install "glassformer[vision]"; or give data.path') from None
     found = datasets.load_digits()
     values: Float[np.ndarray, "count 8 8"] = found.images
     pixels = (values * (255 / HIGHEST)).round().astype(np.uint8)
     return labeled_arrays(DIGITS, pixels, [str(number) for number in found.target.tolist()])
+
+
+def picture_bytes(picture: np.ndarray) -> np.ndarray:
+    """A picture as unsigned bytes if it is floats from 0 to 1; anything else stays as it is."""
+    if picture.dtype.kind != "f":
+        return picture
+    if not ((picture >= 0) & (picture <= 1)).all():
+        raise DataError(f"the picture is {picture.dtype} {list(picture.shape)}, wanted numbers from 0 to 1, or uint8")
+    return (picture * 255.0).round().astype(np.uint8)
 
 
 def labeled_arrays(source: str, pixels: np.ndarray, labels: Sequence[str]) -> LabeledImages:
@@ -133,8 +142,10 @@ def labeled_arrays(source: str, pixels: np.ndarray, labels: Sequence[str]) -> La
     if pixels.dtype != np.uint8 or pixels.ndim not in (3, 4):
         what = f"pictures are {pixels.dtype} {list(pixels.shape)}"
         raise DataError(f"{source}: {what}, wanted uint8 [count, height, width] or [count, height, width, channels]")
+    if 0 in pixels.shape[1:]:
+        raise DataError(f"{source}: pictures have the shape {list(pixels.shape[1:])}, wanted at least one pixel")
     pixels = pixels[..., None] if pixels.ndim == 3 else pixels
-    if pixels.shape[-1] not in (1, 3) or 0 in pixels.shape[1:]:
+    if pixels.shape[-1] not in (1, 3):
         raise DataError(
             f"{source}: pictures have the shape {list(pixels.shape[1:])}, wanted 1 or 3 channels at the end"
         )

@@ -53,7 +53,7 @@ def require_pillow(what: str = "reading pictures") -> ModuleType:
     try:
         return importlib.import_module("PIL.Image")
     except ModuleNotFoundError:
-        raise MissingExtraError(f"{what} needs pillow: pip install glassformer[vision]") from None
+        raise MissingExtraError(f'{what} needs pillow: pip install "glassformer[vision]"') from None
 
 
 def is_image_file(path: Path) -> bool:

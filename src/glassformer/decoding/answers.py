@@ -8,7 +8,7 @@ from torch import Tensor
 
 from glassformer.data.padded_batches import SpanBatches
 from glassformer.equations.softmax import softmax
-from glassformer.equations.spans import best_span, span_logits
+from glassformer.equations.spans import span_logits, span_scores
 from glassformer.inference.prepare import inference_mode
 from glassformer.layers.model import Model
 from glassformer.models.encoder import Encoder
@@ -51,26 +51,30 @@ def span_answers(
     """The best span for each question: over all windows of its context, the one with the highest probability.
 
     The probability is that of the start times that of the end, among the tokens of the context and the first token,
-    which stands for no answer in this window, as in Hugging Face's pipeline.
+    which stands for no answer in this window, as in Hugging Face's pipeline. A span has at least one visible character.
     """
     longest, types = longest_input(model, tokenizer), model.config.token_types
     windows: list[tuple[int, Window]] = []
     for at, (question, context) in enumerate(asked):
         windows += [(at, window) for window in encode_question(tokenizer, question, context, longest, types)]
-    best = [Answer("", 0.0, None, None)] * len(asked)
+    best: list[Answer | None] = [None] * len(asked)
     order = sorted(range(len(windows)), key=lambda number: len(windows[number][1].ids))
     groups = [order[at : at + batch] for at in range(0, len(order), batch)]
     for numbers in progress(iter(groups)):
         chosen = [windows[number] for number in numbers]
-        found = _best_spans(model, tokenizer, [window for _, window in chosen])
-        for (at, window), (first, last, probability) in zip(chosen, found, strict=True):
-            if probability > best[at].probability:
-                best[at] = _answer(asked[at][1], window, first, last, probability)
-    return best
+        found = _best_spans(model, tokenizer, [(asked[at][1], window) for at, window in chosen])
+        for (at, window), span in zip(chosen, found, strict=True):
+            before = best[at]
+            if span is not None and (before is None or span[-1] > before.probability):
+                best[at] = _answer(asked[at][1], window, *span)
+    return [each or Answer("", 0.0, None, None) for each in best]
 
 
-def _best_spans(model: Encoder, tokenizer: Tokenizer, windows: Sequence[Window]) -> list[tuple[int, int, float]]:
-    """First and last position and probability of the best span of each window."""
+def _best_spans(
+    model: Encoder, tokenizer: Tokenizer, parts: Sequence[tuple[str, Window]]
+) -> list[tuple[int, int, float] | None]:
+    """First and last position and probability of the best visible span of each window, or None if it is all blank."""
+    windows = [window for _, window in parts]
     batches = span_batches(tokenizer, windows, [(0, 0)] * len(windows), len(windows))
     device = next(model.parameters()).device
     (batch,) = batches.once()
@@ -78,12 +82,25 @@ def _best_spans(model: Encoder, tokenizer: Tokenizer, windows: Sequence[Window])
     with inference_mode(model):
         logits = model(*inputs).float().cpu()
     inside = context_mask(windows, logits.shape[-1])
-    spans = best_span(logits, MOST_TOKENS, inside)
+    table = span_scores(logits, MOST_TOKENS, inside).masked_fill(blank_spans(parts, logits.shape[-1]), -torch.inf)
+    score, at = table.flatten(1).max(-1)
+    spans = torch.stack([at // logits.shape[-1], at % logits.shape[-1]], -1)
     allowed = inside.clone()
     allowed[:, 0] = True
     probabilities = softmax(span_logits(logits.transpose(-2, -1), allowed))
     p = probabilities.gather(-1, spans[..., None]).squeeze(-1).prod(-1)
-    return [(first, last, each) for (first, last), each in zip(spans.tolist(), p.tolist(), strict=True)]
+    found = zip(spans.tolist(), p.tolist(), score.isfinite().tolist(), strict=True)
+    return [(first, last, each) if visible else None for (first, last), each, visible in found]
+
+
+def blank_spans(parts: Sequence[tuple[str, Window]], length: int) -> Tensor:
+    """Which spans [windows, start, end] of a context hold no visible character, such as line breaks alone."""
+    visible = torch.zeros(len(parts), length + 1, dtype=torch.long)  # one position more, as counts before it are taken
+    for row, (context, window) in enumerate(parts):
+        for number, (start, end) in enumerate(window.offsets, window.first + 1):
+            visible[row, number] = any(one.isprintable() and not one.isspace() for one in context[start:end])
+    before = visible.cumsum(-1)
+    return before[:, None, 1:] == before[:, :-1, None]
 
 
 def span_batches(

@@ -86,6 +86,8 @@ def draw(
     for prompt in prompts:
         if not isinstance(prompt, str):
             raise DecodingError(f"a prompt is of the type {type(prompt).__name__}, wanted a text")
+        if not prompt.strip():
+            raise DecodingError("the prompt is empty, wanted a text to draw")
     codes, limit = artist.config.autoencoder.codes, config.top_k
     if limit is not None and limit > codes:
         raise DecodingError(f"top_k is {limit}, wanted at most {codes}, the codes of pictures")

@@ -12,7 +12,7 @@ from glassformer.decoding.completion import Completion, Finish, PartialText
 from glassformer.decoding.config import GenerationConfig
 from glassformer.decoding.loop import DecodeLoop, Prompts, begin_text, encode_prompts, special_tokens
 from glassformer.errors import DecodingError, require_type
-from glassformer.inference.prepare import Generator, inference_mode, require_generator
+from glassformer.inference.prepare import Generator, inference_mode, require_generator, require_source_reader
 from glassformer.layers.model import Model
 from glassformer.text.tokenizer import Tokenizer
 
@@ -98,8 +98,7 @@ def translate(
 
     A `config` replaces the four settings before it.
     """
-    if not (isinstance(model, Generator) and model.reads_source):
-        raise DecodingError(f"{type(model).__name__} does not translate: it has no encoder to read a source with")
+    require_source_reader(model, "translate")
     config = config or GenerationConfig(
         max_new_tokens=max_new_tokens, num_beams=num_beams, length_penalty=length_penalty, batch_tokens=batch_tokens
     )

@@ -28,6 +28,12 @@ InferenceLinear = type[PackedLinear] | type[Int8Linear] | type[Int4Linear]
 FORMS: dict[Form, InferenceLinear] = {"packed": PackedLinear, "int8": Int8Linear, "int4": Int4Linear}
 
 
+def require_source_reader(model: Model, verb: str) -> None:
+    """Raise on a model without an encoder, which cannot translate or summarize, as the verb says."""
+    if not (isinstance(model, Generator) and model.reads_source):
+        raise DecodingError(f"{type(model).__name__} does not {verb}: it has no encoder to read a source with")
+
+
 def require_generator(model: Model) -> Generator:
     """The model, if it predicts next tokens."""
     if not isinstance(model, nn.Module):

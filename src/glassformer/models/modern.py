@@ -10,6 +10,7 @@ from glassformer.equations.activations import squared_relu
 from glassformer.equations.attention import soft_cap
 from glassformer.equations.initialization import normal
 from glassformer.equations.regularization import dropout
+from glassformer.errors import ConfigError
 from glassformer.layers.basic import Embedding, FeedForward, Linear, PlainRMSNorm
 from glassformer.layers.block import Attention, AttentionShape, Bidirectional, Block, Causal, Stack
 from glassformer.layers.causal_lm import CausalLM
@@ -49,6 +50,24 @@ class ModernConfig(Config):
     head: Literal["lm", "classifier"] = setting("lm", "What the model returns: logits of next tokens, or of classes.")
     classes: Size = setting(2, "Number of classes of a classifier.", 5)
     dropout: Probability = setting(0.0, "Dropout of embeddings, sublayers and attention weights.", 0.1)
+
+
+# Settings that only some schemes use, with the setting that chooses the scheme, and the schemes.
+USED_BY = {
+    "rope_theta": ("positions", ("rotary",)),
+    "window": ("attention", ("sliding_window", "dilated")),
+    "dilation": ("attention", ("dilated",)),
+    "block_size": ("attention", ("block_sparse",)),
+}
+
+
+def require_used(config: object) -> None:
+    """Raise on a setting of a modern decoder that is not at its default, and does nothing in the schemes chosen."""
+    for name, (chooser, schemes) in USED_BY.items() if isinstance(config, ModernConfig) else ():
+        chosen, value = vars(config)[chooser], vars(config)[name]
+        if chosen not in schemes and value != vars(ModernConfig)[name]:
+            where = f"which {chooser}={chosen} does not use"
+            raise ConfigError(f"{name} is {value}, {where}: leave it out, or set {chooser}={schemes[0]}")
 
 
 class Modern(CausalLM):

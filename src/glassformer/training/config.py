@@ -11,6 +11,7 @@ from typing import cast, get_origin
 from glassformer.errors import ConfigError
 from glassformer.layers.config import LARGEST_WHOLE, Config
 from glassformer.layers.model import Model
+from glassformer.models.modern import require_used
 from glassformer.models.registry import architecture_of, presets
 from glassformer.suggestions import did_you_mean, nearest_names
 from glassformer.training import registry
@@ -346,6 +347,7 @@ def _build_settings(task: str, values: Mapping[str, object], origins: Mapping[st
         chosen = {key.removeprefix(prefix): values[key] for key in values if key.startswith(prefix) and key != FAMILY}
         try:
             made[section] = replace(part, **chosen)
+            require_used(made[section])
         except ConfigError as error:
             named = [name for name in chosen if re.search(rf"\b{name}\b", str(error))]
             sources = ", ".join(f"{prefix}{name}: {origins[prefix + name]}" for name in named)

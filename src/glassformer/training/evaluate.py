@@ -122,7 +122,11 @@ def evaluate_model(
     record: Record | None = None,
     report: Report = lambda text: None,
 ) -> Metrics:
-    """The metrics of a model on data, or on the held-out part of the data of its run; `report` gets hints about it."""
+    """The metrics of a model on data, or on the held-out part of the data of its run.
+
+    `report` gets hints about the data, and what of it cannot be read.
+    """
+    evaluated = replace(evaluated, report=report)
     run, task = _run(evaluated.path), TASKS[evaluated.task]
     own = data is None and run is not None and run.task == evaluated.task
     settings = defaults(evaluated.task) if run is None or run.task != evaluated.task else run.settings
@@ -157,6 +161,12 @@ def data_of(evaluated: EvaluatedModel) -> tuple[str, str]:
     return named or data.path, named or f"the held-out part of {data.path}"
 
 
+def recorded_task(path: str) -> str | None:
+    """The task that the model in a folder was trained for, or None where no run made it."""
+    run = _run(path)
+    return None if run is None else run.task
+
+
 def _run(path: str) -> Resolved | None:
     """The settings of the run that a model comes from, if it does."""
     config = Path(path) / CONFIG
@@ -173,7 +183,7 @@ def _held_out(evaluated: EvaluatedModel, settings: Settings) -> EvaluationSet:
     if size is not None:
         settings = replace(settings, data=_with_batch_size(settings.data, size))
     context = DataContext(
-        evaluated.tokenizer, ProcessGroup(), lambda text: None, evaluated.labels, evaluated.model.config,
+        evaluated.tokenizer, ProcessGroup(), evaluated.report, evaluated.labels, evaluated.model.config,
         evaluated.model, load_model=lambda path: load(path).model,
     )  # fmt: skip
     found = prepare_data(settings, context).test

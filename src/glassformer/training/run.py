@@ -12,8 +12,6 @@ from typing import ClassVar
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
 from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_CONFIG
-from glassformer.checkpoints.save import model_files
-from glassformer.data.files import paths_in
 from glassformer.decoding.generate import generate
 from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
@@ -22,8 +20,10 @@ from glassformer.layers.model import Model
 from glassformer.models.registry import build
 from glassformer.training.begun import resumed_context
 from glassformer.training.config import (
+    COMMAND_LINE,
     PYTHON,
     Resolved,
+    differing_keys,
     resolve,
     resolve_for_machine,
     to_toml,
@@ -41,16 +41,19 @@ from glassformer.training.objective import Objective
 from glassformer.training.optimizer import average_checkpoints, initialize, trainable
 from glassformer.training.recomputed import require_blocks
 from glassformer.training.recorded_run import CONFIG
-from glassformer.training.registry import TASKS, files_of, prepare_data
-from glassformer.training.resumed_settings import fixed_settings, resolve_resumed
+from glassformer.training.registry import TASKS, prepare_data, values_of
+from glassformer.training.run_files import require_free, require_real_files
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.samples import Sample, sample_tokens
-from glassformer.training.schema import as_toml, shown, toml_value
+from glassformer.training.schema import as_toml, toml_value
 from glassformer.training.settings import Settings
-from glassformer.training.snapshots import TEST, newest
+from glassformer.training.snapshots import STEPS, TEST, newest
 from glassformer.training.step import Log
 from glassformer.training.task import DataContext, Metrics, Report, TaskData
 from glassformer.training.threads import fastest_threads, using_threads
+
+PACKING = "data.packing"
+MAY_DIFFER = ("run.device", "run.precision", "run.compile", "run.activation_checkpointing")  # when a run is resumed
 
 
 class Run:
@@ -261,9 +264,8 @@ def prepare(resolved: Resolved, out: Path | None, report: Report, resume: bool =
             raise ConfigError(f"recipe.initialization is {drawn}, {other}")
         start = load(init)
         resolved = with_initial_model(resolved, start.model, start.tokenizer is not None)
-        context = replace(
-            context, known=start.tokenizer, labels=start.labels, config=start.model.config, model=start.model
-        )
+        known = {"known": start.tokenizer, "labels": start.labels, "config": start.model.config}
+        context = replace(context, **known, model=start.model)  # pyright: ignore[reportArgumentType]
     if resume and out is not None:
         context = resumed_context(context, out)
     else:
@@ -303,16 +305,6 @@ def objective_of(task: str, data: TaskData) -> Objective:
     return replace(TASKS[task].objective, longest=data.batches.longest)
 
 
-def require_free(folder: Path) -> None:
-    """Refuse a folder with a run in it, or with a model that the new one would replace."""
-    if folder.is_file():
-        raise ConfigError(f"{folder} is a file, wanted a folder for the run")
-    if run_files(folder):
-        raise ConfigError(f"{folder} already holds a run: resume it, or choose another folder")
-    if found := model_files(folder):
-        raise ConfigError(f"{folder} already holds a model, in {', '.join(found)}: choose another folder")
-
-
 def _fresh(config: Config, settings: Settings, data: TaskData, dry_run: bool) -> Model:
     recipe = settings.recipe
     model = build(config, recipe.seed, "meta" if dry_run else "cpu")
@@ -342,14 +334,48 @@ def require_model(config: Config) -> None:
         raise ConfigError(re.sub(rf"\b({'|'.join(vars(config))})\b", r"model.\1", said)) from None
 
 
-def require_real_files(settings: Settings) -> None:
-    """Refuse a pipe or a device among the files of a run: data is read more than once, and reading a pipe blocks."""
-    for key, path in files_of(settings).items():
-        for each in paths_in(path) if path else ():
-            if each.exists() and not each.is_file() and not each.is_dir():
-                raise ConfigError(f"{key} is {shown(path)}, a pipe or a device: wanted a file or a folder")
+def resolve_resumed(
+    folder: Path,
+    task: str | None,
+    preset: str | None,
+    file: Path | str | None,
+    words: Sequence[str],
+    report: Report,
+    origin: str = COMMAND_LINE,
+) -> Resolved:
+    """The settings of a stopped run; only its steps may grow, and what affects nothing but rounding may differ."""
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(f"{folder} holds no run to resume: there is no {CONFIG} in it")
+    saved = resolve(file=folder / CONFIG)
+    alone = preset is None and file is None
+    asked = resolve(task or saved.task, preset, folder / CONFIG if alone else file, words, origin)
+    if asked.task != saved.task:
+        raise ConfigError(f"{folder} holds a run of {saved.task}, not of {asked.task}")
+    differing = differing_keys(saved, asked)
+    saved = _with_more_steps(saved, asked, report) if STEPS in differing else saved
+    kept = (STEPS, PACKING) if values_of(asked.settings).get(PACKING) == "auto" else (STEPS,)  # decided at the start
+    differing = [key for key in differing if key not in kept]
+    if wrong := [key for key in differing if key not in MAY_DIFFER]:
+        other = ", ".join(wrong)
+        raise ConfigError(f"{folder} was begun with another {other}; resume it without, or begin another run")
+    if differing:
+        what = f"{', '.join(differing)}: not as the run was begun"
+        report(f"{what}; it goes on, and its numbers may be rounded differently")
+    values = values_of(asked.settings)
+    changed = replace(saved.settings.run, **{key.removeprefix("run."): values[key] for key in differing})
+    return replace(saved, settings=replace(saved.settings, run=changed))
 
 
-def run_files(folder: Path) -> list[str]:
-    """The settings and checkpoints of a run in a folder, by name."""
-    return [path.name for pattern in (CONFIG, "step-*") for path in sorted(folder.glob(pattern))]
+def _with_more_steps(saved: Resolved, asked: Resolved, report: Report) -> Resolved:
+    """The settings of a run that goes on for more steps than it was begun with."""
+    before, now = saved.settings.recipe, asked.settings.recipe
+    if now.steps < before.steps:
+        raise ConfigError(f"{STEPS} is {now.steps}, wanted at least {before.steps}, those the run was begun with")
+    report(f"{STEPS} grows from {before.steps} to {now.steps}: the learning rate follows the longer schedule from here")
+    settings = replace(saved.settings, recipe=replace(before, steps=now.steps))
+    return replace(saved, settings=settings, origins={**saved.origins, STEPS: asked.origins[STEPS]})
+
+
+def fixed_settings(settings: Settings) -> dict[str, str]:
+    """The settings that must stay the same from the first step to the last, in the notation of TOML."""
+    return {key: toml_value(as_toml(v)) for key, v in values_of(settings).items() if key not in MAY_DIFFER}

@@ -178,6 +178,7 @@ class EvaluatedModel:
     tokenizer: Tokenizer | None
     labels: tuple[str, ...] | None = None
     batch_size: int | None = None  # examples of a batch; as many as fit if left out
+    report: Report = field(default=lambda text: None)  # gets what is left out of the data
 
     def required_tokenizer(self) -> Tokenizer:
         """The tokenizer, or an error where the model came without one."""

@@ -18,7 +18,9 @@ def require_tensorboard() -> None:
     try:
         importlib.import_module("tensorboardX")
     except ModuleNotFoundError:
-        raise MissingExtraError("writing TensorBoard files needs tensorboardX: pip install glassformer[log]") from None
+        raise MissingExtraError(
+            'writing TensorBoard files needs tensorboardX: pip install "glassformer[log]"'
+        ) from None
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A Hugging Face family as data: its settings and its tensors, each a table that is read both ways."""
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Literal, TypeAlias, TypeVar
@@ -102,8 +103,10 @@ class ModelFamily(Generic[C]):
         return name
 
     def refusal(self, setting: str, value: object, wanted: object) -> CheckpointError:
-        """The error for a setting that this family cannot express."""
-        return CheckpointError(f"{setting} is {value!r}, but {self.name} can only say {wanted}")
+        """The error for a setting that this family cannot express, and if `wanted` is one value, how to train it."""
+        found = SETTABLE.fullmatch(str(wanted))
+        hint = f": train with model.{setting}={(found[1] or found[2]).lower()}" if found else ""
+        return CheckpointError(f"{setting} is {value!r}, but {self.name} can only say {wanted}{hint}")
 
 
 def are_positions(table: Tensor, _model: Model) -> bool:
@@ -111,6 +114,7 @@ def are_positions(table: Tensor, _model: Model) -> bool:
     return torch.equal(table.flatten(), torch.arange(table.numel(), device=table.device))
 
 
+SETTABLE = re.compile(r"'(\w+)'|(True|False|None|[\d.]+)")  # a value as `repr` writes it
 ACTIVATION_WORDS: dict[str, Literal["gelu", "gelu_tanh", "relu", "silu"]] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",

@@ -251,7 +251,7 @@ class CLIPTask(Task[CLIPSettings]):
         """Pictures of the size that the model reads."""
         tokenizer, data = evaluated.required_tokenizer(), settings.data
         values = _picture_values(evaluated.model.config)
-        pairs = _read(data, data.path, values, report=lambda text: None)
+        pairs = _read(data, data.path, values, evaluated.report)
         if data.path == self.built_in:
             pairs = split_pairs(pairs, data.validation_fraction, settings.recipe.seed)[1]
         batches = _batches(pairs, tokenizer, values, settings, size=evaluated.batch_size)

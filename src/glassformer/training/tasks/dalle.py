@@ -221,7 +221,7 @@ class DALLETask(Task[DALLESettings]):
         assert isinstance(model, DALLE)
         picture = model.config.autoencoder
         data = replace(settings.data, image_size=picture.image_size, channels=picture.channels)
-        pairs = _read(data, data.path, lambda text: None)
+        pairs = _read(data, data.path, evaluated.report)
         if data.path == self.built_in:
             pairs = split_pairs(pairs, data.validation_fraction, settings.recipe.seed)[1]
         layout = TokenLayout(model.config.text_length, model.config.text_vocab, tokenizer.required("pad"))

@@ -191,7 +191,8 @@ class ImageTask(Task[ImageSettings]):
         scale = channel_statistics(train.pixels)
         if known is not None:
             scale = vars(known)["image_mean"], vars(known)["image_std"]
-        _hint_patches(settings.model, train, context.report)
+        if known is None:
+            _hint_patches(settings.model, train, context.report)
 
         def made(pictures: LabeledImages, name: str) -> ImageBatches:
             shard = context.shard(len(pictures), name, "pictures")
@@ -225,7 +226,7 @@ class ImageTask(Task[ImageSettings]):
     def evaluation_set(self, evaluated: EvaluatedModel, settings: ImageSettings) -> ImageSet:
         """Pictures of the size that the model reads."""
         config, data = evaluated.model.config, settings.data
-        pictures = self.pictures(data.path, config.image_size, config.channels, _nothing)
+        pictures = self.pictures(data.path, config.image_size, config.channels, evaluated.report)
         if data.path == self.built_in:
             pictures = split_pictures(data, pictures, settings.recipe.seed)[1]
         known = evaluated.labels or tuple(map(str, range(config.classes)))

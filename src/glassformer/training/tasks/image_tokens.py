@@ -186,7 +186,7 @@ class ImageTokensTask(Task[ImageTokensSettings]):
         """Pictures of the size that the model reads."""
         config = evaluated.model.config
         data = replace(settings.data, image_size=config.image_size, channels=config.channels)
-        pixels = self._pictures(replace(settings, data=data), "path", lambda text: None)
+        pixels = self._pictures(replace(settings, data=data), "path", evaluated.report)
         if data.path == self.built_in:
             pixels = pixels[split_pictures(pixels, data.validation_fraction, settings.recipe.seed)[1]]
         return PictureSet(PictureBatches(pixels, evaluated.batch_size or PICTURES_AT_ONCE, 0))

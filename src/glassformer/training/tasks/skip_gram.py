@@ -1,5 +1,6 @@
 """Word vectors by skip-gram with negative sampling; evaluated by the loss and, if one is named, a similarity set."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,13 @@ import torch
 from jaxtyping import Integer
 from torch import Tensor
 
-from glassformer.checkpoints.word_tests import RatedPair, read_rated_pairs, similarity_score, word_vectors
+from glassformer.checkpoints.word_tests import (
+    RatedPair,
+    is_similarity_set,
+    read_rated_pairs,
+    similarity_score,
+    word_vectors,
+)
 from glassformer.data.files import Document, read_texts
 from glassformer.data.hints import text_hints
 from glassformer.data.python_source import stdlib_text
@@ -65,12 +72,22 @@ class SkipGramSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class SkipGramMetrics(Metrics):
-    """Word vectors on held-out pairs of words, and on a similarity set if there is one.
+    """Word vectors on held-out pairs of words, and on a similarity set; what there is no set for is None.
 
     `similarity` is the rank correlation with people's ratings over the `covered` of the set's `rated` pairs.
     """
 
     pairs: int
+    similarity: float | None = None
+    covered: int | None = None
+    rated: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimilarityMetrics(Metrics):
+    """Word vectors on a similarity set alone, on which there is no loss."""
+
+    loss: float = math.nan
     similarity: float | None
     covered: int
     rated: int
@@ -110,9 +127,9 @@ class SkipGramSet(EvaluationSet):
         generate: task.Generate,
         progress: task.Progress = task.silent,
         record: task.Record | None = None,
-    ) -> SkipGramMetrics:
-        """Loss of each pair, and the rank correlation of cosines with ratings."""
-        losses = _losses(model, self.batches, progress)
+    ) -> SkipGramMetrics | SimilarityMetrics:
+        """Loss of each pair, and the rank correlation of cosines with ratings; without words, the latter alone."""
+        losses = _losses(model, self.batches, progress) if len(self.batches.tokens) else None
         vectors = word_vectors(model, self.tokenizer)
         found = similarity_score(vectors, self.rated)
         if record is not None:
@@ -121,12 +138,14 @@ class SkipGramSet(EvaluationSet):
                 rows = [vectors.row(word) for word in (pair.first, pair.second)] if known else []
                 cosine = float(inner_product(*vectors.directions[rows])) if known else None
                 record({"words": [pair.first, pair.second], "rating": pair.rating, "cosine": cosine})
+        if losses is None:
+            return SimilarityMetrics(similarity=found.correlation, covered=found.covered, rated=found.pairs)
         return SkipGramMetrics(
             loss=float(losses.mean()),
             pairs=len(losses),
             similarity=found.correlation,
-            covered=found.covered,
-            rated=found.pairs,
+            covered=found.covered if self.rated else None,
+            rated=found.pairs if self.rated else None,
         )
 
 
@@ -199,14 +218,20 @@ class SkipGramTask(Task[SkipGramSettings]):
         return token_shard(lambda: self._texts(settings, part), tokenizer, cache_folder()).tokens
 
     def evaluation_set(self, evaluated: EvaluatedModel, settings: SkipGramSettings) -> SkipGramSet:
-        """Pairs of all words of the data, with noise words by their counts in it."""
-        tokens, data = self._encoded(settings, "path", evaluated.required_tokenizer()), settings.data
+        """Pairs of all words of the data, with noise words by their counts in it; or a similarity set alone."""
+        tokenizer, data = evaluated.required_tokenizer(), settings.data
+        if data.path != self.built_in and is_similarity_set(data.path):
+            even = np.full(tokenizer.vocab_size, 1 / tokenizer.vocab_size)
+            sampling = NegativeSampling(window=data.window, negatives=data.negatives, keep=even, noise=even, end=None)
+            batches = SkipGramBatches(np.zeros(0, dtype=np.int64), 1, sampling, 0)
+            return SkipGramSet(batches, tokenizer, read_rated_pairs(data.path))
+        tokens = self._encoded(settings, "path", tokenizer)
         if data.path == self.built_in:
             tokens = split_tokens(tokens, data.validation_fraction)[1]
-        sampling = negative_samples(tokens, evaluated.required_tokenizer(), data)
+        sampling = negative_samples(tokens, tokenizer, data)
         batches = SkipGramBatches(tokens, evaluated.batch_size or PAIRS_AT_ONCE, sampling, 0)
         _require_pairs(batches, data, "test")
-        return SkipGramSet(batches, evaluated.required_tokenizer(), _rated(settings))
+        return SkipGramSet(batches, tokenizer, _rated(settings))
 
 
 def negative_samples(tokens: Tokens, tokenizer: Tokenizer, data: SkipGramData) -> NegativeSampling:
