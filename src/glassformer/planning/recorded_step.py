@@ -12,6 +12,7 @@ from glassformer.equations.attention import attention
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy, loss_in_pieces
 from glassformer.equations.packed_attention import packed_attention
 from glassformer.equations.regularization import apply_dropout, dropout, uniform_mask
+from glassformer.equations.window_attention import window_attention
 from glassformer.kernel_calls import LABEL, KernelRecorder, label_nodes, pretending
 from glassformer.layers.block import Attention, Block
 from glassformer.layers.model import Model
@@ -43,6 +44,22 @@ def _dropout_of_gpu(x: Tensor, p: float, generator: torch.Generator | None = Non
     return apply_dropout.fn(x, uniform_mask(x, p, generator), p)
 
 
+def _window_of_gpu(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    w: int,
+    d: int = 1,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """A window that is short beside the text, as the flash kernel of a GPU computes it: a query attends to w keys."""
+    if 2 * w * d > k.shape[-2]:
+        return window_attention.kernel(q, k, v, w, d, mask, scale, softcap)
+    return attention.kernel(q, k[..., :w, :], v[..., :w, :], None, None, False, scale)
+
+
 # What is recorded in place of an equation's own kernel, by the type of the planned device: tensors of a CPU stand for
 # those of a GPU, and the loss has as many calls for every size of a batch.
 KERNELS: Mapping[str, Mapping[str, Callable[..., object]]] = {
@@ -51,6 +68,7 @@ KERNELS: Mapping[str, Mapping[str, Callable[..., object]]] = {
         linear_cross_entropy.name: partial(loss_in_pieces, planned="cuda"),
         packed_attention.name: _documents_as_rows,
         dropout.name: _dropout_of_gpu,
+        window_attention.name: _window_of_gpu,
     },
 }
 HALF_DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16}
