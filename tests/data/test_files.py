@@ -246,7 +246,7 @@ def test_a_very_long_line_takes_memory_in_proportion(name: str, tmp_path: Path) 
 
 @pytest.mark.skipif(PYARROW, reason="pyarrow is installed")
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path: Path) -> None:
-    with pytest.raises(MissingExtraError, match=r"a\.parquet: .* pip install glassformer\[data\]"):
+    with pytest.raises(MissingExtraError, match=r'a\.parquet: .* pip install "glassformer\[data\]"'):
         list(read_texts(write(tmp_path / "a.parquet", "x")))
 
 

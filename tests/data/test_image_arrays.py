@@ -120,7 +120,7 @@ def test_digits_are_built_in(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(MissingExtraError, match=r"pip install glassformer\[vision\]"):
+    with pytest.raises(MissingExtraError, match=r'pip install "glassformer\[vision\]"'):
         digits()
 
 

@@ -159,5 +159,5 @@ def test_without_pillow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.M
         raise ModuleNotFoundError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(MissingExtraError, match=r"needs pillow: pip install glassformer\[vision\]"):
+    with pytest.raises(MissingExtraError, match=r'needs pillow: pip install "glassformer\[vision\]"'):
         read_image(tmp_path / "a.png", 8, 3)

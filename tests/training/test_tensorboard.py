@@ -47,6 +47,6 @@ def test_records_can_be_read_back(tmp_path: Path) -> None:
 
 def test_without_the_library_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tensorboardX", None)
-    with pytest.raises(MissingExtraError, match=r"pip install glassformer\[log\]"), tensorboard(tmp_path):
+    with pytest.raises(MissingExtraError, match=r'pip install "glassformer\[log\]"'), tensorboard(tmp_path):
         pass
     assert not list(tmp_path.iterdir())
