@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
-TEST := $(BIN)/pytest -q -n 2 --dist loadgroup
+TEST := $(BIN)/pytest -q -n 3 --dist loadgroup
 HOOKED := glassformer.equations,glassformer.layers,glassformer.models
 INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 

@@ -22,6 +22,13 @@ def test_no_setting_is_without_its_line() -> None:
         assert len(comment(task, family, key).splitlines()) == 1
 
 
+BESIDE = {  # settings that another has to ask for
+    "model.window": "model.attention=sliding_window",
+    "model.dilation": "model.attention=dilated",
+    "model.block_size": "model.attention=block_sparse",
+}
+
+
 def test_examples_can_be_typed() -> None:
     for task, family, key in every_setting():
         found = explain(task, family, key)
@@ -29,6 +36,7 @@ def test_examples_can_be_typed() -> None:
         assert converted(key, value, keys(task, family)[key]) is not None
         (word,) = shlex.split(found.word)
         context = [] if key in (FAMILY, "model.heads") else [f"{FAMILY}={family}", "recipe.steps=8000"]
+        context += [BESIDE[key]] if family == "modern" and key in BESIDE else []
         assert resolve(task, words=[*context, word]).origins[key] == "command line"
 
 

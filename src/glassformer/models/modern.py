@@ -42,9 +42,9 @@ class ModernConfig(Config):
     attention: Literal["causal", "sliding_window", "dilated", "block_sparse"] = setting(
         "causal", "Which earlier positions a token attends to."
     )
-    window: Size = setting(256, "Positions of a sliding or dilated window.", 128)
-    dilation: Size = setting(2, "Distance between the positions of a dilated window.", 4)
-    block_size: Size = setting(64, "Length of a block of block-sparse attention.", 32)
+    window: Size = setting(256, "Positions of a window; for attention sliding_window or dilated.", 128)
+    dilation: Size = setting(2, "Distance between the positions of a window; for attention dilated.", 4)
+    block_size: Size = setting(64, "Length of a block; for attention block_sparse.", 32)
     attention_softcap: Positive | None = setting(None, "Soft cap of attention scores; none is no cap.", 50.0)
     logit_softcap: Positive = setting(15.0, "Soft cap of the logits: they stay between plus and minus this.", 30.0)
     head: Literal["lm", "classifier"] = setting("lm", "What the model returns: logits of next tokens, or of classes.")
