@@ -25,12 +25,14 @@ from glassformer.equations.sampling import (
     min_p,
     repetition_penalty,
     sample,
+    suppress_tokens,
     temperature,
     top_k,
     top_p,
 )
 from glassformer.equations.softmax import softmax
 from glassformer.errors import EquationError
+from glassformer.kernel_calls import MemoryMeter
 from glassformer.recording import Tape
 from tests.equations.drawing import Draw
 
@@ -237,3 +239,16 @@ def test_bad_logits_are_named(equation: Equation[..., Tensor], more: tuple) -> N
 def test_bad_settings_are_named(call: Callable[[], object], message: str) -> None:
     with pytest.raises(EquationError, match=f"^{message}"):
         call()
+
+
+def test_many_tokens_are_suppressed_in_little_memory() -> None:
+    """As many as a vocabulary has beyond those of a tokenizer; one comparison of each with each would take 2 GB."""
+    z, ids = torch.zeros(1, 50_000), torch.arange(300, 50_000)
+    with MemoryMeter() as meter:
+        y = suppress_tokens.kernel(z, ids)
+    assert meter.peak < 5_000_000
+    assert y[0, :300].isfinite().all() and (y[0, 300:] == -math.inf).all()
+
+
+def test_ids_outside_of_the_vocabulary_suppress_nothing() -> None:
+    assert_close(suppress_tokens(torch.zeros(4), torch.tensor([1, 4, -1, 99])), torch.tensor([0, -math.inf, 0, 0]))

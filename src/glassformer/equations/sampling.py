@@ -379,7 +379,9 @@ def _classifier_free_guidance_cell(index: tuple[int, ...], z: Tensor, z_empty: T
 
 def _among(z: Tensor, ids: Tensor) -> Tensor:
     """Which tokens of the vocabulary are among the ids."""
-    return (torch.arange(z.shape[-1], device=z.device)[:, None] == ids).any(-1)
+    vocab = z.shape[-1]
+    known = torch.where((ids >= 0) & (ids < vocab), ids, vocab).long()
+    return torch.zeros(vocab + 1, dtype=torch.bool, device=z.device).scatter(0, known, True)[:vocab]
 
 
 def _seen(z: Tensor, ids: Tensor) -> Tensor:
