@@ -6,6 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
 from torch.testing import assert_close
 
 from glassformer.decoding.config import GenerationConfig
@@ -14,9 +17,11 @@ from glassformer.equation import no_checks
 from glassformer.equations.losses import cross_entropy
 from glassformer.equations.quantization import pack_nibbles, quantize_rows, unpack_nibbles
 from glassformer.errors import DecodingError
+from glassformer.inference import linear as linear_module
 from glassformer.inference.fused_attention import FusedAttention
 from glassformer.inference.linear import Int4Linear, Int8Linear, PackedLinear
 from glassformer.inference.prepare import FORMS, for_inference, inference_mode
+from glassformer.onednn import ONEDNN_LINEAR, onednn_linear
 from glassformer.recording import Tape
 from tests.decoding.tiny_generators import DECODING, PROMPTS, words, writer
 from tests.models.zoo import TRANSLATORS
@@ -250,3 +255,25 @@ def test_inference_mode_restores_every_module() -> None:
     with inference_mode(model):
         assert not any(module.training for module in model.modules()) and not torch.is_grad_enabled()
     assert [module.training for module in model.modules()] == before
+
+
+@pytest.mark.skipif(not hasattr(torch.ops.mkldnn, ONEDNN_LINEAR), reason="torch without the linear layer of oneDNN")
+@given(st.integers(1, 9), st.integers(1, 40), st.integers(1, 40), st.booleans())
+def test_onednn_takes_over_where_it_is_faster(rows: int, inputs: int, outputs: int, biased: bool) -> None:
+    calls = []
+
+    def noted(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        calls.append(len(x))
+        return onednn_linear(x, weight, bias)
+
+    x, weight = torch.randn(rows, inputs), torch.randn(inputs, outputs)
+    bias = torch.randn(outputs) if biased else None
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(linear_module, "LEAST_WEIGHTS", 0)
+        patch.setattr(linear_module, "onednn_is_faster", lambda: True)
+        patch.setattr(linear_module, "onednn_linear", noted)
+        layer = PackedLinear(weight, bias)
+        found = [layer(x) for _ in range(3)]
+    assert calls == [rows, rows], "the first call with a number of rows, as of a prompt, keeps no kernel"
+    for each in found:
+        assert_close(each, torch.nn.functional.linear(x, weight.T, bias), rtol=1e-5, atol=1e-5)

@@ -9,6 +9,7 @@ from torch.nn import functional
 from glassformer.equation import MODE
 from glassformer.equations.algebra import add, linear
 from glassformer.equations.quantization import int4_linear, int8_linear, pack_nibbles, quantize_rows
+from glassformer.onednn import onednn_is_faster, onednn_linear
 
 # the kernel itself: its wrapper checks for tracing at every call, which costs as much as a small product
 _ROUNDED_LINEAR = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32.default._op
@@ -16,13 +17,15 @@ _ROUNDED_LINEAR = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_f
 _LEVELS, _ZERO = 63, 64
 _SMALLEST = torch.finfo(torch.float32).tiny
 _MKL = torch.backends.mkl.is_available()
+LEAST_WEIGHTS = 2**16  # of a layer: with fewer, finding oneDNN's kernel takes longer than it saves
 GROUP_SIZE = 32  # inputs that share a scale at four bits; all of them where it does not divide their number
 
 
 class PackedLinear(nn.Module):
     """A linear layer whose weights are laid out for the CPU once instead of at every call, with the same results.
 
-    MKL packs weights for a number of rows; it happens on the second call in a row with the same number.
+    MKL packs weights for a number of rows; it happens on the second call in a row with the same number. Where oneDNN
+    is faster, it takes over on that call, since it keeps a kernel for every number of rows.
     """
 
     weight: Tensor
@@ -30,8 +33,10 @@ class PackedLinear(nn.Module):
 
     def __init__(self, weight: Tensor, bias: Tensor | None) -> None:
         super().__init__()
+        large = weight.is_cpu and weight.dtype == torch.float32 and weight.numel() >= LEAST_WEIGHTS
+        self._onednn = large and onednn_is_faster()
         # [outputs, inputs] in memory, viewed as [inputs, outputs]: each output reads contiguous weights
-        self.register_buffer("weight", weight.T.contiguous().T)
+        self.register_buffer("weight", weight.contiguous() if self._onednn else weight.T.contiguous().T)
         self.register_buffer("bias", bias)
         self._rows = 0
         self._pack: Tensor | None = None
@@ -49,6 +54,8 @@ class PackedLinear(nn.Module):
         if rows != self._rows:
             self._rows, self._pack = rows, None
             return linear(x, self.weight, self.bias)
+        if self._onednn:
+            return onednn_linear(x, self.weight.T, self.bias)
         if rows <= 1:
             return linear(x, self.weight, self.bias)
         if self._pack is None:
