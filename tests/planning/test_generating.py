@@ -1,5 +1,6 @@
 """Generation: through windows shorter than the text, with few kernels where there are such, and what fits."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,10 @@ from glassformer.layers.config import Config
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.llama import LlamaConfig
 from glassformer.models.modern import ModernConfig
-from glassformer.models.registry import build
+from glassformer.models.registry import PRESETS, build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.models.t5 import T5Config
+from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.devices import find_device
 from glassformer.planning.figures import Generation
 from glassformer.planning.generating import plan_generation
@@ -97,3 +99,14 @@ def test_few_texts_take_few_kernels_only_where_the_triton_decoder_has_the_model(
     model = build(config, device="meta")
     one, many = (plan_generation(model, device, batch, 8).seconds_per_step for batch in (1, 2 * FEW_TEXTS))
     assert (one < 0.9 * many) == few
+
+
+def test_a_step_of_one_text_takes_as_long_as_its_weights_are_read() -> None:
+    spec = DeviceSpec(
+        name="made up", kind="cpu", memory=1e12, bandwidth=1e11, peaks={"float32": 1e13}, achievable=1.0,
+        bandwidth_fraction=1.0, pointwise=1.0, launch=0.0, dispatch=0.0, reads=2e10,
+    )  # fmt: skip
+    model = build(PRESETS["gpt2"], device="meta")
+    slow, fast = (plan_generation(model, each, 1, 32) for each in (spec, replace(spec, reads=math.inf)))
+    assert slow.seconds_per_step == pytest.approx(slow.weights / 2e10, rel=0.1)
+    assert slow.seconds_per_step > 4 * fast.seconds_per_step

@@ -15,7 +15,8 @@ class DeviceSpec:
     which matter where nothing is compiled. `functions` are exponentials and the like per second, `first_touch` the
     bytes per second that are written into memory which the system hands out anew, as a CPU's does for large tensors.
     `attention_rates` and `sums` were measured by dtype: operations per second of fused attention, and bytes per second
-    of sums over rows, for kernels of a CPU can be far from its peak. `price` is US dollars per hour at the date
+    of sums over rows, for kernels of a CPU can be far from its peak; so were `reads`, the bytes per second at which a
+    product of one row reads its weights. `price` is US dollars per hour at the date
     `checked`, 0 where it is not rented.
     """
 
@@ -35,6 +36,7 @@ class DeviceSpec:
     dispatch: float = 40e-6
     functions: float = math.inf
     first_touch: float = math.inf
+    reads: float = math.inf
     attention_rates: Mapping[str, float] = field(default_factory=dict)
     sums: Mapping[str, float] = field(default_factory=dict)
     source: str = ""

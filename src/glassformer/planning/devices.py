@@ -16,7 +16,7 @@ import torch
 from torch.nn import functional
 
 from glassformer.errors import ConfigError
-from glassformer.onednn import cpu_capabilities
+from glassformer.onednn import cpu_capabilities, onednn_is_faster, onednn_linear
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.suggestions import did_you_mean
 from glassformer.training.device import CPU, Device
@@ -29,13 +29,14 @@ NUMBERS_OF_GELU = 2**22  # numbers of an activation that is timed
 CALLS_OF_AUTOGRAD = 3  # times that a call takes longer where autograd records it and goes back through it
 ATTENTION, FORWARD_AND_BACKWARD = (8, 4, 64, 32), 3.5  # shape of attention that is timed; operations in forward ones
 ROWS, DIM = 1024, 512  # of a matrix whose rows are summed
+WEIGHTS = (8192, 4096)  # of a layer that reads one row: more than a cache holds
 TERA, GIGA, MICRO = 1e12, 1e9, 1e-6
 UNITS = {"memory": GIGA, "bandwidth": GIGA, "interconnect": GIGA, "launch": MICRO, "dispatch": MICRO}
 KINDS = ("cuda", "cpu", "mps")
 FRACTIONS = ("achievable", "attention", "bandwidth_fraction", "pointwise")  # of a peak, above 0
 POSITIVE = ("memory", "bandwidth")
 NOT_NEGATIVE = ("interconnect", "launch", "dispatch", "power", "price")
-RATES = ("functions", "first_touch")  # per second, infinite where they never limit
+RATES = ("functions", "first_touch", "reads")  # per second, infinite where they never limit
 BY_DTYPE = ("peaks", "attention_rates", "sums")
 OTHER_MODELS = ("PCIE", "NVL", "MIG", "LAPTOP", "MOBILE", "MAX-Q", "D")  # slower ones that share a GPU's name
 MEMORY_OFF = 0.2  # of the memory in the file: a GPU with more or less is another one of the same name
@@ -182,7 +183,8 @@ def _measured(device: Device, name: str) -> DeviceSpec:
         name=name, kind=device.device.type, attention_rates=attention, sums=sums, first_touch=touched,
         memory=float(memory_of(device.device)), bandwidth=2 * x.nbytes / seconds,
         peaks=peaks, achievable=1.0, bandwidth_fraction=1.0, pointwise=1.0, launch=0.0 if cpu else LAUNCH,
-        dispatch=CALLS_OF_AUTOGRAD * call, functions=NUMBERS_OF_GELU / gelu, source="measured here and now",
+        reads=_reading_rate() if cpu else math.inf, dispatch=CALLS_OF_AUTOGRAD * call,
+        functions=NUMBERS_OF_GELU / gelu, source="measured here and now",
     )  # fmt: skip
 
 
@@ -214,6 +216,13 @@ def _attention_rate(device: Device, dtype: str) -> float:
         functional.scaled_dot_product_attention(q, q, q).sum().backward()
 
     return FORWARD_AND_BACKWARD * 4 * batch * heads * length**2 * dim / _least(device, attend)
+
+
+def _reading_rate() -> float:
+    """Bytes per second at which a product of one row reads weights that no cache holds, as in decoding."""
+    x, weight = torch.ones(1, WEIGHTS[1]), torch.ones(WEIGHTS)
+    product = onednn_linear if onednn_is_faster() else functional.linear
+    return weight.nbytes / _least(Device(CPU), lambda: product(x, weight, None))
 
 
 def _sum_rate(device: Device, dtype: str) -> float:
