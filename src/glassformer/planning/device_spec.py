@@ -10,13 +10,12 @@ class DeviceSpec:
     """What a device can do. Rates are operations per second by dtype, bandwidths bytes per second, memory bytes.
 
     `achievable` is the fraction of the peak rate that large matrix products reach, `attention` that of fused attention
-    kernels, `bandwidth_fraction` and `pointwise` those of the bandwidth that copies and fused elementwise kernels
-    reach. `launch` is the seconds that starting a kernel takes on the device, `dispatch` those of a call from Python,
-    which matter where nothing is compiled. `functions` are exponentials and the like per second, `first_touch` the
-    bytes per second that are written into memory which the system hands out anew, as a CPU's does for large tensors.
+    kernels, `bandwidth_fraction` and `pointwise` those of the bandwidth that products and copies, and fused elementwise
+    kernels reach. `launch` is the seconds that starting a kernel takes on the device, `dispatch` those of a call from
+    Python, which matter where nothing is compiled. `functions` are exponentials and the like per second, `first_touch`
+    the bytes per second that are written into memory which the system hands out anew, as on a CPU for large tensors.
     `attention_rates` and `sums` were measured by dtype: operations per second of fused attention, and bytes per second
-    of sums over rows, for kernels of a CPU can be far from its peak; so were `reads`, the bytes per second at which a
-    product of one row reads its weights. `price` is US dollars per hour at the date
+    of sums over rows, for kernels of a CPU can be far from its peak. `price` is US dollars per hour at the date
     `checked`, 0 where it is not rented.
     """
 
@@ -36,7 +35,6 @@ class DeviceSpec:
     dispatch: float = 40e-6
     functions: float = math.inf
     first_touch: float = math.inf
-    reads: float = math.inf
     attention_rates: Mapping[str, float] = field(default_factory=dict)
     sums: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
@@ -56,8 +54,8 @@ class DeviceSpec:
 
     @property
     def copy_rate(self) -> float:
-        """Bytes per second that copies reach."""
-        return self.bandwidth_fraction * self.bandwidth
+        """Bytes per second that copies reach: as products, or on a CPU, where those read slower, as other kernels."""
+        return max(self.bandwidth_fraction, self.pointwise) * self.bandwidth
 
     @property
     def compiles(self) -> bool:

@@ -36,7 +36,7 @@ KINDS = ("cuda", "cpu", "mps")
 FRACTIONS = ("achievable", "attention", "bandwidth_fraction", "pointwise")  # of a peak, above 0
 POSITIVE = ("memory", "bandwidth")
 NOT_NEGATIVE = ("interconnect", "launch", "dispatch", "power", "price")
-RATES = ("functions", "first_touch", "reads")  # per second, infinite where they never limit
+RATES = ("functions", "first_touch")  # per second, infinite where they never limit
 BY_DTYPE = ("peaks", "attention_rates", "sums")
 OTHER_MODELS = ("PCIE", "NVL", "MIG", "LAPTOP", "MOBILE", "MAX-Q", "D")  # slower ones that share a GPU's name
 MEMORY_OFF = 0.2  # of the memory in the file: a GPU with more or less is another one of the same name
@@ -182,8 +182,8 @@ def _measured(device: Device, name: str) -> DeviceSpec:
     return DeviceSpec(
         name=name, kind=device.device.type, attention_rates=attention, sums=sums, first_touch=touched,
         memory=float(memory_of(device.device)), bandwidth=2 * x.nbytes / seconds,
-        peaks=peaks, achievable=1.0, bandwidth_fraction=1.0, pointwise=1.0, launch=0.0 if cpu else LAUNCH,
-        reads=_reading_rate() if cpu else math.inf, dispatch=CALLS_OF_AUTOGRAD * call,
+        peaks=peaks, achievable=1.0, bandwidth_fraction=_reading_rate() * seconds / (2 * x.nbytes) if cpu else 1.0,
+        pointwise=1.0, launch=0.0 if cpu else LAUNCH, dispatch=CALLS_OF_AUTOGRAD * call,
         functions=NUMBERS_OF_GELU / gelu, source="measured here and now",
     )  # fmt: skip
 

@@ -35,7 +35,6 @@ def kernel_time(kernel: Kernel, device: DeviceSpec, dtype: str) -> KernelTime:
     match kernel.kind:
         case "matmul":
             computing = kernel.flops / device.matmul_rate(dtype)
-            moving = max(moving, kernel.bytes / device.reads)
         case "attention":
             computing = kernel.flops / device.attention_rate(dtype)
         case _:
