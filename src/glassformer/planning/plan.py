@@ -166,7 +166,7 @@ def resized(found: PlannedModel, config: Config) -> PlannedModel:
 
 
 def replanned(found: PlannedModel, planned: Plan, config: Config, workload: Workload) -> Plan:
-    """A plan of another configuration and workload, for the device of a plan."""
+    """Plan another configuration and workload on the device of an existing plan."""
     return Planning(resized(found, config), planned.device, workload).plan()
 
 

@@ -130,7 +130,7 @@ class Fitting:
 
     @property
     def _takes_all_rows(self) -> bool:
-        """Whether a batch has fewer rows than its setting, since there are no more: shorter texts would be more."""
+        """Whether a batch takes all rows there are, or all its tokens allow: shorter texts would only add rows."""
         return self._batch_setting == TOKENS or self.rows * self.data.batches.world < self._batch_size
 
     @property

@@ -72,7 +72,7 @@ class SkipGramSettings(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class SkipGramMetrics(Metrics):
-    """Word vectors on held-out pairs of words, and on a similarity set; what there is no set for is None.
+    """Scores of word vectors on held-out pairs of words and on a similarity set; None where there is no such set.
 
     `similarity` is the rank correlation with people's ratings over the `covered` of the set's `rated` pairs.
     """
@@ -85,7 +85,7 @@ class SkipGramMetrics(Metrics):
 
 @dataclass(frozen=True, kw_only=True)
 class SimilarityMetrics(Metrics):
-    """Word vectors on a similarity set alone, on which there is no loss."""
+    """Scores of word vectors on a similarity set alone; there is no loss."""
 
     loss: float = math.nan
     similarity: float | None
