@@ -30,10 +30,9 @@ from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import PRESETS, build
 from glassformer.training.device import Device, choose_device
 from glassformer.training.distributed import ALONE
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.step import Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 
 HALF, FLOAT8 = "bfloat16", "float8"
 TINY = GPTConfig(vocab=512, context=64, dim=64, layers=2, heads=4)
@@ -164,6 +163,10 @@ def main() -> None:
         encode(given.text, TINY.vocab if given.tiny else TOKENIZER, Path(folder))
         ids, held_out = (np.load(Path(folder) / f"{part}.npy") for part in ("train", "validation"))
     print(f"{len(ids):,} tokens, encoded in {time.perf_counter() - began:.0f} s", flush=True)
+    if len(held_out) <= (least := given.batch * given.length):
+        raise SystemExit(
+            f"{given.text}: {len(held_out):,} tokens are held out, wanted more than the {least:,} of a batch"
+        )
     runs = sides(given, TINY if given.tiny else PRESETS[given.model], ids)
     train(runs, given)
     found = report(runs, given, held_out)

@@ -35,8 +35,8 @@ from glassformer.planning.non_embedding import parameters_without_embeddings
 from glassformer.text.learn_tokenizer import learn_tokenizer
 from glassformer.training.device import choose_device
 from glassformer.training.loop import train
+from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.recipe import Recipe
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 
 HEAD_DIM = 32
 RATE, RATE_DIM = 2.5e-3, 128  # the peak learning rate at this width; it falls as the width grows

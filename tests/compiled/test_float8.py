@@ -12,10 +12,9 @@ from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.step import Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.test_float8 import SMALL, batches
 from tests.training.tiny_run import pair_batches

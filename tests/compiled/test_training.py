@@ -16,10 +16,9 @@ from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.held_out import HeldOutLoss
 from glassformer.training.loop import train
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.step import Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import CONFIG, PAIR_CONFIG, batches, pair_batches, pairs
 

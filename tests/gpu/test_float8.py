@@ -18,11 +18,10 @@ from glassformer.models.registry import build
 from glassformer.training.device import Device, choose_device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.step import Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.gpu.test_training import TOKENS
 from tests.training.fake_snapshots import same
 

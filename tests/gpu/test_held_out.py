@@ -17,10 +17,9 @@ from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.graphed_step import MOST, shapes_of
 from glassformer.training.held_out import HeldOutLoss
-from glassformer.training.objective import LossModule, Objective
+from glassformer.training.objective import NEXT_TOKEN, LossModule, Objective
 from glassformer.training.recipe import Recipe
 from glassformer.training.step import Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches
 

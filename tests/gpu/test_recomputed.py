@@ -17,13 +17,13 @@ from glassformer.models.registry import build
 from glassformer.training.config import from_settings
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run import prepare
 from glassformer.training.running_text import TextData
 from glassformer.training.settings import RunSettings, TokenizerSettings
 from glassformer.training.step import Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN, GPTSettings
+from glassformer.training.tasks.gpt import GPTSettings
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, pairs
 

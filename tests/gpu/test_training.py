@@ -17,11 +17,10 @@ from glassformer.models.vit import ViTConfig
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.step import Log, Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from glassformer.training.tasks.image import PICTURES
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.fake_snapshots import same

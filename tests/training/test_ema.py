@@ -13,11 +13,10 @@ from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.held_out import HeldOutLoss
 from glassformer.training.loop import train
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.optimizer import EMA, average_checkpoints
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.fake_snapshots import moment, same_tensors
 from tests.training.tiny_run import CONFIG, batches, go, held_out, recipe, weights
 

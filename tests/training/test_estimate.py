@@ -15,7 +15,7 @@ from glassformer.models.registry import build
 from glassformer.training import estimate as module
 from glassformer.training.device import Device
 from glassformer.training.estimate import Estimate, estimate, memory_of, readable, rough_duration
-from glassformer.training.tasks.gpt import NEXT_TOKEN
+from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, TOKENS, batches, recipe
 

@@ -20,12 +20,11 @@ from glassformer.training import device
 from glassformer.training.device import Device, choose_device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run import prepare_task
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Log, Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.cases import cases
 from tests.training.tiny_run import CONFIG, TOKENS, assert_same_run
 

@@ -9,7 +9,7 @@ import torch
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import build
 from glassformer.training.loop import train
-from glassformer.training.tasks.gpt import NEXT_TOKEN
+from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, batches, pair_batches, recipe
 

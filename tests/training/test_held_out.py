@@ -11,8 +11,7 @@ from glassformer.data.packed_pairs import PackedPairBatches
 from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.held_out import HeldOutLoss
-from glassformer.training.objective import LossModule
-from glassformer.training.tasks.gpt import NEXT_TOKEN
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.cases import cases
 from tests.training.tiny_run import CONFIG, PAIR_CONFIG, pair_batches, pairs

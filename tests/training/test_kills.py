@@ -16,8 +16,8 @@ import torch
 from glassformer.errors import RunFolderError
 from glassformer.models.registry import build
 from glassformer.training.loop import train
+from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.run_folder import LOG, RunFolder
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.fork_server import ForkServer, fork_server
 from tests.training.tiny_run import CONFIG, STEPS, assert_same_run, batches, copy_of, go, recipe
 

@@ -21,11 +21,10 @@ from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Log, Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.training.tiny_run import PAIR_CONFIG, pair_batches, pairs
 

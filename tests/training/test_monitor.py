@@ -18,11 +18,10 @@ from glassformer.training.device import Device
 from glassformer.training.held_out import HeldOutLoss
 from glassformer.training.loop import train
 from glassformer.training.monitor import Monitor
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.step import Log
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.tiny_run import CONFIG, batches, go, recipe
 
 

@@ -14,11 +14,10 @@ from glassformer.models.registry import build
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE
 from glassformer.training.loop import train
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.snapshots import take
 from glassformer.training.step import Training
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.fake_snapshots import same, same_tensors
 from tests.training.tiny_run import CONFIG, batches, go, held_out, recipe
 

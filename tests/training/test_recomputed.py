@@ -27,11 +27,10 @@ from glassformer.recording import Tape
 from glassformer.training import recomputed
 from glassformer.training.device import Device
 from glassformer.training.loop import train
-from glassformer.training.objective import LossModule
+from glassformer.training.objective import NEXT_TOKEN, LossModule
 from glassformer.training.recomputed import RecomputedBlock, blocks_of, keep_activations, recompute_blocks
 from glassformer.training.run_folder import RunFolder
 from glassformer.training.step import Log
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from glassformer.training.text_pairs import NEXT_TARGET_TOKEN
 from tests.cases import cases
 from tests.models.zoo import ZOO, specimen

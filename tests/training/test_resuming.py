@@ -9,9 +9,9 @@ import pytest
 from glassformer.errors import CheckpointError, ConfigError, DataError
 from glassformer.models.registry import build
 from glassformer.training.loop import train
+from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.run import train_task
 from glassformer.training.run_folder import RunFolder
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.test_run import settings_of, started
 from tests.training.tiny_run import CONFIG, batches, recipe
 

@@ -18,10 +18,10 @@ from glassformer.models.registry import build
 from glassformer.models.seq2seq import Seq2SeqConfig
 from glassformer.training import device
 from glassformer.training.loop import train
+from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.recipe import Recipe
 from glassformer.training.run_folder import LOG, RunFolder
 from glassformer.training.step import Log
-from glassformer.training.tasks.gpt import NEXT_TOKEN
 from tests.training.fake_snapshots import same
 
 device.MATRIX["cpu"] = 8  # how fast the device is matters to nobody here

@@ -14,7 +14,7 @@ from glassformer.bench.our_training import our_runner
 from glassformer.charts import Curve, Panel, panels
 from glassformer.data.packed_batches import PackedBatches
 from glassformer.models.gpt import GPTConfig
-from glassformer.training.tasks.gpt import NEXT_TOKEN
+from glassformer.training.objective import NEXT_TOKEN
 
 ROWS = {"context": "tokens in a row", "width": "model.dim", "batch": "rows"}
 SECONDS = 120.0  # of the suite, unless `seconds` says otherwise: every shape is compiled anew

@@ -148,6 +148,9 @@ class Objective:
         model.check(*self.read(batch))
 
 
+NEXT_TOKEN = Objective(inputs=("ids",), targets="targets")  # of a language model
+
+
 class LossModule(nn.Module):
     """A model and its objective as one module: a batch in, the summed loss and the number of targets out."""
 

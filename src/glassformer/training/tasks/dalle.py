@@ -28,13 +28,12 @@ from glassformer.models.image_autoencoder import ImageAutoencoder
 from glassformer.text.tokenizer import Tokenizer
 from glassformer.training import task
 from glassformer.training.device import Device, run_device
-from glassformer.training.objective import Objective
+from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.recipe import Recipe
 from glassformer.training.settings import DataSettings, FilePath, Settings, TokenizerSettings
 from glassformer.training.task import DataContext, EvaluatedModel, EvaluationSet, Metrics, Report, Task, TaskData
 from glassformer.training.tasks.image_tokens import RECONSTRUCTION, SMALL, decibels
 
-NEXT_TOKEN = Objective(inputs=("ids",), targets="targets")
 CAPTIONS = TokenizerSettings(kind="wordpiece", vocab_size=2000, lowercase=True)
 TINY = DALLEConfig(dim=128, layers=4, heads=4, autoencoder=SMALL)
 FIRST_STAGE = Recipe(learning_rate=2e-3, betas=(0.9, 0.99), evaluate_every=100, save_every=200, log_every=100)

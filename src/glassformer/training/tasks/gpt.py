@@ -13,11 +13,9 @@ from glassformer.layers.config import Config
 from glassformer.layers.model import Model
 from glassformer.models.gpt import GPTConfig
 from glassformer.text.tokenizer import Tokenizer
-from glassformer.training.objective import Objective
+from glassformer.training.objective import NEXT_TOKEN
 from glassformer.training.running_text import RunningText, TextSet, TextSettings
 from glassformer.training.task import Generate, Metrics, Progress, Record, predict, silent
-
-NEXT_TOKEN = Objective(inputs=("ids",), targets="targets")
 
 
 @dataclass(frozen=True, kw_only=True)
