@@ -24,6 +24,7 @@ from glassformer.training.device import Device
 from glassformer.training.distributed import ProcessGroup, unsharded
 from glassformer.training.graphed_step import GraphedStep, shapes_of
 from glassformer.training.held_out import HeldOutLoss
+from glassformer.training.kept_memory import keep_memory
 from glassformer.training.monitor import Monitor, first_nonfinite
 from glassformer.training.objective import FORWARD_AND_BACKWARD, LossModule, operations_per_token
 from glassformer.training.optimizer import EMA, Optimizers, trainable
@@ -71,6 +72,8 @@ class Training:
     def __init__(
         self, loss_module: LossModule, batches: Batches, recipe: Recipe, device: Device, process_group: ProcessGroup
     ) -> None:
+        if not device.asynchronous:
+            keep_memory()
         self.model, self.objective = loss_module.model, loss_module.objective
         self.batches = Prefetched(batches) if device.asynchronous else batches
         self.recipe, self.device, self.process_group = recipe, device, process_group
