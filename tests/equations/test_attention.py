@@ -193,3 +193,16 @@ def test_heads_that_do_not_divide_are_named() -> None:
         split_heads(torch.ones(2, 10), 3)
     with pytest.raises(EquationError, match="^repeat_kv: heads is 3, wanted a multiple of the 2 key-value heads"):
         repeat_kv(torch.ones(2, 4, 5), 3)
+
+
+@pytest.mark.parametrize("keys", [7, 64])
+def test_on_a_cpu_short_attention_in_bfloat16_has_the_gradients_of_float32_rounded(keys: int) -> None:
+    torch.manual_seed(keys)
+    half = [torch.randn(2, 3, keys, 8).bfloat16().requires_grad_() for _ in range(3)]
+    exact = [t.detach().float().requires_grad_() for t in half]
+    seed = torch.randn(2, 3, keys, 8).bfloat16()
+    found = torch.autograd.grad(attention(*half, causal=True), half, seed)
+    wanted = torch.autograd.grad(attention(*exact, causal=True), exact, seed.float())
+    assert all(torch.equal(one, other.bfloat16()) for one, other in zip(found, wanted, strict=True))
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(torch.autograd.grad(attention(*half, causal=True), half, seed)[0], found[0])

@@ -123,7 +123,7 @@ def test_inference_leaves_no_kernels_in_memory(without_gradients: type, calls: l
 
 
 def test_a_torch_that_cannot_name_the_processor_has_no_faster_product(monkeypatch: pytest.MonkeyPatch) -> None:
-    from glassformer.planning.devices import _bf16_units
+    from glassformer.planning.measured_device import _bf16_units
 
     monkeypatch.delattr(torch.cpu, "get_capabilities", raising=False)
     found = onednn.onednn_is_faster.__wrapped__

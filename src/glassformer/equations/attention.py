@@ -18,6 +18,8 @@ from glassformer.equations.ranges import Require, below_one, finite, optional, p
 from glassformer.equations.regularization import dropout, kept_of, random_words
 from glassformer.equations.softmax import softmax
 
+FEW_KEYS = 256  # with fewer, gradients of attention in bfloat16 take a CPU up to seven times as long as in float32
+
 
 @equation(
     r"S = \frac{Q K^\top}{\sqrt{d_k}}",
@@ -145,8 +147,24 @@ def sdpa(
     """Torch's fused scaled dot-product attention, for any number of leading axes."""
     added = None if mask is None else four_axes(mask.expand(*q.shape[:-2], *mask.shape[-2:]))
     settings = {"dropout_p": dropout, "is_causal": causal, "scale": scale, "enable_gqa": k.shape[:-2] != q.shape[:-2]}
-    o = functional.scaled_dot_product_attention(four_axes(q), four_axes(k), four_axes(v), attn_mask=added, **settings)
-    return o.reshape(*q.shape[:-1], v.shape[-1])
+    parts = (four_axes(q), four_axes(k), four_axes(v), added)
+    attend = (
+        sdpa_in_float32 if type(q) is Tensor and better_in_float32(q, k) else functional.scaled_dot_product_attention
+    )
+    return attend(*parts, **settings).reshape(*q.shape[:-1], v.shape[-1])
+
+
+def better_in_float32(q: Tensor, k: Tensor) -> bool:
+    """Whether attention is faster in float32 than in bfloat16: on a CPU, for gradients where there are few keys."""
+    return q.is_cpu and q.dtype == torch.bfloat16 and torch.is_grad_enabled() and k.shape[-2] < FEW_KEYS
+
+
+def sdpa_in_float32(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, **settings: float | bool | None) -> Tensor:
+    """Attention in float32, rounded; without autocast, which would round its inputs first."""
+    added = mask if mask is None or mask.dtype == torch.bool else mask.float()
+    with torch.autocast("cpu", enabled=False):
+        o = functional.scaled_dot_product_attention(q.float(), k.float(), v.float(), added, **settings)  # pyright: ignore[reportArgumentType]
+    return o.to(q.dtype)
 
 
 def require_attention(require: Require, q: Tensor, k: Tensor, v: Tensor) -> None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from glassformer.equation import MODE, AnyEquation, no_checks, tensors_in
-from glassformer.equations.attention import attention
+from glassformer.equations.attention import attention, better_in_float32
 from glassformer.equations.linear_cross_entropy import linear_cross_entropy, loss_in_pieces
 from glassformer.equations.packed_attention import packed_attention
 from glassformer.equations.regularization import apply_dropout, dropout, uniform_mask
@@ -39,6 +39,24 @@ def _documents_as_rows(
     return o.transpose(1, 2).reshape(1, -1, *o.shape[1::2]).transpose(1, 2)
 
 
+def _attention_of_cpu(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    scale: float | None = None,
+    softcap: float | None = None,
+) -> Tensor:
+    """Attention as a CPU trains it: in float32 where that is faster."""
+    if softcap is not None or not better_in_float32(q, k):
+        return attention.kernel(q, k, v, mask, bias, causal, scale, softcap)
+    mask, bias = (t if t is None or t.dtype == torch.bool else t.float() for t in (mask, bias))
+    with torch.autocast("cpu", enabled=False):
+        return attention.kernel(q.float(), k.float(), v.float(), mask, bias, causal, scale).to(q.dtype)
+
+
 def _dropout_of_gpu(x: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
     """Dropout as it is compiled for a GPU."""
     return apply_dropout.fn(x, uniform_mask(x, p, generator), p)
@@ -63,7 +81,10 @@ def _window_of_gpu(
 # What is recorded in place of an equation's own kernel, by the type of the planned device: tensors of a CPU stand for
 # those of a GPU, and the loss has as many calls for every size of a batch.
 KERNELS: Mapping[str, Mapping[str, Callable[..., object]]] = {
-    "cpu": {linear_cross_entropy.name: partial(loss_in_pieces, planned="cpu")},
+    "cpu": {
+        linear_cross_entropy.name: partial(loss_in_pieces, planned="cpu"),
+        attention.name: _attention_of_cpu,
+    },
     "cuda": {
         linear_cross_entropy.name: partial(loss_in_pieces, planned="cuda"),
         packed_attention.name: _documents_as_rows,
