@@ -57,6 +57,7 @@ class CompiledStep:
         self.numbers = torch.zeros(texts, max_tokens, dtype=torch.float64, device=device)
         self.log_probabilities = torch.zeros(texts, max_tokens, dtype=dtype, device=device)
         self.kernels = triton_decoder(model, cache)
+        self.unused = self._mask_of_unused(device)
         step = cast(MethodType, self._step)
         self.run = compile_step(step, device) if self.kernels is None else capture(self._step_by_kernels, device)
 
@@ -90,6 +91,13 @@ class CompiledStep:
             self.run()
         return self.ids[:, start:stop].T.tolist(), self.log_probabilities[:, start:stop].T.tolist()
 
+    def _mask_of_unused(self, device: torch.device) -> Tensor | None:
+        """Mask [vocab] of the ids that are not tokens, or None: one pass over the logits, not a write for each id."""
+        if not len(self.choose.unused):
+            return None
+        mask = torch.zeros(self.model.config.vocab, dtype=torch.bool, device=device)
+        return mask.index_fill_(0, self.choose.unused, True)
+
     def _step(self) -> None:
         self._choose(self.model.decode_step(self.next, self.cache)[:, -1])
 
@@ -99,8 +107,8 @@ class CompiledStep:
         if not self.choose.takes_argmax:
             self._choose(logits.float())
             return
-        if len(self.choose.unused):  # not infinite: a program with no other logits would have no sum
-            logits.index_fill_(1, self.choose.unused, torch.finfo(logits.dtype).min)
+        if self.unused is not None:  # not infinite: a program with no other logits would have no sum
+            logits.masked_fill_(self.unused, torch.finfo(logits.dtype).min)
         write = self.kernels.kernels.write_argmax
         write(logits, self.step, self.next, self.ids, self.log_probabilities, self.seen)
 
