@@ -13,17 +13,15 @@ import argparse
 import gc
 import json
 import statistics
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import torch
 
-from glassformer.decoding.config import GenerationConfig
-from glassformer.decoding.generate import generate
+from glassformer.bench.decoding import DecodingRow, decoding_step
+from glassformer.bench.measure import OURS, wait
 from glassformer.errors import GlassformerError
-from glassformer.inference.prepare import for_inference
 from glassformer.layers.config import Config
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.registry import PRESETS, build
@@ -32,7 +30,7 @@ from glassformer.planning.devices import find_device
 from glassformer.planning.generating import plan_generation
 from glassformer.planning.measure import measure
 from glassformer.planning.plan import plan, what_is
-from glassformer.text.learn_tokenizer import learn_tokenizer
+from glassformer.training.device import Device
 
 TRAINING = (  # name, batches, length
     ("gpt2", (8, 32, 64), 1024),
@@ -52,7 +50,6 @@ TINY = GPTConfig(vocab=512, context=64, dim=64, layers=4, heads=4)
 TRAINING_TINY, DECODING_TINY = (("tiny", (2, 8, 16), 64),), (("tiny", 1, 8, 16), ("tiny", 8, 8, 16))
 ROUNDS = 3
 Row = dict[str, object]
-BYTES = 261  # tokens of a tokenizer without merges
 
 
 def main() -> None:
@@ -110,22 +107,16 @@ def decoding(spec: DeviceSpec, name: str, texts: int, prompt: int, new: int) -> 
     config = TINY if name == "tiny" else PRESETS[name]
     found = plan_generation(build(config, device="meta"), spec, texts, prompt + new // 2)
     before = plan_generation(build(config, device="meta"), spec, texts, prompt).prefill_seconds
-    model = build(config, device="meta").to(getattr(torch, found.dtype)).to_empty(device=spec.kind)
+    row = DecodingRow(config=config, batch=texts, read=prompt, write=new)
+    device = torch.device(spec.kind)
+    work = decoding_step(OURS, row, device, torch.get_num_threads())
     with torch.no_grad():
-        for weight in model.parameters():
-            weight.normal_(0.0, 0.02)
-    model = for_inference(model.eval(), "packed", copy=False)
-    tokenizer = learn_tokenizer(["-"], "bpe", BYTES)
-    prompts = [[7 + row % 90] * prompt for row in range(texts)]
-    asked = GenerationConfig(max_new_tokens=new, min_new_tokens=new)
-    times: list[float] = []
-    for _ in range(ROUNDS + 1):
-        began = time.perf_counter()
-        generate(model, tokenizer, prompts, asked)
-        times.append(time.perf_counter() - began)
+        work()
+        wait(device)
+        times = [Device(device).timed(work) for _ in range(ROUNDS)]
     predicted = texts * new / (before + new * found.seconds_per_step)
-    row = f"{name} {texts} × {prompt} + {new}, {found.dtype}"
-    yield said(row, "tokens/s", predicted, texts * new / statistics.median(times[1:]))
+    name = f"{name} {texts} × {prompt} + {new}, {found.dtype}"
+    yield said(name, "tokens/s", predicted, texts * new / statistics.median(times))
 
 
 def said(row: str, what: str, predicted: float, measured: float) -> Row:

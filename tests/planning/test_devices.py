@@ -1,5 +1,6 @@
 """Devices: which GPU is a known one, what a file of devices may say, and where steps can be measured."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,10 +8,10 @@ import pytest
 import torch
 
 from glassformer.errors import ConfigError
-from glassformer.planning import devices as module
 from glassformer.planning.device_spec import DeviceSpec
-from glassformer.planning.devices import devices, known_gpu, require_here
-from glassformer.training.device import Device
+from glassformer.planning.devices import known_gpu, require_here
+from glassformer.planning.known_devices import devices
+from glassformer.planning.measured_device import attention_rate, this_cpu
 
 HERE = DeviceSpec(name="here", kind="cpu", memory=8e9, bandwidth=1e10, peaks={"float32": 1e11})
 
@@ -46,11 +47,23 @@ def test_a_gpu_is_known_by_a_whole_word_of_its_name(name: str, memory: float, kn
     assert found == (None if known is None else replace(devices()[known], memory=memory * 1e9))
 
 
-def test_attention_and_sums_of_a_gpu_are_not_timed_on_shapes_that_measure_launches() -> None:
-    cuda, names = Device(torch.device("cuda"), bf16=True), ("float32",)
-    assert module._kernel_rates(cuda, names) == ({}, {})  # on this machine timing them would fail
-    attention, sums = module._kernel_rates(Device(), names)
-    assert attention["float32"] > 0 and sums["float32"] > 0
+def test_single_kernels_of_a_cpu_are_measured() -> None:
+    spec = this_cpu()
+    assert spec.kernels.keys() == spec.peaks.keys()
+    assert all(0 < rate < math.inf for rates in spec.kernels.values() for rate in vars(rates).values())
+    assert 0 < spec.dispatch < 1e-3 and 0 < spec.bandwidth_fraction <= 1
+    assert spec.cold_dispatch > spec.dispatch  # caches hold nothing of the calls
+
+
+@pytest.mark.parametrize(("rate", "keys"), [(2e11, 100.0), (5e10, 0.001)])
+def test_the_rate_of_attention_is_found_from_two_lengths(rate: float, keys: float) -> None:
+    few, many = ((n, (1 + keys / n) / rate) for n in (64, 512))
+    assert attention_rate(few, many) == pytest.approx((rate, keys), rel=1e-6)
+
+
+def test_attention_that_seems_slower_with_more_keys_has_one_rate() -> None:
+    rate, keys = attention_rate((64, 1e-11), (512, 2e-11))
+    assert rate == pytest.approx(5e10) and keys == pytest.approx(1e-3)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +87,7 @@ def test_attention_and_sums_of_a_gpu_are_not_timed_on_shapes_that_measure_launch
         ("power = false", "power is False, wanted a number"),
         ("launch = -1", "launch is -1, wanted a number, 0 or more"),
         ("functions = 0", "functions is 0, wanted a number above 0, or inf"),
-        ("sums = { float32 = 0 }", "sums.float32 is 0, wanted a number above 0"),
+        ("kernels = { float32 = { sums = 0.0 } }", "has no kernels"),
         ("name = 3", "Expected `str`"),
     ],
 )

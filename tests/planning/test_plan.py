@@ -16,9 +16,10 @@ from glassformer.errors import ConfigError
 from glassformer.models.gpt import GPTConfig
 from glassformer.models.vit import ViTConfig
 from glassformer.planning.device_spec import DeviceSpec
-from glassformer.planning.devices import devices, find_device
+from glassformer.planning.devices import find_device
 from glassformer.planning.example_batch import as_trained, example_batch
 from glassformer.planning.figures import Workload
+from glassformer.planning.known_devices import devices
 from glassformer.planning.measure import measure
 from glassformer.planning.plan import Planning, plan, what_is
 from glassformer.planning.resized import Sizes

@@ -16,8 +16,8 @@ from glassformer.layers.model import Model
 from glassformer.layers.recurrent_state import RecurrentState
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import Generation
-from glassformer.planning.kernel_data import Kernel, RecordedStep
-from glassformer.planning.kernels import eager, fused
+from glassformer.planning.kernel_data import RecordedStep
+from glassformer.planning.kernels import ATTENTION, eager, fused
 from glassformer.planning.limits import MOST
 from glassformer.planning.memory import WORKSPACE
 from glassformer.planning.recorded_step import Labels, block_names, recorded
@@ -26,16 +26,19 @@ from glassformer.planning.shortened import pretended, shortened
 
 DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 ONE_ROW = 0.5  # fraction of the bandwidth that attention of one row reaches on a GPU
+CUBLAS = 2e-6  # seconds that a product of a GPU's library takes more than a kernel of ours to begin
+CACHES = 2**25  # bytes of weights that no cache of a CPU holds
 CACHED = ("write_slots", "repeat_kv")  # equations that work on the KV cache in place
 
 
 @dataclass(frozen=True)
 class _Recorded:
-    """The kernels of a prefill and of a decoding step, the bytes of the KV cache, and whether few kernels step."""
+    """The kernels of a prefill and of a step, the bytes of KV cache and weights, and whether few kernels step."""
 
     prefill: RecordedStep
     step: RecordedStep
     cache: int
+    weights: int
     few_kernels: bool
 
 
@@ -50,8 +53,7 @@ def plan_generation(model: Model, device: DeviceSpec, batch: int, length: int) -
     dtype = next((name for name in ("bfloat16", "float16") if name in device.peaks and device.kind != "cpu"), "float32")
     found = _record(model, batch, length, dtype)
     prefill, cache = found.prefill, found.cache
-    size = torch.empty((), dtype=DTYPES[dtype]).element_size()
-    weights = sum(weight.numel() for weight in model.parameters()) * size
+    weights = found.weights
     seconds = _step_seconds(found, device, dtype)
     room = device.memory - weights - WORKSPACE
     largest = min(max(int(room * batch // max(cache, 1)), 0), MOST)
@@ -72,22 +74,28 @@ def plan_generation(model: Model, device: DeviceSpec, batch: int, length: int) -
 
 def _step_seconds(recorded: _Recorded, device: DeviceSpec, dtype: str) -> float:
     """Seconds of a decoding step: products and kernels by roofline, and one pass over the KV cache."""
-    step, cache, times = recorded.step, recorded.cache, recorded.step.repeats
+    step, cache, times = _without_cache(recorded.step), recorded.cache, recorded.step.repeats
     if not device.compiles:
-        kernels = [(kernel, times[kernel.at]) for kernel in map(_without_cache, eager(step)[0])]
-        return total_time(kernels, device, dtype, device.dispatch).seconds + cache / device.copy_rate
-    found = [(_without_cache(kernel), times[kernel.at]) for kernel in fused(step)[0]]
+        flushed = recorded.weights > CACHES and device.cold_dispatch > 0
+        host = device.cold_dispatch if flushed else device.dispatch
+        kernels = [(kernel, times[kernel.at]) for kernel in eager(step)[0]]
+        return total_time(kernels, device, dtype, host).seconds + cache / device.copy_rate
+    found = [(kernel, times[kernel.at]) for kernel in fused(step)[0]]
+    reading = cache / (ONE_ROW * device.copy_rate)
     if recorded.few_kernels:  # the Triton kernels of a few texts take norms, activations and sums into the products
         found = [(kernel, repeats) for kernel, repeats in found if kernel.kind != "other"]
-    reading = cache / (ONE_ROW * device.copy_rate)
+    else:
+        reading += CUBLAS * sum(repeats for kernel, repeats in found if kernel.kind == "matmul")
     return total_time(found, device, dtype, 0.0).seconds + reading
 
 
-def _without_cache(kernel: Kernel) -> Kernel:
-    """A kernel without the KV cache that it reads or writes into, which is counted once for all of them."""
-    if kernel.kind == "attention" or kernel.tag.equation in CACHED:
-        return replace(kernel, bytes=0, numbers=0)
-    return kernel
+def _without_cache(step: RecordedStep) -> RecordedStep:
+    """A step without the traffic of the KV cache, which is counted once for all kernels that read it or write to it."""
+    calls = [
+        replace(call, reads=(), writes=(), numbers=0) if call.kind == ATTENTION or tag.equation in CACHED else call
+        for call, tag in zip(step.calls, step.tags, strict=True)
+    ]
+    return replace(step, calls=calls)
 
 
 def _record(model: Model, batch: int, length: int, dtype: str) -> _Recorded:
@@ -113,7 +121,8 @@ def _record(model: Model, batch: int, length: int, dtype: str) -> _Recorded:
         times = {run.names[1]: run.repeats for run in runs}
         size = _cache_bytes(ready, cache, times)
         few = isinstance(cache, KVCache) and has_few_texts(cache) and kernels_fit(ready, cache)
-    return _Recorded(recorded(first, runs, batch * length), recorded(second, runs, batch), size, few)
+    weights = sum(weight.numel() for weight in model.parameters()) * torch.empty((), dtype=DTYPES[dtype]).element_size()
+    return _Recorded(recorded(first, runs, batch * length), recorded(second, runs, batch), size, weights, few)
 
 
 def _prefill(model: Model, batch: int, length: int) -> DecoderState:

@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 import numpy as np
 import torch
@@ -113,9 +114,10 @@ def eager_seconds(found: PlannedModel, planned: Plan) -> dict[str, float]:
     step = record_step(model, objective, workload.batch, workload.length, workload.dtype, kind)
     seconds: dict[str, float] = {}
     waiting, repeats = replace(device, kind="cpu"), step.repeats  # each call is waited for, as on a CPU
-    for kernel in eager(step)[0]:
-        took = total_time([(kernel, repeats[kernel.at])], waiting, workload.dtype, device.dispatch).seconds
-        seconds[kernel.tag.equation] = seconds.get(kernel.tag.equation, 0.0) + took
+    for equation, kernels in groupby(eager(step)[0], lambda kernel: kernel.tag.equation):
+        calls = [(kernel, repeats[kernel.at]) for kernel in kernels]
+        took = total_time(calls, waiting, workload.dtype, device.dispatch).seconds
+        seconds[equation] = seconds.get(equation, 0.0) + took
     return seconds
 
 

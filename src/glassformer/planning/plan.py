@@ -6,6 +6,7 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from glassformer.checkpoints.load import load
+from glassformer.equations.attention import FEW_KEYS
 from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
 from glassformer.layers.model import Model
@@ -299,7 +300,8 @@ class Planning:
         sizes = {"batch": Sizes("batch", workload, [(workload.batch, step), (double, more)], self.record)}
         if shorter:
             lengths = [(workload.length, step), *shorter.items()]
-            sizes["length"] = Sizes("length", workload, lengths, self.record)
+            few = FEW_KEYS if self.kind == "cpu" else 0
+            sizes["length"] = Sizes("length", workload, lengths, self.record, few)
 
         def memory_at(name: str, size: int) -> Memory:
             return self.memory_of(workload, sizes[name].at(size))

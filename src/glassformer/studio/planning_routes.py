@@ -14,8 +14,8 @@ from starlette.routing import Route
 from glassformer.errors import ConfigError, GlassformerError
 from glassformer.layers.config import Config
 from glassformer.models.registry import presets
-from glassformer.planning.devices import devices
 from glassformer.planning.figures import Plan
+from glassformer.planning.known_devices import devices
 from glassformer.studio.answers import answer, sessions_of
 from glassformer.studio.sessions import Sessions
 

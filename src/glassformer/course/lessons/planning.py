@@ -14,8 +14,8 @@ from glassformer.equations.scaling import (
     training_flops,
     training_hours,
 )
-from glassformer.planning.devices import devices
 from glassformer.planning.fit import FinishedRun, fit
+from glassformer.planning.known_devices import devices
 from glassformer.planning.scaling_laws import UTILIZATION, flops_of, scaling_law
 
 MACHINES = ("m1", "rtx4090", "h100", "b200")
