@@ -66,7 +66,11 @@ STAGES: dict[str, Stage] = {
     "real": Stage(240, f"{BENCH} translate --rounds 3 --only real --json {{out}}.json"),
     "decode": Stage(240, f"{BENCH} decode --rounds 3 --only gpt2 --only gpt2-64 {{peers}} --json {{out}}.json"),
     "memory": Stage(240, f"{BENCH} memory --json {{out}}.json"),
-    "tests": Stage(300, "-m pytest -q -n 0 tests/gpu", tiny=False),
+    "tests": Stage(  # with names as they end, in case the time is over first
+        300,
+        "-m pytest -v -n 4 --dist loadgroup -p no:benchmark tests/gpu tests/inference/test_triton_kernels.py",
+        tiny=False,
+    ),
 }
 
 

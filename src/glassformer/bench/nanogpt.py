@@ -39,7 +39,8 @@ def nanogpt_runner(
     compiles = device.compile is not False or name == NANOGPT_COMPILED
 
     def start() -> Step:
-        model = nanogpt_model(file, config, name == NANOGPT_BIASES).to(device.device)
+        with device.device:
+            model = nanogpt_model(file, config, name == NANOGPT_BIASES)
         settings = (recipe.weight_decay, recipe.learning_rate, recipe.betas, device.device.type)
         with redirect_stdout(io.StringIO()):
             optimizer = model.configure_optimizers(*settings)  # pyright: ignore[reportCallIssue]

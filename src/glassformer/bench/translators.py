@@ -68,8 +68,9 @@ def translators(options: BenchOptions) -> list[Measurement]:
     if {"equal", "packed"} <= ours.keys():
         fraction = ours["packed"].rate / ours["equal"].rate
         ours["packed"].note = f"{fraction:.0%} of the rate of padded rows of the same pairs"
-    if {"equal", "real"} <= ours.keys():
-        fraction = ours["real"].rate / (2 * ours["equal"].rate)  # a row of equal lengths counts its targets only
+    even = [ours[name].rate for name in ("equal", "packed") if name in ours]
+    if even and "real" in ours:
+        fraction = ours["real"].rate / (2 * max(even))  # rows of equal lengths count their targets only
         ours["real"].note = f"{fraction:.0%} of the tokens per second of equal lengths"
     return found
 
