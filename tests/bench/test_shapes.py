@@ -60,7 +60,7 @@ def test_peaks_are_drawn_where_they_are_measured() -> None:
 
 
 def test_the_first_point_is_measured_and_others_while_there_is_time() -> None:
-    asked = options(seconds=1e-6)
+    asked = options(seconds=1e-9)
     assert [row.row for row in shapes(asked)] == ["context 8", "width 16", "batch 2"]  # one shape
     assert [text.partition(" left out")[0] for text in asked.skipped] == ["context 16", "width 32", "batch 4"]
     plenty = options(seconds=1000)
