@@ -55,8 +55,8 @@ def test_compiler_settings_that_are_gone_are_no_error(monkeypatch: pytest.Monkey
         raise ImportError(name)
 
     monkeypatch.setattr(torch_private.importlib, "import_module", gone)
-    torch_private.keep_sizes_apart()
-    assert found == ["torch.fx.experimental._config"]
+    torch_private.compile_for_many_shapes()
+    assert found == ["torch.fx.experimental._config", "torch._dynamo.config"]
 
 
 def test_a_module_is_uncompiled() -> None:

@@ -77,13 +77,19 @@ def _no_hint(record: logging.LogRecord) -> bool:
     return "context_fn" not in record.getMessage()
 
 
-def keep_sizes_apart() -> None:
-    """Let the compiler treat two sizes that are equal in one batch as different; else it compiles more often."""
-    try:
-        config = importlib.import_module("torch.fx.experimental._config")
-        config.use_duck_shape = False  # pyright: ignore[reportAttributeAccessIssue]
-    except (ImportError, AttributeError):
-        return
+def compile_for_many_shapes() -> None:
+    """Let the compiler treat two sizes that are equal in one batch as different, and floats as constants.
+
+    Else it compiles more often: for other sizes, and a second time for each float that no tensor can stand for.
+    """
+    for module, setting, value in (
+        ("torch.fx.experimental._config", "use_duck_shape", False),
+        ("torch._dynamo.config", "specialize_float", True),
+    ):
+        try:
+            setattr(importlib.import_module(module), setting, value)
+        except (ImportError, AttributeError):
+            continue
 
 
 def compiled_graphs() -> int:

@@ -73,6 +73,7 @@ def test_a_compiled_packed_step_learns_what_an_eager_one_does() -> None:
 @BOTH
 def test_batches_of_many_shapes_take_one_program_for_each_kind_of_block(compiled: Device) -> None:
     torch._dynamo.utils.counters.clear()
+    torch._dynamo.utils.clear_compilation_metrics()
     config = replace(PAIR_CONFIG, layers=2, dropout=0.1, attention_dropout=0.2)
     made = Training(LossModule(build(config), NEXT_TARGET_TOKEN), pair_batches(), RECIPE, compiled, ALONE)
     with torch._dynamo.config.patch(automatic_dynamic_shapes=False):  # what was asked for, not what is found out
@@ -83,6 +84,8 @@ def test_batches_of_many_shapes_take_one_program_for_each_kind_of_block(compiled
     counters = torch._dynamo.utils.counters
     assert counters["graph_break"] == {}
     assert counters["stats"]["unique_graphs"] == 2, "one for blocks that read, one for blocks that write"
+    captures = torch._dynamo.utils.get_compilation_metrics()
+    assert len(captures) == 2 and not any(each.restart_reasons for each in captures), "each is captured once"
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")

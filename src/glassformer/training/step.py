@@ -19,7 +19,7 @@ from glassformer.layers.block import Block
 from glassformer.layers.float8 import use_float8
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
-from glassformer.torch_private import compiler_options, keep_sizes_apart, multiply_all
+from glassformer.torch_private import compile_for_many_shapes, compiler_options, multiply_all
 from glassformer.training.device import Device
 from glassformer.training.distributed import ProcessGroup, unsharded
 from glassformer.training.graphed_step import GraphedStep, shapes_of
@@ -285,7 +285,7 @@ def compile_loss_module(loss_module: LossModule) -> None:
         norms = [module for module in loss_module.modules() if isinstance(module, LayerNorm | RMSNorm)]
         loss_module.compile(options=compiler_options(max((norm.weight.shape[-1] for norm in norms), default=0)))
         return
-    keep_sizes_apart()  # two lengths that happen to be equal in a batch are not in the next
+    compile_for_many_shapes()
     for block in blocks:
         block.compile(dynamic=True)
 
