@@ -43,16 +43,27 @@ def least_bytes(workload: Workload, weights: WeightBytes) -> int:
 
 
 def _largest(needed: Callable[[int], int], start: int, room: float, most: int) -> int:
-    """The largest size that fits, to one part in 64; 0 if one does not."""
+    """The largest size that fits, to one part in 64; 0 if one does not.
+
+    Memory grows nearly in a line, so the next size to try is where one through two known sizes meets the room; every
+    third is the middle between what fits and what does not, or twice what fits, in case it does not.
+    """
     low, high, size = 0, most + 1, min(start, most)
-    while True:
-        if needed(size) <= room:
-            low = size
-        else:
-            high = size
-        if high - low <= max(1, low // PRECISION):
-            return low
-        size = min(2 * low, most) if high > most else (low + high) // 2
+    known: dict[int, int] = {}
+    while high - low > max(1, low // PRECISION):
+        known[size] = needed(size)
+        low, high = (size, high) if known[size] <= room else (low, size)
+        size = (low + high) // 2 if high <= most else 2 * low
+        if len(known) % 3:
+            size = _crossing(known, room, size)
+        size = min(max(size, low + max(1, low // PRECISION)), high - 1)
+    return low
+
+
+def _crossing(known: Mapping[int, int], room: float, otherwise: int) -> int:
+    """The size at which a line through the two known ones that are nearest to it takes all the room."""
+    (one, near), (other, far) = (sorted(known.items(), key=lambda each: abs(each[1] - room)) * 2)[:2]
+    return otherwise if near == far else int(one + (room - near) * (other - one) / (far - near))
 
 
 def crossover(whole: RecordedStep, part: RecordedStep, length: int, shorter: int) -> int | None:

@@ -64,7 +64,8 @@ def memory(
     """What training holds at its peak, on one device and on each of several."""
     again = checkpointed(step, lifetimes, device.compiles)
     activations, less = (max(peak(step, each) - weights.trained, 0) for each in (lifetimes, again))
-    sharded, sharded_less = (shard_bytes(weights, step, each, workload) for each in (lifetimes, again))
+    shards = workload.devices > 1
+    sharded, sharded_less = (shard_bytes(weights, step, each, workload) if shards else 0 for each in (lifetimes, again))
     if workload.activation_checkpointing:
         activations, sharded = less, sharded_less
     optimizer = weights.trained * MOMENTS[workload.optimizer]
@@ -73,8 +74,9 @@ def memory(
     def in_all(tensors: int) -> int:
         return tensors + (beside_tensors(tensors, uneven) + KERNELS if device.kind == "cpu" else WORKSPACE)
 
-    alone, shards = in_all(held + activations), workload.strategy == "fsdp" and workload.devices > 1
-    saved = in_all(sharded) - in_all(sharded_less) if shards else alone - in_all(held + less)
+    alone = in_all(held + activations)
+    fsdp = shards and workload.strategy == "fsdp"
+    saved = in_all(sharded) - in_all(sharded_less) if fsdp else alone - in_all(held + less)
     return Memory(
         weights=weights.whole,
         gradients=weights.trained,
@@ -83,8 +85,8 @@ def memory(
         activations_checkpointed=less,
         saved=saved,
         overhead=alone - held - activations,
-        replicated=alone + (weights.trained if workload.devices > 1 else 0),  # the buckets of DDP's gradients
-        sharded=in_all(sharded) if workload.devices > 1 else alone,
+        replicated=alone + (weights.trained if shards else 0),  # the buckets of DDP's gradients
+        sharded=in_all(sharded) if shards else alone,
     )
 
 
