@@ -32,8 +32,7 @@ quick: $(READY)
 COMPILED := tests/compiled tests/models/test_configs.py
 UNHOOKED := $(addprefix tests/,browser checkpoints cli course data house studio text views)
 test: $(READY)
-	@$(TEST) $(COMPILED)
-	@$(TEST) $(UNHOOKED)
+	@$(TEST) $(COMPILED) $(UNHOOKED)
 	@$(TEST) $(addprefix --ignore=,$(COMPILED) $(UNHOOKED)) --jaxtyping-packages=$(HOOKED),tests.check
 
 check: $(READY)

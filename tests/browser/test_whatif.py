@@ -49,7 +49,11 @@ def changes_of(page: object) -> list[dict[str, object]]:
 
 def settled(page: object, count: int) -> None:
     """Wait until the list has so many changes and the comparison is of that run."""
-    page.wait_for_function("count => document.querySelectorAll('.changes li').length === count", arg=count)
+    page.wait_for_function(
+        """count => document.querySelectorAll('.changes li').length === count
+          && document.getElementById('status').textContent.endsWith(' steps')""",  # what it says once the run is there
+        arg=count,
+    )
     page.wait_for_selector(".compared tbody tr")
     page.wait_for_load_state("networkidle")
 

@@ -21,8 +21,7 @@ from glassformer.text.tokenizer import Tokenizer
 transformers.logging.disable_progress_bar()
 transformers.logging.set_verbosity_error()
 
-ASKED = [(each.question, each.context) for each in stories("test")[:24:3]]
-LONG = (ASKED[0][0], "  ".join(context for _, context in ASKED) + "  Zoë  gave the\tkey to Müller 🗝.")
+SOME = slice(0, 24, 3)  # of the questions of the test data
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 48}
 SPREAD = {"initializer_range": 0.4}  # so that random weights give answers that differ from text to text
 FAMILIES: dict[str, tuple[str, str, dict[str, object]]] = {
@@ -97,6 +96,11 @@ def their_answer(folder: Path, question: str, context: str) -> tuple[int, int]:
     return int(offsets[first][0]), int(offsets[last][1])
 
 
+def asked() -> list[tuple[str, str]]:
+    """Questions with their contexts."""
+    return [(each.question, each.context) for each in stories("test")[SOME]]
+
+
 def same(one: Answer, other: Answer) -> bool:
     return (one.answer, one.start, one.end) == (other.answer, other.start, other.end)
 
@@ -105,19 +109,20 @@ def same(one: Answer, other: Answer) -> bool:
 def test_a_public_model_answers_as_in_transformers_and_after_saving(name: str, tmp_path: Path) -> None:
     folder = public_folder(name, tmp_path / "public")
     loaded = gf.load(folder)
-    answers = loaded.answer([q for q, _ in ASKED], [c for _, c in ASKED])
+    questions, contexts = map(list, zip(*asked(), strict=True))
+    answers = loaded.answer(questions, contexts)
     assert len({answer.answer for answer in answers}) > 1, "one answer to everything tells nothing"
     loaded.save(tmp_path / "saved")
-    for (question, context), answer in zip(ASKED, answers, strict=True):
+    for (question, context), answer in zip(asked(), answers, strict=True):
         for where in (folder, tmp_path / "saved"):
             assert their_answer(where, question, context) == (answer.start, answer.end)
-    again = gf.load(tmp_path / "saved").answer([q for q, _ in ASKED], [c for _, c in ASKED])
+    again = gf.load(tmp_path / "saved").answer(questions, contexts)
     assert all(map(same, answers, again))
 
 
 def test_logits_are_those_of_transformers(tmp_path: Path) -> None:
     folder = public_folder("BERT", tmp_path)
-    loaded, (question, context) = gf.load(folder), ASKED[0]
+    loaded, (question, context) = gf.load(folder), asked()[0]
     encoded, _, wanted = their_logits(folder, question, context)
     (window,) = encode_question(loaded.required_tokenizer(), question, context)
     assert (
@@ -130,7 +135,8 @@ def test_logits_are_those_of_transformers(tmp_path: Path) -> None:
 def test_long_contexts_give_the_pipeline_s_probability(tmp_path: Path) -> None:
     """The best span over windows has the probability that the formula of transformers' pipeline gives its window."""
     folder = public_folder("BERT", tmp_path)
-    question, context = LONG
+    question = asked()[0][0]
+    context = "  ".join(context for _, context in asked()) + "  Zoë  gave the\tkey to Müller 🗝."
     answer = gf.load(folder).answer(question, context)
     assert answer.start is not None and context[answer.start : answer.end] == answer.answer
     tokenizer = gf.load(folder).required_tokenizer()
@@ -156,18 +162,16 @@ def test_long_contexts_give_the_pipeline_s_probability(tmp_path: Path) -> None:
 def test_a_trained_run_answers_the_same_everywhere(tmp_path: Path) -> None:
     tiny = {"recipe.steps": 3, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "float32"}
     shape = {"model.dim": 16, "model.layers": 1, "model.heads": 2, "model.ffn_dim": 16, "tokenizer.vocab_size": 400}
-    rows = [
-        f"{q}\t{c}\t{a}" for (q, c), a in zip(ASKED, [each.answers[0] for each in stories("test")[:24:3]], strict=True)
-    ]
+    rows = [f"{each.question}\t{each.context}\t{each.answers[0]}" for each in stories("test")[SOME]]
     (tmp_path / "data.tsv").write_text("\n".join(rows), encoding="utf-8")
     data = {"data.path": str(tmp_path / "data.tsv"), "data.max_length": 64, "data.validation_fraction": 0.3}
     run = gf.train("answer", {**tiny, **shape, **data, "data.batch_size": 4}, out=tmp_path / "run")
     live = gf.LoadedModel(run.model.eval(), run.tokenizer)
-    asked = [q for q, _ in ASKED], [c for _, c in ASKED]
-    answers, again = live.answer(*asked), gf.load(tmp_path / "run").answer(*asked)
+    both = [q for q, _ in asked()], [c for _, c in asked()]
+    answers, again = live.answer(*both), gf.load(tmp_path / "run").answer(*both)
     assert all(map(same, answers, again))
     gf.load(tmp_path / "run").save(tmp_path / "hf", format="hf")
-    assert all(map(same, answers, gf.load(tmp_path / "hf").answer(*asked)))
+    assert all(map(same, answers, gf.load(tmp_path / "hf").answer(*both)))
     encoded, _, logits = their_logits(tmp_path / "hf", "Who is Ana?", "Ana  is here.")
     (window,) = encode_question(run.tokenizer, "Who is Ana?", "Ana  is here.", 64)
     assert encoded["input_ids"][0].tolist() == window.ids
@@ -177,7 +181,7 @@ def test_a_trained_run_answers_the_same_everywhere(tmp_path: Path) -> None:
     recorded: list[Any] = []
     metrics = gf.evaluate(tmp_path / "run", str(tmp_path / "data.tsv"), record=recorded.append)
     assert [each["answer"] for each in recorded] == [each.answer for each in answers]
-    assert vars(metrics)["questions"] == len(ASKED)
+    assert vars(metrics)["questions"] == len(rows)
 
 
 def test_white_space_and_unicode_come_back_exactly() -> None:
