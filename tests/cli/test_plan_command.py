@@ -158,8 +158,24 @@ def test_what_has_no_meaning_is_refused_before_any_work(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("glassformer.planning.plan.Planning.plan", lambda planning: pytest.fail("it was planned"))
-    device = [] if "--device" in words or "gpt2" not in words else ["--device", "h200"]
-    assert said in refused([*words, *device], capsys)
+    monkeypatch.setattr("glassformer.planning.devices.this_cpu", lambda: pytest.fail("the CPU was measured"))
+    assert said in refused(words, capsys)
+
+
+def test_a_number_of_operations_needs_no_device(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("glassformer.planning.devices.this_cpu", lambda: pytest.fail("the CPU was measured"))
+    assert "best size for 1e20 operations" in shown(["--budget", "1e20"], capsys)
+
+
+def test_a_limit_beyond_which_nothing_is_looked_for_is_said_as_such(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "largest batch in 24 GB: 1,048,576 or more, with" in shown(["linear", "--device", "l4"], capsys)
+
+
+def test_a_dtype_that_a_device_has_no_rate_for_is_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["vit-tiny", "--device", "t4", "--dtype", "bfloat16"]
+    assert "note: NVIDIA T4 16GB has no rate for bfloat16: planned at the rate of float32" in shown(words, capsys)
 
 
 def test_two_pictures_are_not_written_into_the_same_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,7 +19,7 @@ from glassformer.decoding.sampling import filtered, log_probability, next_token,
 from glassformer.equation import no_checks
 from glassformer.errors import DecodingError, GlassformerError, NonFiniteError, TokenizerError
 from glassformer.layers.model import Model
-from glassformer.models.gpt import GPT
+from glassformer.models.gpt import GPT, GPTConfig
 from glassformer.models.modern import ModernConfig
 from glassformer.models.registry import build
 from glassformer.text.learn_tokenizer import learn_tokenizer
@@ -40,6 +40,17 @@ def test_greedy_is_the_likeliest_token_of_a_whole_run(name: str) -> None:
         true = logits.log_softmax(-1).gather(1, torch.tensor(written.ids)[:, None])[:, 0]
         assert written.log_probabilities == pytest.approx(true.tolist(), abs=1e-5)
         assert written.score == pytest.approx(true.sum().item(), abs=1e-4)
+
+
+@pytest.mark.parametrize("beams", [1, 3])
+def test_a_model_without_blocks_writes_by_its_last_token(beams: int) -> None:
+    model = build(GPTConfig(vocab=words().vocab_size, context=16, dim=8, layers=0, heads=2, dropout=0.0), 0).eval()
+    found = generate(model, words(), PROMPTS[:2], GenerationConfig(max_new_tokens=4, num_beams=beams))
+    for prompt, text in zip(PROMPTS[:2], found, strict=True):
+        logits = logits_after(model, words().encode(prompt), text.ids, "gpt")
+        true = logits.log_softmax(-1).gather(1, torch.tensor(text.ids)[:, None])[:, 0]
+        assert text.log_probabilities == pytest.approx(true.tolist(), abs=1e-5)
+        assert beams > 1 or text.ids == logits.argmax(-1).tolist()
 
 
 @EACH

@@ -28,7 +28,7 @@ def made_plan(
     memory = Memory(
         weights=weights, gradients=weights, optimizer=2 * weights, activations=activations,
         activations_checkpointed=activations // 4, saved=activations - activations // 4, overhead=0, replicated=peak,
-        sharded=peak // 2,
+        sharded=peak // 2, saved_sharded=activations // 2,
     )  # fmt: skip
     time = StepTime(
         seconds=seconds, compute=seconds, memory=0.0, launches=0.0, update=0.0, communication=0.0, kernels=1,

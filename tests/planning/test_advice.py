@@ -7,6 +7,7 @@ import pytest
 from glassformer.models.gpt import GPTConfig
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import Plan, Workload
+from glassformer.planning.memory import required
 from glassformer.planning.plan import plan, what_is, what_would_fit
 
 DEEP = GPTConfig(vocab=500, context=512, dim=128, layers=24, heads=4)
@@ -43,7 +44,9 @@ def test_a_smaller_batch_is_advised_where_no_number_of_devices_holds_the_batch()
 def test_activation_checkpointing_is_advised_where_not_even_one_sequence_fits_without() -> None:
     asked = {"device": GPU, "batch": 1, "length": 512, "strategy": "fsdp", "devices": SHARDS}
     whole = plan(DEEP, **asked)  # pyright: ignore[reportArgumentType]
-    found = plan(DEEP, device=replace(GPU, memory=whole.memory.sharded - whole.memory.saved), batch=1, length=512)
+    found = plan(
+        DEEP, device=replace(GPU, memory=required(whole.memory, whole.workload, checkpointed=True)), batch=1, length=512
+    )
     instead = advised(DEEP, found)
     assert instead is not None and instead.activation_checkpointing and 1 < instead.devices <= SHARDS
 

@@ -112,6 +112,13 @@ def test_products_are_nearly_all_of_a_step_on_every_machine(name: str) -> None:
     assert found.step == pytest.approx(3 * found.forward, rel=0.05)
 
 
+def test_attention_that_drops_weights_is_one_row() -> None:
+    """A GPU's kernel of attention drops them on its way, and is recorded in place of the equation."""
+    rows = {row.name: row for row in plan(replace(DEEP, dropout=0.1), device="h200").operations.by_equation}
+    assert rows["dropout_attention"].calls == LAYERS and "attention" not in rows
+    assert rows["dropout_attention"].forward and rows["dropout_attention"].backward
+
+
 def test_products_by_onednn_are_counted() -> None:
     if ONEDNN_LINEAR is None:
         pytest.skip("torch has no oneDNN here")

@@ -16,6 +16,7 @@ def chart(strategy: str) -> tuple[Plan, str]:
     """A picture of one step whose memory with DDP and with FSDP differs from its peak on one device."""
     found = made_plan(parameters=10, peak=900_000_000_000, devices=2)
     memory = replace(found.memory, sharded=300_000_000_000, replicated=700_000_000_000, saved=100_000_000_000)
+    memory = replace(memory, saved_sharded=50_000_000_000)
     step = PlannedStep(
         operations=found.operations, memory=memory, time=found.time, time_checkpointed=found.time_checkpointed
     )
@@ -24,7 +25,7 @@ def chart(strategy: str) -> tuple[Plan, str]:
     return found, plan_charts(found, {"batch": [(2, step), (4, step)]})
 
 
-@pytest.mark.parametrize(("strategy", "peak", "less"), [("ddp", 700.0, 600.0), ("fsdp", 300.0, 200.0)])
+@pytest.mark.parametrize(("strategy", "peak", "less"), [("ddp", 700.0, 600.0), ("fsdp", 300.0, 250.0)])
 def test_the_memory_is_that_of_the_strategy(
     strategy: str, peak: float, less: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

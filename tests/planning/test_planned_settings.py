@@ -84,8 +84,10 @@ def test_a_real_update_with_a_moving_average_and_two_batches_takes_what_is_plann
 def test_what_is_not_planned_is_noted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = '[recipe]\nr_drop = 1.0\n[lora]\nrank = 4\n[run]\nfreeze = "embedding"'
     found = planned(tmp_path, lines)
-    assert [note.split(" is not planned")[0] for note in found.notes] == ["recipe.r_drop", "lora.rank", "run.freeze"]
-    assert planned(tmp_path).notes == ()
+    *left_out, vocabulary = found.notes
+    assert [note.split(" is not planned")[0] for note in left_out] == ["recipe.r_drop", "lora.rank", "run.freeze"]
+    assert planned(tmp_path).notes == (vocabulary,)
+    assert "the tokenizer is not trained yet: planned with 2,000 tokens" in vocabulary
     assert main(["plan", found.name, "--device", "h200"]) == 0
     assert "note: lora.rank is not planned: these are figures of full training" in capsys.readouterr().out
 

@@ -57,8 +57,10 @@ def test_one_device_shards_nothing() -> None:
 
 def test_activation_checkpointing_saves_in_shards_what_a_plan_with_it_takes_less() -> None:
     kept, again = (memory_of(planning(replace(FSDP, activation_checkpointing=each))) for each in (False, True))
-    assert kept.saved == required(kept, FSDP) - required(again, FSDP) > 0
-    assert again.saved == 0
+    assert required(kept, FSDP, checkpointed=True) == required(again, FSDP) == required(again, FSDP, checkpointed=True)
+    assert kept.sharded > again.sharded and kept.peak_checkpointed == again.peak
+    held = kept.weights + kept.gradients + kept.optimizer
+    assert again.sharded < held < kept.peak_checkpointed, "on a single device nothing is sharded"
 
 
 def test_whole_gradients_of_blocks_do_not_exist_with_fsdp() -> None:

@@ -24,6 +24,18 @@ def test_twice_the_devices_take_half_the_hours_at_the_same_price() -> None:
     assert (two.kilowatt_hours, two.dollars) == (pytest.approx(one.kilowatt_hours), pytest.approx(one.dollars))
 
 
+def test_a_step_that_fits_only_with_activation_checkpointing_takes_its_time() -> None:
+    usual = made_plan(parameters=1000, peak=40_000)
+    cost = training_cost(usual, tokens=1e9)
+    assert (cost.fits, cost.checkpointed) == (True, False)
+    tight = replace(usual, device=replace(DEVICE, memory=usual.memory.peak_checkpointed + 1.0))
+    again = training_cost(tight, tokens=1e9)
+    assert (again.fits, again.checkpointed) == (True, True)
+    assert again.hours == pytest.approx(1.3 * cost.hours)
+    small = training_cost(replace(usual, device=replace(DEVICE, memory=100.0)), tokens=1e9)
+    assert (small.fits, small.checkpointed) == (False, False)
+
+
 def test_at_a_rate_the_operations_say_how_long() -> None:
     found = cost_at_rate(1e9, 3.6e18, DEVICE, 1e14, devices=5)
     assert found.hours == pytest.approx(2.0) and found.device_hours == pytest.approx(10.0)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from glassformer.layers.config import Config
     from glassformer.planning.figures import Plan, Workload
     from glassformer.planning.measure import Measured
+    from glassformer.planning.planned_model import PlannedModel
     from glassformer.planning.what_if import Alternative
 
 CHART_MARK = "<title>Plan of "
@@ -97,28 +98,28 @@ def plan(
         Also draw memory and time against length, batch and width into this file.
     """
     from glassformer.planning.devices import find_device, require_here
-    from glassformer.planning.plan import plan as make_plan
+    from glassformer.planning.plan import plan_on, what_is, workload_of
+    from glassformer.planning.scaling_laws import is_time
 
     run.require_sound(model is not None)
     require_free([(svg, CHART_MARK), (run.law_svg, LAW_MARK)])
     if model is None:
         _require_no_model_options(target, size, run, {"--measure": measure, "--svg": svg})
-        device = None if run.budget is None else find_device(target.device, target.devices_file)
+        device = find_device(target.device, target.devices_file) if run.budget and is_time(run.budget) else None
         asked = run_report(run, None, device, target.devices)
         return write_json(asked.as_data()) if json else asked.write()
-    spec = find_device(target.device, target.devices_file)
+    planned = what_is(model)
+    workload = workload_of(planned, **vars(size), strategy=target.strategy, devices=target.devices)
+    spec = find_device(target.device, target.devices_file)  # which can take seconds, so after what is wrong at once
     if measure:
         require_here(spec)
-    found = make_plan(
-        model, device=spec, batch=size.batch, length=size.length, dtype=size.dtype, optimizer=size.optimizer,
-        strategy=target.strategy, devices=target.devices,
-    )  # fmt: skip
-    measured = _measured(model, found) if measure else None
-    _draw(model, found, svg)
-    asked = run_report(run, found, spec, target.devices, lambda: _what_if(model, found))
+    found = plan_on(spec, planned, workload)
+    measured = _measured(planned, found) if measure else None
+    _draw(planned, found, svg)
+    asked = run_report(run, found, spec, target.devices, lambda: _what_if(planned, found))
     if json:
         return write_json({"plan": found.as_data(), "measured": measured, **asked.as_data()})
-    write_plan(found, _what_would_fit(model, found))
+    write_plan(found, _what_would_fit(planned, found))
     if measured is not None:
         write_measured(found, measured)
     asked.write()
@@ -137,12 +138,10 @@ def _require_no_model_options(target: Target, size: Size, run: WholeRun, others:
         raise UsageError(f"{unused[0]} is about a model: name one")
 
 
-def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
+def _what_if(planned: "PlannedModel", found: "Plan") -> "tuple[Alternative, ...]":
     """Plans of changed configurations for the device and the workload of the plan."""
-    from glassformer.planning.plan import replanned, what_is
+    from glassformer.planning.plan import replanned
     from glassformer.planning.what_if import what_if
-
-    planned = what_is(model)
 
     def plan_of(config: "Config", length: int) -> "Plan":
         return replanned(planned, found, config, replace(found.workload, length=length))
@@ -150,27 +149,26 @@ def _what_if(model: str, found: "Plan") -> "tuple[Alternative, ...]":
     return what_if(planned.model.config, found.workload.length, plan_of)
 
 
-def _what_would_fit(model: str, found: "Plan") -> "Workload | None":
+def _what_would_fit(planned: "PlannedModel", found: "Plan") -> "Workload | None":
     """What would fit in place of a plan of which no batch does; None if one does, or nothing is found."""
-    from glassformer.planning.plan import what_is, what_would_fit
+    from glassformer.planning.plan import what_would_fit
 
     none_fits = not found.limits.batch and not found.limits.batch_checkpointed
-    return what_would_fit(what_is(model), found) if none_fits else None
+    return what_would_fit(planned, found) if none_fits else None
 
 
-def _draw(model: str, found: "Plan", path: Path | None) -> None:
+def _draw(planned: "PlannedModel", found: "Plan", path: Path | None) -> None:
     """Draw memory and time against sizes around those of the plan, if that was asked for."""
     if path is None:
         return
-    from glassformer.planning.plan import plans_around, what_is
+    from glassformer.planning.plan import plans_around
     from glassformer.planning.plan_charts import plan_charts
 
-    path.write_text(plan_charts(found, plans_around(what_is(model), found)), encoding="utf-8")
+    path.write_text(plan_charts(found, plans_around(planned, found)), encoding="utf-8")
     talk(f"wrote {path}")
 
 
-def _measured(model: str, found: "Plan") -> "Measured":
+def _measured(planned: "PlannedModel", found: "Plan") -> "Measured":
     from glassformer.planning.measure import measure
-    from glassformer.planning.plan import what_is
 
-    return measure(what_is(model), found)
+    return measure(planned, found)

@@ -68,6 +68,7 @@ def _memory_rows(found: "Plan") -> list[tuple[str, str]]:
         held |= {
             f"peak with DDP over {workload.devices}": memory.replicated,
             f"with FSDP over {workload.devices}": memory.sharded,
+            "with FSDP and activation checkpointing": memory.sharded - memory.saved_sharded,
         }
     return [(name, f"{size / GIGA:,.3f}") for name, size in held.items()]
 
@@ -94,7 +95,8 @@ def _limits_in_words(found: "Plan", instead: "Workload | None") -> str:
     limits, has = found.limits, f"{found.device.memory / GIGA:,.0f} GB"
     if not limits.batch and not limits.batch_checkpointed:
         return f"does not fit into {has}: {_instead_in_words(found, instead)}"
-    text = f"largest batch in {has}: {limits.batch:,}, with activation checkpointing {limits.batch_checkpointed:,}"
+    batch, again = _most(limits.batch), _most(limits.batch_checkpointed)
+    text = f"largest batch in {has}: {batch}, with activation checkpointing {again}"
     if limits.length is not None:
         text += f"; longest context: {limits.length:,}, with activation checkpointing {limits.length_checkpointed:,}"
     if limits.crossover is not None:
@@ -140,7 +142,14 @@ def _generation_in_words(made: "Generation", memory: float) -> str:
     if made.fits and not made.largest_batch:  # a plan that was made without limits
         return said
     too_large = "" if made.fits else "does not fit, "
-    return f"{said}; {too_large}largest batch in {memory / GIGA:,.0f} GB: {made.largest_batch:,}"
+    return f"{said}; {too_large}largest batch in {memory / GIGA:,.0f} GB: {_most(made.largest_batch)}"
+
+
+def _most(size: int) -> str:
+    """A limit in words: beyond some size nothing is looked for."""
+    from glassformer.planning.limits import MOST
+
+    return f"{size:,} or more" if size >= MOST else f"{size:,}"
 
 
 def _counted(count: int, noun: str) -> str:

@@ -156,8 +156,9 @@ def run_report(
     cost = flops = runs = fitted = larger = None
     if found is not None and options.tokens is not None:
         cost = training_cost(found, options.tokens, PUE if options.pue is None else options.pue)
-    if options.budget is not None and device is not None:
-        peak = device.peak("bfloat16" if found is None else found.workload.dtype)
+    if options.budget is not None:
+        dtype = "bfloat16" if found is None else found.workload.dtype
+        peak = math.inf if device is None else device.peak(dtype)  # a number of operations needs no device
         flops = budget_flops(options.budget, peak, devices)
     if options.fit:
         runs = finished_runs(options.fit)

@@ -72,7 +72,10 @@ def write_cost(cost: "TrainingCost") -> None:
         ("energy", energy),
         ("price", UNKNOWN if cost.dollars is None else f"${cost.dollars:,.2f}"),
     ]
-    write_table((f"training on {_count(cost.tokens)} tokens, {many}", ""), rows)
+    again = ", with activation checkpointing" if cost.checkpointed else ""
+    write_table((f"training on {_count(cost.tokens)} tokens, {many}{again}", ""), rows)
+    if cost.fits is False:
+        write("note: its steps do not fit into the memory of the device, as said above")
 
 
 def write_what_if(alternatives: Sequence["Alternative"]) -> None:

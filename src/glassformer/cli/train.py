@@ -245,6 +245,7 @@ def _beside_plan(run: "Run", last: "Log") -> str:
     import torch
 
     from glassformer.data.packed_pairs import unpacked
+    from glassformer.planning.memory import required
     from glassformer.planning.plan import plan
     from glassformer.training.estimate import largest_batch, readable
 
@@ -261,7 +262,7 @@ def _beside_plan(run: "Run", last: "Log") -> str:
         devices=run.data.batches.world,
     )
     again = run.device.activation_checkpointing
-    time, most = (found.time_checkpointed, found.memory.peak_checkpointed) if again else (found.time, found.memory.peak)
+    time, most = found.time_checkpointed if again else found.time, required(found.memory, found.workload, again)
     speed = f"{time.tokens_per_second:,.0f} tokens/s planned, {last.speed:,.0f} measured"
     what = "plan of full training, without LoRA" if settings.lora.rank else "plan"
     if run.device.device.type != "cuda":

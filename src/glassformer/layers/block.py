@@ -333,7 +333,7 @@ class Stack(nn.Module):
         x = x.to(product_dtype(x))  # under autocast the residual stream takes half the memory and time
         bias = None if self.bias is None else self.bias(_distances(x, context), x)
         none = [None] * len(self.blocks)
-        self_kv, cross_kv = (none, none) if cache is None else (cache.self_kv, cache.cross_kv or none)
+        self_kv, cross_kv = (none, none) if cache is None else (cache.self_kv[: len(none)], cache.cross_kv or none)
         encoder_mask = encoder_mask if cache is None else cache.source_mask
         for block, own, cross in zip(self.blocks, self_kv, cross_kv, strict=True):
             x = block(x, mask, bias, encoder_output, encoder_mask, self_kv=own, cross_kv=cross, context=context)
@@ -354,7 +354,7 @@ class Stack(nn.Module):
         own = [
             LayerKV(*(like.new_zeros(batch, a.shape.kv_heads, size, a.shape.head_dim) for _ in range(2)))
             for a in attentions
-        ]
+        ] or [LayerKV(*(like.new_zeros(batch, 1, size, 0) for _ in range(2)))]  # without blocks, it counts tokens
         return KVCache(self_kv=own, window=reach, padding=padding)
 
     def project_memory(self, encoder_output: Tensor) -> list[LayerKV]:

@@ -31,8 +31,8 @@ def find_device(name: str = "auto", file: Path | str | None = None) -> DeviceSpe
         return known[name]
     if name == "cuda":
         raise ConfigError(f"device is cuda, and this machine has no CUDA device; wanted cpu or {', '.join(known)}")
-    hint = did_you_mean(name, [*known, "auto", "cpu", "cuda"])
-    raise ConfigError(f"device is {name!r}, wanted auto, cpu, cuda or one of {', '.join(known)}; {hint}")
+    wanted = f"wanted auto, cpu, cuda or one of {', '.join(known)}"
+    raise ConfigError(f"device is {name!r}; {did_you_mean(name, [*known, 'auto', 'cpu', 'cuda'], wanted)}")
 
 
 def require_here(spec: DeviceSpec) -> None:

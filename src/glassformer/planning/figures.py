@@ -28,6 +28,11 @@ class Workload:
     gradient_accumulation: int = 1
     ema: bool = False
 
+    @property
+    def sharded(self) -> bool:
+        """Whether each device holds a part of weights, gradients and optimizer states."""
+        return self.strategy == "fsdp" and self.devices > 1
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
@@ -94,7 +99,8 @@ class Memory:
 
     `peak` is the most that is held at once; `peak_checkpointed` the same with activation checkpointing, whether the
     workload has it or not, which takes `saved` bytes less. `replicated` and `sharded` are the peak with DDP and with
-    FSDP over the devices of the workload. `average` is the moving average of the weights, if one is kept.
+    FSDP over the devices of the workload; with FSDP, activation checkpointing takes `saved_sharded` bytes less.
+    `average` is the moving average of the weights, if one is kept.
     """
 
     weights: int
@@ -106,6 +112,7 @@ class Memory:
     overhead: int
     replicated: int
     sharded: int
+    saved_sharded: int
     average: int = 0
 
     @property
@@ -116,7 +123,7 @@ class Memory:
 
     @property
     def peak_checkpointed(self) -> int:
-        """The peak with activation checkpointing."""
+        """The peak with activation checkpointing, on a single device."""
         return self.peak - self.saved
 
 
@@ -207,8 +214,7 @@ class Plan:
     @property
     def fits(self) -> bool:
         """Whether training fits into the memory of the device, sharded where the workload asks for it."""
-        workload = self.workload
-        used = self.memory.sharded if workload.strategy == "fsdp" and workload.devices > 1 else self.memory.replicated
+        used = self.memory.sharded if self.workload.sharded else self.memory.replicated
         return used <= self.device.memory
 
     def as_data(self) -> dict[str, object]:

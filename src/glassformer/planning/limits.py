@@ -22,8 +22,7 @@ def limits(
 
     def largest(name: str, less: bool) -> int:
         def needed(size: int) -> int:
-            found = known(name, size)
-            return required(found, workload) - (found.saved if less else 0)
+            return required(known(name, size), workload, checkpointed=less)
 
         return _largest(needed, vars(workload)[name], room, most[name])
 

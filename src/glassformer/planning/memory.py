@@ -75,18 +75,17 @@ def memory(
         return tensors + (beside_tensors(tensors, uneven) + KERNELS if device.kind == "cpu" else WORKSPACE)
 
     alone = in_all(held + activations)
-    fsdp = shards and workload.strategy == "fsdp"
-    saved = in_all(sharded) - in_all(sharded_less) if fsdp else alone - in_all(held + less)
     return Memory(
         weights=weights.whole,
         gradients=weights.trained,
         optimizer=optimizer,
         activations=activations,
         activations_checkpointed=less,
-        saved=saved,
+        saved=alone - in_all(held + less),
         overhead=alone - held - activations,
         replicated=alone + (weights.trained if shards else 0),  # the buckets of DDP's gradients
         sharded=in_all(sharded) if shards else alone,
+        saved_sharded=in_all(sharded) - in_all(sharded_less) if shards else alone - in_all(held + less),
     )
 
 
@@ -113,7 +112,8 @@ def _reduced(step: RecordedStep, lifetimes: Lifetimes) -> Lifetimes:
     return replace(lifetimes, died=died)
 
 
-def required(memory: Memory, workload: Workload) -> int:
-    """The bytes that the workload's strategy takes on each device."""
-    sharded = workload.strategy == "fsdp" and workload.devices > 1
-    return memory.sharded if sharded else memory.replicated
+def required(memory: Memory, workload: Workload, checkpointed: bool = False) -> int:
+    """The bytes that the workload's strategy takes on each device; with activation checkpointing if it is asked for."""
+    if workload.sharded:
+        return memory.sharded - (memory.saved_sharded if checkpointed else 0)
+    return memory.replicated - (memory.saved if checkpointed else 0)

@@ -36,6 +36,7 @@ from glassformer.training.recipe import MOMENTS
 from glassformer.training.recorded_run import CONFIG
 from glassformer.training.registry import TASKS
 
+AUTO = "auto"
 DTYPES = ("float32", "bfloat16")
 STRATEGIES = ("ddp", "fsdp")
 USUAL_BATCH = 8
@@ -51,7 +52,7 @@ def plan(
     device: DeviceSpec | str = "auto",
     batch: int | None = None,
     length: int | None = None,
-    dtype: str = "auto",
+    dtype: str = AUTO,
     optimizer: str | None = None,
     strategy: str | None = None,
     devices: int = 1,
@@ -62,14 +63,28 @@ def plan(
     bfloat16 by autocast with weights in float32. What is left out is that of the settings of a file or a run, if it is
     of one. Nothing is allocated or computed.
     """
-    spec, planned = find_device(device) if isinstance(device, str) else device, what_is(model)
+    planned = what_is(model)
+    asked = workload_of(planned, batch, length, dtype, optimizer, strategy, devices)  # before a device is measured
+    return plan_on(find_device(device) if isinstance(device, str) else device, planned, asked)
+
+
+def workload_of(
+    planned: PlannedModel,
+    batch: int | None = None,
+    length: int | None = None,
+    dtype: str = AUTO,
+    optimizer: str | None = None,
+    strategy: str | None = None,
+    devices: int = 1,
+) -> Workload:
+    """What a model is planned for; a dtype that is "auto" depends on the device."""
     given: dict[str, int | str | None] = {"batch": batch, "length": length, "optimizer": optimizer}
-    given |= {"strategy": strategy, "dtype": None if dtype == "auto" else dtype}
+    given |= {"strategy": strategy, "dtype": None if dtype == AUTO else dtype}
     chosen = {**planned.usual, **{key: value for key, value in given.items() if value is not None}}
-    workload = Workload(
+    return Workload(
         batch=_whole("batch", chosen.get("batch", USUAL_BATCH)),
         length=_length(planned, length, chosen.get("length")),
-        dtype=_one_of("dtype", str(chosen.get("dtype", _usual_dtype(spec))), DTYPES),
+        dtype=_one_of("dtype", str(chosen.get("dtype", AUTO)), (AUTO, *DTYPES)),
         optimizer=_one_of("optimizer", str(chosen.get("optimizer", "adamw")), tuple(MOMENTS)),
         strategy=_one_of("strategy", str(chosen.get("strategy", "ddp")), STRATEGIES),
         devices=_whole("devices", devices),
@@ -77,7 +92,16 @@ def plan(
         gradient_accumulation=_whole("gradient_accumulation", chosen.get("gradient_accumulation", 1)),
         ema=bool(chosen.get("ema", False)),
     )
-    return Planning(planned, spec, workload).plan()
+
+
+def plan_on(device: DeviceSpec, planned: PlannedModel, workload: Workload) -> Plan:
+    """Plan a workload of a model on a device."""
+    if workload.dtype == AUTO:
+        workload = replace(workload, dtype=_usual_dtype(device))
+    elif workload.dtype not in device.peaks:
+        note = f"{device.name} has no rate for {workload.dtype}: planned at the rate of float32"
+        planned = replace(planned, notes=(*planned.notes, note))
+    return Planning(planned, device, workload).plan()
 
 
 def what_is(model: Model | Config | str | Path) -> PlannedModel:
@@ -99,10 +123,12 @@ def _of_settings(path: Path) -> PlannedModel:
     resolved = resolve(file=path)
     resolved, vocab = _from_start(resolved)
     settings, task = resolved.settings, TASKS[resolved.task]
-    config = settings.model
-    if vocab is None and task.reads_text and "vocab" in vars(config):  # the size of a tokenizer that is not trained yet
+    config, notes = settings.model, notes_of(settings)
+    if vocab is None and task.reads_text and "vocab" in vars(config):
         config = replace(config, vocab=settings.tokenizer.vocab_size)
-    return PlannedModel(str(path), build(config, device="meta"), task.objective, usual_of(settings), notes_of(settings))
+        most = f"{settings.tokenizer.vocab_size:,} tokens, the most that tokenizer.vocab_size allows"
+        notes = (*notes, f"the tokenizer is not trained yet: planned with {most}; a run has what its text gives")
+    return PlannedModel(str(path), build(config, device="meta"), task.objective, usual_of(settings), notes)
 
 
 def _from_start(resolved: Resolved) -> tuple[Resolved, int | None]:
@@ -201,7 +227,7 @@ def _whole(name: str, value: object, least: int = 1) -> int:
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> str:
     if value not in known:
-        raise ConfigError(f"{name} is {value!r}, wanted {'auto, ' if name == 'dtype' else ''}{', '.join(known)}")
+        raise ConfigError(f"{name} is {value!r}, wanted {', '.join(known)}")
     return value
 
 

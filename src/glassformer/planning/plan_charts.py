@@ -18,9 +18,9 @@ def plan_charts(planned: Plan, around: Mapping[str, Sequence[tuple[int, PlannedS
     found: list[Panel] = []
     workload = planned.workload
     for name, plans in around.items():
-        peaks = [(size, required(each.memory, workload), each.memory.saved) for size, each in plans]
-        memory = [(size, peak / GIGA) for size, peak, _ in peaks]
-        less = [(size, (peak - saved) / GIGA) for size, peak, saved in peaks]
+        memory, less = (
+            [(size, required(each.memory, workload, again) / GIGA) for size, each in plans] for again in (False, True)
+        )
         curves = [Curve("peak", "one", memory, marked=True), Curve("checkpointed", "two", less, marked=True)]
         found.append(Panel(f"memory in GB by {AXES[name]}", curves))
         times = [(size, each.time.seconds / MILLI) for size, each in plans]

@@ -16,8 +16,8 @@ class Sizes:
     """Recordings of one step at several sizes of its batch, or of its length, and so at any other size.
 
     The bytes of a tensor, and what a call reads, writes and computes, are polynomials of the size, of degree one in the
-    batch and at most two in the length, so that two or three recordings give them exactly. Where those differ in their kernels, another size is recorded, and
-    likewise one below `other_kernels`, from which on kernels are as they were recorded.
+    batch and at most two in the length, so that two or three recordings give them exactly. Where those differ in their
+    kernels, another size is recorded, and likewise one below `other_kernels`, from which on kernels are as recorded.
     """
 
     name: str

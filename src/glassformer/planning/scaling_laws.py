@@ -93,6 +93,12 @@ def flops_of(hours: float, flops_per_second: float, devices: int = 1, utilizatio
     return hours * HOUR * devices * flops_per_second * utilization
 
 
+def is_time(budget: str) -> bool:
+    """Whether a budget in words is a time on some devices, and not a number of operations."""
+    found = BUDGET.fullmatch(budget.strip())
+    return found is not None and bool(found["unit"])
+
+
 def budget_flops(budget: str, flops_per_second: float, devices: int = 1, utilization: float = UTILIZATION) -> float:
     """Operations of a budget in words: a number of them such as 6e21, or a time such as 12h or 3d on some devices."""
     found = BUDGET.fullmatch(budget.strip())

@@ -1,18 +1,23 @@
 """What a whole training run takes: hours, energy and money for a number of tokens."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from glassformer.equations.scaling import training_energy, training_hours
 from glassformer.errors import ConfigError
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.figures import Plan
+from glassformer.planning.memory import required
 
 PUE = 1.1  # power usage effectiveness of a large data center (Patterson et al., 2021); at home it is 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingCost:
-    """A training run as a whole. Energy and money are None where the power or the price of the device is not known."""
+    """A training run as a whole. Energy and money are None where the power or the price of the device is not known.
+
+    `checkpointed` says that its steps take the time of activation checkpointing, since they fit only with it, `fits`
+    whether they fit at all; both are None where no step was planned.
+    """
 
     tokens: float
     flops: float
@@ -23,14 +28,19 @@ class TrainingCost:
     kilowatt_hours: float | None
     pue: float
     dollars: float | None
+    checkpointed: bool | None = None
+    fits: bool | None = None
 
 
 def training_cost(plan: Plan, tokens: float, pue: float = PUE) -> TrainingCost:
-    """What training the planned model on some tokens takes, at the speed of the plan's step."""
+    """What training the planned model on some tokens takes, at the speed of the plan's step as far as that fits."""
     _require_tokens(tokens)
-    per_step = plan.operations.tokens * plan.workload.devices
-    hours = tokens / per_step * plan.time.seconds / 3600.0
-    return _cost(tokens, plan.operations.per_token * tokens, plan.device, plan.workload.devices, hours, pue)
+    workload = plan.workload
+    again = not plan.fits and required(plan.memory, workload, checkpointed=True) <= plan.device.memory
+    seconds = (plan.time_checkpointed if again else plan.time).seconds
+    hours = tokens / (plan.operations.tokens * workload.devices) * seconds / 3600.0
+    found = _cost(tokens, plan.operations.per_token * tokens, plan.device, workload.devices, hours, pue)
+    return replace(found, checkpointed=again or workload.activation_checkpointing, fits=plan.fits or again)
 
 
 def cost_at_rate(

@@ -126,10 +126,9 @@ CHANGES: Mapping[str, Change] = {
 
 def _other_ways(base: Plan, unchanged: Alternative) -> Iterator[Alternative]:
     """The same model, computed or stored in another way."""
-    saved = base.memory.saved
-    if saved > 0:
+    memory = required(base.memory, base.workload, checkpointed=True)
+    if memory < unchanged.memory:
         longer = base.time_checkpointed.seconds
-        memory = unchanged.memory - saved
         yield replace(unchanged, change="activation checkpointing", memory=memory, step_seconds=longer)
     made = base.generation
     if made is None:

@@ -24,7 +24,9 @@ class FittingTable:
         if widths is None:
             yield from self._stacked()
             return
-        table = Table(title=self.title or None, title_justify="left", title_style="bold", box=SIMPLE_HEAD)
+        if self.title:  # above the table, whose own title is broken at its width
+            yield Text(self.title, style="bold")
+        table = Table(box=SIMPLE_HEAD)
         for column, width in zip(self.columns, widths, strict=True):
             table.add_column(column, width=width, overflow="fold")
         for row in self.rows:
