@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from glassformer.cli import train
+from glassformer.errors import ConfigError
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.plan import plan
 from glassformer.training.run import Run, train_task
@@ -54,3 +55,28 @@ def test_only_a_run_that_took_its_time_is_put_beside_a_plan(
 def test_the_plan_beside_a_run_with_lora_is_said_to_be_of_full_training(run: Run) -> None:
     run.settings = replace(run.settings, lora=replace(run.settings.lora, rank=2))
     assert train._beside_plan(run, run.logs[-1]).startswith("plan of full training, without LoRA: ")
+
+
+@pytest.mark.parametrize("task", ["skip-gram", "regress"])
+def test_a_run_without_tokens_has_a_plan_too(
+    task: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("glassformer.planning.devices.this_cpu", lambda: HERE)
+    (tmp_path / "text.txt").write_text("the cat sat on the mat and the dog sat on the log\n" * 30)
+    words = {"data.path": str(tmp_path / "text.txt"), "data.subsample": 0.0, "data.validation_fraction": 0.2}
+    data = words if task == "skip-gram" else {}
+    steps = {"recipe.steps": 2, "recipe.warmup_steps": 1, "run.device": "cpu", "run.precision": "float32"}
+    run = train_task(task, {**data, **steps}, out=tmp_path / "run", size="tiny")
+    assert re.fullmatch(r"plan: [\d,]+ examples/s planned, [\d,]+ measured", train._beside_plan(run, run.logs[-1]))
+
+
+def test_a_plan_that_cannot_be_made_does_not_fail_the_run(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(run: Run, last: Log) -> str:
+        raise ConfigError("length is 1,000, wanted at most 512")
+
+    monkeypatch.setattr(train, "_beside_plan", fails)
+    train._report_end("gpt", run, tmp_path / "run", replace(run.logs[-1], seconds=train.WORTH_A_PLAN), json=False)
+    said = capsys.readouterr().err
+    assert "no plan stands beside this run: length is 1,000" in said and "next: " in said

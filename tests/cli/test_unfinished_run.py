@@ -104,6 +104,30 @@ def test_a_damaged_checkpoint_is_passed_over(runs: Path, tmp_path: Path) -> None
         gf.load(run)
 
 
+@STOPPED
+def test_a_finished_run_that_goes_on_is_not_read_as_it_was(runs: Path, tmp_path: Path) -> None:
+    """The model of the earlier end is still there, and older than the checkpoints."""
+    path = tmp_path / "run"
+    settings = {**SMALL, "data.path": str(runs / "text.txt"), "recipe.steps": 4, "recipe.log_every": 1}
+    gf.train("gpt", settings, out=path)
+    before = weights(gf.load(path).model)  # a warning would be an error here
+
+    def watch(log: Log) -> None:
+        if log.step == 8:
+            raise InterruptedRunError("stopped", 130)
+
+    more = {**settings, "recipe.steps": 100}
+    with pytest.raises(InterruptedRunError):
+        gf.train("gpt", more, out=path, resume=True, watch=watch)
+    best = RunFolder(path).best_step()
+    assert best is not None and best > 4 and (path / "model.safetensors").exists()
+    with pytest.warns(RunFolderWarning, match=f"the run is not finished; using its best checkpoint, step {best} "):
+        now = weights(gf.load(path).model)
+    assert not all(torch.equal(weight, before[name]) for name, weight in now.items())
+    gf.train("gpt", more, out=path, resume=True)
+    gf.load(path)  # it has ended again: no warning
+
+
 COMMANDS = {
     "generate": ["generate", "gpt", "the", "--max-new-tokens", "2"],
     "evaluate": ["evaluate", "gpt", "--data", "text.txt"],

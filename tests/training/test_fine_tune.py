@@ -190,6 +190,16 @@ def test_an_adapter_needs_the_folder_of_a_finished_model(home: Path) -> None:
         started(replace(settings, run=replace(settings.run, init=file)), None)
 
 
+def test_the_length_of_the_data_follows_the_context_of_the_model(home: Path) -> None:
+    context = load(home / "gpt").model.config.context  # pyright: ignore[reportAttributeAccessIssue]
+    words = [f"run.init={home / 'gpt'}", f"data.path={home / 'text.txt'}"]
+    asked = resolve("gpt", words=words)
+    assert asked.settings.data.max_length > context  # pyright: ignore[reportAttributeAccessIssue]
+    assert prepare(asked, None, [].append).settings.data.max_length == context  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(ConfigError, match="max_length"):
+        prepare(resolve("gpt", words=[*words, f"data.max_length={context + 1}"]), None, [].append)
+
+
 def test_settings_are_data() -> None:
     assert LoRASettings().rank == 0 and RunSettings().freeze == "" and Recipe().ema_decay == 0.0
     with pytest.raises(ConfigError, match="alpha is 0, wanted a number above 0"):

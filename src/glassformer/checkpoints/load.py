@@ -29,7 +29,9 @@ from glassformer.checkpoints.run_checkpoints import (
     CheckpointWeights,
     best_checkpoint,
     checkpoint_steps,
+    goes_on,
     holds_run,
+    run_model,
 )
 from glassformer.checkpoints.sentence import is_sentence_model
 from glassformer.checkpoints.tensor_files import (
@@ -86,7 +88,7 @@ def load(
     path = Path(path)
     if adapter is not None:
         return _with_adapter(_load_base(path, (device, dtype), step), _adapter_folder(Path(adapter)))
-    if path.is_dir() and step is None and has_adapter(newest_set(path)):
+    if path.is_dir() and step is None and has_adapter(newest_set(path)) and not goes_on(path):
         beside = any((each / CONFIG_FILE).exists() for each in (newest_set(path), path))
         base = path if beside else base_folder(newest_set(path))
         return _with_adapter(_load_base(base, (device, dtype), None), path)
@@ -116,7 +118,7 @@ def _load_folder(folder: Path, into: Into, step: int | None) -> Loaded:
         root = folder  # an adapter is being saved beside the model
     if step is not None:
         loaded = _load_checkpoint(folder, step, into)
-    elif (root / CONFIG_FILE).exists():
+    elif (root / CONFIG_FILE).exists() and not goes_on(folder):
         source = TensorFiles(weight_files(root))
         loaded = _load_tensors(read_table(root / CONFIG_FILE), source, root, into)
     elif holds_run(folder):
@@ -185,8 +187,7 @@ def _load_unfinished(folder: Path, into: Into) -> Loaded:
 
 def _load_checkpoint(folder: Path, step: int, into: Into) -> Loaded:
     """The model of one step of a run."""
-    table, where = read_table(folder / MODEL_CONFIG), str(folder / MODEL_CONFIG)
-    alpha = table.pop(LORA_ALPHA, None)
+    (table, alpha), where = run_model(folder), str(folder / MODEL_CONFIG)
     if alpha is not None and not (isinstance(alpha, float) and alpha > 0):
         raise CheckpointError(f"{where}: {LORA_ALPHA} is {repr(alpha)[:80]}, wanted a number above 0")
     source = CheckpointWeights(folder, step)

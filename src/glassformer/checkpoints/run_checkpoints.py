@@ -14,6 +14,7 @@ from glassformer.safe_read import read_table
 
 MODEL_CONFIG = "model.json"  # in a run folder: the model's configuration and labels, in the native format
 LORA_ALPHA = "lora_alpha"  # in the same file, if the run trains LoRA layers
+FINISHED = "finished"  # in the same file, once the model beside the checkpoints is that of the run's end
 BEST, MANIFEST, OPTIMIZER = "best.json", "manifest.json", "optimizer.safetensors"
 AVERAGE = "average/"  # before the name of a weight: its moving average, among the optimizer's tensors
 STEP_FOLDER = re.compile(r"step-(\d{8,})")
@@ -53,6 +54,23 @@ class CheckpointWeights:
 def holds_run(folder: Path) -> bool:
     """Whether a folder is that of a training run."""
     return (folder / MODEL_CONFIG).exists() or bool(checkpoint_steps(folder))
+
+
+def run_model(folder: Path) -> tuple[dict[str, object], object]:
+    """The configuration of a run's model in the native format, and the alpha of its LoRA layers if it trains any."""
+    table = read_table(folder / MODEL_CONFIG)
+    table.pop(FINISHED, None)
+    return table, table.pop(LORA_ALPHA, None)
+
+
+def goes_on(folder: Path) -> bool:
+    """Whether a folder is that of a run that has not ended, though the model of an earlier end may be in it."""
+    if not checkpoint_steps(folder) or not (folder / MODEL_CONFIG).exists():
+        return False
+    try:
+        return read_table(folder / MODEL_CONFIG).get(FINISHED) is not True
+    except CheckpointError:
+        return False
 
 
 def checkpoint_steps(folder: Path) -> list[int]:

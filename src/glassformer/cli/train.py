@@ -16,6 +16,7 @@ from glassformer.cli.config import Sources, Words, settle, task_and_settings
 from glassformer.cli.report import Flag, Json, MaybePath, UsageError, show_metrics, talk, write, write_json
 from glassformer.cli.task_names import TASK_NAMES
 from glassformer.cli.text_arguments import STANDARD_INPUT, kept_input
+from glassformer.errors import GlassformerError
 
 if TYPE_CHECKING:
     from glassformer.training.config import Resolved
@@ -236,7 +237,10 @@ def _report_end(task: str, run: "Run", folder: Path, last: "Log | None", json: b
         write(f"{folder}: {last.step:,} steps{early}, loss {last.loss:.4f}{validation}, {duration(last.seconds)}")
         write(f"{folder}: {_kept(run, folder)}")
         if last.seconds >= WORTH_A_PLAN:
-            talk(_beside_plan(run, last))
+            try:
+                talk(_beside_plan(run, last))
+            except GlassformerError as error:  # the run is good without it
+                talk(f"no plan stands beside this run: {error}")
     talk(f"next: {next_command(run.model, run.tokenizer, folder, task)}")
 
 
@@ -245,6 +249,7 @@ def _beside_plan(run: "Run", last: "Log") -> str:
     import torch
 
     from glassformer.data.packed_pairs import unpacked
+    from glassformer.planning.example_batch import has_length
     from glassformer.planning.memory import required
     from glassformer.planning.plan import plan
     from glassformer.training.estimate import largest_batch, readable
@@ -255,7 +260,7 @@ def _beside_plan(run: "Run", last: "Log") -> str:
         run.model.config,
         device=run.device.device.type,
         batch=len(first),
-        length=None if first.is_floating_point() else first.shape[-1],
+        length=first.shape[-1] if has_length(run.model, run.objective) else None,
         dtype="bfloat16" if run.device.bf16 else "float32",
         optimizer=settings.recipe.optimizer,
         strategy=settings.run.strategy,
@@ -263,7 +268,8 @@ def _beside_plan(run: "Run", last: "Log") -> str:
     )
     again = run.device.activation_checkpointing
     time, most = found.time_checkpointed if again else found.time, required(found.memory, found.workload, again)
-    speed = f"{time.tokens_per_second:,.0f} tokens/s planned, {last.speed:,.0f} measured"
+    unit = "examples/s" if found.operations.tokens == found.workload.batch else "tokens/s"
+    speed = f"{time.tokens_per_second:,.0f} {unit} planned, {last.speed:,.0f} measured"
     what = "plan of full training, without LoRA" if settings.lora.rank else "plan"
     if run.device.device.type != "cuda":
         return f"{what}: {speed}"

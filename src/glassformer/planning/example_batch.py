@@ -37,6 +37,11 @@ def usual_length(model: Model, objective: Objective) -> int:
     return min(longest(model) or USUAL_LENGTH, 4 * USUAL_LENGTH)
 
 
+def has_length(model: Model, objective: Objective) -> bool:
+    """Whether the examples of a model can have more or fewer tokens."""
+    return usual_length(model, objective) > 0 and not isinstance(model, DALLE)
+
+
 def as_trained(objective: Objective, model: Model, dtype: str, length: int, compiles: bool) -> Objective:
     """The objective of batches as training makes them: pairs of texts are packed on a GPU, where a model can read it.
 

@@ -15,7 +15,7 @@ from glassformer.models.registry import build
 from glassformer.planning.advice import advised
 from glassformer.planning.device_spec import DeviceSpec
 from glassformer.planning.devices import find_device
-from glassformer.planning.example_batch import as_trained, longest, usual_length
+from glassformer.planning.example_batch import as_trained, has_length, longest, usual_length
 from glassformer.planning.figures import Limits, Memory, Parameters, Plan, PlannedStep, WeightBytes, Workload
 from glassformer.planning.generating import plan_generation, writes_text
 from glassformer.planning.kernel_data import RecordedStep
@@ -153,7 +153,7 @@ def _of_run(folder: Path) -> PlannedModel:
 def _length(planned: PlannedModel, given: int | None, usual: object) -> int:
     """The tokens of each sequence: as asked for, else of the settings, else as usual; 0 for a model without tokens."""
     fallback = usual_length(planned.model, planned.objective)
-    fixed = fallback == 0 or isinstance(planned.model, DALLE)
+    fixed = not has_length(planned.model, planned.objective)
     if fixed and given is not None and given != fallback:
         why = f"every example of it has {fallback:,} tokens" if fallback else "it reads no tokens"
         raise ConfigError(f"length is {given!r}, but {planned.name} has no length to choose: {why}; leave it out")
@@ -172,7 +172,7 @@ def plans_around(found: PlannedModel, planned: Plan) -> dict[str, list[tuple[int
         return planning.step(planning.record(workload))
 
     steps: dict[str, list[tuple[int, PlannedStep]]] = {}
-    if workload.length and not isinstance(model, DALLE):
+    if workload.length and has_length(model, found.objective):
         sizes = sorted({min(max(round(workload.length * factor), 1), context) for factor in FACTORS})
         steps["length"] = [(size, again(config, replace(workload, length=size))) for size in sizes]
     sizes = sorted({max(round(workload.batch * factor), 1) for factor in FACTORS})

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from glassformer.checkpoints.native import read_native
-from glassformer.checkpoints.run_checkpoints import LORA_ALPHA, MODEL_CONFIG
+from glassformer.checkpoints.run_checkpoints import MODEL_CONFIG, run_model
 from glassformer.errors import CheckpointError, ConfigError
 from glassformer.layers.config import MOST_LAYERS, Config
 from glassformer.safe_read import read_table
@@ -35,6 +35,4 @@ def read_labels(folder: Path) -> tuple[str, ...] | None:
 
 def read_config(folder: Path) -> Config:
     """The configuration of the model that a run was begun with."""
-    table, where = read_table(folder / MODEL_CONFIG), str(folder / MODEL_CONFIG)
-    table.pop(LORA_ALPHA, None)
-    return read_native(table, MOST_LAYERS, where)[0]
+    return read_native(run_model(folder)[0], MOST_LAYERS, str(folder / MODEL_CONFIG))[0]

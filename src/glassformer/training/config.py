@@ -380,7 +380,10 @@ def with_initial_model(resolved: Resolved, start: Model, has_tokenizer: bool) ->
     dropout = {key.removeprefix("model."): value for key, value in given.items() if key in DROPOUT}
     origins = {key: origin for key, origin in origins.items() if key not in asked}
     origins |= {key: resolved.origins[key] if key in given else OF_THE_START for key in has}
-    return replace(resolved, settings=replace(found, model=replace(found.model, **dropout)), origins=origins)
+    found, context = replace(found, model=replace(found.model, **dropout)), has.get(CONTEXT)
+    if origins.get(LENGTH) == DEFAULT and isinstance(context, int) and context < vars(found.data)["max_length"]:
+        found = replace(found, data=replace(found.data, max_length=context))
+    return replace(resolved, settings=found, origins=origins)
 
 
 def _require_no_tokenizer(resolved: Resolved) -> None:

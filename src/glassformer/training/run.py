@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from glassformer.checkpoints.load import load
 from glassformer.checkpoints.native import native_config
-from glassformer.checkpoints.run_checkpoints import AVERAGE, LORA_ALPHA, MODEL_CONFIG
+from glassformer.checkpoints.run_checkpoints import AVERAGE, FINISHED, LORA_ALPHA, MODEL_CONFIG
 from glassformer.decoding.generate import generate
 from glassformer.errors import ConfigError
 from glassformer.layers.config import Config
@@ -147,14 +147,17 @@ class Run:
                 require_free(self.folder.path)
             if not resume or self._grows(self.folder.path):  # a resumed run keeps the settings it was begun with
                 self.folder.write_text(CONFIG, to_toml(self.resolved, origins=True))
-            labels = None if self.labels is None else tuple(self.labels)
-            table = native_config(self.model.config, labels)
-            if self.settings.lora.rank:
-                table[LORA_ALPHA] = self.settings.lora.alpha
-            self.folder.write_text(MODEL_CONFIG, json.dumps(table, indent=2) + "\n")
+            self._write_model_config(self.folder, finished=False)
             if self.tokenizer is not None:
                 self.tokenizer.save(self.folder.path)
             yield
+
+    def _write_model_config(self, folder: RunFolder, finished: bool) -> None:
+        """Write what the model of the checkpoints is, and whether the model beside them is that of the run's end."""
+        table = native_config(self.model.config, None if self.labels is None else tuple(self.labels))
+        if self.settings.lora.rank:
+            table[LORA_ALPHA] = self.settings.lora.alpha
+        folder.write_text(MODEL_CONFIG, json.dumps(table | ({FINISHED: True} if finished else {}), indent=2) + "\n")
 
     def _grows(self, folder: Path) -> bool:
         """Whether the run has more steps than the settings in its folder."""
@@ -178,6 +181,7 @@ class Run:
         add_lora_like(self.model, trained)
         self.model.to(self.device.device).load_state_dict(weights)
         save_fine_tuned(self.model, folder.path, self.settings, self.tokenizer, self.labels)
+        self._write_model_config(folder, finished=True)
 
 
 def _silent(text: str) -> None:
