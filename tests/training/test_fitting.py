@@ -31,7 +31,7 @@ ERRORS = [
     torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB"),
 ]  # fmt: skip
 DEEP = GPTConfig(dim=32, layers=12, heads=2, context=64)
-SET = re.compile(r"([a-z]+\.[a-z_]+)=(\d+|true)")
+SET = re.compile(r"([a-z]+\.[a-z_]+)=(\d+|true|no)")
 
 
 @pytest.fixture(autouse=True)
@@ -185,6 +185,26 @@ def test_a_batch_that_takes_all_the_data_is_lowered_from_its_rows(tmp_path: Path
     assert "data.max_length" not in found.remedy(room), "half the length would be twice the rows"
     data = replace(found.settings.data, batch_size=int(fewer[0]["data.batch_size"]))
     assert fitting(replace(found.settings, data=data)).now.memory <= room
+
+
+@pytest.mark.parametrize("share", [0.6, 0.3])
+def test_what_is_proposed_for_packed_pairs_is_estimated_to_fit(share: float, tmp_path: Path) -> None:
+    """On a CPU each token of a packed row attends to all others: half the row takes a quarter of the scores."""
+    pairs = "".join(f"a rose is number {n}\tuna rosa es la {n}\n" for n in range(300))
+    data = {"path": write(tmp_path / "pairs.tsv", pairs), "packing": "yes", "tokens_per_batch": 2048, "max_length": 16}
+    settings = settings_of("translate", tmp_path, steps=2, warmup_steps=1)
+    settings = replace(settings, data=replace(settings.data, **data))
+    found = fitting(settings)
+    assert found.rows > 8, "a packed row has many pairs"
+    room = int(found.now.memory - (1 - share) * found.now.activations)
+    proposed = list(proposals(found.remedy(room)))
+    assert len(proposed) >= 2
+    for each in proposed:
+        tokens = int(each.get("data.tokens_per_batch", "2048"))
+        run = replace(CPU, activation_checkpointing="run.activation_checkpointing" in each)
+        packing = "no" if "data.packing" in each else "yes"
+        changed = replace(settings.data, tokens_per_batch=tokens, packing=packing)
+        assert fitting(replace(settings, data=changed, run=run)).now.memory <= room, each
 
 
 def test_shorter_texts_are_not_proposed_where_a_batch_then_has_more(tmp_path: Path) -> None:

@@ -5,12 +5,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 
 import torch
 
 from glassformer.data.batches import Batch
-from glassformer.data.packed_pairs import unpacked
+from glassformer.data.packed_pairs import BOUNDS, unpacked
 from glassformer.errors import ConfigError, TrainingError
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
@@ -80,7 +80,7 @@ class Fitting:
             return f"try {found[0]}" if found else other
         if held:
             return f"try {self._smaller_model}"
-        found = [*self._recomputed(room), *self._fewer_rows(room), *self._shorter(room)]
+        found = [*self._recomputed(room), *self._fewer_rows(room), *self._shorter(room), *self._padded(room)]
         if not found:
             return f"a batch of one does not fit either: try {self._smaller_model}"
         rough = ", roughly, since their batches have other shapes" if self.objective.uneven else ""
@@ -92,17 +92,17 @@ class Fitting:
 
     def _fits(self, found: Need, room: int) -> bool:
         """Whether what is needed fits; where the run was estimated to fit and did not, it needs more in proportion."""
-        missed = max(room - self._tried.memory, 0) * found.activations / self._tried.activations
-        share = MOST if room < self._tried.memory else HALF
+        missed = max(room - self.now.memory, 0) * found.activations / self.now.activations
+        share = MOST if room < self.now.memory else HALF
         return found.memory + missed <= self._held + share * (room - self._held)
 
     def _recomputed(self, room: int) -> Iterator[str]:
         if not self.can_recompute:
             return
         rows = self._rows_that_fit(room, again=True)
-        fewer = "" if rows == self.rows else f" and {self._batch_of(rows)}"
+        fewer = "" if rows in (0, self.rows) else f" and {self._as_many_in_a_step(rows)}"
         if rows and (rows == self.rows or (self._batch_setting and not self.resumed)):
-            yield f"run.activation_checkpointing=true{fewer}, which takes less memory and more time"
+            yield f"run.activation_checkpointing=true, which takes less memory and more time{fewer}"
 
     @property
     def can_recompute(self) -> bool:
@@ -112,21 +112,26 @@ class Fitting:
     def _fewer_rows(self, room: int) -> Iterator[str]:
         rows = self._rows_that_fit(room, self._again)
         if 0 < rows < self.rows and self._batch_setting:
-            parts = self.settings.recipe.gradient_accumulation * -(-self.rows // rows)
-            yield f"{self._batch_of(rows)}, with recipe.gradient_accumulation={parts} for as many examples in a step"
+            yield self._as_many_in_a_step(rows)
 
     def _shorter(self, room: int) -> Iterator[str]:
         """The largest half, quarter or smaller part of the length that fits, where a batch then has as many rows."""
         data = vars(self.settings.data)
-        most, widths = data.get(LENGTH), {part.shape[1:] for part in read_parts(self.batch, self.objective)}
+        most, widths = data.get(LENGTH), {part.shape[1:] for part in read_parts(self._largest, self.objective)}
         if not isinstance(most, int) or widths != {(most,)} or self.objective.uneven or self._takes_all_rows:
             return
         length = most
         while length >= 2 * SHORTEST:
             length //= 2
-            if self._fits(self._need(shortened(self.batch, self.objective, length / most), self._again), room):
+            if self._fits(self._need(shortened(self._largest, self.objective, length / most), self._again), room):
                 yield f"data.{LENGTH}={length} instead of {most}"
                 return
+
+    def _padded(self, room: int) -> Iterator[str]:
+        """Padded rows in place of a packed one, in which attention of a CPU computes every pair of tokens."""
+        packed = self._is_packed and not self.device.asynchronous
+        if packed and self._fits(self._need(unpacked(self._largest), self._again), room):
+            yield "data.packing=no"
 
     @property
     def _takes_all_rows(self) -> bool:
@@ -147,9 +152,20 @@ class Fitting:
         size = self._batch_size * rows // self.rows if self._batch_setting == TOKENS else rows * self.data.batches.world
         return f"data.{self._batch_setting}={max(size, 1)} instead of {self._batch_size}"
 
+    def _as_many_in_a_step(self, rows: int) -> str:
+        """The settings of smaller batches, and of more of them in a step."""
+        parts = self.settings.recipe.gradient_accumulation * -(-self.rows // rows)
+        return f"{self._batch_of(rows)}, with recipe.gradient_accumulation={parts} for as many examples in a step"
+
     def _rows_that_fit(self, room: int, again: bool) -> int:
-        """How many rows of the largest batch fit, by what one and all of them take; 0 if one does not."""
-        one, every = (self._need(batch, again) for batch in (_rows(self.batch, 1), self.batch))
+        """How many rows of the largest batch fit; 0 if one does not.
+
+        What one and all of them take says it for padded rows. Attention of a packed row may grow faster than the row.
+        """
+        if self._is_packed:
+            needs = cache(lambda rows: self._need(part_of(self._largest, rows / self.rows), again))
+            return bisect_left(range(1, self.rows + 1), True, key=lambda rows: not self._fits(needs(rows), room))
+        one, every = (self._need(_rows(self._largest, rows), again) for rows in (1, self.rows))
 
         def between(rows: int) -> Need:
             part = (rows - 1) / max(self.rows - 1, 1)
@@ -173,11 +189,6 @@ class Fitting:
         """What the run takes as it is set."""
         return self._need(self._largest, self._again)
 
-    @cached_property
-    def _tried(self) -> Need:
-        """The same with a row for each example."""
-        return self.now if self.batch is self._largest else self._need(self.batch, self._again)
-
     @property
     def _held(self) -> int:
         return self.now.weights + self.now.gradients + self.now.optimizer
@@ -190,15 +201,14 @@ class Fitting:
     def _evaluated(self) -> set[tuple[torch.Size, ...]]:
         return shapes_in_one_pass(self.data.validation, self.device)
 
-    @cached_property
-    def batch(self) -> Batch:
-        """The largest batch, with a row for each example."""
-        return unpacked(self._largest)
-
     @property
+    def _is_packed(self) -> bool:
+        return BOUNDS[0] in self._largest
+
+    @cached_property
     def rows(self) -> int:
         """The examples of the largest batch."""
-        return len(read_parts(self.batch, self.objective)[0])
+        return len(read_parts(unpacked(self._largest), self.objective)[0])
 
     @property
     def room(self) -> int:
@@ -215,6 +225,14 @@ class Fitting:
 
 def _rows(batch: Batch, rows: int) -> Batch:
     return {name: value[:rows] for name, value in batch.items()}
+
+
+def part_of(batch: Batch, fraction: float) -> Batch:
+    """A packed batch with a fraction of its tokens; documents beyond them are empty."""
+    rows = {name: value for name, value in batch.items() if name not in BOUNDS}
+    found = {name: value[:, : max(round(fraction * value.shape[1]), 1)] for name, value in rows.items()}
+    ends = (found[side].shape[1] for side in ("source", "target"))
+    return found | {name: batch[name].clamp(max=end) for name, end in zip(BOUNDS, ends, strict=True)}
 
 
 def shortened(batch: Batch, objective: Objective, fraction: float) -> Batch:
