@@ -184,7 +184,11 @@ def test_a_whole_run_is_that_of_the_recipe() -> None:
     [
         ("speed", "there is no suite 'speed'"),
         ("small --rounds 0", "--rounds is 0, wanted 1 or more"),
-        ("small --only large", "--only=large is neither a row nor a peer of the suite; there are characters, modern"),
+        (
+            "small --only large",
+            "--only=large is neither a row nor a peer of the suite; there are 'characters', 'modern'",
+        ),
+        ("small --only nanoGPT", "--only=nanoGPT, but it cannot be measured: no folder of --peers is given"),
         ("small --peers nowhere", "nowhere: no such file or folder"),
         ("small --until 1", "--until and --data go together"),
         ("train --until 1", "--until and --data are for the suite small"),

@@ -48,7 +48,7 @@ class BenchOptions:
     def runners(self, candidates: dict[str, Callable[[], Runner]]) -> list[Runner]:
         """The first, with which the others are compared, and of those all that are there, or those that are named.
 
-        For a peer that is missing, a line says how to give it.
+        For a peer that is missing, a line says how to give it; one that is named has to be there.
         """
         first = next(iter(candidates))
         named = set(self.only) & set(candidates)
@@ -59,6 +59,8 @@ class BenchOptions:
             try:
                 found.append(make())
             except MissingPeerError as error:
+                if name in named:
+                    raise ConfigError(f"only={name}, but it cannot be measured: {error}") from None
                 self.skip(f"{name} is left out: {error}")
         return found
 
@@ -66,4 +68,5 @@ class BenchOptions:
 def require_known(only: Iterable[str], known: Iterable[str]) -> None:
     """Raise if something that is asked for is neither a row nor a peer of the suite."""
     if unknown := [name for name in only if name not in set(known)]:
-        raise ConfigError(f"only={unknown[0]} is neither a row nor a peer of the suite; there are {', '.join(known)}")
+        there = ", ".join(map(repr, dict.fromkeys(known)))
+        raise ConfigError(f"only={unknown[0]} is neither a row nor a peer of the suite; there are {there}")
