@@ -63,7 +63,7 @@ def group_of(test: str) -> str:
 
 
 def pytest_collection_finish() -> None:
-    """Let the garbage collector pass over what lives as long as the suite; else it looks at all tests again and again."""
+    """Let the garbage collector pass over what lives as long as the suite, which it would look at again and again."""
     gc.collect()
     gc.freeze()
 
