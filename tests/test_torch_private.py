@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.testing import CompileCounter
 from torch.optim import SGD, AdamW
 
 from glassformer import torch_private
@@ -64,3 +65,17 @@ def test_a_module_is_uncompiled() -> None:
     module[0].compile()
     torch_private.uncompile(module)
     assert module[0]._compiled_call_impl is None
+
+
+def test_the_compiler_is_back_once_no_thread_runs_uncompiled() -> None:
+    """The first to begin is the first to end: with a switch for each, the second would turn back to uncompiled."""
+    compiled = torch.compile(lambda x: x + 1, backend=(counter := CompileCounter()))
+    first, second = torch_private.uncompiled(), torch_private.uncompiled()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    compiled(torch.ones(2))
+    assert counter.frame_count == 0
+    second.__exit__(None, None, None)
+    compiled(torch.ones(2))
+    assert counter.frame_count == 1

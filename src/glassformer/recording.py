@@ -15,6 +15,7 @@ from glassformer.equation import MODE, AnyEquation, no_checks, reference_mode
 from glassformer.errors import TapeError
 from glassformer.provenance import Provenance
 from glassformer.steps import Gradients, Operation, Step, not_recorded, tensors_in, version_of
+from glassformer.torch_private import uncompiled
 
 SHOWN = 50  # steps of a tape in a notebook
 
@@ -250,7 +251,7 @@ def _uncompiled() -> Iterator[None]:
     if "torch._dynamo" not in sys.modules:  # nothing is compiled
         yield
         return
-    with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
+    with uncompiled(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Using `torch.compile.module.` when there are global hooks", UserWarning)
         yield
 

@@ -2,6 +2,9 @@
 
 import importlib
 import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from threading import Lock
 
 import torch
 from torch import Tensor, nn
@@ -75,6 +78,38 @@ def accept_kept_kernels() -> None:
 
 def _no_hint(record: logging.LogRecord) -> bool:
     return "context_fn" not in record.getMessage()
+
+
+class _Uncompiled:
+    """Threads that run compiled models uncompiled: the compiler has one switch for all, which the last turns back."""
+
+    def __init__(self) -> None:
+        self.lock, self.threads, self.switch = Lock(), 0, ExitStack()
+
+    def enter(self) -> None:
+        with self.lock:
+            if not self.threads:
+                self.switch.enter_context(torch.compiler.set_stance("force_eager"))
+            self.threads += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.threads -= 1
+            if not self.threads:
+                self.switch.close()
+
+
+_UNCOMPILED = _Uncompiled()
+
+
+@contextmanager
+def uncompiled() -> Iterator[None]:
+    """Run compiled models uncompiled while inside, in any number of threads at once."""
+    _UNCOMPILED.enter()
+    try:
+        yield
+    finally:
+        _UNCOMPILED.leave()
 
 
 def compile_for_many_shapes() -> None:

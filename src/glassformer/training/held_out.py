@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from glassformer.data.batches import Batch, Batches
 from glassformer.equation import no_checks
+from glassformer.torch_private import uncompiled
 from glassformer.training.device import Device
 from glassformer.training.distributed import ALONE, ProcessGroup
 from glassformer.training.graphed_step import GraphedStep, Shapes, shapes_of
@@ -60,4 +61,4 @@ class HeldOutLoss:
 
     def _stance(self, batch: Batch) -> AbstractContextManager[object]:
         compiled = shapes_of([batch]) == self._compiled
-        return nullcontext() if compiled else torch.compiler.set_stance("force_eager")
+        return nullcontext() if compiled else uncompiled()

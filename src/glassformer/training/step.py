@@ -19,7 +19,7 @@ from glassformer.layers.block import Block
 from glassformer.layers.float8 import use_float8
 from glassformer.layers.lora import add_lora_like
 from glassformer.layers.model import Model
-from glassformer.torch_private import compile_for_many_shapes, compiler_options, multiply_all
+from glassformer.torch_private import compile_for_many_shapes, compiler_options, multiply_all, uncompiled
 from glassformer.training.device import Device
 from glassformer.training.distributed import ProcessGroup, unsharded
 from glassformer.training.graphed_step import GraphedStep, shapes_of
@@ -204,7 +204,7 @@ class Training:
         model, parts = self.model, (self.device.move(batch) for batch in batches)
         if self.process_group.world_size > 1 and self.process_group.strategy == "fsdp":  # the tape needs whole tensors
             model, parts = whole_copy(model), iter(batches)
-        with torch.compiler.set_stance("force_eager"):  # compiled code records nothing on a tape
+        with uncompiled():  # compiled code records nothing on a tape
             found = next(filter(None, (first_nonfinite(model, part, self.objective) for part in parts)), "")
         return next(filter(None, self.process_group.gather(found)), None)
 
@@ -235,7 +235,7 @@ class Training:
         if self.objective.sample is None or not group.first or sharded:
             return None
         try:
-            with self._with_ema(), torch.compiler.set_stance("force_eager"):
+            with self._with_ema(), uncompiled():
                 return self.objective.sample(self.model)
         except GlassformerError:
             return None
