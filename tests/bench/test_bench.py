@@ -188,6 +188,7 @@ def test_a_whole_run_is_that_of_the_recipe() -> None:
             "small --only large",
             "--only=large is neither a row nor a peer of the suite; there are 'characters', 'modern'",
         ),
+        ("small --only nanoGPT --until 3 --data README.md", "--only=nanoGPT, but it cannot be measured: no folder of"),
         ("small --only nanoGPT", "--only=nanoGPT, but it cannot be measured: no folder of --peers is given"),
         ("small --peers nowhere", "nowhere: no such file or folder"),
         ("small --until 1", "--until and --data go together"),

@@ -20,6 +20,7 @@ from glassformer.bench.measure import OURS, BenchError
 from glassformer.bench.nanogpt import NANOGPT
 from glassformer.bench.options import BenchOptions
 from glassformer.bench.peers import MissingPeerError, folder_of
+from glassformer.errors import ConfigError
 from glassformer.training.run_folder import LOG
 
 POLL = 0.02  # seconds between two looks at the log of a run
@@ -75,6 +76,8 @@ def whole_runs(options: BenchOptions) -> dict[str, Start]:
         folder_of(NANOGPT, options.peers)
         runs[NANOGPT] = _nanogpt
     except MissingPeerError as error:
+        if NANOGPT in options.only:
+            raise ConfigError(f"only={NANOGPT}, but it cannot be measured: {error}") from None
         options.skip(f"{NANOGPT} is left out: {error}")
     named = set(options.only) & set(runs)
     return {name: start for name, start in runs.items() if not named or name in named}
